@@ -1,1 +1,3 @@
-//! streamfleet
+//! Background jobs on Redis Streams, run by a fleet of identical workers.
+
+pub mod job;

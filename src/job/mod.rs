@@ -1,0 +1,34 @@
+//! The domain: what a job is, what may happen to it, and what follows. Pure: no clock, no chance, no input or output.
+//!
+//! An entry's fields become an [`Envelope`] (bytes, kept as they came) and a [`Job`] (what the fields mean). An attempt
+//! ends in an [`Outcome`]; [`settle`] turns it into a [`Settlement`], which the broker carries out in one script.
+//!
+//! ```text
+//!              XADD                    promote
+//!   producer ───────► waiting ◄──────────────────────── scheduled | retrying
+//!                        │ deliver                             ▲
+//!                        ▼                                     │ defer
+//!                     running ─────────────────────────────────┤
+//!                        │  ├── release ──► waiting            │
+//!                        │  └── bury ─────► dead ── replay ──► waiting
+//!                        └───── ack ──────► done
+//! ```
+
+mod envelope;
+mod id;
+mod outcome;
+mod record;
+mod retry;
+mod settlement;
+mod state;
+mod time;
+
+pub use envelope::Envelope;
+pub use id::{ConsumerName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName};
+pub(crate) use outcome::cut;
+pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
+pub use record::{Encoding, Job, Malformed};
+pub use retry::{Backoff, Policy, Tracking};
+pub use settlement::{Burial, Deferral, Routing, Settlement, settle};
+pub use state::State;
+pub use time::Timestamp;

@@ -1,0 +1,153 @@
+//! What happened to one attempt. What follows from it is decided by [`settle`](super::settle).
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+/// What happened to one attempt.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The handler succeeded; its result, if it gave one.
+    Done(Option<Bytes>),
+    /// The handler wants to run again later; no attempt is spent.
+    Snoozed(Duration),
+    /// We cut the attempt short: the worker stops, or lost touch with Redis. No attempt is spent.
+    Interrupted,
+    /// The entry was read before its time; run it after this long.
+    NotDue(Duration),
+    /// No handler of this worker knows the type. Another worker may.
+    Unroutable,
+    /// The job had not started when its `expires_at_ms` came.
+    Expired,
+    /// The handler failed.
+    Failed(Failure),
+    /// The worker that ran the attempt fell silent.
+    Lost,
+    /// The entry is not a job.
+    Malformed(String),
+}
+
+/// Why a handler's attempt failed, and whether it may be tried again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// What kind of failure it was.
+    pub kind: FailureKind,
+    /// What the handler said, for people; at most [`Failure::MAX_ERROR_BYTES`].
+    pub error: String,
+    /// What the failure itself says about trying again.
+    pub retry: Retry,
+}
+
+/// The kinds of failures, as metrics and records name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The handler returned an error.
+    Error,
+    /// The handler ran longer than its timeout.
+    Timeout,
+    /// The handler panicked.
+    Panic,
+}
+
+/// Whether a failed attempt may be repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// As the type's policy says.
+    Policy,
+    /// As the policy says, but not sooner than this.
+    After(Duration),
+    /// Never: the job is dead at once.
+    Never,
+}
+
+impl Failure {
+    /// Longer error texts are cut here.
+    pub const MAX_ERROR_BYTES: usize = 4096;
+
+    /// A failure with its text cut to what records and dead letters keep.
+    pub fn new(kind: FailureKind, error: impl Into<String>, retry: Retry) -> Self {
+        Self { kind, error: cut(error.into(), Self::MAX_ERROR_BYTES), retry }
+    }
+}
+
+impl FailureKind {
+    /// The kind's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Timeout => "timeout",
+            Self::Panic => "panic",
+        }
+    }
+}
+
+/// `text` without what exceeds `max` bytes, cut between characters and marked where it was cut.
+pub(crate) fn cut(mut text: String, max: usize) -> String {
+    const MARK: &str = " …";
+    if text.len() > max {
+        let mut end = max.saturating_sub(MARK.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(MARK);
+    }
+    text
+}
+
+/// Why a job lies in the dead stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeadReason {
+    /// It failed `max_attempts` times.
+    Exhausted,
+    /// The handler said it can never succeed.
+    Fatal,
+    /// Its workers died or froze `max_losses` times.
+    Lost,
+    /// It had not started by its `expires_at_ms`.
+    Expired,
+    /// The entry is not a job.
+    Malformed,
+    /// No worker of the fleet knew its type for too long.
+    Unroutable,
+}
+
+impl DeadReason {
+    /// Every reason.
+    pub const ALL: [Self; 6] =
+        [Self::Exhausted, Self::Fatal, Self::Lost, Self::Expired, Self::Malformed, Self::Unroutable];
+
+    /// The reason's name, as `dead_reason` has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exhausted => "exhausted",
+            Self::Fatal => "fatal",
+            Self::Lost => "lost",
+            Self::Expired => "expired",
+            Self::Malformed => "malformed",
+            Self::Unroutable => "unroutable",
+        }
+    }
+}
+
+impl fmt::Display for DeadReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_errors_are_cut_between_characters() {
+        let failure = Failure::new(FailureKind::Error, "é".repeat(5000), Retry::Policy);
+        assert!(failure.error.len() <= Failure::MAX_ERROR_BYTES);
+        assert!(failure.error.ends_with('…'));
+        assert_eq!(cut("short".to_owned(), 100), "short");
+    }
+}

@@ -1,0 +1,292 @@
+//! What an entry's fields mean: the wire contract, version 1.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{EntryId, Envelope, JobId, JobType, Lane, Timestamp, Tracking};
+
+/// Why an entry is not a job, in words for the person who reads the dead letter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(String);
+
+impl Malformed {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+/// How a payload is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Encoding {
+    /// JSON, the default of the wire contract.
+    #[default]
+    Json,
+    /// MessagePack with field names, what this crate's producer writes.
+    Msgpack,
+    /// Bytes that only the handler understands.
+    Raw,
+}
+
+impl Encoding {
+    /// The name that the `encoding` field has.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Msgpack => "msgpack",
+            Self::Raw => "raw",
+        }
+    }
+
+    /// The encoding of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Json, Self::Msgpack, Self::Raw].into_iter().find(|encoding| encoding.as_str() == name)
+    }
+}
+
+/// A job, as one of its entries describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Its identity, the same over all attempts.
+    pub id: JobId,
+    /// What handler it needs.
+    pub job_type: JobType,
+    /// The lane it came by, and returns to.
+    pub lane: Lane,
+    /// The entry of this attempt.
+    pub entry: EntryId,
+    /// When its first entry was made.
+    pub created: Timestamp,
+    /// Failures before this attempt.
+    pub attempt: u32,
+    /// Workers lost before this attempt.
+    pub lost: u32,
+    /// How the payload is written.
+    pub encoding: Encoding,
+    /// What the handler gets.
+    pub payload: Bytes,
+    /// Not to be started before this, where the entry says so.
+    pub not_before: Option<Timestamp>,
+    /// Not to be started after this, where the entry says so.
+    pub expires_at: Option<Timestamp>,
+    /// Overrides the type's limit of failures.
+    pub max_attempts: Option<u32>,
+    /// Overrides the type's limit of an attempt's time.
+    pub timeout: Option<Duration>,
+    /// Overrides the type's tracking.
+    pub tracking: Option<Tracking>,
+}
+
+impl Job {
+    /// No attempt may run longer than this: 7 days.
+    pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+    /// Reads an entry's fields. Fields of unknown names are for others, and stay in the envelope.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`], naming the field and the rule, where the fields break the wire contract.
+    pub fn parse(envelope: &Envelope, entry: EntryId, lane: Lane) -> Result<Self, Malformed> {
+        if envelope.len() > Envelope::MAX_FIELDS {
+            return Err(Malformed::new(format!("{} fields, but at most {} are allowed", envelope.len(), Envelope::MAX_FIELDS)));
+        }
+        let mut draft = Draft::default();
+        for (index, (name, value)) in envelope.fields().enumerate() {
+            draft.read(name, value, || envelope.value_at(index))?;
+        }
+        draft.finish(entry, lane)
+    }
+
+    /// How long ago the first entry was made when this one was, by the server's clock.
+    pub fn age(&self) -> Duration {
+        Timestamp::from_ms(self.entry.ms).unwrap_or(Timestamp::MAX).since(self.created)
+    }
+
+    /// True where this is not the job's first attempt.
+    pub fn is_repeated(&self) -> bool {
+        self.attempt > 0 || self.lost > 0
+    }
+}
+
+#[derive(Default)]
+struct Draft {
+    job_type: Option<JobType>,
+    id: Option<JobId>,
+    payload: Bytes,
+    encoding: Encoding,
+    attempt: u32,
+    lost: u32,
+    created: Option<Timestamp>,
+    run_at: Option<Timestamp>,
+    delay: Option<Duration>,
+    expires_at: Option<Timestamp>,
+    max_attempts: Option<u32>,
+    timeout: Option<Duration>,
+    tracking: Option<Tracking>,
+}
+
+impl Draft {
+    fn read(&mut self, name: &[u8], value: &[u8], bytes: impl FnOnce() -> Bytes) -> Result<(), Malformed> {
+        match name {
+            b"type" => self.job_type = Some(parsed("type", value)?),
+            b"payload" => self.payload = bytes(),
+            b"id" => self.id = Some(parsed("id", value)?),
+            b"encoding" => {
+                let known = std::str::from_utf8(value).ok().and_then(Encoding::parse);
+                self.encoding = known.ok_or_else(|| wrong("encoding", value, "one of json, msgpack, raw"))?;
+            }
+            b"attempt" => self.attempt = counter("attempt", value)?,
+            b"lost" => self.lost = counter("lost", value)?,
+            b"created_ms" => self.created = Some(instant("created_ms", value)?),
+            b"run_at_ms" => self.run_at = Some(instant("run_at_ms", value)?),
+            b"delay_ms" => self.delay = Some(Duration::from_millis(instant("delay_ms", value)?.as_ms())),
+            b"expires_at_ms" => self.expires_at = Some(instant("expires_at_ms", value)?),
+            b"max_attempts" => self.max_attempts = Some(positive(counter("max_attempts", value)?, "max_attempts")?),
+            b"timeout_ms" => self.timeout = Some(timeout(value)?),
+            b"tracking" => self.tracking = Some(tracking(value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(self, entry: EntryId, lane: Lane) -> Result<Job, Malformed> {
+        let created = self.created.or_else(|| Timestamp::from_ms(entry.ms)).unwrap_or(Timestamp::MAX);
+        let delayed = self.delay.map(|delay| created.after(delay));
+        Ok(Job {
+            job_type: self.job_type.ok_or_else(|| Malformed::new("the field type is missing"))?,
+            id: self.id.unwrap_or_else(|| JobId::derived(entry, lane)),
+            lane,
+            entry,
+            created,
+            attempt: self.attempt,
+            lost: self.lost,
+            encoding: self.encoding,
+            payload: self.payload,
+            not_before: self.run_at.max(delayed),
+            expires_at: self.expires_at,
+            max_attempts: self.max_attempts,
+            timeout: self.timeout,
+            tracking: self.tracking,
+        })
+    }
+}
+
+fn parsed<T: std::str::FromStr>(name: &str, value: &[u8]) -> Result<T, Malformed>
+where
+    T::Err: std::fmt::Display,
+{
+    let text = std::str::from_utf8(value).map_err(|_| wrong(name, value, "UTF-8 text"))?;
+    text.parse().map_err(|error| Malformed::new(format!("the field {name} is refused: {error}")))
+}
+
+fn number(name: &str, value: &[u8]) -> Result<u64, Malformed> {
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(value).ok().filter(|_| digits);
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| wrong(name, value, "a whole number"))
+}
+
+fn counter(name: &str, value: &[u8]) -> Result<u32, Malformed> {
+    u32::try_from(number(name, value)?).map_err(|_| wrong(name, value, "at most 4294967295"))
+}
+
+fn positive(count: u32, name: &str) -> Result<u32, Malformed> {
+    (count > 0).then_some(count).ok_or_else(|| Malformed::new(format!("the field {name} is 0, but must be at least 1")))
+}
+
+fn instant(name: &str, value: &[u8]) -> Result<Timestamp, Malformed> {
+    Timestamp::from_ms(number(name, value)?).ok_or_else(|| wrong(name, value, "milliseconds before the year 10000"))
+}
+
+fn timeout(value: &[u8]) -> Result<Duration, Malformed> {
+    let timeout = Duration::from_millis(number("timeout_ms", value)?);
+    let fits = !timeout.is_zero() && timeout <= Job::LONGEST_TIMEOUT;
+    fits.then_some(timeout).ok_or_else(|| wrong("timeout_ms", value, "1 to 604800000 (7 days)"))
+}
+
+fn tracking(value: &[u8]) -> Result<Tracking, Malformed> {
+    match value {
+        b"all" => Ok(Tracking::All),
+        b"failures" => Ok(Tracking::Failures),
+        _ => Err(wrong("tracking", value, "all or failures")),
+    }
+}
+
+fn wrong(name: &str, value: &[u8], want: &str) -> Malformed {
+    let shown: String = String::from_utf8_lossy(value).chars().take(60).collect();
+    Malformed::new(format!("the field {name} is {shown:?}, but must be {want}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ENTRY: EntryId = EntryId { ms: 5_000, seq: 1 };
+
+    fn parse(fields: &[(&str, &str)]) -> Result<Job, Malformed> {
+        let envelope = Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+        Job::parse(&envelope, ENTRY, Lane::Normal)
+    }
+
+    #[test]
+    fn a_type_alone_is_a_job() {
+        let job = parse(&[("type", "mail.send")]).unwrap();
+        assert_eq!(job.id.to_string(), "5000-1");
+        assert_eq!((job.attempt, job.lost, job.payload.len()), (0, 0, 0));
+        assert_eq!(job.encoding, Encoding::Json);
+        assert_eq!(job.created.as_ms(), 5_000);
+    }
+
+    #[test]
+    fn every_broken_field_is_named_with_its_rule() {
+        let broken = [
+            ("type", "Mail"),
+            ("id", "a b"),
+            ("encoding", "xml"),
+            ("attempt", "-1"),
+            ("attempt", "+1"),
+            ("attempt", "4294967296"),
+            ("lost", "x"),
+            ("run_at_ms", "99999999999999999"),
+            ("delay_ms", "1e3"),
+            ("expires_at_ms", ""),
+            ("max_attempts", "0"),
+            ("timeout_ms", "0"),
+            ("timeout_ms", "604800001"),
+            ("tracking", "some"),
+        ];
+        for (name, value) in broken {
+            let mut fields = vec![("type", "mail.send")];
+            fields.push((name, value));
+            let error = parse(&fields).unwrap_err().to_string();
+            assert!(error.contains(name), "{name}={value}: {error}");
+        }
+        assert!(parse(&[("payload", "{}")]).unwrap_err().to_string().contains("type is missing"));
+    }
+
+    #[test]
+    fn a_delay_counts_from_the_first_entry() {
+        let job = parse(&[("type", "a"), ("delay_ms", "700"), ("created_ms", "1000")]).unwrap();
+        assert_eq!(job.not_before.unwrap().as_ms(), 1_700);
+        let both = parse(&[("type", "a"), ("delay_ms", "700"), ("run_at_ms", "9000")]).unwrap();
+        assert_eq!(both.not_before.unwrap().as_ms(), 9_000);
+    }
+
+    #[test]
+    fn fields_of_later_versions_and_dead_letters_are_left_alone() {
+        let job = parse(&[("type", "a"), ("dead_reason", "fatal"), ("wire_v9", "?"), ("h.tenant", "acme")]).unwrap();
+        assert_eq!(job.job_type.as_str(), "a");
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_any_fields_never_panics(fields in prop::collection::vec((
+            prop_oneof![Just(b"type".to_vec()), Just(b"delay_ms".to_vec()), Just(b"id".to_vec()), any::<Vec<u8>>()],
+            any::<Vec<u8>>(),
+        ), 0..8)) {
+            let envelope = Envelope::new(fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice())));
+            let _ignored = Job::parse(&envelope, ENTRY, Lane::High).is_ok();
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! When a failed job runs again, and when it has failed often enough. Pure: chance comes in as `roll`.
+
+use std::time::Duration;
+
+/// How the pause before a retry grows with the number of failures.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Backoff {
+    /// Always the same pause.
+    Fixed(Duration),
+    /// One pause per failure; the last one is repeated.
+    List(Vec<Duration>),
+    /// `step`, 2 x `step`, 3 x `step`, … up to `max`.
+    Linear {
+        /// What each failure adds.
+        step: Duration,
+        /// The longest pause.
+        max: Duration,
+    },
+    /// `base`, `base` x `factor`, `base` x `factor`², … up to `max`.
+    Exponential {
+        /// The first pause.
+        base: Duration,
+        /// What each further failure multiplies it by; at least 1.
+        factor: f64,
+        /// The longest pause.
+        max: Duration,
+    },
+}
+
+impl Backoff {
+    /// No pause is longer than this, whatever the policy says: 365 days.
+    pub const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+    /// The pause after the `failures`-th failure (the first is 1), spread by up to `jitter` (0 to 1) of itself in either
+    /// direction. `roll` is a random number in 0..1. Spreading keeps jobs that failed together from returning together.
+    pub fn delay(&self, failures: u32, jitter: f64, roll: f64) -> Duration {
+        let nth = failures.max(1);
+        let base = match self {
+            Self::Fixed(delay) => delay.as_secs_f64(),
+            Self::List(delays) => {
+                let index = usize::try_from(nth - 1).unwrap_or(usize::MAX).min(delays.len().saturating_sub(1));
+                delays.get(index).copied().unwrap_or(Duration::ZERO).as_secs_f64()
+            }
+            Self::Linear { step, max } => (step.as_secs_f64() * f64::from(nth)).min(max.as_secs_f64()),
+            Self::Exponential { base, factor, max } => {
+                let exponent = i32::try_from(nth - 1).unwrap_or(i32::MAX);
+                (base.as_secs_f64() * factor.powi(exponent)).min(max.as_secs_f64())
+            }
+        };
+        let spread = 1.0 + jitter.clamp(0.0, 1.0) * (2.0 * roll - 1.0);
+        Duration::from_secs_f64((base * spread).clamp(0.0, Self::LONGEST.as_secs_f64()))
+    }
+
+    /// What is wrong with these numbers, if anything.
+    ///
+    /// # Errors
+    ///
+    /// A sentence fragment naming the rule that is broken.
+    pub fn validate(&self) -> Result<(), String> {
+        let within = |delay: &Duration, what: &str| {
+            (*delay <= Self::LONGEST).then_some(()).ok_or_else(|| format!("{what} is longer than 365 days"))
+        };
+        match self {
+            Self::Fixed(delay) => within(delay, "fixed"),
+            Self::List(delays) if delays.is_empty() => Err("list is empty".to_owned()),
+            Self::List(delays) => delays.iter().try_for_each(|delay| within(delay, "a pause in list")),
+            Self::Linear { step, max } => within(step, "linear.step").and_then(|()| within(max, "linear.max")),
+            Self::Exponential { factor, .. } if !(1.0..=1000.0).contains(factor) => {
+                Err(format!("exponential.factor is {factor}, but must be between 1 and 1000"))
+            }
+            Self::Exponential { base, max, .. } => {
+                within(base, "exponential.base").and_then(|()| within(max, "exponential.max"))
+            }
+        }
+    }
+}
+
+/// What a type allows its jobs. A job's own fields (`max_attempts`, `timeout_ms`) take precedence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// How long one attempt may run.
+    pub timeout: Duration,
+    /// How many failures bury a job; at least 1.
+    pub max_attempts: u32,
+    /// How many lost workers bury a job; at least 1.
+    pub max_losses: u32,
+    /// The pause before a retry.
+    pub backoff: Backoff,
+    /// How much of a pause chance may add or take away, 0 to 1.
+    pub jitter: f64,
+    /// Whether a job that never failed leaves a record.
+    pub tracking: Tracking,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(300),
+            max_attempts: 4,
+            max_losses: 3,
+            backoff: Backoff::List([10, 30, 60].map(Duration::from_secs).to_vec()),
+            jitter: 0.2,
+            tracking: Tracking::Failures,
+        }
+    }
+}
+
+/// Which jobs leave a record (`job:<id>`) that `status` can answer from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tracking {
+    /// Those that failed at least once, lost a worker, or have an id of their own.
+    #[default]
+    Failures,
+    /// Every job.
+    All,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_list_repeats_its_last_pause() {
+        let backoff = Backoff::List(vec![secs(10), secs(30), secs(60)]);
+        let delays: Vec<_> = (1..=5).map(|nth| backoff.delay(nth, 0.0, 0.5).as_secs()).collect();
+        assert_eq!(delays, [10, 30, 60, 60, 60]);
+    }
+
+    #[test]
+    fn linear_and_exponential_stop_at_their_maximum() {
+        let linear = Backoff::Linear { step: secs(5), max: secs(12) };
+        assert_eq!((1..=3).map(|n| linear.delay(n, 0.0, 0.9).as_secs()).collect::<Vec<_>>(), [5, 10, 12]);
+        let doubling = Backoff::Exponential { base: secs(1), factor: 2.0, max: secs(600) };
+        assert_eq!((1..=4).map(|n| doubling.delay(n, 0.0, 0.1).as_secs()).collect::<Vec<_>>(), [1, 2, 4, 8]);
+        assert_eq!(doubling.delay(u32::MAX, 0.0, 0.5), secs(600));
+    }
+
+    fn any_backoff() -> impl Strategy<Value = Backoff> {
+        let pause = || (0u64..100_000_000).prop_map(Duration::from_millis);
+        prop_oneof![
+            pause().prop_map(Backoff::Fixed),
+            prop::collection::vec(pause(), 1..6).prop_map(Backoff::List),
+            (pause(), pause()).prop_map(|(step, max)| Backoff::Linear { step, max }),
+            (pause(), 1.0f64..1000.0, pause())
+                .prop_map(|(base, factor, max)| Backoff::Exponential { base, factor, max }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_pause_stays_within_its_jitter(backoff in any_backoff(), nth: u32, jitter in 0.0f64..=1.0, roll in 0.0f64..1.0) {
+            let plain = backoff.delay(nth, 0.0, roll).as_secs_f64();
+            let spread = backoff.delay(nth, jitter, roll).as_secs_f64();
+            prop_assert!(spread >= plain * (1.0 - jitter) - 1e-6);
+            prop_assert!(spread <= plain * (1.0 + jitter) + 1e-6);
+        }
+
+        #[test]
+        fn pauses_never_shrink_without_jitter(step in 0u64..1_000_000, factor in 1.0f64..50.0, nth in 1u32..1000) {
+            let max = Duration::from_secs(86_400);
+            let base = Duration::from_millis(step);
+            for backoff in [Backoff::Linear { step: base, max }, Backoff::Exponential { base, factor, max }] {
+                prop_assert!(backoff.delay(nth, 0.0, 0.5) <= backoff.delay(nth + 1, 0.0, 0.5));
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What Redis must now do about an attempt. Pure and complete: every way an attempt can end comes through here, the
+//! claimer's lost ones included.
+
+use std::time::Duration;
+
+use super::{DeadReason, Failure, Job, Outcome, Policy, Retry};
+
+/// What must be done about one attempt, so that the job ends in exactly one place.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Settlement {
+    /// Delete the entry: the job is done.
+    Ack,
+    /// Move the job to the delayed set.
+    Defer(Deferral),
+    /// Move the job to the dead stream.
+    Bury(Burial),
+    /// Append the job to its stream again, unchanged: no attempt was spent.
+    Release,
+}
+
+/// How a job goes to the delayed set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deferral {
+    /// How long from now, by the server's clock.
+    pub delay: Duration,
+    /// Failures so far, to be written into the entry.
+    pub attempt: u32,
+    /// Lost workers so far, to be written into the entry.
+    pub lost: u32,
+    /// What to note in the job's record; `None` where nothing failed.
+    pub error: Option<String>,
+}
+
+/// How a job goes to the dead stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Burial {
+    /// Why.
+    pub reason: DeadReason,
+    /// The last error, for people.
+    pub error: String,
+    /// Failures in all.
+    pub attempts: u32,
+}
+
+/// How long jobs of unknown types are offered to other workers, and how often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Routing {
+    /// After this long without a worker that knows the type, the job is dead.
+    pub give_up_after: Duration,
+    /// The pause between two offers.
+    pub offer_every: Duration,
+}
+
+impl Default for Routing {
+    fn default() -> Self {
+        Self { give_up_after: Duration::from_secs(24 * 3600), offer_every: Duration::from_secs(10) }
+    }
+}
+
+/// Decides what follows from `outcome`. `roll` is a random number in 0..1 that spreads retries.
+pub fn settle(job: &Job, policy: &Policy, routing: Routing, outcome: &Outcome, roll: f64) -> Settlement {
+    match outcome {
+        Outcome::Done(_) => Settlement::Ack,
+        Outcome::Interrupted => Settlement::Release,
+        Outcome::Snoozed(delay) | Outcome::NotDue(delay) => later(job, *delay),
+        Outcome::Unroutable if job.age() >= routing.give_up_after => {
+            let error = format!("no worker knew the type {} for {:?}", job.job_type, routing.give_up_after);
+            bury(job.attempt, DeadReason::Unroutable, error)
+        }
+        Outcome::Unroutable => later(job, routing.offer_every.mul_f64(0.75 + roll / 2.0)),
+        Outcome::Expired => bury(job.attempt, DeadReason::Expired, "not started by expires_at_ms".to_owned()),
+        Outcome::Malformed(error) => bury(job.attempt, DeadReason::Malformed, error.clone()),
+        Outcome::Failed(failure) => settle_failure(job, policy, failure, roll),
+        Outcome::Lost => settle_loss(job, policy, roll),
+    }
+}
+
+fn settle_failure(job: &Job, policy: &Policy, failure: &Failure, roll: f64) -> Settlement {
+    let attempt = job.attempt.saturating_add(1);
+    let by_policy = policy.backoff.delay(attempt, policy.jitter, roll);
+    let delay = match failure.retry {
+        Retry::Never => return bury(attempt, DeadReason::Fatal, failure.error.clone()),
+        Retry::After(delay) => delay.max(by_policy),
+        Retry::Policy => by_policy,
+    };
+    if attempt >= job.max_attempts.unwrap_or(policy.max_attempts) {
+        return bury(attempt, DeadReason::Exhausted, failure.error.clone());
+    }
+    Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error: Some(failure.error.clone()) })
+}
+
+fn settle_loss(job: &Job, policy: &Policy, roll: f64) -> Settlement {
+    let lost = job.lost.saturating_add(1);
+    let error = format!("the worker fell silent ({lost} of {} allowed)", policy.max_losses);
+    if lost >= policy.max_losses {
+        return bury(job.attempt, DeadReason::Lost, error);
+    }
+    let delay = policy.backoff.delay(lost, policy.jitter, roll);
+    Settlement::Defer(Deferral { delay, attempt: job.attempt, lost, error: Some(error) })
+}
+
+fn later(job: &Job, delay: Duration) -> Settlement {
+    Settlement::Defer(Deferral { delay, attempt: job.attempt, lost: job.lost, error: None })
+}
+
+fn bury(attempts: u32, reason: DeadReason, error: String) -> Settlement {
+    Settlement::Bury(Burial { reason, error, attempts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Backoff, EntryId, Envelope, FailureKind, Lane};
+    use proptest::prelude::*;
+
+    fn job(attempt: u32, lost: u32) -> Job {
+        let fields: [(&[u8], Vec<u8>); 3] = [
+            (b"type", b"mail.send".to_vec()),
+            (b"attempt", attempt.to_string().into()),
+            (b"lost", lost.to_string().into()),
+        ];
+        let envelope = Envelope::new(fields.iter().map(|(name, value)| (*name, value.as_slice())));
+        Job::parse(&envelope, EntryId::new(1_000, 0), Lane::Normal).unwrap()
+    }
+
+    fn policy(max_attempts: u32, max_losses: u32) -> Policy {
+        let backoff = Backoff::Fixed(Duration::from_secs(5));
+        Policy { max_attempts, max_losses, backoff, jitter: 0.0, ..Policy::default() }
+    }
+
+    fn decide(job: &Job, policy: &Policy, outcome: &Outcome) -> Settlement {
+        settle(job, policy, Routing::default(), outcome, 0.5)
+    }
+
+    fn failed(retry: Retry) -> Outcome {
+        Outcome::Failed(Failure::new(FailureKind::Error, "smtp said no", retry))
+    }
+
+    #[test]
+    fn a_job_runs_exactly_max_attempts_times() {
+        let policy = policy(4, 3);
+        for attempt in 0..3 {
+            let settlement = decide(&job(attempt, 0), &policy, &failed(Retry::Policy));
+            assert!(matches!(settlement, Settlement::Defer(ref to) if to.attempt == attempt + 1), "{settlement:?}");
+        }
+        let settlement = decide(&job(3, 0), &policy, &failed(Retry::Policy));
+        assert!(matches!(settlement, Settlement::Bury(Burial { reason: DeadReason::Exhausted, attempts: 4, .. })));
+    }
+
+    #[test]
+    fn a_fatal_failure_buries_at_once() {
+        let settlement = decide(&job(0, 0), &policy(4, 3), &failed(Retry::Never));
+        assert!(matches!(settlement, Settlement::Bury(Burial { reason: DeadReason::Fatal, .. })));
+    }
+
+    #[test]
+    fn a_lost_worker_counts_apart_from_failures() {
+        let settlement = decide(&job(2, 1), &policy(4, 3), &Outcome::Lost);
+        assert!(matches!(settlement, Settlement::Defer(Deferral { attempt: 2, lost: 2, .. })));
+        let settlement = decide(&job(2, 2), &policy(4, 3), &Outcome::Lost);
+        assert!(matches!(settlement, Settlement::Bury(Burial { reason: DeadReason::Lost, .. })));
+    }
+
+    #[test]
+    fn interruption_and_snoozing_spend_no_attempt() {
+        let policy = policy(1, 1);
+        assert_eq!(decide(&job(0, 0), &policy, &Outcome::Interrupted), Settlement::Release);
+        let hour = Duration::from_secs(3600);
+        let settlement = decide(&job(0, 0), &policy, &Outcome::Snoozed(hour));
+        assert!(matches!(settlement, Settlement::Defer(Deferral { attempt: 0, lost: 0, error: None, delay }) if delay == hour));
+    }
+
+    #[test]
+    fn a_handlers_wish_to_wait_longer_beats_the_policy_but_never_shortens_it() {
+        for (wish, want) in [(60, 60), (1, 5)] {
+            let outcome = failed(Retry::After(Duration::from_secs(wish)));
+            let Settlement::Defer(to) = decide(&job(0, 0), &policy(4, 3), &outcome) else { panic!() };
+            assert_eq!(to.delay, Duration::from_secs(want));
+        }
+    }
+
+    #[test]
+    fn an_unknown_type_is_offered_again_until_its_time_is_up() {
+        let settlement = decide(&job(0, 0), &policy(1, 1), &Outcome::Unroutable);
+        assert!(matches!(settlement, Settlement::Defer(Deferral { attempt: 0, lost: 0, .. })));
+        let routing = Routing { give_up_after: Duration::ZERO, ..Routing::default() };
+        let settlement = settle(&job(0, 0), &policy(1, 1), routing, &Outcome::Unroutable, 0.5);
+        assert!(matches!(settlement, Settlement::Bury(Burial { reason: DeadReason::Unroutable, .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn counters_grow_by_at_most_one_and_stay_below_their_bounds(
+            attempt in 0u32..10, lost in 0u32..10, max_attempts in 1u32..10, max_losses in 1u32..10, which in 0..5, roll in 0.0f64..1.0,
+        ) {
+            let outcome = match which {
+                0 => failed(Retry::Policy),
+                1 => failed(Retry::After(Duration::from_secs(9))),
+                2 => Outcome::Lost,
+                3 => Outcome::Snoozed(Duration::from_secs(1)),
+                _ => Outcome::NotDue(Duration::from_secs(1)),
+            };
+            let (job, policy) = (job(attempt, lost), policy(max_attempts, max_losses));
+            if let Settlement::Defer(to) = settle(&job, &policy, Routing::default(), &outcome, roll) {
+                prop_assert!(to.attempt + to.lost <= attempt + lost + 1);
+                prop_assert!(to.attempt == attempt || to.attempt < max_attempts);
+                prop_assert!(to.lost == lost || to.lost < max_losses);
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Where a job is in its life, and which state may follow which.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A job's state. The last three are final, unless a person replays a dead job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// In its stream, not yet delivered.
+    Waiting,
+    /// Delivered to a worker.
+    Running,
+    /// In the delayed set, because it was asked for later.
+    Scheduled,
+    /// In the delayed set, because an attempt failed or its worker was lost.
+    Retrying,
+    /// Finished with success.
+    Done,
+    /// In the dead stream.
+    Dead,
+    /// Ended by a person.
+    Cancelled,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 7] = [
+        Self::Waiting,
+        Self::Running,
+        Self::Scheduled,
+        Self::Retrying,
+        Self::Done,
+        Self::Dead,
+        Self::Cancelled,
+    ];
+
+    /// The state's name, as records and the command line have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Scheduled => "scheduled",
+            Self::Retrying => "retrying",
+            Self::Done => "done",
+            Self::Dead => "dead",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// True where the job will not run again by itself.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Done | Self::Dead | Self::Cancelled)
+    }
+
+    /// True where one transition may lead from this state to `next`.
+    pub fn may_become(self, next: Self) -> bool {
+        match self {
+            Self::Waiting => matches!(next, Self::Running | Self::Cancelled),
+            Self::Running => next != Self::Running,
+            // A late success of an attempt that was taken over ends the job before its retry starts.
+            Self::Retrying => matches!(next, Self::Waiting | Self::Done | Self::Cancelled),
+            Self::Scheduled => matches!(next, Self::Waiting | Self::Cancelled),
+            Self::Dead => next == Self::Waiting,
+            Self::Done | Self::Cancelled => false,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+impl FromStr for State {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_follows_a_final_state_but_a_replay() {
+        for state in State::ALL.into_iter().filter(|state| state.is_final()) {
+            for next in State::ALL {
+                let replay = state == State::Dead && next == State::Waiting;
+                assert_eq!(state.may_become(next), replay, "{state} to {next}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_state_is_read_back_from_its_name() {
+        for state in State::ALL {
+            assert_eq!(state.as_str().parse(), Ok(state));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The only time of the domain: milliseconds since the Unix epoch, always by the Redis server's clock.
+
+use std::time::Duration;
+
+/// An instant of the server's clock. Workers never compare it with a clock of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The last millisecond of the year 9999: later instants are taken for mistakes.
+    pub const MAX: Self = Self(253_402_300_799_999);
+
+    /// The instant `ms` milliseconds after the Unix epoch; `None` beyond [`Timestamp::MAX`].
+    pub fn from_ms(ms: u64) -> Option<Self> {
+        (ms <= Self::MAX.0).then_some(Self(ms))
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub fn as_ms(self) -> u64 {
+        self.0
+    }
+
+    /// The instant `delay` later, at most [`Timestamp::MAX`].
+    #[must_use]
+    pub fn after(self, delay: Duration) -> Self {
+        let ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(ms).min(Self::MAX.0))
+    }
+
+    /// How long after `earlier` this instant is; zero where it is not after it.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_beyond_the_year_9999_are_refused_and_sums_stop_there() {
+        assert!(Timestamp::from_ms(u64::MAX).is_none());
+        let late = Timestamp::MAX.after(Duration::from_secs(1));
+        assert_eq!(late, Timestamp::MAX);
+    }
+
+    #[test]
+    fn a_difference_is_never_negative() {
+        let (early, late) = (Timestamp::from_ms(5).unwrap(), Timestamp::from_ms(9).unwrap());
+        assert_eq!(late.since(early), Duration::from_millis(4));
+        assert_eq!(early.since(late), Duration::ZERO);
+    }
+}
