@@ -1,0 +1,253 @@
+//! What a user implements: a [`Handler`] for one type of jobs, and what it sees of its job.
+
+use std::fmt;
+use std::future::Future;
+use std::io::Cursor;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::job::{Encoding, EntryId, Envelope, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry};
+
+/// Runs the jobs of one type.
+///
+/// One value serves many jobs at once, so what it needs (a pool, a client) lives in its fields. The future is dropped
+/// when the job's timeout passes or the job is cut short; what must not be cut belongs behind
+/// [`JobContext::cancellation`], checked where stopping is safe. A handler that blocks its thread can't be stopped:
+/// after the timeout another worker takes the job.
+///
+/// ```
+/// use streamfleet::{Handler, JobContext, JobError};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Mail { to: String }
+///
+/// struct SendMail;
+///
+/// impl Handler for SendMail {
+///     type Payload = Mail;
+///     type Output = ();
+///
+///     async fn run(&self, mail: Mail, context: JobContext) -> Result<(), JobError> {
+///         if !mail.to.contains('@') {
+///             return Err(JobError::fatal("not an address"));
+///         }
+///         let port: u16 = "25".parse()?; // any error is a failure that is tried again
+///         let _ = (port, context.attempt());
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Handler: Send + Sync + 'static {
+    /// What the payload is decoded into. A payload that does not fit buries the job as `fatal`.
+    type Payload: Payload + Send;
+    /// What success returns, kept as JSON (at most [`MAX_RESULT_BYTES`]) in the record of a tracked job.
+    type Output: Serialize + Send;
+
+    /// Runs one attempt.
+    fn run(
+        &self,
+        payload: Self::Payload,
+        context: JobContext,
+    ) -> impl Future<Output = Result<Self::Output, JobError>> + Send;
+}
+
+/// A greater result is cut off from the record; the job is done all the same.
+pub const MAX_RESULT_BYTES: usize = 64 * 1024;
+
+/// How a payload becomes a value. Every `serde` type is one; [`RawPayload`] is the bytes as they came.
+pub trait Payload: Sized {
+    /// Decodes a payload.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the bytes, in words.
+    fn decode(bytes: Bytes, encoding: Encoding) -> Result<Self, String>;
+}
+
+/// MessagePack nested deeper than this is refused. serde_json has a limit of 128 of its own.
+const MAX_DEPTH: usize = 64;
+
+impl<T: DeserializeOwned> Payload for T {
+    fn decode(bytes: Bytes, encoding: Encoding) -> Result<Self, String> {
+        match encoding {
+            Encoding::Json => {
+                // An absent payload is JSON's null, so that a handler without a payload takes `()`.
+                let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
+                serde_json::from_slice(text).map_err(|error| format!("the payload is not the expected JSON: {error}"))
+            }
+            Encoding::Msgpack => {
+                // As with JSON, an absent payload is nil.
+                let bytes = if bytes.is_empty() { Bytes::from_static(&[0xc0]) } else { bytes };
+                let mut decoder = rmp_serde::Deserializer::new(Cursor::new(&bytes));
+                decoder.set_max_depth(MAX_DEPTH);
+                let value = T::deserialize(&mut decoder)
+                    .map_err(|error| format!("the payload is not the expected MessagePack: {error}"))?;
+                let left = (bytes.len() as u64).saturating_sub(decoder.position());
+                (left == 0).then_some(value).ok_or_else(|| format!("{left} bytes follow the MessagePack payload"))
+            }
+            Encoding::Raw => Err("the encoding is raw, but this handler expects json or msgpack".to_owned()),
+        }
+    }
+}
+
+/// A payload's bytes as they came, whatever their encoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawPayload(pub Bytes);
+
+impl Payload for RawPayload {
+    fn decode(bytes: Bytes, _encoding: Encoding) -> Result<Self, String> {
+        Ok(Self(bytes))
+    }
+}
+
+/// What a handler sees of its job, beside the payload.
+#[derive(Debug, Clone)]
+pub struct JobContext {
+    pub(crate) job: Job,
+    pub(crate) queue: QueueName,
+    pub(crate) envelope: Envelope,
+    pub(crate) deadline: Instant,
+    pub(crate) cancellation: CancellationToken,
+}
+
+impl JobContext {
+    /// The job's id, the same over all attempts: a good idempotency key.
+    pub fn id(&self) -> &JobId {
+        &self.job.id
+    }
+
+    /// The job's type.
+    pub fn job_type(&self) -> &JobType {
+        &self.job.job_type
+    }
+
+    /// The queue the job came by.
+    pub fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    /// The lane the job came by.
+    pub fn lane(&self) -> Lane {
+        self.job.lane
+    }
+
+    /// The number of this attempt, from 1. Attempts that were interrupted, or lost their worker, do not count.
+    pub fn attempt(&self) -> u32 {
+        self.job.attempt.saturating_add(1)
+    }
+
+    /// False on the first delivery of a job: then nobody has run it before.
+    pub fn is_redelivered(&self) -> bool {
+        self.job.is_repeated()
+    }
+
+    /// A number that grows with every attempt of a job: store it with an effect, and refuse effects with a smaller one.
+    pub fn fence(&self) -> EntryId {
+        self.job.entry
+    }
+
+    /// How the payload was written.
+    pub fn encoding(&self) -> Encoding {
+        self.job.encoding
+    }
+
+    /// When this attempt's time is up.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Time left for this attempt.
+    pub fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Cancelled when the attempt is cut short: by its timeout, by shutdown, or because its lease is lost.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// The headers (`h.<name>` fields) in the producer's order. Values that are not UTF-8 are left out.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.envelope.fields().filter_map(|(name, value)| {
+            let name = std::str::from_utf8(name).ok()?.strip_prefix("h.")?;
+            Some((name, std::str::from_utf8(value).ok()?))
+        })
+    }
+
+    /// The header of this name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers().find(|(header, _)| *header == name).map(|(_, value)| value)
+    }
+
+    /// The submitter's W3C trace context, if it sent one.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.envelope.get(b"traceparent").and_then(|value| std::str::from_utf8(value).ok())
+    }
+}
+
+/// Why a handler did not succeed, and what should follow. Every error becomes one by `?`, and is tried again.
+pub struct JobError(Kind);
+
+enum Kind {
+    Failed(Failure),
+    Snooze(Duration),
+}
+
+impl JobError {
+    /// A failure to be tried again as the type's policy says.
+    pub fn retry(error: impl fmt::Display) -> Self {
+        Self::failed(error, Retry::Policy)
+    }
+
+    /// A failure to be tried again, not sooner than after `delay`.
+    pub fn retry_after(delay: Duration, error: impl fmt::Display) -> Self {
+        Self::failed(error, Retry::After(delay))
+    }
+
+    /// A failure that no further attempt can mend: the job is buried at once.
+    pub fn fatal(error: impl fmt::Display) -> Self {
+        Self::failed(error, Retry::Never)
+    }
+
+    /// Not a failure: run this job again after `delay`. No attempt is spent.
+    pub fn snooze(delay: Duration) -> Self {
+        Self(Kind::Snooze(delay))
+    }
+
+    fn failed(error: impl fmt::Display, retry: Retry) -> Self {
+        Self(Kind::Failed(Failure::new(FailureKind::Error, error.to_string(), retry)))
+    }
+
+    pub(crate) fn into_outcome(self) -> crate::job::Outcome {
+        match self.0 {
+            Kind::Failed(failure) => crate::job::Outcome::Failed(failure),
+            Kind::Snooze(delay) => crate::job::Outcome::Snoozed(delay),
+        }
+    }
+}
+
+impl fmt::Debug for JobError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Failed(failure) => write!(out, "{} ({:?})", failure.error, failure.retry),
+            Kind::Snooze(delay) => write!(out, "snooze for {delay:?}"),
+        }
+    }
+}
+
+impl<E: std::error::Error> From<E> for JobError {
+    fn from(error: E) -> Self {
+        use std::fmt::Write;
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            write!(text, ": {cause}").expect("a String takes every write");
+            source = cause.source();
+        }
+        Self::retry(text)
+    }
+}
