@@ -1,0 +1,175 @@
+//! What can go wrong between us and Redis, by what it means for the caller: was the command executed, and is it worth
+//! sending again?
+
+use std::fmt;
+
+/// A command that Redis did not answer as its contract says.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Redis answered with an error, or the client could not send.
+    #[error("redis refused {command}: {detail}")]
+    Refused {
+        /// The command or script.
+        command: &'static str,
+        /// What it means.
+        class: Class,
+        /// What Redis or the client said.
+        detail: String,
+    },
+    /// The connection broke or a deadline passed while the command was under way: it may have been executed.
+    #[error("no answer to {command}: {detail}; it may have been executed")]
+    Unknown {
+        /// The command or script.
+        command: &'static str,
+        /// What the client said.
+        detail: String,
+    },
+    /// The reply is not what the command's contract allows.
+    #[error("{command} answered {reply}, which its contract does not allow")]
+    Contract {
+        /// The command or script.
+        command: &'static str,
+        /// The beginning of the reply.
+        reply: String,
+    },
+    /// The address in the configuration is not usable.
+    #[error("{0}")]
+    Address(String),
+}
+
+/// What an error answer means. See <https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors> for the
+/// prefixes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Redis can't just now (loading, failing over, out of memory, disk full): wait, then send again.
+    Busy,
+    /// Redis has no memory for new data.
+    Full,
+    /// The stream or its group is gone: create it again.
+    NoGroup,
+    /// The script is not in Redis's cache: load it.
+    NoScript,
+    /// Rights, password, a key of another type, an unknown command: a person must mend it.
+    Configuration,
+    /// Anything else.
+    Other,
+}
+
+impl Class {
+    /// The class's name, as metrics have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Full => "full",
+            Self::NoGroup => "no_group",
+            Self::NoScript => "no_script",
+            Self::Configuration => "configuration",
+            Self::Other => "other",
+        }
+    }
+
+    fn of(detail: &str) -> Self {
+        let word = detail.split([' ', ':']).next().unwrap_or_default();
+        match word {
+            "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "MISCONF" | "NOREPLICAS"
+            | "MOVED" | "ASK" | "Too" => Self::Busy,
+            "OOM" => Self::Full,
+            "NOGROUP" | "UNBLOCKED" => Self::NoGroup,
+            "NOSCRIPT" => Self::NoScript,
+            "WRONGTYPE" | "NOPERM" | "NOAUTH" | "WRONGPASS" | "CROSSSLOT" => Self::Configuration,
+            _ if detail.starts_with("ERR unknown command") || detail.starts_with("ERR invalid password") => {
+                Self::Configuration
+            }
+            // Errors raised inside a script carry the inner error behind the script's own words.
+            _ if detail.contains("WRONGTYPE") || detail.contains("NOPERM") => Self::Configuration,
+            _ if detail.contains("NOGROUP") => Self::NoGroup,
+            _ if detail.contains("OOM command not allowed") => Self::Full,
+            _ if detail.contains("MISCONF") => Self::Busy,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn from_client(command: &'static str, error: &fred::error::Error) -> Self {
+        use fred::error::ErrorKind;
+        let detail = error.details().to_owned();
+        let kind = error.kind();
+        match kind {
+            ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled | ErrorKind::Protocol | ErrorKind::Parse => {
+                Self::Unknown { command, detail }
+            }
+            ErrorKind::Auth => Self::Refused { command, class: Class::Configuration, detail },
+            ErrorKind::Routing | ErrorKind::Backpressure | ErrorKind::Cluster | ErrorKind::Sentinel => {
+                Self::Refused { command, class: Class::Busy, detail }
+            }
+            _ => Self::Refused { command, class: Class::of(&detail), detail },
+        }
+    }
+
+    pub(crate) fn contract(command: &'static str, reply: impl fmt::Debug) -> Self {
+        let reply = crate::job::cut(format!("{reply:?}"), 200);
+        Self::Contract { command, reply }
+    }
+
+    /// What an error answer means; `None` where there was no answer, or one out of contract.
+    pub fn class(&self) -> Option<Class> {
+        match self {
+            Self::Refused { class, .. } => Some(*class),
+            Self::Unknown { .. } | Self::Contract { .. } | Self::Address(_) => None,
+        }
+    }
+
+    /// The error's kind, as metrics name it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Refused { class, .. } => class.as_str(),
+            Self::Unknown { .. } => "unknown_outcome",
+            Self::Contract { .. } => "contract",
+            Self::Address(_) => "address",
+        }
+    }
+
+    /// True where sending the same script again may succeed by itself.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unknown { .. } => true,
+            Self::Refused { class, .. } => matches!(class, Class::Busy | Class::Full | Class::NoGroup | Class::NoScript),
+            Self::Contract { .. } | Self::Address(_) => false,
+        }
+    }
+
+    /// True where a person must change the configuration, here or in Redis.
+    pub fn is_configuration(&self) -> bool {
+        self.class() == Some(Class::Configuration) || matches!(self, Self::Address(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_prefix_has_its_class() {
+        let want = [
+            ("LOADING Redis is loading the dataset in memory", Class::Busy),
+            ("READONLY You can't write against a read only replica.", Class::Busy),
+            ("BUSY Redis is busy running a script.", Class::Busy),
+            ("MISCONF Redis is configured to save RDB snapshots", Class::Busy),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Class::Full),
+            ("NOGROUP No such key", Class::NoGroup),
+            ("UNBLOCKED the stream key no longer exists", Class::NoGroup),
+            ("NOSCRIPT No matching script.", Class::NoScript),
+            ("WRONGTYPE Operation against a key", Class::Configuration),
+            ("WRONGPASS invalid username-password pair", Class::Configuration),
+            ("NOAUTH Authentication required.", Class::Configuration),
+            ("BUSYGROUP Consumer Group name already exists", Class::Other),
+            ("ERR unknown command 'XREADGROUP'", Class::Configuration),
+            ("ERR user_script:1: boom", Class::Other),
+        ];
+        for (detail, class) in want {
+            assert_eq!(Class::of(detail), class, "{detail}");
+        }
+    }
+}

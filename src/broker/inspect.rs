@@ -1,0 +1,319 @@
+//! Looking at a queue without changing it. Everything is paged, and nothing walks a stream to count it.
+
+use std::time::Duration;
+
+use fred::interfaces::StreamsInterface;
+use fred::types::Value;
+
+use super::error::Error;
+use super::{Queue, decode, script};
+use crate::job::{EntryId, Envelope, JobId, Lane, State, Timestamp};
+
+/// How many jobs a queue has in each state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Depths {
+    /// When this was true.
+    pub now: Timestamp,
+    /// Each lane, in the order of [`Lane::ALL`].
+    pub lanes: [LaneDepth; 3],
+    /// Jobs in the delayed set.
+    pub delayed: u64,
+    /// When the next of them is due.
+    pub next_due: Option<Timestamp>,
+    /// Dead letters.
+    pub dead: u64,
+    /// The consumer that does the chores.
+    pub leader: Option<String>,
+}
+
+/// How many jobs one lane has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneDepth {
+    /// Jobs that nobody has taken.
+    pub waiting: u64,
+    /// Jobs that a worker has.
+    pub running: u64,
+    /// The oldest entry of the stream, waiting or running.
+    pub oldest: Option<EntryId>,
+}
+
+impl Depths {
+    /// Jobs that nobody has taken, over all lanes.
+    pub fn waiting(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.waiting).sum()
+    }
+
+    /// Jobs that a worker has, over all lanes.
+    pub fn running(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.running).sum()
+    }
+}
+
+/// Everything known about one job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Status {
+    /// The job.
+    pub id: JobId,
+    /// Where it is in its life.
+    pub state: State,
+    /// What handler it needs; empty for bytes that are no job.
+    pub job_type: String,
+    /// Its lane.
+    pub lane: Lane,
+    /// When it was submitted, where that is known.
+    pub created: Option<Timestamp>,
+    /// When it is due, if it is in the delayed set.
+    pub due: Option<Timestamp>,
+    /// Its entry, if it is in a stream.
+    pub entry: Option<EntryId>,
+    /// Who runs it, if somebody does.
+    pub worker: Option<String>,
+    /// The last error.
+    pub error: Option<String>,
+    /// What success returned, as JSON.
+    pub result: Option<String>,
+    /// Its dead letter.
+    pub dead: Option<EntryId>,
+    /// The last attempts, oldest first.
+    pub attempts: Vec<Attempt>,
+}
+
+/// One attempt that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// When it began.
+    pub started: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// How it ended, in one word.
+    pub outcome: String,
+    /// Who ran it.
+    pub worker: String,
+    /// What went wrong, if something did.
+    pub error: String,
+}
+
+/// A job in the delayed set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upcoming {
+    /// Its id.
+    pub id: String,
+    /// When it is due.
+    pub due: Timestamp,
+    /// Its lane and fields; `None` where they cannot be read.
+    pub fields: Option<(Lane, Envelope)>,
+}
+
+/// A dead letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Its entry in the dead stream.
+    pub entry: EntryId,
+    /// All its fields.
+    pub fields: Envelope,
+}
+
+impl DeadLetter {
+    /// A field as text; empty where there is none.
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8_lossy(self.fields.get(name.as_bytes()).unwrap_or_default()).into_owned()
+    }
+
+    /// The job's id: its `id` field, or the letter's own entry for bytes that never had one.
+    pub fn job(&self) -> JobId {
+        self.text("id").parse().unwrap_or_else(|_| JobId::derived(self.entry, Lane::Normal))
+    }
+}
+
+impl Queue {
+    /// How many jobs there are in each state.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn depths(&self) -> Result<Depths, Error> {
+        let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone(), self.keys.leader.clone()];
+        keys.extend(self.keys.streams().clone());
+        let answer = self.run(&script::DEPTHS, keys, vec![]).await?;
+        let [delayed, dead, next, leader, lanes @ ..] = &answer.rest[..] else {
+            return Err(Error::contract("depths", answer));
+        };
+        let lane = |at: usize| {
+            let [entries, pending, oldest] = &lanes.get(3 * at..3 * at + 3)? else { return None };
+            let (entries, running) = (decode::number(entries)?, decode::number(pending)?);
+            Some(LaneDepth { waiting: entries.saturating_sub(running), running, oldest: decode::entry_id(oldest) })
+        };
+        let (Some(high), Some(normal), Some(low)) = (lane(0), lane(1), lane(2)) else {
+            return Err(Error::contract("depths", answer));
+        };
+        Ok(Depths {
+            now: timestamp(answer.status.cast_unsigned()),
+            lanes: [high, normal, low],
+            delayed: decode::number(delayed).unwrap_or(0),
+            next_due: decode::number(next).map(timestamp),
+            dead: decode::number(dead).unwrap_or(0),
+            leader: Some(decode::text(leader)).filter(|leader| !leader.is_empty()),
+        })
+    }
+
+    /// What is known about a job: from its record, the delayed set, its entry, or the dead stream's record of it. `None`
+    /// for a job that is unknown here, or that succeeded without leaving a record.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn status(&self, id: &JobId) -> Result<Option<Status>, Error> {
+        let mut keys = vec![self.keys.record(id), self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
+        keys.extend(self.keys.streams().clone());
+        let (entry, lane) = id.origin().map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
+        let args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
+        let answer = self.run(&script::LOOKUP, keys, args).await?;
+        let [Value::Array(record), due, packed, lane, entry, worker] = &answer.rest[..] else {
+            return Err(Error::contract("lookup", answer));
+        };
+        let found = Found {
+            record: Record(decode::envelope(record)),
+            due: decode::number(due).filter(|_| !matches!(due, Value::Null)).map(timestamp),
+            parked: Envelope::unpack(decode::data(packed)).ok(),
+            lane: decode::text(lane).parse().ok(),
+            entry: decode::entry_id(entry),
+            worker: Some(decode::text(worker)).filter(|name| !name.is_empty()),
+        };
+        Ok(found.status(id))
+    }
+
+    /// A page of the delayed set, the next due first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
+        let keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
+        let args = vec![Value::Integer(skip.cast_signed()), Value::Integer(count.cast_signed())];
+        let answer = self.run(&script::UPCOMING, keys, args).await?;
+        let upcoming = |item: &[Value]| Upcoming {
+            id: decode::text(&item[0]),
+            due: timestamp(decode::number(&item[1]).unwrap_or(0)),
+            fields: Envelope::unpack(decode::data(&item[2])).ok().map(|(envelope, lane)| (lane, envelope)),
+        };
+        Ok(answer.rest.chunks_exact(3).map(upcoming).collect())
+    }
+
+    /// A page of the dead letters, oldest first, from `from` on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn dead_letters(&self, from: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
+        let start = from.map_or_else(|| "-".to_owned(), |entry| entry.to_string());
+        self.dead_range(start, "+".to_owned(), count).await
+    }
+
+    /// One dead letter by its own entry id.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn dead_letter(&self, entry: EntryId) -> Result<Option<DeadLetter>, Error> {
+        Ok(self.dead_range(entry.to_string(), entry.to_string(), 1).await?.pop())
+    }
+
+    async fn dead_range(&self, start: String, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
+        let client = self.link.client();
+        let reply = client.xrange(self.keys.dead.clone(), start, end, Some(count));
+        let reply: Value =
+            self.link.watch(async { reply.await.map_err(|error| Error::from_client("xrange", &error)) }).await?;
+        let entries = decode::entries("xrange", reply, Lane::Normal)?;
+        let letter = |entry: super::Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
+        Ok(entries.into_iter().map(letter).collect())
+    }
+}
+
+struct Found {
+    record: Record,
+    due: Option<Timestamp>,
+    parked: Option<(Envelope, Lane)>,
+    lane: Option<Lane>,
+    entry: Option<EntryId>,
+    worker: Option<String>,
+}
+
+impl Found {
+    fn status(self, id: &JobId) -> Option<Status> {
+        let state = self.state()?;
+        let parked_type = || self.parked.as_ref().and_then(|(fields, _)| fields.get(b"type"));
+        let job_type = self.record.0.get(b"type").or_else(parked_type).unwrap_or_default();
+        Some(Status {
+            id: id.clone(),
+            state,
+            job_type: String::from_utf8_lossy(job_type).into_owned(),
+            lane: self.lane.or(self.record.text("lane").and_then(|lane| lane.parse().ok())).unwrap_or_default(),
+            created: self.record.time("created_ms").or_else(|| id.origin().map(|(entry, _)| timestamp(entry.ms))),
+            due: self.due,
+            entry: self.entry,
+            worker: self.worker.clone(),
+            error: self.record.text("error").filter(|_| state != State::Done),
+            result: self.record.text("result"),
+            dead: self.record.text("dead_id").and_then(|dead| dead.parse().ok()),
+            attempts: self.record.attempts(),
+        })
+    }
+
+    fn state(&self) -> Option<State> {
+        let recorded = self.record.text("state").and_then(|state| state.parse().ok());
+        if self.due.is_some() {
+            return Some(recorded.filter(|state| *state == State::Retrying).unwrap_or(State::Scheduled));
+        }
+        match (self.entry, &self.worker) {
+            // A late success may have ended the job while its retry still lies in the stream.
+            (Some(_), None) if recorded == Some(State::Done) => Some(State::Done),
+            (Some(_), None) => Some(State::Waiting),
+            (Some(_), Some(_)) => Some(State::Running),
+            // The entry a record names is the last one it saw; a promoted retry has a newer one.
+            (None, _) if recorded == Some(State::Retrying) => Some(State::Waiting),
+            (None, _) => recorded,
+        }
+    }
+}
+
+struct Record(Envelope);
+
+impl Record {
+    fn text(&self, name: &str) -> Option<String> {
+        self.0.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    fn time(&self, name: &str) -> Option<Timestamp> {
+        self.text(name)?.parse().ok().map(timestamp)
+    }
+
+    fn attempts(&self) -> Vec<Attempt> {
+        let ring = self.0.fields().filter(|(name, _)| name.starts_with(b"a:"));
+        let mut attempts: Vec<_> = ring.filter_map(|(_, text)| attempt(&String::from_utf8_lossy(text))).collect();
+        attempts.sort_by_key(|attempt| (attempt.ended, attempt.started));
+        attempts
+    }
+}
+
+fn attempt(text: &str) -> Option<Attempt> {
+    let mut parts = text.splitn(5, ' ');
+    let mut next = || parts.next();
+    Some(Attempt {
+        started: timestamp(next()?.parse().ok()?),
+        ended: timestamp(next()?.parse().ok()?),
+        outcome: next()?.to_owned(),
+        worker: next()?.to_owned(),
+        error: next()?.to_owned(),
+    })
+}
+
+fn timestamp(ms: u64) -> Timestamp {
+    Timestamp::from_ms(ms).unwrap_or(Timestamp::MAX)
+}
+
+impl Attempt {
+    /// How long it ran.
+    pub fn duration(&self) -> Duration {
+        self.ended.since(self.started)
+    }
+}

@@ -1,0 +1,185 @@
+//! One connection to Redis that mends itself. The client neither notices a half-open connection under steady writes nor
+//! one on which a read blocks, and a client whose own task ended accepts commands for ever without answering; so a link
+//! watches the answers, forces a new connection when they stop, and builds a new client when that does not help.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fred::clients::Client;
+use fred::interfaces::ClientLike;
+use fred::types::ConnectHandle;
+use fred::types::Builder;
+use fred::types::config::{ConnectionConfig, ReconnectError, ReconnectPolicy};
+use futures_util::FutureExt;
+use socket2::TcpKeepalive;
+
+use super::error::Error;
+
+/// What a link is for, which decides its deadlines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Short commands, many at a time.
+    Commands,
+    /// One blocking command at a time.
+    Blocking,
+}
+
+/// The deadline of every command that does not block.
+pub(crate) const COMMAND_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long one try to connect, log in and select the database may take.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
+
+/// After this long without an answer to anything, a new client is built.
+const REBUILD_AFTER: Duration = Duration::from_secs(20);
+
+/// A connection that mends itself. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: fred::types::config::Config,
+    role: Role,
+    live: Mutex<Live>,
+}
+
+struct Live {
+    client: Client,
+    task: ConnectHandle,
+    /// Since when nothing was answered; `None` while answers come.
+    silent_since: Option<Instant>,
+    unanswered: u32,
+    reconnects: u64,
+}
+
+impl Link {
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// Why the first connection failed: a wrong address or password, or nobody listening.
+    pub(crate) async fn open(config: fred::types::config::Config, role: Role) -> Result<Self, Error> {
+        let client = build(&config, role)?;
+        let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, client.init()).await;
+        let late = || Error::Unknown { command: "connect", detail: format!("nothing within {:?}", 3 * CONNECT_DEADLINE) };
+        let task = connected.map_err(|_| late())?.map_err(|error| Error::from_client("connect", &error))?;
+        let live = Live { client, task, silent_since: None, unanswered: 0, reconnects: 0 };
+        Ok(Self { shared: Arc::new(Shared { config, role, live: Mutex::new(live) }) })
+    }
+
+    /// The client of the moment. Commands go through [`Link::watch`].
+    pub(crate) fn client(&self) -> Client {
+        self.live().client.clone()
+    }
+
+    /// How often this link had to mend itself.
+    pub(crate) fn reconnects(&self) -> u64 {
+        self.live().reconnects
+    }
+
+    /// Awaits one answer, and draws conclusions from its absence.
+    pub(crate) async fn watch<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let result = answer.await;
+        match &result {
+            Err(Error::Unknown { .. }) => self.note_silence(),
+            _ => self.note_answer(),
+        }
+        result
+    }
+
+    /// Drops the connection, so that a new one is made; builds a new client where that has not helped.
+    pub(crate) fn reconnect(&self) {
+        let mut live = self.live();
+        live.reconnects += 1;
+        let stale = live.silent_since.is_some_and(|since| since.elapsed() > REBUILD_AFTER);
+        if stale || live.task.is_finished() {
+            self.rebuild(&mut live);
+        } else {
+            live.unanswered = 0;
+            let client = live.client.clone();
+            drop(live);
+            // The first poll queues the request for the client's own task; its answer tells nothing that matters.
+            client.force_reconnection().now_or_never();
+        }
+    }
+
+    fn note_answer(&self) {
+        let mut live = self.live();
+        live.silent_since = None;
+        live.unanswered = 0;
+    }
+
+    fn note_silence(&self) {
+        let mut live = self.live();
+        live.silent_since.get_or_insert_with(Instant::now);
+        live.unanswered += 1;
+        let stuck = live.unanswered >= 3 || live.task.is_finished();
+        drop(live);
+        if stuck {
+            self.reconnect();
+        }
+    }
+
+    fn rebuild(&self, live: &mut Live) {
+        let config = fred::types::config::Config { fail_fast: false, ..self.shared.config.clone() };
+        let Ok(client) = build(&config, self.shared.role) else { return };
+        tracing::warn!("the redis client does not recover; a new one is made");
+        live.task.abort();
+        live.task = client.connect();
+        live.client = client;
+        live.silent_since = None;
+        live.unanswered = 0;
+    }
+
+    fn live(&self) -> std::sync::MutexGuard<'_, Live> {
+        self.shared.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn build(config: &fred::types::config::Config, role: Role) -> Result<Client, Error> {
+    let mut builder = Builder::from_config(config.clone());
+    // The client's linear and exponential policies lose their jitter at the cap, so a fleet would return in step.
+    let mut policy = ReconnectPolicy::new_constant(0, 500);
+    policy.set_jitter(2_500);
+    builder.set_policy(policy);
+    builder.with_connection_config(configure);
+    builder.with_performance_config(|performance| {
+        performance.broadcast_channel_capacity = 256;
+        performance.default_command_timeout = match role {
+            Role::Commands => COMMAND_DEADLINE,
+            Role::Blocking => Duration::ZERO,
+        };
+    });
+    builder.build().map_err(|error| Error::Address(format!("redis.url: {}", error.details())))
+}
+
+fn configure(connection: &mut ConnectionConfig) {
+    // By default the client sends what was under way up to three times, and follows redirections wrongly. Here a broken
+    // connection means an unknown outcome, and what is sent again is always an idempotent script.
+    connection.max_command_attempts = 1;
+    connection.max_redirections = 0;
+    connection.max_command_buffer_len = 10_000;
+    connection.connection_timeout = CONNECT_DEADLINE;
+    connection.internal_command_timeout = CONNECT_DEADLINE;
+    connection.tcp.nodelay = Some(true);
+    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
+    connection.tcp.keepalive = Some(keepalive.with_retries(3));
+    connection.tcp.user_timeout = Some(Duration::from_secs(20));
+    // Not `Busy`: it would also match BUSYGROUP, the usual answer to creating a group.
+    connection.reconnect_errors = vec![
+        ReconnectError::ReadOnly,
+        ReconnectError::Loading,
+        ReconnectError::ClusterDown,
+        ReconnectError::MasterDown,
+        ReconnectError::Custom("UNBLOCKED force unblock"),
+    ];
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.live.get_mut().unwrap_or_else(PoisonError::into_inner).task.abort();
+    }
+}

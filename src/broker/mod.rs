@@ -1,0 +1,131 @@
+//! Redis. The only folder that names the client crate.
+//!
+//! [`Broker`] is the process's access to one Redis; [`Queue`] is one queue of it. Every transition of a job is one
+//! script (`scripts/*.lua`, behind [`script`]), except reading and the acknowledgement of plain successes, which are
+//! plain commands because they are the hot path. Everything here is idempotent when sent twice, so an unknown outcome is
+//! answered by sending again; the one exception, appending a new job, reports it to the caller.
+
+mod address;
+mod decode;
+mod enqueue;
+mod error;
+mod inspect;
+mod keys;
+mod link;
+mod script;
+mod server;
+mod settle;
+mod stream;
+mod upkeep;
+
+use std::sync::Arc;
+
+use fred::types::{Key, Value};
+
+pub use address::Config;
+pub(crate) use decode::Entry;
+pub use enqueue::{Due, NewJob};
+pub use error::{Class, Error};
+pub use inspect::{Attempt, DeadLetter, Depths, LaneDepth, Status, Upcoming};
+use keys::Keys;
+pub(crate) use link::{COMMAND_DEADLINE, Link, Role};
+pub use server::{Server, WorkerInfo};
+pub(crate) use settle::{Begun, Completed, Keep, Letter, Ran};
+pub(crate) use stream::ClaimFrom;
+pub use stream::{Consumer, Joined};
+pub(crate) use upkeep::Promoted;
+
+use crate::job::{Namespace, QueueName};
+use script::{Answer, Script};
+
+/// The consumer group of every work stream.
+pub(crate) const GROUP: &str = "fleet";
+
+/// The version of the wire contract that this crate writes.
+pub const WIRE_VERSION: u8 = 1;
+
+/// Access to one Redis. Clones share the connection.
+#[derive(Clone)]
+pub struct Broker {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: Config,
+    link: Link,
+}
+
+/// One queue. Clones share the connection.
+#[derive(Clone)]
+pub struct Queue {
+    name: QueueName,
+    keys: Arc<Keys>,
+    link: Link,
+}
+
+impl Broker {
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where the address is unusable, nobody listens there, or the login is refused.
+    pub async fn connect(config: Config) -> Result<Self, Error> {
+        let link = Link::open(config.client_config()?, Role::Commands).await?;
+        Ok(Self { shared: Arc::new(Shared { config, link }) })
+    }
+
+    /// One queue of this Redis. Nothing is sent.
+    pub fn queue(&self, name: QueueName) -> Queue {
+        let keys = Arc::new(Keys::new(self.namespace(), &name));
+        Queue { name, keys, link: self.shared.link.clone() }
+    }
+
+    /// The first part of every key.
+    pub fn namespace(&self) -> &Namespace {
+        &self.shared.config.namespace
+    }
+
+    /// The address, to be shown to people.
+    pub fn shown(&self) -> String {
+        self.shared.config.shown()
+    }
+
+    /// A further connection to the same Redis.
+    pub(crate) async fn open(&self, role: Role) -> Result<Link, Error> {
+        Link::open(self.shared.config.client_config()?, role).await
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.shared.link
+    }
+}
+
+impl Queue {
+    /// The queue's name.
+    pub fn name(&self) -> &QueueName {
+        &self.name
+    }
+
+    /// This queue over another connection.
+    pub(crate) fn over(&self, link: &Link) -> Self {
+        Self { link: link.clone(), ..self.clone() }
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    async fn run(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
+        self.link.watch(script.run(&self.link.client(), keys, args)).await
+    }
+}
+
+/// Bytes as an argument.
+fn bytes(data: &[u8]) -> Value {
+    Value::Bytes(bytes::Bytes::copy_from_slice(data))
+}
+
+/// A duration as an argument, in whole milliseconds.
+fn millis(duration: std::time::Duration) -> Value {
+    Value::Integer(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+}

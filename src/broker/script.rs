@@ -1,0 +1,85 @@
+//! The Lua scripts: one file per transition, each behind one typed function elsewhere in this folder.
+
+use std::sync::LazyLock;
+
+use fred::clients::Client;
+use fred::interfaces::LuaInterface;
+use fred::types::{Key, Value};
+
+use super::error::{Class, Error};
+
+/// One script, with its name for errors and metrics.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    source: &'static str,
+    sha: LazyLock<String>,
+}
+
+macro_rules! scripts {
+    ($($constant:ident $file:literal),* $(,)?) => {
+        $(pub(crate) static $constant: Script = Script {
+            name: $file,
+            source: concat!(include_str!("scripts/prelude.lua"), include_str!(concat!("scripts/", $file, ".lua"))),
+            sha: LazyLock::new(|| fred::util::sha1_hash($constant.source)),
+        };)*
+    };
+}
+
+scripts! {
+    BEAT "beat",
+    BEGIN "begin",
+    BURY "bury",
+    CANCEL "cancel",
+    COMPLETE "complete",
+    DEFER "defer",
+    DEPTHS "depths",
+    DROP "drop",
+    ENQUEUE "enqueue",
+    JOIN "join",
+    KEEPALIVE "keepalive",
+    LEAD "lead",
+    LOOKUP "lookup",
+    PROMOTE "promote",
+    REAP "reap",
+    RELEASE "release",
+    REPLAY "replay",
+    SCHEDULE "schedule",
+    UPCOMING "upcoming",
+}
+
+/// A script's answer: always an integer, and what follows it. The client takes a reply that begins with a text such as
+/// `message` for a published message, so no script may begin its answer with data.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: i64,
+    pub(crate) rest: Vec<Value>,
+}
+
+impl Script {
+    /// Runs the script, loading it first where Redis does not have it.
+    pub(crate) async fn run(&self, client: &Client, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
+        let reply = match self.call(client, keys.clone(), args.clone()).await {
+            Err(error) if error.class() == Some(Class::NoScript) => {
+                let loaded: Result<Value, _> = client.script_load(self.source).await;
+                loaded.map_err(|error| Error::from_client("script load", &error))?;
+                self.call(client, keys, args).await?
+            }
+            other => other?,
+        };
+        self.read(reply)
+    }
+
+    async fn call(&self, client: &Client, keys: Vec<Key>, args: Vec<Value>) -> Result<Value, Error> {
+        client.evalsha(self.sha.as_str(), keys, args).await.map_err(|error| Error::from_client(self.name, &error))
+    }
+
+    fn read(&self, reply: Value) -> Result<Answer, Error> {
+        let Value::Array(items) = reply else { return Err(Error::contract(self.name, reply)) };
+        let mut items = items.into_iter();
+        match items.next() {
+            Some(Value::Integer(status)) => Ok(Answer { status, rest: items.collect() }),
+            other => Err(Error::contract(self.name, other)),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+-- bury: move one attempt to the dead stream.
+-- KEYS 1 stream  2 dead  3 record
+-- ARGV 1 consumer  2 entry id  3 job id  4 reason  5 error  6 failures  7 elapsed ms  8 what failed
+--      9 the consumer that ran it  10 type  11 lane  12 created ms  13 fingerprint  14.. fields, flat
+-- returns {1} buried, {0} stale (somebody else settled this entry; nothing was changed)
+if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
+local now = now_ms()
+redis.call('HSETNX', KEYS[3], 'first_failed_ms', now)
+local letter = { unpack(ARGV, 14) }
+local function add(name, value)
+  letter[#letter + 1] = name
+  letter[#letter + 1] = value
+end
+add('dead_reason', ARGV[4])
+add('dead_error', ARGV[5])
+add('dead_attempts', ARGV[6])
+add('dead_at_ms', string.format('%.0f', now))
+add('dead_first_failed_ms', redis.call('HGET', KEYS[3], 'first_failed_ms'))
+add('dead_worker', ARGV[9])
+add('dead_origin', ARGV[11])
+add('dead_fingerprint', ARGV[13])
+local id = redis.call('XADD', KEYS[2], '*', unpack(letter))
+redis.call('HSET', KEYS[3], 'state', 'dead', 'entry', ARGV[2], 'dead_id', id, 'error', ARGV[5],
+  'type', ARGV[10], 'lane', ARGV[11], 'created_ms', ARGV[12], 'updated_ms', now)
+note(KEYS[3], now, tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[5])
+redis.call('PERSIST', KEYS[3])
+settle(KEYS[1], ARGV[2])
+return { 1 }

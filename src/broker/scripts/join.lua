@@ -1,0 +1,21 @@
+-- join: make sure that a queue's streams and groups exist, and agree on the lease. A group is always created at 0: the
+-- streams hold only live jobs, so whatever is in them must be delivered.
+-- KEYS 1 control  2.. streams
+-- ARGV 1 lease ms  2 wire version
+-- returns {groups created, the fleet's lease ms, the fleet's wire version}
+local created = 0
+for at = 2, #KEYS do
+  local answer = redis.pcall('XGROUP', 'CREATE', KEYS[at], 'fleet', 0, 'MKSTREAM')
+  if not answer.err then
+    created = created + 1
+  elseif string.sub(answer.err, 1, 9) ~= 'BUSYGROUP' then
+    return redis.error_reply(answer.err)
+  end
+end
+local consumers = 0
+for at = 2, #KEYS do consumers = consumers + #redis.call('XINFO', 'CONSUMERS', KEYS[at], 'fleet') end
+-- The lease belongs to the fleet: whoever comes to an empty one sets it, others adopt it.
+if consumers == 0 then redis.call('HSET', KEYS[1], 'lease_ms', ARGV[1]) end
+redis.call('HSETNX', KEYS[1], 'lease_ms', ARGV[1])
+redis.call('HSETNX', KEYS[1], 'wire', ARGV[2])
+return { created, tonumber(redis.call('HGET', KEYS[1], 'lease_ms')), tonumber(redis.call('HGET', KEYS[1], 'wire')) }

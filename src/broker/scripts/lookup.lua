@@ -1,0 +1,22 @@
+-- lookup: everything known about one job.
+-- KEYS 1 record  2 delayed  3 delayed:fields  4 stream high  5 stream normal  6 stream low
+-- ARGV 1 job id  2 the entry it was derived from or ''  3 the lane it was derived from or ''
+-- returns {now ms, record fields flat, due ms or nil, packed fields or nil, lane of its entry or nil, entry id or nil,
+--   consumer it is pending on or nil}
+local answer = { now_ms(), redis.call('HGETALL', KEYS[1]), false, false, false, false, false }
+local due = redis.call('ZSCORE', KEYS[2], ARGV[1])
+if due then
+  answer[3] = due
+  answer[4] = redis.call('HGET', KEYS[3], ARGV[1])
+end
+local lanes = { high = KEYS[4], normal = KEYS[5], low = KEYS[6] }
+local entry, lane = ARGV[2], ARGV[3]
+if entry == '' or not redis.call('XRANGE', lanes[lane], entry, entry)[1] then
+  entry, lane = redis.call('HGET', KEYS[1], 'entry'), redis.call('HGET', KEYS[1], 'lane')
+end
+if entry and lane and lanes[lane] and redis.call('XRANGE', lanes[lane], entry, entry)[1] then
+  answer[5], answer[6] = lane, entry
+  local pending = redis.pcall('XPENDING', lanes[lane], 'fleet', entry, entry, 1)
+  if not pending.err and pending[1] then answer[7] = pending[1][2] end
+end
+return answer

@@ -1,0 +1,35 @@
+-- prelude: put before every script. Lua has no rollback, so a script that settles an entry works in this order: hold
+-- (the fence), then inserts, then settle. XCLAIM is allowed when Redis is out of memory, and once a script has written
+-- the rest is admitted too, so settling never depends on free memory.
+
+-- The server's clock in milliseconds: the only clock there is. Read once per script.
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- The fence: true where the entry is still pending, which makes it ours; false where somebody settled it.
+local function hold(stream, consumer, entry)
+  return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1
+end
+
+local function settle(stream, entry)
+  redis.call('XACK', stream, 'fleet', entry)
+  redis.call('XDEL', stream, entry)
+end
+
+-- Notes an attempt that ended now in the ring of the last 20: 'start end outcome worker error'.
+local function note(record, now, elapsed, outcome, worker, error)
+  local nth = redis.call('HINCRBY', record, 'noted', 1)
+  local times = string.format('%.0f %.0f ', now - elapsed, now)
+  redis.call('HSET', record, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error)
+end
+
+-- Tells the promoter, which blocks on this list, that the head of the delayed set has changed.
+local function nudge(delayed, wake, member)
+  if redis.call('ZRANGE', delayed, 0, 0)[1] == member then
+    redis.call('LPUSH', wake, 1)
+    redis.call('LTRIM', wake, 0, 0)
+    redis.call('PEXPIRE', wake, 5000)
+  end
+end

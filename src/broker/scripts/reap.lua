@@ -1,0 +1,14 @@
+-- reap: delete a consumer that nobody is any more. XGROUP DELCONSUMER forgets what is pending, so it must have nothing.
+-- KEYS 1.. streams
+-- ARGV 1 consumer
+-- returns {deleted, kept because something is pending}
+local deleted, kept = 0, 0
+for at = 1, #KEYS do
+  if #redis.call('XPENDING', KEYS[at], 'fleet', '-', '+', 1, ARGV[1]) > 0 then
+    kept = kept + 1
+  else
+    redis.call('XGROUP', 'DELCONSUMER', KEYS[at], 'fleet', ARGV[1])
+    deleted = deleted + 1
+  end
+end
+return { deleted, kept }

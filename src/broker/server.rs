@@ -1,0 +1,159 @@
+//! What Redis says of itself, and what workers say of themselves.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fred::interfaces::{ClientLike, KeysInterface};
+use fred::types::scan::ScanType;
+use fred::types::{ClusterHash, CustomCommand, Key, Value};
+use futures_util::TryStreamExt;
+
+use super::error::Error;
+use super::link::Link;
+use super::{Broker, bytes, decode, keys, millis, script};
+use crate::job::{ConsumerName, QueueName, Timestamp};
+
+/// What `INFO` says, as far as it matters here.
+#[derive(Debug, Clone, Default)]
+pub struct Server {
+    facts: BTreeMap<String, String>,
+}
+
+impl Server {
+    /// One line of `INFO`, such as `redis_version`.
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.facts.get(name).map(String::as_str)
+    }
+
+    fn read(text: &str) -> Self {
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        Self { facts: lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect() }
+    }
+}
+
+/// A live worker, by its own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerInfo {
+    /// Its consumer name.
+    pub consumer: String,
+    /// What it said: `queues`, `types`, `running`, `slots`, `version`, `started_ms`, `state`.
+    pub facts: BTreeMap<String, String>,
+}
+
+impl Broker {
+    /// Asks Redis for a sign of life.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where there is none.
+    pub async fn ping(&self) -> Result<(), Error> {
+        let client = self.link().client();
+        let reply = async { client.ping::<Value>(None).await.map_err(|error| Error::from_client("ping", &error)) };
+        self.link().watch(reply).await.map(drop)
+    }
+
+    /// What Redis says of itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn server(&self) -> Result<Server, Error> {
+        let client = self.link().client();
+        let reply = async { client.info::<Value>(None).await.map_err(|error| Error::from_client("info", &error)) };
+        Ok(Server::read(&decode::text(&self.link().watch(reply).await?)))
+    }
+
+    /// Says that a worker lives and what it does; returns the server's time. See `scripts/beat.lua`.
+    pub(crate) async fn beat(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lives: Duration,
+        facts: &[(&str, String)],
+    ) -> Result<Timestamp, Error> {
+        let mut args = vec![millis(lives)];
+        args.extend(facts.iter().flat_map(|(name, value)| [bytes(name.as_bytes()), bytes(value.as_bytes())]));
+        let key = keys::worker(self.namespace(), consumer);
+        let answer = link.watch(script::BEAT.run(&link.client(), vec![key], args)).await?;
+        let now = u64::try_from(answer.status).ok().and_then(Timestamp::from_ms);
+        now.ok_or_else(|| Error::contract("beat", answer))
+    }
+
+    /// Says that a worker is gone.
+    pub(crate) async fn forget(&self, consumer: &ConsumerName) -> Result<(), Error> {
+        let key = keys::worker(self.namespace(), consumer);
+        self.delete(vec![key]).await
+    }
+
+    /// The queues of this namespace, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn queues(&self) -> Result<Vec<QueueName>, Error> {
+        let found = self.scan(keys::queues(self.namespace())).await?;
+        let mut names: Vec<_> =
+            found.iter().filter_map(|key| keys::queue_of(self.namespace(), &key.as_str_lossy())).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// The live workers of this namespace, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        let mut workers = Vec::new();
+        for key in self.scan(keys::workers(self.namespace())).await? {
+            let consumer = key.as_str_lossy().rsplit(':').next().unwrap_or_default().to_owned();
+            let facts = self.hash(key).await?;
+            // An empty hash is one that expired between the two commands.
+            if !facts.is_empty() {
+                workers.push(WorkerInfo { consumer, facts });
+            }
+        }
+        workers.sort_by(|one, other| one.consumer.cmp(&other.consumer));
+        Ok(workers)
+    }
+
+    /// Deletes keys of this namespace that a check has made.
+    pub(crate) async fn delete(&self, keys: Vec<Key>) -> Result<(), Error> {
+        let client = self.link().client();
+        let reply = async { client.del::<Value, _>(keys).await.map_err(|error| Error::from_client("del", &error)) };
+        self.link().watch(reply).await.map(drop)
+    }
+
+    async fn scan(&self, pattern: String) -> Result<Vec<Key>, Error> {
+        let client = self.link().client();
+        let failed = |error: fred::error::Error| Error::from_client("scan", &error);
+        let mut found = Vec::new();
+        if client.is_clustered() {
+            let mut pages = std::pin::pin!(client.scan_cluster_buffered(pattern, Some(1000), None::<ScanType>));
+            while let Some(key) = pages.try_next().await.map_err(failed)? {
+                found.push(key);
+            }
+        } else {
+            let mut pages = std::pin::pin!(client.scan_buffered(pattern, Some(1000), None::<ScanType>));
+            while let Some(key) = pages.try_next().await.map_err(failed)? {
+                found.push(key);
+            }
+        }
+        found.sort();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// A hash, read by HSCAN because its reply begins with a cursor, not with data.
+    async fn hash(&self, key: Key) -> Result<BTreeMap<String, String>, Error> {
+        let client = self.link().client();
+        let failed = |error: fred::error::Error| Error::from_client("hscan", &error);
+        let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
+        let args: Vec<Value> = vec![key.into(), "0".into(), "COUNT".into(), 1000.into()];
+        let page: Value = client.custom(command, args).await.map_err(failed)?;
+        let Value::Array(parts) = page else { return Err(Error::contract("hscan", page)) };
+        let Some(Value::Array(flat)) = parts.get(1) else { return Err(Error::contract("hscan", parts)) };
+        Ok(flat.chunks_exact(2).map(|pair| (decode::text(&pair[0]), decode::text(&pair[1]))).collect())
+    }
+}

@@ -1,0 +1,274 @@
+//! The transitions of one attempt. Each is one script, and safe to send again.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fred::types::Value;
+
+use super::error::Error;
+use super::{Answer, Queue, bytes, decode, millis, script};
+use crate::job::{Burial, ConsumerName, Deferral, EntryId, Envelope, Job, JobId, Lane};
+
+/// What `begin` says to an attempt that wants to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// Go.
+    Start,
+    /// Somebody else settled this entry.
+    Stale,
+    /// An earlier attempt succeeded after it was given up: the job is done.
+    DoneAlready,
+    /// Its `expires_at_ms` has passed.
+    Expired,
+    /// It is too early by this much.
+    NotDue(Duration),
+}
+
+/// What became of a success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Completed {
+    /// The job is done.
+    Done,
+    /// Somebody else settled this entry: nothing was changed.
+    Stale,
+    /// The entry had been taken over, but its retry had not started and was cancelled: the job is done.
+    Late,
+}
+
+/// What is noted of an attempt that ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Ran<'a> {
+    /// How long it ran.
+    pub(crate) elapsed: Duration,
+    /// How it ended, in one word.
+    pub(crate) outcome: &'a str,
+    /// Who ran it.
+    pub(crate) worker: &'a str,
+}
+
+impl Queue {
+    /// Asks whether a delivered attempt may start. See `scripts/begin.lua`.
+    pub(crate) async fn begin(&self, consumer: &ConsumerName, job: &Job, keep_record: bool) -> Result<Begun, Error> {
+        let optional = |time: Option<crate::job::Timestamp>| {
+            time.map_or_else(|| Value::from(""), |time| Value::Integer(time.as_ms().cast_signed()))
+        };
+        let args = vec![
+            consumer.as_str().into(),
+            job.entry.to_string().into(),
+            optional(job.not_before),
+            optional(job.expires_at),
+            flag(keep_record),
+            job.job_type.as_str().into(),
+            job.lane.as_str().into(),
+            Value::Integer(job.created.as_ms().cast_signed()),
+            flag(job.is_repeated()),
+        ];
+        let keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+        let answer = self.run(&script::BEGIN, keys, args).await?;
+        match (answer.status, answer.rest.first().and_then(decode::number)) {
+            (0, _) => Ok(Begun::Stale),
+            (1, _) => Ok(Begun::Start),
+            (2, _) => Ok(Begun::DoneAlready),
+            (3, _) => Ok(Begun::Expired),
+            (4, Some(ms)) => Ok(Begun::NotDue(Duration::from_millis(ms))),
+            _ => Err(Error::contract("begin", answer)),
+        }
+    }
+
+    /// Ends a job with success. See `scripts/complete.lua`.
+    pub(crate) async fn complete(
+        &self,
+        consumer: &ConsumerName,
+        job: &Job,
+        result: Option<&Bytes>,
+        keep: Keep,
+        ran: &Ran<'_>,
+    ) -> Result<Completed, Error> {
+        let keys = vec![
+            self.keys.stream(job.lane).clone(),
+            self.keys.delayed.clone(),
+            self.keys.delayed_fields.clone(),
+            self.keys.record(&job.id),
+        ];
+        let args = vec![
+            consumer.as_str().into(),
+            job.entry.to_string().into(),
+            job.id.to_string().into(),
+            millis(ran.elapsed),
+            result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
+            millis(keep.retention),
+            job.job_type.as_str().into(),
+            job.lane.as_str().into(),
+            Value::Integer(job.created.as_ms().cast_signed()),
+            flag(keep.record),
+        ];
+        let answer = self.run(&script::COMPLETE, keys, args).await?;
+        match answer.status {
+            0 => Ok(Completed::Stale),
+            1 => Ok(Completed::Done),
+            2 => Ok(Completed::Late),
+            _ => Err(Error::contract("complete", answer)),
+        }
+    }
+
+    /// Moves an attempt to the delayed set; false where somebody else settled it. See `scripts/defer.lua`.
+    pub(crate) async fn defer(
+        &self,
+        consumer: &ConsumerName,
+        job: &Job,
+        envelope: &Envelope,
+        to: &Deferral,
+        ran: &Ran<'_>,
+    ) -> Result<bool, Error> {
+        let keys = vec![
+            self.keys.stream(job.lane).clone(),
+            self.keys.delayed.clone(),
+            self.keys.delayed_fields.clone(),
+            self.keys.record(&job.id),
+            self.keys.wake.clone(),
+        ];
+        let packed = next_attempt(envelope, job, to).pack(job.lane);
+        let args = vec![
+            consumer.as_str().into(),
+            job.entry.to_string().into(),
+            job.id.to_string().into(),
+            millis(to.delay),
+            Value::Bytes(packed.into()),
+            if to.error.is_some() { "retrying" } else { "scheduled" }.into(),
+            millis(ran.elapsed),
+            ran.outcome.into(),
+            ran.worker.into(),
+            bytes(to.error.as_deref().unwrap_or_default().as_bytes()),
+            job.job_type.as_str().into(),
+            job.lane.as_str().into(),
+            Value::Integer(job.created.as_ms().cast_signed()),
+        ];
+        self.settled(self.run(&script::DEFER, keys, args).await?)
+    }
+
+    /// Gives an entry back unchanged; false where somebody else settled it. See `scripts/release.lua`.
+    pub(crate) async fn release(
+        &self,
+        consumer: &ConsumerName,
+        job: &Job,
+        envelope: &Envelope,
+    ) -> Result<bool, Error> {
+        let keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+        let id = job.id.to_string();
+        let created = job.created.as_ms().to_string();
+        let identity: [(&[u8], &[u8]); 2] = [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
+        let fields = envelope.edited(|name| matches!(name, b"id" | b"created_ms"), &identity);
+        let mut args = vec![consumer.as_str().into(), job.entry.to_string().into()];
+        flatten(&fields, &mut args);
+        self.settled(self.run(&script::RELEASE, keys, args).await?)
+    }
+
+    /// Moves an attempt to the dead stream; false where somebody else settled it. See `scripts/bury.lua`.
+    pub(crate) async fn bury(
+        &self,
+        consumer: &ConsumerName,
+        letter: &Letter<'_>,
+        burial: &Burial,
+        ran: &Ran<'_>,
+    ) -> Result<bool, Error> {
+        let keys = vec![
+            self.keys.stream(letter.lane).clone(),
+            self.keys.dead.clone(),
+            self.keys.record(&letter.id),
+        ];
+        let mut args = vec![
+            consumer.as_str().into(),
+            letter.entry.to_string().into(),
+            letter.id.to_string().into(),
+            burial.reason.as_str().into(),
+            bytes(burial.error.as_bytes()),
+            i64::from(burial.attempts).into(),
+            millis(ran.elapsed),
+            ran.outcome.into(),
+            ran.worker.into(),
+            letter.job_type.into(),
+            letter.lane.as_str().into(),
+            Value::Integer(letter.created_ms.cast_signed()),
+            fingerprint(letter.job_type, burial).into(),
+        ];
+        flatten(&letter.fields(), &mut args);
+        self.settled(self.run(&script::BURY, keys, args).await?)
+    }
+
+    fn settled(&self, answer: Answer) -> Result<bool, Error> {
+        match answer.status {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Error::contract("settle", answer)),
+        }
+    }
+}
+
+/// Whether and how long a job's record is kept after its success.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keep {
+    pub(crate) record: bool,
+    pub(crate) retention: Duration,
+}
+
+/// What is buried: a job, or bytes that are none.
+#[derive(Debug)]
+pub(crate) struct Letter<'a> {
+    pub(crate) entry: EntryId,
+    pub(crate) lane: Lane,
+    pub(crate) id: JobId,
+    pub(crate) job_type: &'a str,
+    pub(crate) created_ms: u64,
+    pub(crate) envelope: &'a Envelope,
+}
+
+impl Letter<'_> {
+    /// The original fields, so that an XADD of them is a replay: counters reset, identity kept. An entry with more
+    /// fields than a script can append keeps them packed in one.
+    fn fields(&self) -> Envelope {
+        if self.envelope.len() > Envelope::MAX_FIELDS {
+            let packed = self.envelope.pack(self.lane);
+            return Envelope::new(std::iter::once((b"raw".as_slice(), packed.as_slice())));
+        }
+        let fleet = |name: &[u8]| matches!(name, b"attempt" | b"lost" | b"created_ms") || name.starts_with(b"dead_");
+        let id = self.id.to_string();
+        let own: &[(&[u8], &[u8])] = &[(b"id", id.as_bytes())];
+        let has_id = self.envelope.get(b"id").is_some();
+        self.envelope.edited(fleet, if has_id || self.job_type.is_empty() { &[] } else { own })
+    }
+}
+
+/// The fields of the attempt that follows: counters written, waiting times honoured and gone, identity fixed.
+fn next_attempt(envelope: &Envelope, job: &Job, to: &Deferral) -> Envelope {
+    let id = job.id.to_string();
+    let (attempt, lost, created) = (to.attempt.to_string(), to.lost.to_string(), job.created.as_ms().to_string());
+    let mut add: Vec<(&[u8], &[u8])> = vec![(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
+    if to.attempt > 0 {
+        add.push((b"attempt", attempt.as_bytes()));
+    }
+    if to.lost > 0 {
+        add.push((b"lost", lost.as_bytes()));
+    }
+    let replaced = |name: &[u8]| {
+        matches!(name, b"id" | b"created_ms" | b"attempt" | b"lost" | b"run_at_ms" | b"delay_ms")
+    };
+    envelope.edited(replaced, &add)
+}
+
+/// A short name for what went wrong, the same for errors that differ only in their numbers.
+fn fingerprint(job_type: &str, burial: &Burial) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let error = burial.error.bytes().filter(|byte| !byte.is_ascii_digit());
+    for byte in job_type.bytes().chain(burial.reason.as_str().bytes()).chain(error) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    format!("{hash:016x}")
+}
+
+fn flatten(envelope: &Envelope, args: &mut Vec<Value>) {
+    args.extend(envelope.fields().flat_map(|(name, value)| [bytes(name), bytes(value)]));
+}
+
+fn flag(set: bool) -> Value {
+    Value::from(if set { "1" } else { "0" })
+}

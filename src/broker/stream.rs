@@ -1,0 +1,254 @@
+//! Reading and claiming entries of a queue's work streams.
+
+use std::time::Duration;
+
+use fred::interfaces::StreamsInterface;
+use fred::types::{Key, Value};
+
+use super::decode::{self, Entry};
+use super::error::Error;
+use super::link::Link;
+use super::{GROUP, Queue, script};
+use crate::job::{ConsumerName, EntryId, Lane};
+
+/// The most ids that one keepalive renews.
+const KEEPALIVE_BATCH: usize = 500;
+
+/// What `join` found out about the fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joined {
+    /// Groups that had to be made. On a queue that was in use, this means that they were lost.
+    pub groups_created: u64,
+    /// How long an entry may be silent, for the whole fleet.
+    pub lease: Duration,
+    /// The version of the wire contract that the fleet writes.
+    pub wire: u64,
+}
+
+/// A page of claimed entries.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    /// Where the next page begins; `None` at the end.
+    pub(crate) next: Option<EntryId>,
+    pub(crate) entries: Vec<Entry>,
+    /// Entries that were pending, but deleted: their bodies are lost.
+    pub(crate) deleted: usize,
+}
+
+/// One member of the group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consumer {
+    /// Its name.
+    pub name: String,
+    /// Entries delivered to it and not settled.
+    pub pending: u64,
+    /// How long it has not read.
+    pub idle: Duration,
+}
+
+impl Queue {
+    /// Makes streams and groups where they are missing, and agrees on the lease. See `scripts/join.lua`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer, refuses, or holds keys of another type under these names.
+    pub async fn join(&self, lease: Duration) -> Result<Joined, Error> {
+        let mut keys = vec![self.keys.control.clone()];
+        keys.extend(self.keys.streams().clone());
+        let lease_ms = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
+        let args = vec![lease_ms.into(), i64::from(super::WIRE_VERSION).into()];
+        let answer = self.run(&script::JOIN, keys, args).await?;
+        let number = |at: usize| answer.rest.get(at).and_then(decode::number);
+        match (u64::try_from(answer.status), number(0), number(1)) {
+            (Ok(groups_created), Some(lease_ms), Some(wire)) => {
+                Ok(Joined { groups_created, lease: Duration::from_millis(lease_ms), wire })
+            }
+            _ => Err(Error::contract("join", answer)),
+        }
+    }
+
+    /// Takes up to `count` new entries of one lane, without waiting.
+    pub(crate) async fn read_lane(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lane: Lane,
+        count: usize,
+    ) -> Result<Vec<Entry>, Error> {
+        self.read(link, consumer, vec![self.keys.stream(lane).clone()], Take { count, block: None, after: ">" }).await
+    }
+
+    /// Takes up to `count` new entries of each lane, waiting up to `block` for the first.
+    ///
+    /// The future must be awaited to its end: an entry that is delivered to a dropped future is pending for nobody.
+    pub(crate) async fn read_waiting(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<Entry>, Error> {
+        self.read(link, consumer, self.keys.streams().to_vec(), Take { count, block: Some(block), after: ">" }).await
+    }
+
+    /// Up to `count` entries of one lane that are pending for this consumer, from the one after `after` on.
+    pub(crate) async fn read_own(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lane: Lane,
+        after: EntryId,
+        count: usize,
+    ) -> Result<Vec<Entry>, Error> {
+        let after = after.to_string();
+        self.read(link, consumer, vec![self.keys.stream(lane).clone()], Take { count, block: None, after: &after }).await
+    }
+
+    async fn read(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        streams: Vec<Key>,
+        take: Take<'_>,
+    ) -> Result<Vec<Entry>, Error> {
+        let ids = vec![take.after; streams.len()];
+        let block = take.block.map(|block| u64::try_from(block.as_millis()).unwrap_or(u64::MAX));
+        let client = link.client();
+        let count = Some(take.count as u64);
+        let reply = client.xreadgroup(GROUP, consumer.as_str(), count, block, false, streams, ids);
+        let reply: Value =
+            link.watch(async { reply.await.map_err(|error| Error::from_client("xreadgroup", &error)) }).await?;
+        decode::streams("xreadgroup", reply, |name| self.lane_of(name))
+    }
+
+    fn lane_of(&self, name: &[u8]) -> Option<Lane> {
+        Lane::ALL.into_iter().find(|lane| self.keys.stream(*lane).as_bytes() == name)
+    }
+
+    /// Deletes and acknowledges entries of one lane in one round trip. Returns how many were still pending.
+    ///
+    /// They are deleted first: a crash in between leaves entries that are pending but deleted, which a claim clears up;
+    /// the other order would leave entries that are neither.
+    pub(crate) async fn acknowledge(&self, link: &Link, lane: Lane, ids: &[EntryId]) -> Result<u64, Error> {
+        let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let key = self.keys.stream(lane);
+        let pipeline = link.client().pipeline();
+        let failed = |error: fred::error::Error| Error::from_client("xack", &error);
+        let sent = async {
+            let _: () = pipeline.xdel(key.clone(), texts.clone()).await.map_err(failed)?;
+            let _: () = pipeline.xack(key.clone(), GROUP, texts).await.map_err(failed)?;
+            pipeline.last::<Value>().await.map_err(failed)
+        };
+        let reply = link.watch(sent).await?;
+        decode::number(&reply).ok_or_else(|| Error::contract("xack", reply))
+    }
+
+    /// Renews the lease of entries that are still this consumer's; returns those that are not.
+    pub(crate) async fn keep_alive(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lane: Lane,
+        ids: &[EntryId],
+    ) -> Result<Vec<EntryId>, Error> {
+        let mut lost = Vec::new();
+        for batch in ids.chunks(KEEPALIVE_BATCH) {
+            let mut args: Vec<Value> = vec![consumer.as_str().into()];
+            args.extend(batch.iter().map(|id| Value::from(id.to_string())));
+            let keys = vec![self.keys.stream(lane).clone()];
+            let answer = link.watch(script::KEEPALIVE.run(&link.client(), keys, args)).await?;
+            lost.extend(answer.rest.iter().filter_map(decode::entry_id));
+        }
+        Ok(lost)
+    }
+
+    /// The first entry of a lane that was silent for longer than the lease, if there is one.
+    pub(crate) async fn first_stale(&self, link: &Link, lane: Lane, lease: Duration) -> Result<Option<EntryId>, Error> {
+        let idle = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        let client = link.client();
+        let reply = client.xpending(self.keys.stream(lane).clone(), GROUP, (idle, "-", "+", 1));
+        let reply: Value =
+            link.watch(async { reply.await.map_err(|error| Error::from_client("xpending", &error)) }).await?;
+        match &reply {
+            Value::Null => Ok(None),
+            Value::Array(items) => match items.first() {
+                None => Ok(None),
+                Some(Value::Array(parts)) => Ok(parts.first().and_then(decode::entry_id)),
+                Some(other) => Err(Error::contract("xpending", other)),
+            },
+            other => Err(Error::contract("xpending", other)),
+        }
+    }
+
+    /// Takes over entries of a lane that were silent for longer than the lease, from `start` on.
+    pub(crate) async fn claim(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lane: Lane,
+        from: ClaimFrom,
+    ) -> Result<Claimed, Error> {
+        let idle = u64::try_from(from.lease.as_millis()).unwrap_or(u64::MAX);
+        let client = link.client();
+        let key = self.keys.stream(lane).clone();
+        let start = from.start.to_string();
+        let reply = client.xautoclaim(key, GROUP, consumer.as_str(), idle, start, Some(from.count), false);
+        let reply: Value =
+            link.watch(async { reply.await.map_err(|error| Error::from_client("xautoclaim", &error)) }).await?;
+        let Value::Array(mut parts) = reply else { return Err(Error::contract("xautoclaim", reply)) };
+        if parts.len() < 2 {
+            return Err(Error::contract("xautoclaim", parts));
+        }
+        let deleted = match parts.get(2) {
+            Some(Value::Array(ids)) => ids.len(),
+            _ => 0,
+        };
+        let next = decode::entry_id(&parts[0]).filter(|id| *id != EntryId::new(0, 0));
+        Ok(Claimed { next, entries: decode::entries("xautoclaim", parts.swap_remove(1), lane)?, deleted })
+    }
+
+    /// The members of one lane's group.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn consumers(&self, lane: Lane) -> Result<Vec<Consumer>, Error> {
+        let client = self.link.client();
+        let reply = client.xinfo_consumers(self.keys.stream(lane).clone(), GROUP);
+        let reply: Value =
+            self.link.watch(async { reply.await.map_err(|error| Error::from_client("xinfo", &error)) }).await?;
+        let Value::Array(items) = reply else { return Err(Error::contract("xinfo", reply)) };
+        Ok(items.iter().filter_map(consumer).collect())
+    }
+
+    /// Deletes a consumer from the lanes in which it has nothing pending. True where it is gone from all.
+    pub(crate) async fn reap(&self, link: &Link, consumer: &str) -> Result<bool, Error> {
+        let args = vec![consumer.into()];
+        let answer = link.watch(script::REAP.run(&link.client(), self.keys.streams().to_vec(), args)).await?;
+        Ok(answer.rest.first().and_then(decode::number) == Some(0))
+    }
+}
+
+/// Where a claim begins, and what it takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClaimFrom {
+    pub(crate) start: EntryId,
+    pub(crate) lease: Duration,
+    pub(crate) count: u64,
+}
+
+struct Take<'a> {
+    count: usize,
+    block: Option<Duration>,
+    after: &'a str,
+}
+
+fn consumer(item: &Value) -> Option<Consumer> {
+    let Value::Array(flat) = item else { return None };
+    let find = |name: &str| flat.chunks_exact(2).find(|pair| decode::data(&pair[0]) == name.as_bytes()).map(|pair| &pair[1]);
+    Some(Consumer {
+        name: decode::text(find("name")?),
+        pending: find("pending").and_then(decode::number)?,
+        idle: Duration::from_millis(find("idle").and_then(decode::number)?),
+    })
+}

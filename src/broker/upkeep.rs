@@ -1,0 +1,96 @@
+//! What chores and admins do to a queue: promote, lead, replay, drop, cancel.
+
+use std::time::Duration;
+
+use fred::interfaces::ListInterface;
+use fred::types::Value;
+
+use super::error::Error;
+use super::link::Link;
+use super::{Queue, decode, millis, script};
+use crate::job::{ConsumerName, EntryId, JobId};
+
+/// What one `promote` did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Promoted {
+    pub(crate) moved: u64,
+    /// Until the next job is due; `None` where nothing is delayed.
+    pub(crate) next_in: Option<Duration>,
+    /// By how much the first job was late.
+    pub(crate) late: Duration,
+}
+
+/// Who leads, as `lead` found it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leadership {
+    pub(crate) leading: bool,
+    /// How many consumers the group has.
+    pub(crate) consumers: u64,
+}
+
+impl Queue {
+    /// Moves up to `limit` due jobs to their lanes. See `scripts/promote.lua`.
+    pub(crate) async fn promote(&self, limit: u32) -> Result<Promoted, Error> {
+        let mut keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.dead.clone()];
+        keys.extend(self.keys.streams().clone());
+        let answer = self.run(&script::PROMOTE, keys, vec![i64::from(limit).into()]).await?;
+        let (Ok(moved), [next, late]) = (u64::try_from(answer.status), &answer.rest[..]) else {
+            return Err(Error::contract("promote", answer));
+        };
+        Ok(Promoted {
+            moved,
+            next_in: decode::number(next).map(Duration::from_millis),
+            late: Duration::from_millis(decode::number(late).unwrap_or(0)),
+        })
+    }
+
+    /// Waits until the head of the delayed set changes, at most so long. True where it changed.
+    pub(crate) async fn await_nudge(&self, link: &Link, longest: Duration) -> Result<bool, Error> {
+        let client = link.client();
+        let wake = client.blpop(self.keys.wake.clone(), longest.as_secs_f64());
+        let reply: Value =
+            link.watch(async { wake.await.map_err(|error| Error::from_client("blpop", &error)) }).await?;
+        Ok(!matches!(reply, Value::Null))
+    }
+
+    /// Takes or keeps the lease of the process that does the chores. See `scripts/lead.lua`.
+    pub(crate) async fn lead(&self, consumer: &ConsumerName, lease: Duration) -> Result<Leadership, Error> {
+        let keys = vec![self.keys.leader.clone(), self.keys.streams()[0].clone()];
+        let answer = self.run(&script::LEAD, keys, vec![consumer.as_str().into(), millis(lease)]).await?;
+        let consumers = answer.rest.first().and_then(decode::number).unwrap_or(0);
+        Ok(Leadership { leading: answer.status == 1, consumers })
+    }
+
+    /// Replays one dead letter; the new entry's id, or `None` where the letter is gone. `job` is the letter's job id.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses. Sending again is safe: a letter is replayed once.
+    pub async fn replay(&self, letter: EntryId, job: &JobId) -> Result<Option<EntryId>, Error> {
+        let mut keys = vec![self.keys.dead.clone(), self.keys.record(job)];
+        keys.extend(self.keys.streams().clone());
+        let answer = self.run(&script::REPLAY, keys, vec![letter.to_string().into()]).await?;
+        Ok(answer.rest.first().and_then(decode::entry_id))
+    }
+
+    /// Deletes one dead letter; false where it is gone already.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn drop_dead(&self, letter: EntryId, job: &JobId) -> Result<bool, Error> {
+        let keys = vec![self.keys.dead.clone(), self.keys.record(job)];
+        Ok(self.run(&script::DROP, keys, vec![letter.to_string().into()]).await?.status == 1)
+    }
+
+    /// Takes a job out of the delayed set for good; false where it is not in it. Its record is kept for `retention`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn cancel_delayed(&self, job: &JobId, retention: Duration) -> Result<bool, Error> {
+        let keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.record(job)];
+        let args: Vec<Value> = vec![job.to_string().into(), millis(retention)];
+        Ok(self.run(&script::CANCEL, keys, args).await?.status == 1)
+    }
+}
