@@ -49,7 +49,8 @@ impl Config {
 
     /// The address without its password, to be shown to people.
     pub fn shown(&self) -> String {
-        self.url_text().map_or_else(|_| "an address that cannot be read".to_owned(), |url| without_password(&url))
+        self.url_text()
+            .map_or_else(|_| "an address that cannot be read".to_owned(), |url| without_password(&url))
     }
 
     fn url_text(&self) -> Result<String, Error> {
@@ -66,11 +67,17 @@ impl Config {
         let parsed = fred::types::config::Config::from_url(&url);
         let mut config = parsed.map_err(|error| {
             let shown = without_password(&url);
-            Error::Address(format!("redis.url: {shown} is not a usable address ({})", without_url(error.details(), &url)))
+            Error::Address(format!(
+                "redis.url: {shown} is not a usable address ({})",
+                without_url(error.details(), &url)
+            ))
         })?;
         if !KNOWN_SCHEMES.iter().any(|scheme| url.starts_with(&format!("{scheme}://"))) {
             let known = KNOWN_SCHEMES.join(", ");
-            return Err(Error::Address(format!("redis.url: {} must begin with one of {known}", without_password(&url))));
+            return Err(Error::Address(format!(
+                "redis.url: {} must begin with one of {known}",
+                without_password(&url)
+            )));
         }
         if let Some(path) = &self.password_file {
             config.password = Some(read_secret(path, "redis.password_file")?);

@@ -58,7 +58,7 @@ impl Queue {
     }
 
     /// Puts jobs with ids into the delayed set in one round trip. Sending twice does no harm.
-    pub(crate) async fn schedule(&self, jobs: &[(JobId, &NewJob)]) -> Result<u64, Error> {
+    pub(crate) async fn schedule(&self, jobs: &[(JobId, NewJob)]) -> Result<u64, Error> {
         let mut args = Vec::with_capacity(4 * jobs.len());
         for (id, job) in jobs {
             let (kind, ms) = match job.due {

@@ -72,8 +72,8 @@ impl Class {
     fn of(detail: &str) -> Self {
         let word = detail.split([' ', ':']).next().unwrap_or_default();
         match word {
-            "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "MISCONF" | "NOREPLICAS"
-            | "MOVED" | "ASK" | "Too" => Self::Busy,
+            "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "MISCONF"
+            | "NOREPLICAS" | "MOVED" | "ASK" | "Too" => Self::Busy,
             "OOM" => Self::Full,
             "NOGROUP" | "UNBLOCKED" => Self::NoGroup,
             "NOSCRIPT" => Self::NoScript,
@@ -97,9 +97,11 @@ impl Error {
         let detail = error.details().to_owned();
         let kind = error.kind();
         match kind {
-            ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Canceled | ErrorKind::Protocol | ErrorKind::Parse => {
-                Self::Unknown { command, detail }
-            }
+            ErrorKind::IO
+            | ErrorKind::Timeout
+            | ErrorKind::Canceled
+            | ErrorKind::Protocol
+            | ErrorKind::Parse => Self::Unknown { command, detail },
             ErrorKind::Auth => Self::Refused { command, class: Class::Configuration, detail },
             ErrorKind::Routing | ErrorKind::Backpressure | ErrorKind::Cluster | ErrorKind::Sentinel => {
                 Self::Refused { command, class: Class::Busy, detail }
@@ -135,7 +137,9 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unknown { .. } => true,
-            Self::Refused { class, .. } => matches!(class, Class::Busy | Class::Full | Class::NoGroup | Class::NoScript),
+            Self::Refused { class, .. } => {
+                matches!(class, Class::Busy | Class::Full | Class::NoGroup | Class::NoScript)
+            }
             Self::Contract { .. } | Self::Address(_) => false,
         }
     }

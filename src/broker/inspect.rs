@@ -141,7 +141,11 @@ impl Queue {
         let lane = |at: usize| {
             let [entries, pending, oldest] = &lanes.get(3 * at..3 * at + 3)? else { return None };
             let (entries, running) = (decode::number(entries)?, decode::number(pending)?);
-            Some(LaneDepth { waiting: entries.saturating_sub(running), running, oldest: decode::entry_id(oldest) })
+            Some(LaneDepth {
+                waiting: entries.saturating_sub(running),
+                running,
+                oldest: decode::entry_id(oldest),
+            })
         };
         let (Some(high), Some(normal), Some(low)) = (lane(0), lane(1), lane(2)) else {
             return Err(Error::contract("depths", answer));
@@ -163,9 +167,11 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn status(&self, id: &JobId) -> Result<Option<Status>, Error> {
-        let mut keys = vec![self.keys.record(id), self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
+        let mut keys =
+            vec![self.keys.record(id), self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
         keys.extend(self.keys.streams().clone());
-        let (entry, lane) = id.origin().map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
+        let (entry, lane) =
+            id.origin().map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
         let args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
         let answer = self.run(&script::LOOKUP, keys, args).await?;
         let [Value::Array(record), due, packed, lane, entry, worker] = &answer.rest[..] else {
@@ -221,10 +227,13 @@ impl Queue {
     async fn dead_range(&self, start: String, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
         let client = self.link.client();
         let reply = client.xrange(self.keys.dead.clone(), start, end, Some(count));
-        let reply: Value =
-            self.link.watch(async { reply.await.map_err(|error| Error::from_client("xrange", &error)) }).await?;
+        let reply: Value = self
+            .link
+            .watch(async { reply.await.map_err(|error| Error::from_client("xrange", &error)) })
+            .await?;
         let entries = decode::entries("xrange", reply, Lane::Normal)?;
-        let letter = |entry: super::Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
+        let letter =
+            |entry: super::Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
         Ok(entries.into_iter().map(letter).collect())
     }
 }
@@ -247,8 +256,14 @@ impl Found {
             id: id.clone(),
             state,
             job_type: String::from_utf8_lossy(job_type).into_owned(),
-            lane: self.lane.or(self.record.text("lane").and_then(|lane| lane.parse().ok())).unwrap_or_default(),
-            created: self.record.time("created_ms").or_else(|| id.origin().map(|(entry, _)| timestamp(entry.ms))),
+            lane: self
+                .lane
+                .or(self.record.text("lane").and_then(|lane| lane.parse().ok()))
+                .unwrap_or_default(),
+            created: self
+                .record
+                .time("created_ms")
+                .or_else(|| id.origin().map(|(entry, _)| timestamp(entry.ms))),
             due: self.due,
             entry: self.entry,
             worker: self.worker.clone(),
@@ -289,7 +304,8 @@ impl Record {
 
     fn attempts(&self) -> Vec<Attempt> {
         let ring = self.0.fields().filter(|(name, _)| name.starts_with(b"a:"));
-        let mut attempts: Vec<_> = ring.filter_map(|(_, text)| attempt(&String::from_utf8_lossy(text))).collect();
+        let mut attempts: Vec<_> =
+            ring.filter_map(|(_, text)| attempt(&String::from_utf8_lossy(text))).collect();
         attempts.sort_by_key(|attempt| (attempt.ended, attempt.started));
         attempts
     }

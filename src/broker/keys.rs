@@ -88,7 +88,8 @@ mod tests {
     fn all_keys_of_a_queue_share_one_hash_tag() {
         let keys = Keys::new(&"sf".parse().unwrap(), &"mail".parse().unwrap());
         let id: JobId = "order-7".parse().unwrap();
-        let mut all = vec![keys.delayed.clone(), keys.delayed_fields.clone(), keys.dead.clone(), keys.control.clone()];
+        let mut all =
+            vec![keys.delayed.clone(), keys.delayed_fields.clone(), keys.dead.clone(), keys.control.clone()];
         all.extend([keys.leader.clone(), keys.wake.clone(), keys.record(&id)]);
         all.extend(keys.streams().clone());
         for key in all {

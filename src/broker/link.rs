@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
-use fred::interfaces::ClientLike;
-use fred::types::ConnectHandle;
+use fred::interfaces::{ClientInterface, ClientLike};
 use fred::types::Builder;
+use fred::types::ClientUnblockFlag;
+use fred::types::ConnectHandle;
 use fred::types::config::{ConnectionConfig, ReconnectError, ReconnectPolicy};
 use futures_util::FutureExt;
 use socket2::TcpKeepalive;
@@ -64,7 +65,10 @@ impl Link {
     pub(crate) async fn open(config: fred::types::config::Config, role: Role) -> Result<Self, Error> {
         let client = build(&config, role)?;
         let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, client.init()).await;
-        let late = || Error::Unknown { command: "connect", detail: format!("nothing within {:?}", 3 * CONNECT_DEADLINE) };
+        let late = || Error::Unknown {
+            command: "connect",
+            detail: format!("nothing within {:?}", 3 * CONNECT_DEADLINE),
+        };
         let task = connected.map_err(|_| late())?.map_err(|error| Error::from_client("connect", &error))?;
         let live = Live { client, task, silent_since: None, unanswered: 0, reconnects: 0 };
         Ok(Self { shared: Arc::new(Shared { config, role, live: Mutex::new(live) }) })
@@ -73,6 +77,16 @@ impl Link {
     /// The client of the moment. Commands go through [`Link::watch`].
     pub(crate) fn client(&self) -> Client {
         self.live().client.clone()
+    }
+
+    /// Ends the blocking command that is under way, if there is one, with an empty answer. Best effort: where the server
+    /// does not know the command, the block ends by itself.
+    pub(crate) async fn unblock(&self) {
+        let client = self.client();
+        let unblock = client.unblock_self(Some(ClientUnblockFlag::Timeout));
+        if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(1), unblock).await {
+            tracing::debug!(error = error.details(), "nothing was unblocked");
+        }
     }
 
     /// How often this link had to mend itself.
@@ -165,7 +179,8 @@ fn configure(connection: &mut ConnectionConfig) {
     connection.connection_timeout = CONNECT_DEADLINE;
     connection.internal_command_timeout = CONNECT_DEADLINE;
     connection.tcp.nodelay = Some(true);
-    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
+    let keepalive =
+        TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
     connection.tcp.keepalive = Some(keepalive.with_retries(3));
     connection.tcp.user_timeout = Some(Duration::from_secs(20));
     // Not `Busy`: it would also match BUSYGROUP, the usual answer to creating a group.

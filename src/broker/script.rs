@@ -58,7 +58,12 @@ pub(crate) struct Answer {
 
 impl Script {
     /// Runs the script, loading it first where Redis does not have it.
-    pub(crate) async fn run(&self, client: &Client, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
+    pub(crate) async fn run(
+        &self,
+        client: &Client,
+        keys: Vec<Key>,
+        args: Vec<Value>,
+    ) -> Result<Answer, Error> {
         let reply = match self.call(client, keys.clone(), args.clone()).await {
             Err(error) if error.class() == Some(Class::NoScript) => {
                 let loaded: Result<Value, _> = client.script_load(self.source).await;
@@ -71,7 +76,10 @@ impl Script {
     }
 
     async fn call(&self, client: &Client, keys: Vec<Key>, args: Vec<Value>) -> Result<Value, Error> {
-        client.evalsha(self.sha.as_str(), keys, args).await.map_err(|error| Error::from_client(self.name, &error))
+        client
+            .evalsha(self.sha.as_str(), keys, args)
+            .await
+            .map_err(|error| Error::from_client(self.name, &error))
     }
 
     fn read(&self, reply: Value) -> Result<Answer, Error> {

@@ -48,7 +48,8 @@ impl Broker {
     /// [`Error`] where there is none.
     pub async fn ping(&self) -> Result<(), Error> {
         let client = self.link().client();
-        let reply = async { client.ping::<Value>(None).await.map_err(|error| Error::from_client("ping", &error)) };
+        let reply =
+            async { client.ping::<Value>(None).await.map_err(|error| Error::from_client("ping", &error)) };
         self.link().watch(reply).await.map(drop)
     }
 
@@ -59,7 +60,8 @@ impl Broker {
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn server(&self) -> Result<Server, Error> {
         let client = self.link().client();
-        let reply = async { client.info::<Value>(None).await.map_err(|error| Error::from_client("info", &error)) };
+        let reply =
+            async { client.info::<Value>(None).await.map_err(|error| Error::from_client("info", &error)) };
         Ok(Server::read(&decode::text(&self.link().watch(reply).await?)))
     }
 
@@ -121,7 +123,8 @@ impl Broker {
     /// Deletes keys of this namespace that a check has made.
     pub(crate) async fn delete(&self, keys: Vec<Key>) -> Result<(), Error> {
         let client = self.link().client();
-        let reply = async { client.del::<Value, _>(keys).await.map_err(|error| Error::from_client("del", &error)) };
+        let reply =
+            async { client.del::<Value, _>(keys).await.map_err(|error| Error::from_client("del", &error)) };
         self.link().watch(reply).await.map(drop)
     }
 
@@ -130,7 +133,8 @@ impl Broker {
         let failed = |error: fred::error::Error| Error::from_client("scan", &error);
         let mut found = Vec::new();
         if client.is_clustered() {
-            let mut pages = std::pin::pin!(client.scan_cluster_buffered(pattern, Some(1000), None::<ScanType>));
+            let mut pages =
+                std::pin::pin!(client.scan_cluster_buffered(pattern, Some(1000), None::<ScanType>));
             while let Some(key) = pages.try_next().await.map_err(failed)? {
                 found.push(key);
             }

@@ -6,8 +6,10 @@ use bytes::Bytes;
 use fred::types::Value;
 
 use super::error::Error;
-use super::{Answer, Queue, bytes, decode, millis, script};
-use crate::job::{Burial, ConsumerName, Deferral, EntryId, Envelope, Job, JobId, Lane};
+use super::{Answer, Entry, Queue, bytes, decode, millis, script};
+use crate::job::{
+    Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement,
+};
 
 /// What `begin` says to an attempt that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,15 +26,22 @@ pub(crate) enum Begun {
     NotDue(Duration),
 }
 
-/// What became of a success.
+/// What became of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Completed {
-    /// The job is done.
-    Done,
+pub(crate) enum Applied {
+    /// The job is where the settlement wanted it.
+    Moved,
     /// Somebody else settled this entry: nothing was changed.
     Stale,
     /// The entry had been taken over, but its retry had not started and was cancelled: the job is done.
     Late,
+}
+
+/// A job with the fields of the entry that carries it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) envelope: &'a Envelope,
 }
 
 /// What is noted of an attempt that ended.
@@ -48,7 +57,12 @@ pub(crate) struct Ran<'a> {
 
 impl Queue {
     /// Asks whether a delivered attempt may start. See `scripts/begin.lua`.
-    pub(crate) async fn begin(&self, consumer: &ConsumerName, job: &Job, keep_record: bool) -> Result<Begun, Error> {
+    pub(crate) async fn begin(
+        &self,
+        consumer: &ConsumerName,
+        job: &Job,
+        keep_record: bool,
+    ) -> Result<Begun, Error> {
         let optional = |time: Option<crate::job::Timestamp>| {
             time.map_or_else(|| Value::from(""), |time| Value::Integer(time.as_ms().cast_signed()))
         };
@@ -75,15 +89,64 @@ impl Queue {
         }
     }
 
+    /// Does what was decided about an attempt, in one script.
+    pub(crate) async fn apply(
+        &self,
+        consumer: &ConsumerName,
+        taken: Taken<'_>,
+        settlement: &Settlement,
+        keep: Keep<'_>,
+        ran: &Ran<'_>,
+    ) -> Result<Applied, Error> {
+        let moved = match settlement {
+            Settlement::Ack => return self.complete(consumer, taken.job, keep, ran).await,
+            Settlement::Defer(to) => self.defer(consumer, taken, to, ran).await?,
+            Settlement::Release => self.release(consumer, taken).await?,
+            Settlement::Bury(burial) => {
+                let letter = Letter {
+                    entry: taken.job.entry,
+                    lane: taken.job.lane,
+                    id: taken.job.id.clone(),
+                    job_type: taken.job.job_type.as_str(),
+                    created_ms: taken.job.created.as_ms(),
+                    envelope: taken.envelope,
+                };
+                self.bury(consumer, &letter, burial, ran).await?
+            }
+        };
+        Ok(if moved { Applied::Moved } else { Applied::Stale })
+    }
+
+    /// Buries an entry that is no job, bytes and all. Its id, or `None` where somebody else settled it.
+    pub(crate) async fn bury_malformed(
+        &self,
+        consumer: &ConsumerName,
+        entry: &Entry,
+        why: &str,
+        ran: &Ran<'_>,
+    ) -> Result<Option<JobId>, Error> {
+        let empty = Envelope::default();
+        let id = JobId::derived(entry.id, entry.lane);
+        let letter = Letter {
+            entry: entry.id,
+            lane: entry.lane,
+            id: id.clone(),
+            job_type: "",
+            created_ms: entry.id.ms,
+            envelope: entry.envelope.as_ref().unwrap_or(&empty),
+        };
+        let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
+        Ok(self.bury(consumer, &letter, &burial, ran).await?.then_some(id))
+    }
+
     /// Ends a job with success. See `scripts/complete.lua`.
-    pub(crate) async fn complete(
+    async fn complete(
         &self,
         consumer: &ConsumerName,
         job: &Job,
-        result: Option<&Bytes>,
-        keep: Keep,
+        keep: Keep<'_>,
         ran: &Ran<'_>,
-    ) -> Result<Completed, Error> {
+    ) -> Result<Applied, Error> {
         let keys = vec![
             self.keys.stream(job.lane).clone(),
             self.keys.delayed.clone(),
@@ -95,7 +158,7 @@ impl Queue {
             job.entry.to_string().into(),
             job.id.to_string().into(),
             millis(ran.elapsed),
-            result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
+            keep.result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
             millis(keep.retention),
             job.job_type.as_str().into(),
             job.lane.as_str().into(),
@@ -104,19 +167,18 @@ impl Queue {
         ];
         let answer = self.run(&script::COMPLETE, keys, args).await?;
         match answer.status {
-            0 => Ok(Completed::Stale),
-            1 => Ok(Completed::Done),
-            2 => Ok(Completed::Late),
+            0 => Ok(Applied::Stale),
+            1 => Ok(Applied::Moved),
+            2 => Ok(Applied::Late),
             _ => Err(Error::contract("complete", answer)),
         }
     }
 
     /// Moves an attempt to the delayed set; false where somebody else settled it. See `scripts/defer.lua`.
-    pub(crate) async fn defer(
+    async fn defer(
         &self,
         consumer: &ConsumerName,
-        job: &Job,
-        envelope: &Envelope,
+        Taken { job, envelope }: Taken<'_>,
         to: &Deferral,
         ran: &Ran<'_>,
     ) -> Result<bool, Error> {
@@ -147,11 +209,10 @@ impl Queue {
     }
 
     /// Gives an entry back unchanged; false where somebody else settled it. See `scripts/release.lua`.
-    pub(crate) async fn release(
+    async fn release(
         &self,
         consumer: &ConsumerName,
-        job: &Job,
-        envelope: &Envelope,
+        Taken { job, envelope }: Taken<'_>,
     ) -> Result<bool, Error> {
         let keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
         let id = job.id.to_string();
@@ -164,18 +225,15 @@ impl Queue {
     }
 
     /// Moves an attempt to the dead stream; false where somebody else settled it. See `scripts/bury.lua`.
-    pub(crate) async fn bury(
+    async fn bury(
         &self,
         consumer: &ConsumerName,
         letter: &Letter<'_>,
         burial: &Burial,
         ran: &Ran<'_>,
     ) -> Result<bool, Error> {
-        let keys = vec![
-            self.keys.stream(letter.lane).clone(),
-            self.keys.dead.clone(),
-            self.keys.record(&letter.id),
-        ];
+        let keys =
+            vec![self.keys.stream(letter.lane).clone(), self.keys.dead.clone(), self.keys.record(&letter.id)];
         let mut args = vec![
             consumer.as_str().into(),
             letter.entry.to_string().into(),
@@ -204,22 +262,23 @@ impl Queue {
     }
 }
 
-/// Whether and how long a job's record is kept after its success.
+/// Whether and how long a job's record is kept after its success, and with what result.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Keep {
+pub(crate) struct Keep<'a> {
     pub(crate) record: bool,
     pub(crate) retention: Duration,
+    pub(crate) result: Option<&'a Bytes>,
 }
 
 /// What is buried: a job, or bytes that are none.
 #[derive(Debug)]
-pub(crate) struct Letter<'a> {
-    pub(crate) entry: EntryId,
-    pub(crate) lane: Lane,
-    pub(crate) id: JobId,
-    pub(crate) job_type: &'a str,
-    pub(crate) created_ms: u64,
-    pub(crate) envelope: &'a Envelope,
+struct Letter<'a> {
+    entry: EntryId,
+    lane: Lane,
+    id: JobId,
+    job_type: &'a str,
+    created_ms: u64,
+    envelope: &'a Envelope,
 }
 
 impl Letter<'_> {
@@ -230,7 +289,8 @@ impl Letter<'_> {
             let packed = self.envelope.pack(self.lane);
             return Envelope::new(std::iter::once((b"raw".as_slice(), packed.as_slice())));
         }
-        let fleet = |name: &[u8]| matches!(name, b"attempt" | b"lost" | b"created_ms") || name.starts_with(b"dead_");
+        let fleet =
+            |name: &[u8]| matches!(name, b"attempt" | b"lost" | b"created_ms") || name.starts_with(b"dead_");
         let id = self.id.to_string();
         let own: &[(&[u8], &[u8])] = &[(b"id", id.as_bytes())];
         let has_id = self.envelope.get(b"id").is_some();
@@ -241,7 +301,8 @@ impl Letter<'_> {
 /// The fields of the attempt that follows: counters written, waiting times honoured and gone, identity fixed.
 fn next_attempt(envelope: &Envelope, job: &Job, to: &Deferral) -> Envelope {
     let id = job.id.to_string();
-    let (attempt, lost, created) = (to.attempt.to_string(), to.lost.to_string(), job.created.as_ms().to_string());
+    let (attempt, lost, created) =
+        (to.attempt.to_string(), to.lost.to_string(), job.created.as_ms().to_string());
     let mut add: Vec<(&[u8], &[u8])> = vec![(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
     if to.attempt > 0 {
         add.push((b"attempt", attempt.as_bytes()));

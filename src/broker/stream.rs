@@ -75,7 +75,13 @@ impl Queue {
         lane: Lane,
         count: usize,
     ) -> Result<Vec<Entry>, Error> {
-        self.read(link, consumer, vec![self.keys.stream(lane).clone()], Take { count, block: None, after: ">" }).await
+        self.read(
+            link,
+            consumer,
+            vec![self.keys.stream(lane).clone()],
+            Take { count, block: None, after: ">" },
+        )
+        .await
     }
 
     /// Takes up to `count` new entries of each lane, waiting up to `block` for the first.
@@ -88,7 +94,13 @@ impl Queue {
         count: usize,
         block: Duration,
     ) -> Result<Vec<Entry>, Error> {
-        self.read(link, consumer, self.keys.streams().to_vec(), Take { count, block: Some(block), after: ">" }).await
+        self.read(
+            link,
+            consumer,
+            self.keys.streams().to_vec(),
+            Take { count, block: Some(block), after: ">" },
+        )
+        .await
     }
 
     /// Up to `count` entries of one lane that are pending for this consumer, from the one after `after` on.
@@ -101,7 +113,13 @@ impl Queue {
         count: usize,
     ) -> Result<Vec<Entry>, Error> {
         let after = after.to_string();
-        self.read(link, consumer, vec![self.keys.stream(lane).clone()], Take { count, block: None, after: &after }).await
+        self.read(
+            link,
+            consumer,
+            vec![self.keys.stream(lane).clone()],
+            Take { count, block: None, after: &after },
+        )
+        .await
     }
 
     async fn read(
@@ -116,8 +134,9 @@ impl Queue {
         let client = link.client();
         let count = Some(take.count as u64);
         let reply = client.xreadgroup(GROUP, consumer.as_str(), count, block, false, streams, ids);
-        let reply: Value =
-            link.watch(async { reply.await.map_err(|error| Error::from_client("xreadgroup", &error)) }).await?;
+        let reply: Value = link
+            .watch(async { reply.await.map_err(|error| Error::from_client("xreadgroup", &error)) })
+            .await?;
         decode::streams("xreadgroup", reply, |name| self.lane_of(name))
     }
 
@@ -163,7 +182,12 @@ impl Queue {
     }
 
     /// The first entry of a lane that was silent for longer than the lease, if there is one.
-    pub(crate) async fn first_stale(&self, link: &Link, lane: Lane, lease: Duration) -> Result<Option<EntryId>, Error> {
+    pub(crate) async fn first_stale(
+        &self,
+        link: &Link,
+        lane: Lane,
+        lease: Duration,
+    ) -> Result<Option<EntryId>, Error> {
         let idle = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let client = link.client();
         let reply = client.xpending(self.keys.stream(lane).clone(), GROUP, (idle, "-", "+", 1));
@@ -193,8 +217,9 @@ impl Queue {
         let key = self.keys.stream(lane).clone();
         let start = from.start.to_string();
         let reply = client.xautoclaim(key, GROUP, consumer.as_str(), idle, start, Some(from.count), false);
-        let reply: Value =
-            link.watch(async { reply.await.map_err(|error| Error::from_client("xautoclaim", &error)) }).await?;
+        let reply: Value = link
+            .watch(async { reply.await.map_err(|error| Error::from_client("xautoclaim", &error)) })
+            .await?;
         let Value::Array(mut parts) = reply else { return Err(Error::contract("xautoclaim", reply)) };
         if parts.len() < 2 {
             return Err(Error::contract("xautoclaim", parts));
@@ -215,8 +240,10 @@ impl Queue {
     pub async fn consumers(&self, lane: Lane) -> Result<Vec<Consumer>, Error> {
         let client = self.link.client();
         let reply = client.xinfo_consumers(self.keys.stream(lane).clone(), GROUP);
-        let reply: Value =
-            self.link.watch(async { reply.await.map_err(|error| Error::from_client("xinfo", &error)) }).await?;
+        let reply: Value = self
+            .link
+            .watch(async { reply.await.map_err(|error| Error::from_client("xinfo", &error)) })
+            .await?;
         let Value::Array(items) = reply else { return Err(Error::contract("xinfo", reply)) };
         Ok(items.iter().filter_map(consumer).collect())
     }
@@ -245,7 +272,9 @@ struct Take<'a> {
 
 fn consumer(item: &Value) -> Option<Consumer> {
     let Value::Array(flat) = item else { return None };
-    let find = |name: &str| flat.chunks_exact(2).find(|pair| decode::data(&pair[0]) == name.as_bytes()).map(|pair| &pair[1]);
+    let find = |name: &str| {
+        flat.chunks_exact(2).find(|pair| decode::data(&pair[0]) == name.as_bytes()).map(|pair| &pair[1])
+    };
     Some(Consumer {
         name: decode::text(find("name")?),
         pending: find("pending").and_then(decode::number)?,

@@ -31,7 +31,8 @@ pub(crate) struct Leadership {
 impl Queue {
     /// Moves up to `limit` due jobs to their lanes. See `scripts/promote.lua`.
     pub(crate) async fn promote(&self, limit: u32) -> Result<Promoted, Error> {
-        let mut keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.dead.clone()];
+        let mut keys =
+            vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.dead.clone()];
         keys.extend(self.keys.streams().clone());
         let answer = self.run(&script::PROMOTE, keys, vec![i64::from(limit).into()]).await?;
         let (Ok(moved), [next, late]) = (u64::try_from(answer.status), &answer.rest[..]) else {

@@ -101,7 +101,9 @@ impl Envelope {
     ///
     /// [`Malformed`] where the bytes are something else.
     pub fn unpack(mut packed: &[u8]) -> Result<(Self, Lane), Malformed> {
-        let broken = || Malformed::new("the packed fields are not a flat MessagePack array of a lane, names and values");
+        let broken = || {
+            Malformed::new("the packed fields are not a flat MessagePack array of a lane, names and values")
+        };
         let count = rmp::decode::read_array_len(&mut packed).map_err(|_| broken())?;
         let mut items = Vec::new();
         for _ in 0..count {

@@ -48,7 +48,8 @@ impl FromStr for EntryId {
     type Err = InvalidName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidName::new("entry id", text, "an entry id is two numbers, like 1700000000000-0");
+        let invalid =
+            || InvalidName::new("entry id", text, "an entry id is two numbers, like 1700000000000-0");
         let (ms, seq) = text.split_once('-').ok_or_else(invalid)?;
         if !is_digits(ms) || !is_digits(seq) {
             return Err(invalid());

@@ -28,7 +28,7 @@ pub use id::{ConsumerName, EntryId, InvalidName, JobId, JobType, Lane, Namespace
 pub(crate) use outcome::cut;
 pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
 pub use record::{Encoding, Job, Malformed};
-pub use retry::{Backoff, Policy, Tracking};
+pub use retry::{Backoff, Policies, Policy, Tracking};
 pub use settlement::{Burial, Deferral, Routing, Settlement, settle};
 pub use state::State;
 pub use time::Timestamp;

@@ -89,7 +89,11 @@ impl Job {
     /// [`Malformed`], naming the field and the rule, where the fields break the wire contract.
     pub fn parse(envelope: &Envelope, entry: EntryId, lane: Lane) -> Result<Self, Malformed> {
         if envelope.len() > Envelope::MAX_FIELDS {
-            return Err(Malformed::new(format!("{} fields, but at most {} are allowed", envelope.len(), Envelope::MAX_FIELDS)));
+            return Err(Malformed::new(format!(
+                "{} fields, but at most {} are allowed",
+                envelope.len(),
+                Envelope::MAX_FIELDS
+            )));
         }
         let mut draft = Draft::default();
         for (index, (name, value)) in envelope.fields().enumerate() {
@@ -142,7 +146,9 @@ impl Draft {
             b"run_at_ms" => self.run_at = Some(instant("run_at_ms", value)?),
             b"delay_ms" => self.delay = Some(Duration::from_millis(instant("delay_ms", value)?.as_ms())),
             b"expires_at_ms" => self.expires_at = Some(instant("expires_at_ms", value)?),
-            b"max_attempts" => self.max_attempts = Some(positive(counter("max_attempts", value)?, "max_attempts")?),
+            b"max_attempts" => {
+                self.max_attempts = Some(positive(counter("max_attempts", value)?, "max_attempts")?)
+            }
             b"timeout_ms" => self.timeout = Some(timeout(value)?),
             b"tracking" => self.tracking = Some(tracking(value)?),
             _ => {}
@@ -191,11 +197,14 @@ fn counter(name: &str, value: &[u8]) -> Result<u32, Malformed> {
 }
 
 fn positive(count: u32, name: &str) -> Result<u32, Malformed> {
-    (count > 0).then_some(count).ok_or_else(|| Malformed::new(format!("the field {name} is 0, but must be at least 1")))
+    (count > 0)
+        .then_some(count)
+        .ok_or_else(|| Malformed::new(format!("the field {name} is 0, but must be at least 1")))
 }
 
 fn instant(name: &str, value: &[u8]) -> Result<Timestamp, Malformed> {
-    Timestamp::from_ms(number(name, value)?).ok_or_else(|| wrong(name, value, "milliseconds before the year 10000"))
+    Timestamp::from_ms(number(name, value)?)
+        .ok_or_else(|| wrong(name, value, "milliseconds before the year 10000"))
 }
 
 fn timeout(value: &[u8]) -> Result<Duration, Malformed> {
@@ -275,7 +284,8 @@ mod tests {
 
     #[test]
     fn fields_of_later_versions_and_dead_letters_are_left_alone() {
-        let job = parse(&[("type", "a"), ("dead_reason", "fatal"), ("wire_v9", "?"), ("h.tenant", "acme")]).unwrap();
+        let job = parse(&[("type", "a"), ("dead_reason", "fatal"), ("wire_v9", "?"), ("h.tenant", "acme")])
+            .unwrap();
         assert_eq!(job.job_type.as_str(), "a");
     }
 

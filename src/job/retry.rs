@@ -1,6 +1,9 @@
 //! When a failed job runs again, and when it has failed often enough. Pure: chance comes in as `roll`.
 
+use std::collections::HashMap;
 use std::time::Duration;
+
+use super::JobType;
 
 /// How the pause before a retry grows with the number of failures.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +41,8 @@ impl Backoff {
         let base = match self {
             Self::Fixed(delay) => delay.as_secs_f64(),
             Self::List(delays) => {
-                let index = usize::try_from(nth - 1).unwrap_or(usize::MAX).min(delays.len().saturating_sub(1));
+                let index =
+                    usize::try_from(nth - 1).unwrap_or(usize::MAX).min(delays.len().saturating_sub(1));
                 delays.get(index).copied().unwrap_or(Duration::ZERO).as_secs_f64()
             }
             Self::Linear { step, max } => (step.as_secs_f64() * f64::from(nth)).min(max.as_secs_f64()),
@@ -64,7 +68,9 @@ impl Backoff {
             Self::Fixed(delay) => within(delay, "fixed"),
             Self::List(delays) if delays.is_empty() => Err("list is empty".to_owned()),
             Self::List(delays) => delays.iter().try_for_each(|delay| within(delay, "a pause in list")),
-            Self::Linear { step, max } => within(step, "linear.step").and_then(|()| within(max, "linear.max")),
+            Self::Linear { step, max } => {
+                within(step, "linear.step").and_then(|()| within(max, "linear.max"))
+            }
             Self::Exponential { factor, .. } if !(1.0..=1000.0).contains(factor) => {
                 Err(format!("exponential.factor is {factor}, but must be between 1 and 1000"))
             }
@@ -102,6 +108,25 @@ impl Default for Policy {
             jitter: 0.2,
             tracking: Tracking::Failures,
         }
+    }
+}
+
+/// The policies of the types that this process knows; others have the default one.
+#[derive(Debug, Clone, Default)]
+pub struct Policies {
+    by_type: HashMap<JobType, Policy>,
+    default: Policy,
+}
+
+impl Policies {
+    /// Policies by type.
+    pub fn new(policies: impl IntoIterator<Item = (JobType, Policy)>) -> Self {
+        Self { by_type: policies.into_iter().collect(), default: Policy::default() }
+    }
+
+    /// The policy of a type.
+    pub fn of(&self, job_type: &JobType) -> &Policy {
+        self.by_type.get(job_type).unwrap_or(&self.default)
     }
 }
 
@@ -146,8 +171,11 @@ mod tests {
             pause().prop_map(Backoff::Fixed),
             prop::collection::vec(pause(), 1..6).prop_map(Backoff::List),
             (pause(), pause()).prop_map(|(step, max)| Backoff::Linear { step, max }),
-            (pause(), 1.0f64..1000.0, pause())
-                .prop_map(|(base, factor, max)| Backoff::Exponential { base, factor, max }),
+            (pause(), 1.0f64..1000.0, pause()).prop_map(|(base, factor, max)| Backoff::Exponential {
+                base,
+                factor,
+                max
+            }),
         ]
     }
 

@@ -141,10 +141,16 @@ mod tests {
         let policy = policy(4, 3);
         for attempt in 0..3 {
             let settlement = decide(&job(attempt, 0), &policy, &failed(Retry::Policy));
-            assert!(matches!(settlement, Settlement::Defer(ref to) if to.attempt == attempt + 1), "{settlement:?}");
+            assert!(
+                matches!(settlement, Settlement::Defer(ref to) if to.attempt == attempt + 1),
+                "{settlement:?}"
+            );
         }
         let settlement = decide(&job(3, 0), &policy, &failed(Retry::Policy));
-        assert!(matches!(settlement, Settlement::Bury(Burial { reason: DeadReason::Exhausted, attempts: 4, .. })));
+        assert!(matches!(
+            settlement,
+            Settlement::Bury(Burial { reason: DeadReason::Exhausted, attempts: 4, .. })
+        ));
     }
 
     #[test]
@@ -167,7 +173,9 @@ mod tests {
         assert_eq!(decide(&job(0, 0), &policy, &Outcome::Interrupted), Settlement::Release);
         let hour = Duration::from_secs(3600);
         let settlement = decide(&job(0, 0), &policy, &Outcome::Snoozed(hour));
-        assert!(matches!(settlement, Settlement::Defer(Deferral { attempt: 0, lost: 0, error: None, delay }) if delay == hour));
+        assert!(
+            matches!(settlement, Settlement::Defer(Deferral { attempt: 0, lost: 0, error: None, delay }) if delay == hour)
+        );
     }
 
     #[test]

@@ -10,7 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use crate::job::{Encoding, EntryId, Envelope, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry};
+use crate::job::{
+    Encoding, EntryId, Envelope, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry,
+};
 
 /// Runs the jobs of one type.
 ///
@@ -53,6 +55,12 @@ pub trait Handler: Send + Sync + 'static {
         payload: Self::Payload,
         context: JobContext,
     ) -> impl Future<Output = Result<Self::Output, JobError>> + Send;
+
+    /// How long an attempt may go on after its [cancellation](JobContext::cancellation), to end in good order. Then its
+    /// future is dropped. Default: not at all.
+    fn grace(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A greater result is cut off from the record; the job is done all the same.
@@ -77,7 +85,8 @@ impl<T: DeserializeOwned> Payload for T {
             Encoding::Json => {
                 // An absent payload is JSON's null, so that a handler without a payload takes `()`.
                 let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
-                serde_json::from_slice(text).map_err(|error| format!("the payload is not the expected JSON: {error}"))
+                serde_json::from_slice(text)
+                    .map_err(|error| format!("the payload is not the expected JSON: {error}"))
             }
             Encoding::Msgpack => {
                 // As with JSON, an absent payload is nil.
@@ -87,7 +96,9 @@ impl<T: DeserializeOwned> Payload for T {
                 let value = T::deserialize(&mut decoder)
                     .map_err(|error| format!("the payload is not the expected MessagePack: {error}"))?;
                 let left = (bytes.len() as u64).saturating_sub(decoder.position());
-                (left == 0).then_some(value).ok_or_else(|| format!("{left} bytes follow the MessagePack payload"))
+                (left == 0)
+                    .then_some(value)
+                    .ok_or_else(|| format!("{left} bytes follow the MessagePack payload"))
             }
             Encoding::Raw => Err("the encoding is raw, but this handler expects json or msgpack".to_owned()),
         }

@@ -1,0 +1,185 @@
+//! A process of the fleet, put together: handlers, worker, chores, and the order in which they stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::{self, Broker};
+use crate::event::{Event, Events};
+use crate::job::{ConsumerName, InvalidName, Policy};
+use crate::maintenance::{self, Duty};
+use crate::probe::Probe;
+use crate::shutdown::Shutdown;
+use crate::worker::{self, Handler, Registry, Worker};
+
+/// The configuration of a fleet's process.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    /// Where Redis is.
+    pub redis: broker::Config,
+    /// How the worker works.
+    pub worker: worker::Config,
+}
+
+/// Puts a process of the fleet together.
+///
+/// ```no_run
+/// # async fn run(handler: impl streamfleet::Handler) -> Result<(), Box<dyn std::error::Error>> {
+/// use streamfleet::{Fleet, FleetConfig, Shutdown};
+///
+/// let fleet = Fleet::builder(FleetConfig::default()).handler("mail.send", handler)?.build();
+/// fleet.run(Shutdown::new()).await?;
+/// # Ok(()) }
+/// ```
+pub struct Builder {
+    config: Config,
+    registry: Registry,
+    events: Events,
+}
+
+/// A process of the fleet, ready to run.
+pub struct Fleet {
+    config: Config,
+    registry: Arc<Registry>,
+    events: Events,
+    consumer: ConsumerName,
+    probe: Probe,
+}
+
+impl Fleet {
+    /// Begins to put one together.
+    pub fn builder(config: Config) -> Builder {
+        Builder { config, registry: Registry::default(), events: Events::default() }
+    }
+
+    /// What probes may ask this process, before and while it runs.
+    pub fn probe(&self) -> Probe {
+        self.probe.clone()
+    }
+
+    /// The name under which this process joins its queues' groups.
+    pub fn consumer(&self) -> &ConsumerName {
+        &self.consumer
+    }
+
+    /// Works until `shutdown` is requested, then stops in good order. Waits for Redis where it cannot be reached yet.
+    ///
+    /// # Errors
+    ///
+    /// [`broker::Error`] where the address is unusable: nothing that waiting would mend.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), broker::Error> {
+        let Some(worker) = self.start(&shutdown).await? else { return Ok(()) };
+        self.probe.started(worker.pulses());
+        let stop = CancellationToken::new();
+        let mut chores = JoinSet::new();
+        for served in worker.served() {
+            let pulse = served.pulse;
+            let duty = Duty {
+                broker: worker.broker().clone(),
+                queue: served.queue,
+                consumer: self.consumer.clone(),
+                lease: served.lease,
+                policies: Arc::new(self.registry.policies()),
+                retention: self.config.worker.retention,
+                events: self.events.clone(),
+                consumers: Arc::new(move |count| pulse.set_consumers(count)),
+                stop: stop.clone(),
+            };
+            chores.spawn(maintenance::keep(duty));
+        }
+        tracing::info!(consumer = %self.consumer, "working");
+        shutdown.requested().await;
+        tracing::info!("stopping: no new jobs; running ones may end");
+        self.probe.stopping();
+        // The chores stop first, so that another process takes them over while this one drains.
+        stop.cancel();
+        while chores.join_next().await.is_some() {}
+        worker.stop(shutdown.hurry()).await;
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    /// Starts the worker as soon as Redis can be reached; `None` where shutdown comes first.
+    async fn start(&self, shutdown: &Shutdown) -> Result<Option<Worker>, broker::Error> {
+        let mut pause = Duration::from_millis(200);
+        loop {
+            let error = match self.try_start().await {
+                Ok(worker) => return Ok(Some(worker)),
+                Err(error @ broker::Error::Address(_)) => return Err(error),
+                Err(error) => error,
+            };
+            self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+            let at = self.config.redis.shown();
+            tracing::warn!(%error, redis = at, retry_in = ?pause, "cannot start yet");
+            tokio::select! {
+                () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
+                () = shutdown.requested() => return Ok(None),
+            }
+            pause = (pause * 2).min(Duration::from_secs(5));
+        }
+    }
+
+    async fn try_start(&self) -> Result<Worker, broker::Error> {
+        let broker = Broker::connect(self.config.redis.clone()).await?;
+        let (consumer, registry) = (self.consumer.clone(), Arc::clone(&self.registry));
+        Worker::start(broker, consumer, &self.config.worker, registry, self.events.clone()).await
+    }
+}
+
+impl Builder {
+    /// Adds a handler with the default policy.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] where the type breaks the rule for types.
+    pub fn handler(self, job_type: &str, handler: impl Handler) -> Result<Self, InvalidName> {
+        self.handler_with(job_type, Policy::default(), handler)
+    }
+
+    /// Adds a handler with a policy of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::handler`].
+    pub fn handler_with(
+        mut self,
+        job_type: &str,
+        policy: Policy,
+        handler: impl Handler,
+    ) -> Result<Self, InvalidName> {
+        self.registry.add(job_type.parse()?, policy, handler);
+        Ok(self)
+    }
+
+    /// Sends events there.
+    #[must_use]
+    pub fn events(mut self, events: Events) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// A process with these parts and a name of its own.
+    pub fn build(self) -> Fleet {
+        Fleet {
+            config: self.config,
+            registry: Arc::new(self.registry),
+            events: self.events,
+            consumer: consumer_name(),
+            probe: Probe::default(),
+        }
+    }
+}
+
+/// A name for this boot of this process: `<host>-<pid>-<random>`. It is never used again, so a successor is never taken
+/// for the owner of its predecessor's jobs.
+fn consumer_name() -> ConsumerName {
+    let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
+    let host: String = host.chars().filter(|c| plain(*c)).take(64).collect();
+    let host = host.trim_start_matches(['.', '_', '-']);
+    let host = if host.is_empty() { "host" } else { host };
+    let name = format!("{host}-{}-{:08x}", std::process::id(), rand::random::<u32>());
+    name.parse().expect("the parts are of the names' alphabet")
+}

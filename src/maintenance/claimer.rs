@@ -1,0 +1,104 @@
+//! Takes over the entries of consumers that fell silent, and settles each as a lost attempt: the same decision and the
+//! same scripts as for any other outcome.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio_util::sync::CancellationToken;
+
+use super::Duty;
+use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Taken};
+use crate::event::{Ending, Event};
+use crate::job::{DeadReason, Job, Lane, Outcome, Routing, Settlement, settle};
+
+/// How many entries one command takes over.
+const PAGE: u64 = 100;
+
+/// Claims until stopped.
+pub(super) async fn run(duty: Duty, stop: CancellationToken) {
+    let every = duty.lease / 3;
+    let mut trusted_from = Instant::now();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}
+            () = stop.cancelled() => return,
+        }
+        // After an outage every entry looks silent. Live workers get time to renew theirs before anything is taken.
+        if Instant::now() < trusted_from {
+            if duty.broker.ping().await.is_err() {
+                trusted_from = Instant::now() + duty.lease / 2;
+            }
+            continue;
+        }
+        if let Err(error) = pass(&duty).await {
+            duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+            trusted_from = Instant::now() + duty.lease / 2;
+        }
+    }
+}
+
+async fn pass(duty: &Duty) -> Result<(), Error> {
+    for lane in Lane::ALL {
+        // One XPENDING finds the first silent entry twenty times cheaper per entry than XAUTOCLAIM, which looks at ten
+        // times COUNT entries and no further.
+        let link = duty.queue.link();
+        let mut next = duty.queue.first_stale(link, lane, duty.lease).await?;
+        while let Some(start) = next {
+            let from = ClaimFrom { start, lease: duty.lease, count: PAGE };
+            let claimed = duty.queue.claim(link, &duty.consumer, lane, from).await?;
+            let queue = duty.queue.name();
+            if claimed.deleted > 0 {
+                duty.events.tell(&Event::BodiesLost { queue, entries: claimed.deleted as u64 });
+            }
+            if !claimed.entries.is_empty() {
+                duty.events.tell(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
+            }
+            let mut settling: FuturesUnordered<_> =
+                claimed.entries.into_iter().map(|entry| settle_lost(duty, entry)).collect();
+            while let Some(settled) = settling.next().await {
+                settled?;
+            }
+            next = claimed.next.filter(|next| *next > start);
+        }
+    }
+    Ok(())
+}
+
+async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
+    let ran = Ran { elapsed: Duration::ZERO, outcome: "lost", worker: "-" };
+    let empty = crate::job::Envelope::default();
+    let envelope = entry.envelope.as_ref().unwrap_or(&empty);
+    let job = match Job::parse(envelope, entry.id, entry.lane) {
+        Ok(job) => job,
+        Err(why) => {
+            let buried = duty.queue.bury_malformed(&duty.consumer, &entry, &why.to_string(), &ran).await?;
+            if let Some(job) = buried {
+                let ending = Ending::Dead(DeadReason::Malformed);
+                let queue = duty.queue.name();
+                duty.events.tell(&Event::Finished {
+                    queue,
+                    job_type: None,
+                    job: &job,
+                    ending,
+                    elapsed: Duration::ZERO,
+                });
+            }
+            return Ok(());
+        }
+    };
+    let policy = duty.policies.of(&job.job_type);
+    let settlement = settle(&job, policy, Routing::default(), &Outcome::Lost, rand::random());
+    let keep = Keep { record: true, retention: duty.retention, result: None };
+    let taken = Taken { job: &job, envelope };
+    if duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? != Applied::Stale {
+        let ending = match &settlement {
+            Settlement::Bury(burial) => Ending::Dead(burial.reason),
+            Settlement::Ack | Settlement::Defer(_) | Settlement::Release => Ending::Retried,
+        };
+        let queue = duty.queue.name();
+        let (job_type, job) = (Some(&job.job_type), &job.id);
+        duty.events.tell(&Event::Finished { queue, job_type, job, ending, elapsed: Duration::ZERO });
+    }
+    Ok(())
+}

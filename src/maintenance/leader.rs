@@ -1,0 +1,98 @@
+//! Which process does a queue's chores: the holder of a short lease in Redis. Candidates ask for it at a rate that does
+//! not depend on how many they are.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{Duty, claimer, promoter, reaper};
+use crate::event::Event;
+
+/// Together, all candidates of a queue ask about so often.
+const ASK_EVERY: Duration = Duration::from_millis(300);
+
+/// How long the leader's lease lasts without renewal: short enough that a new leader is there before the entries of a
+/// killed one are stale.
+fn tenure(lease: Duration) -> Duration {
+    (lease / 2).clamp(Duration::from_millis(500), Duration::from_secs(5))
+}
+
+/// Leads when it can, until stopped; then gives the lease up.
+pub(super) async fn run(duty: Duty) {
+    let tenure = tenure(duty.lease);
+    let mut term: Option<Term> = None;
+    loop {
+        let asked = Instant::now();
+        let answer = duty.queue.lead(&duty.consumer, tenure).await;
+        let mut pause = tenure / 3;
+        match answer {
+            Ok(answer) if answer.leading => {
+                (duty.consumers)(answer.consumers);
+                if term.is_none() {
+                    duty.events.tell(&Event::Leading { queue: duty.queue.name(), leading: true });
+                }
+                term.get_or_insert_with(|| Term::begin(&duty)).until = asked + tenure;
+            }
+            Ok(answer) => {
+                (duty.consumers)(answer.consumers);
+                Term::end(&mut term, &duty).await;
+                let candidates = u32::try_from(answer.consumers.max(1)).unwrap_or(u32::MAX);
+                pause = ASK_EVERY.saturating_mul(candidates).mul_f64(0.5 + rand::random::<f64>());
+            }
+            Err(error) => {
+                duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+                if term.as_ref().is_some_and(|term| Instant::now() > term.until) {
+                    Term::end(&mut term, &duty).await;
+                }
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = duty.stop.cancelled() => break,
+        }
+    }
+    let led = term.is_some();
+    Term::end(&mut term, &duty).await;
+    if led && let Err(error) = duty.queue.lead(&duty.consumer, Duration::ZERO).await {
+        tracing::debug!(%error, "the leader's lease was not given up; it expires");
+    }
+}
+
+/// The time during which this process does the chores.
+struct Term {
+    until: Instant,
+    stop: CancellationToken,
+    chores: JoinSet<()>,
+}
+
+impl Term {
+    fn begin(duty: &Duty) -> Self {
+        let stop = duty.stop.child_token();
+        let mut chores = JoinSet::new();
+        chores.spawn(promoter::run(duty.clone(), stop.clone()));
+        chores.spawn(claimer::run(duty.clone(), stop.clone()));
+        chores.spawn(reaper::run(duty.clone(), stop.clone()));
+        Self { until: Instant::now(), stop, chores }
+    }
+
+    async fn end(term: &mut Option<Self>, duty: &Duty) {
+        if let Some(mut term) = term.take() {
+            term.stop.cancel();
+            while term.chores.join_next().await.is_some() {}
+            duty.events.tell(&Event::Leading { queue: duty.queue.name(), leading: false });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_leader_is_there_before_the_old_ones_entries_are_stale() {
+        for lease in [1, 2, 15, 3600].map(Duration::from_secs) {
+            assert!(tenure(lease) + ASK_EVERY < lease + lease / 3, "{lease:?}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Maintenance: the chores of a queue, done by whichever process leads it. Leading saves work; correctness is in the
+//! scripts, which are safe when two processes run them.
+//!
+//! The [leader](leader) takes the lease and, while it has it, runs the [promoter](promoter) (due jobs to their lanes),
+//! the [claimer](claimer) (entries of silent consumers) and the [reaper](reaper) (consumers that nobody is any more).
+
+mod claimer;
+mod leader;
+mod promoter;
+mod reaper;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::{Broker, Queue};
+use crate::event::Events;
+use crate::job::{ConsumerName, Policies};
+
+/// What the chores of one queue need.
+#[derive(Clone)]
+pub(crate) struct Duty {
+    pub(crate) broker: Broker,
+    pub(crate) queue: Queue,
+    pub(crate) consumer: ConsumerName,
+    pub(crate) lease: Duration,
+    pub(crate) policies: Arc<Policies>,
+    pub(crate) retention: Duration,
+    pub(crate) events: Events,
+    /// Told how many consumers the group has.
+    pub(crate) consumers: Arc<dyn Fn(u64) + Send + Sync>,
+    pub(crate) stop: CancellationToken,
+}
+
+/// Does the chores of one queue whenever this process leads it, until stopped.
+pub(crate) async fn keep(duty: Duty) {
+    leader::run(duty).await;
+}

@@ -1,0 +1,51 @@
+//! Removes consumers that nobody is any more. A consumer is one boot of one process and never comes back; it is removed
+//! only by a script that sees that it has nothing pending.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Duty;
+use crate::broker::Error;
+use crate::event::Event;
+use crate::job::Lane;
+
+/// A consumer that has not read for this many leases is taken for gone.
+const LEASES: u32 = 10;
+
+/// The least time between two looks.
+const LEAST: Duration = Duration::from_secs(5);
+
+/// Reaps until stopped.
+pub(super) async fn run(duty: Duty, stop: CancellationToken) {
+    let every = (duty.lease * LEASES / 2).max(LEAST);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
+            () = stop.cancelled() => return,
+        }
+        if let Err(error) = pass(&duty).await {
+            duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+        }
+    }
+}
+
+async fn pass(duty: &Duty) -> Result<(), Error> {
+    let gone = (duty.lease * LEASES).max(2 * LEAST);
+    // A live consumer reads every lane, but may be known in only some of them; its least idle time counts.
+    let mut idle: BTreeMap<String, Duration> = BTreeMap::new();
+    for lane in Lane::ALL {
+        for consumer in duty.queue.consumers(lane).await? {
+            let least = idle.entry(consumer.name).or_insert(consumer.idle);
+            *least = (*least).min(consumer.idle);
+        }
+    }
+    for (name, idle) in idle {
+        if idle >= gone && name != duty.consumer.as_str() && duty.queue.reap(duty.queue.link(), &name).await?
+        {
+            tracing::info!(queue = %duty.queue.name(), consumer = name, "removed a consumer that is gone");
+        }
+    }
+    Ok(())
+}

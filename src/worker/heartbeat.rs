@@ -1,0 +1,164 @@
+//! Keeps the leases of what this process holds, and says that the process lives. It has a thread, a runtime and a
+//! connection of its own, so that a handler that blocks the worker's threads cannot starve it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::clock::ServerClock;
+use super::flight::{Flight, Flights, Held};
+use crate::broker::{Broker, Error, Link, Queue, Role};
+use crate::event::{Event, Events};
+use crate::job::{ConsumerName, EntryId, Lane};
+
+/// A worker that was silent for so long counts as gone in listings.
+const WORKER_LIVES: Duration = Duration::from_secs(30);
+
+/// How often a worker says that it lives.
+const SAY_EVERY: Duration = Duration::from_secs(5);
+
+/// What the heartbeat looks after in one queue.
+pub(crate) struct Charge {
+    pub(crate) queue: Queue,
+    pub(crate) flights: Arc<Flights>,
+    pub(crate) lease: Duration,
+}
+
+/// Beats for one process.
+pub(crate) struct Heartbeat {
+    pub(crate) broker: Broker,
+    pub(crate) consumer: ConsumerName,
+    pub(crate) charges: Vec<Charge>,
+    pub(crate) clock: Arc<ServerClock>,
+    pub(crate) events: Events,
+    pub(crate) facts: Box<dyn Fn() -> Vec<(&'static str, String)> + Send>,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Heartbeat {
+    /// Starts the thread. It ends soon after `stop`.
+    ///
+    /// # Errors
+    ///
+    /// Where the system has no thread to give.
+    pub(crate) fn start(self) -> std::io::Result<std::thread::JoinHandle<()>> {
+        std::thread::Builder::new().name("heartbeat".to_owned()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(self.run()),
+                Err(error) => tracing::error!(%error, "the heartbeat has no runtime; leases will be lost"),
+            }
+        })
+    }
+
+    async fn run(self) {
+        let lease = self.charges.iter().map(|charge| charge.lease).min().unwrap_or(Duration::from_secs(15));
+        let mut beat = tokio::time::interval(lease / 6);
+        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut link, mut said) = (None, None::<Instant>);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                _ = beat.tick() => {}
+            }
+            // First without Redis: what is silent for too long must end whether Redis answers or not.
+            self.cut_silent();
+            let Some(open) = self.connected(&mut link).await else { continue };
+            let renewals = async {
+                for charge in &self.charges {
+                    self.renew(open, charge).await;
+                }
+            };
+            let patience = lease / 3;
+            if tokio::time::timeout(patience, renewals).await.is_err() {
+                tracing::warn!("leases could not be renewed in time");
+            }
+            if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) && self.say(open).await {
+                said = Some(Instant::now());
+            }
+        }
+    }
+
+    async fn connected<'a>(&self, link: &'a mut Option<Link>) -> Option<&'a Link> {
+        if link.is_none() {
+            match self.broker.open(Role::Commands).await {
+                Ok(open) => *link = Some(open),
+                Err(error) => self.tell(&error),
+            }
+        }
+        link.as_ref()
+    }
+
+    /// Ends attempts whose lease nobody confirmed for so long that another worker may soon take their jobs.
+    fn cut_silent(&self) {
+        let now = Instant::now();
+        for charge in &self.charges {
+            let margin = charge.lease / 5;
+            for (_, flight) in charge.flights.snapshot() {
+                if flight.silent(now) > charge.lease - margin && flight.lose() {
+                    self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
+                }
+            }
+        }
+    }
+
+    /// Renews what is older than a third of its lease. Younger entries, the most of them, cost nothing.
+    async fn renew(&self, link: &Link, charge: &Charge) {
+        let asked = Instant::now();
+        let mut due: HashMap<Lane, Vec<(EntryId, Arc<Flight>)>> = HashMap::new();
+        for ((lane, entry), flight) in charge.flights.snapshot() {
+            if flight.silent(asked) >= charge.lease / 3 && flight.is_renewable(asked) {
+                due.entry(lane).or_default().push((entry, flight));
+            }
+        }
+        for (lane, held) in due {
+            let ids: Vec<EntryId> = held.iter().map(|(entry, _)| *entry).collect();
+            match charge.queue.keep_alive(link, &self.consumer, lane, &ids).await {
+                Ok(lost) => self.note(charge, lane, &held, &lost, asked),
+                Err(error) => self.tell(&error),
+            }
+        }
+    }
+
+    fn note(
+        &self,
+        charge: &Charge,
+        lane: Lane,
+        held: &[(EntryId, Arc<Flight>)],
+        lost: &[EntryId],
+        asked: Instant,
+    ) {
+        // An entry that was settled while we asked is gone from the table, and not lost.
+        let still: HashMap<Held, Arc<Flight>> =
+            if lost.is_empty() { HashMap::new() } else { charge.flights.snapshot().into_iter().collect() };
+        for (entry, flight) in held {
+            if !lost.contains(entry) {
+                flight.renew(asked);
+            } else if still.contains_key(&(lane, *entry)) && flight.lose() {
+                self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
+            }
+        }
+    }
+
+    async fn say(&self, link: &Link) -> bool {
+        match self.broker.beat(link, &self.consumer, WORKER_LIVES, &(self.facts)()).await {
+            Ok(now) => {
+                self.clock.tell(now);
+                self.events.tell(&Event::Contact { alive: true });
+                true
+            }
+            Err(error) => {
+                self.events.tell(&Event::Contact { alive: false });
+                self.tell(&error);
+                false
+            }
+        }
+    }
+
+    fn tell(&self, error: &Error) {
+        self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+    }
+}

@@ -1,0 +1,55 @@
+//! How long to wait before asking Redis again: growing, and spread by chance, so that a fleet does not return in step.
+
+use std::time::Duration;
+
+use crate::broker::Error;
+
+/// The pauses between tries of one thing.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    tries: u32,
+}
+
+impl Patience {
+    const FIRST: Duration = Duration::from_millis(20);
+    const LONGEST: Duration = Duration::from_secs(2);
+    /// What a person must mend is asked less often.
+    const CONFIGURATION: Duration = Duration::from_secs(5);
+
+    pub(crate) fn new() -> Self {
+        Self { tries: 0 }
+    }
+
+    /// Waits before the next try after `error`.
+    pub(crate) async fn wait(&mut self, error: &Error) {
+        tokio::time::sleep(self.pause(error, rand::random())).await;
+    }
+
+    fn pause(&mut self, error: &Error, roll: f64) -> Duration {
+        let doubled = Self::FIRST.saturating_mul(1 << self.tries.min(10)).min(Self::LONGEST);
+        self.tries += 1;
+        let base = if error.is_transient() { doubled } else { Self::CONFIGURATION };
+        base.mul_f64(0.5 + roll)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_their_limit() {
+        let error = Error::Unknown { command: "ping", detail: "closed".to_owned() };
+        let mut patience = Patience::new();
+        let pauses: Vec<_> = (0..12).map(|_| patience.pause(&error, 0.5)).collect();
+        assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert_eq!(pauses[0], Patience::FIRST);
+        assert_eq!(pauses[11], Patience::LONGEST);
+    }
+
+    #[test]
+    fn wrong_configuration_is_not_asked_about_often() {
+        let error = Error::Address("redis.url".to_owned());
+        assert!(Patience::new().pause(&error, 0.0) >= Duration::from_secs(2));
+    }
+}

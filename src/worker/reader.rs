@@ -1,0 +1,318 @@
+//! Stage 1: takes new entries while there is room for them. It reads only what nobody has been given (`>`); what a lost
+//! reply delivered to us all the same, it finds again among our own pending entries.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::dispatcher::{Delivery, Dispatcher};
+use super::flight::{Flight, Flights, Held};
+use super::patience::Patience;
+use super::pulse::Pulse;
+use super::settler::{Finished, Work};
+use crate::broker::{Class, Entry, Error, Link, Queue};
+use crate::event::{Event, Events};
+use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome};
+
+/// How long one read waits for a new entry. Short, because stopping waits for it.
+const BLOCK: Duration = Duration::from_secs(2);
+
+/// A read that was not answered by then has lost its connection.
+const READ_DEADLINE: Duration = Duration::from_secs(4);
+
+/// The most entries that one read takes: more gain nothing, and make replies large.
+const MOST: usize = 500;
+
+/// Above this many members of the group, readers poll: from Redis 7.2 on, every XADD runs every blocked reader again.
+const BLOCKING_READERS: u64 = 64;
+
+const POLL_SHORTEST: Duration = Duration::from_millis(20);
+const POLL_LONGEST: Duration = Duration::from_millis(500);
+
+/// Reads one queue.
+pub(crate) struct Reader {
+    pub(crate) queue: Queue,
+    pub(crate) link: Link,
+    pub(crate) consumer: ConsumerName,
+    pub(crate) lease: Duration,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) flights: Arc<Flights>,
+    pub(crate) work: mpsc::Sender<Work>,
+    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) events: Events,
+    pub(crate) stop: CancellationToken,
+}
+
+/// How the next read is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// There was little to read: wait for any lane.
+    Wait,
+    /// There is a backlog: take lane by lane, so that priorities hold and reads are full.
+    Drain,
+}
+
+impl Reader {
+    /// Reads until stopped. No error ends it.
+    pub(crate) async fn run(self) {
+        let (mut mode, mut round, mut patience) = (Mode::Drain, 0u32, Patience::new());
+        let mut poll = POLL_SHORTEST;
+        while !self.stop.is_cancelled() {
+            let Some(room) = self.room().await else { return };
+            round = round.wrapping_add(1);
+            let read = match mode {
+                Mode::Drain => self.drain(room, round).await,
+                Mode::Wait if self.pulse.consumers() > BLOCKING_READERS => {
+                    self.poll(room, round, &mut poll).await
+                }
+                Mode::Wait => self.wait(room).await,
+            };
+            let taken = match read {
+                Ok(entries) => {
+                    patience = Patience::new();
+                    mode = if entries.len() >= per_lane(room) { Mode::Drain } else { Mode::Wait };
+                    self.accept(entries, room).await
+                }
+                Err(error) => {
+                    self.dispatcher.free(room);
+                    self.repair(&error, &mut patience).await;
+                    continue;
+                }
+            };
+            self.dispatcher.free(room - taken);
+        }
+    }
+
+    /// Waits for room, then a little longer for more of it: few large reads cost Redis less than many small ones.
+    async fn room(&self) -> Option<usize> {
+        let room = loop {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return None,
+                room = self.dispatcher.reserve(MOST) => break room,
+                // That no slot is free is a good reason not to read.
+                () = tokio::time::sleep(BLOCK) => self.pulse.turn(),
+            }
+        };
+        if room >= MOST.min(self.dispatcher.capacity() / 4) {
+            return Some(room);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Some(room + self.dispatcher.reserve_now(MOST - room))
+    }
+
+    /// Takes what is there, lane by lane.
+    async fn drain(&self, room: usize, round: u32) -> Result<Vec<Entry>, Error> {
+        let mut entries = Vec::new();
+        for lane in order(round) {
+            if entries.len() < room {
+                let count = room - entries.len();
+                let read = self.queue.read_lane(&self.link, &self.consumer, lane, count);
+                match self.answered(read).await {
+                    Ok(more) => entries.extend(more),
+                    // What was read before is ours, and must run.
+                    Err(error) if !entries.is_empty() => {
+                        tracing::debug!(%error, "a later lane was not read");
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Waits for the first entry of any lane.
+    async fn wait(&self, room: usize) -> Result<Vec<Entry>, Error> {
+        self.answered(self.queue.read_waiting(&self.link, &self.consumer, per_lane(room), BLOCK)).await
+    }
+
+    /// Looks without waiting, less and less often while there is nothing.
+    async fn poll(&self, room: usize, round: u32, pause: &mut Duration) -> Result<Vec<Entry>, Error> {
+        tokio::select! {
+            () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
+            () = self.stop.cancelled() => {}
+        }
+        let entries = self.drain(room, round).await?;
+        *pause = if entries.is_empty() { (*pause * 2).min(POLL_LONGEST) } else { POLL_SHORTEST };
+        Ok(entries)
+    }
+
+    /// Awaits a read to its end, and sees to it that there is one: a dropped read would still be delivered, to nobody.
+    async fn answered(
+        &self,
+        read: impl Future<Output = Result<Vec<Entry>, Error>>,
+    ) -> Result<Vec<Entry>, Error> {
+        let mut read = std::pin::pin!(read);
+        let asked = Instant::now();
+        let mut unblocked = false;
+        loop {
+            let pause = if self.stop.is_cancelled() { Duration::from_millis(100) } else { READ_DEADLINE };
+            tokio::select! {
+                biased;
+                result = &mut read => {
+                    self.note(&result);
+                    return result;
+                }
+                () = self.stop.cancelled(), if !unblocked => unblocked = true,
+                () = tokio::time::sleep(pause) => {}
+            }
+            if self.stop.is_cancelled() {
+                self.link.unblock().await;
+            }
+            if asked.elapsed() >= READ_DEADLINE * 3 {
+                // Not even a new connection ended it. What it may still deliver is found among our pending entries.
+                self.link.reconnect();
+                let detail = "the read did not end with its connection".to_owned();
+                return Err(Error::Unknown { command: "xreadgroup", detail });
+            }
+            if asked.elapsed() >= READ_DEADLINE {
+                tracing::warn!(queue = %self.queue.name(), "a read was not answered in time; reconnecting");
+                self.link.reconnect();
+            }
+        }
+    }
+
+    fn note(&self, result: &Result<Vec<Entry>, Error>) {
+        self.pulse.set_in_touch(result.is_ok());
+        if let Ok(entries) = result {
+            self.pulse.turn();
+            self.events.tell(&Event::Read { queue: self.queue.name(), entries: entries.len() });
+        }
+    }
+
+    /// After an error: waits, makes what is missing, and finds what a lost reply delivered.
+    async fn repair(&self, error: &Error, patience: &mut Patience) {
+        self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+        self.pulse.turn();
+        tokio::select! {
+            () = patience.wait(error) => {}
+            () = self.stop.cancelled() => return,
+        }
+        if error.class() == Some(Class::NoGroup) {
+            match self.queue.join(self.lease).await {
+                Ok(joined) if joined.groups_created > 0 => {
+                    self.events.tell(&Event::GroupRecreated { queue: self.queue.name() });
+                }
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, "the group could not be made again"),
+            }
+        }
+        match self.recover().await {
+            Ok(0) => {}
+            Ok(found) => {
+                tracing::info!(queue = %self.queue.name(), found, "found deliveries whose reply was lost")
+            }
+            Err(error) => tracing::debug!(%error, "own pending entries could not be read"),
+        }
+    }
+
+    /// Takes those of our own pending entries that we do not know. What is known is noted before they are read: an
+    /// entry that is settled meanwhile must not be taken for unknown.
+    async fn recover(&self) -> Result<usize, Error> {
+        let known: HashSet<Held> = self.flights.snapshot().into_iter().map(|(held, _)| held).collect();
+        let mut found = 0;
+        for lane in Lane::ALL {
+            let mut after = EntryId::new(0, 0);
+            loop {
+                let page =
+                    self.answered(self.queue.read_own(&self.link, &self.consumer, lane, after, MOST)).await?;
+                let Some(last) = page.last() else { break };
+                after = last.id;
+                let unknown: Vec<_> =
+                    page.into_iter().filter(|entry| !known.contains(&(lane, entry.id))).collect();
+                found += unknown.len();
+                let count = unknown.len();
+                self.dispatcher.take(count);
+                let taken = self.accept(unknown, count).await;
+                self.dispatcher.free(count - taken);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Hands entries on; returns how many of them use room. Those beyond the room go back at once.
+    async fn accept(&self, entries: Vec<Entry>, room: usize) -> usize {
+        let now = Instant::now();
+        let mut deliveries = Vec::with_capacity(entries.len());
+        let mut held = Vec::with_capacity(entries.len());
+        let mut aside = Vec::new();
+        for entry in entries {
+            let flight = Arc::new(Flight::new(now));
+            held.push(((entry.lane, entry.id), Arc::clone(&flight)));
+            match parse(entry) {
+                Ok((job, envelope)) if deliveries.len() < room => {
+                    deliveries.push(Delivery { job, envelope, flight })
+                }
+                Ok((job, envelope)) => {
+                    let delivery = Delivery { job, envelope, flight };
+                    aside.push(Work::Finished(Box::new(Finished::new(
+                        delivery,
+                        Outcome::Interrupted,
+                        Duration::ZERO,
+                    ))));
+                }
+                Err((entry, why)) => aside.push(Work::Malformed(entry, why)),
+            }
+        }
+        self.flights.insert(held.into_iter());
+        let taken = deliveries.len();
+        self.dispatcher.push(deliveries);
+        for work in aside {
+            // The settler outlives the readers, so there is always a receiver.
+            if self.work.send(work).await.is_err() {
+                tracing::error!("the settler ended before the reader");
+            }
+        }
+        taken
+    }
+}
+
+fn parse(entry: Entry) -> Result<(Job, crate::job::Envelope), (Entry, String)> {
+    let Some(envelope) = &entry.envelope else {
+        return Err((entry, "the entry's body was deleted".to_owned()));
+    };
+    match Job::parse(envelope, entry.id, entry.lane) {
+        Ok(job) => Ok((job, entry.envelope.unwrap_or_default())),
+        Err(malformed) => Err((entry, malformed.to_string())),
+    }
+}
+
+/// The lanes in the order in which one round reads them. High goes first, but a share of the rounds begins with the
+/// others, so that they never starve: normal in 4 of 16, low in 1 of 16.
+fn order(round: u32) -> [Lane; 3] {
+    match round % 16 {
+        15 => [Lane::Low, Lane::High, Lane::Normal],
+        3 | 7 | 11 | 14 => [Lane::Normal, Lane::High, Lane::Low],
+        _ => [Lane::High, Lane::Normal, Lane::Low],
+    }
+}
+
+/// A waiting read takes up to so many of each lane, so that all together seldom exceed the room.
+fn per_lane(room: usize) -> usize {
+    room.div_ceil(Lane::ALL.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_lane_is_read_first_in_some_round_and_high_in_most() {
+        let firsts: Vec<_> = (0..16).map(|round| order(round)[0]).collect();
+        let share = |lane| firsts.iter().filter(|first| **first == lane).count();
+        assert_eq!((share(Lane::High), share(Lane::Normal), share(Lane::Low)), (11, 4, 1));
+    }
+
+    #[test]
+    fn every_round_reads_every_lane() {
+        for round in 0..16 {
+            let mut lanes = order(round).to_vec();
+            lanes.sort();
+            assert_eq!(lanes, Lane::ALL);
+        }
+    }
+}
