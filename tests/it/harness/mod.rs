@@ -1,0 +1,11 @@
+//! What the integration tests stand on. It names no type of the library, so it can also judge the library.
+//!
+//! A test starts a [`redis_server`], puts a [`proxy`] in front of it if the network shall misbehave, starts
+//! workers as [`process`]es and lets a seeded [`nemesis`] kill and freeze them. Producers and handlers write
+//! what they see into the [`ledger`], which is outside Redis. At the end the ledger becomes a [`history`], and
+//! the [`checker`] judges it against what is left in Redis. Whoever has to wait uses [`wait`]; all times of one
+//! run come from one [`clock`].
+
+pub(crate) mod clock;
+pub(crate) mod redis_server;
+pub(crate) mod wait;

@@ -1,0 +1,4 @@
+//! The harness is software too: these tests show that it does what the other tests rely on.
+
+mod redis_server;
+mod wait;
