@@ -7,5 +7,8 @@
 //! run come from one [`clock`].
 
 pub(crate) mod clock;
+mod connection;
+pub(crate) mod proxy;
 pub(crate) mod redis_server;
+pub(crate) mod resp;
 pub(crate) mod wait;

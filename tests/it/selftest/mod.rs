@@ -1,4 +1,5 @@
 //! The harness is software too: these tests show that it does what the other tests rely on.
 
+mod proxy;
 mod redis_server;
 mod wait;
