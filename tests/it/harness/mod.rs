@@ -8,7 +8,10 @@
 
 pub(crate) mod clock;
 mod connection;
+pub(crate) mod nemesis;
+pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod redis_server;
 pub(crate) mod resp;
 pub(crate) mod wait;
+pub(crate) mod weather;

@@ -1,5 +1,7 @@
 //! The harness is software too: these tests show that it does what the other tests rely on.
 
+mod nemesis;
+mod process;
 mod proxy;
 mod redis_server;
 mod wait;
