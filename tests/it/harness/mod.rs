@@ -6,11 +6,16 @@
 //! the [`checker`] judges it against what is left in Redis. Whoever has to wait uses [`wait`]; all times of one
 //! run come from one [`clock`].
 
+pub(crate) mod checker;
 pub(crate) mod clock;
 mod connection;
+pub(crate) mod history;
+mod invariants;
+pub(crate) mod ledger;
 pub(crate) mod nemesis;
 pub(crate) mod process;
 pub(crate) mod proxy;
+mod recovery;
 pub(crate) mod redis_server;
 pub(crate) mod resp;
 pub(crate) mod wait;

@@ -1,5 +1,7 @@
 //! The harness is software too: these tests show that it does what the other tests rely on.
 
+mod checker;
+mod ledger;
 mod nemesis;
 mod process;
 mod proxy;
