@@ -62,6 +62,8 @@ pub struct Job {
     pub attempt: u32,
     /// Workers lost before this attempt.
     pub lost: u32,
+    /// True where the job comes back from the dead stream.
+    pub replayed: bool,
     /// How the payload is written.
     pub encoding: Encoding,
     /// What the handler gets.
@@ -121,6 +123,7 @@ struct Draft {
     encoding: Encoding,
     attempt: u32,
     lost: u32,
+    replayed: bool,
     created: Option<Timestamp>,
     run_at: Option<Timestamp>,
     delay: Option<Duration>,
@@ -142,6 +145,7 @@ impl Draft {
             }
             b"attempt" => self.attempt = counter("attempt", value)?,
             b"lost" => self.lost = counter("lost", value)?,
+            b"replay_of" | b"dead_reason" => self.replayed = true,
             b"created_ms" => self.created = Some(instant("created_ms", value)?),
             b"run_at_ms" => self.run_at = Some(instant("run_at_ms", value)?),
             b"delay_ms" => self.delay = Some(Duration::from_millis(instant("delay_ms", value)?.as_ms())),
@@ -167,6 +171,7 @@ impl Draft {
             created,
             attempt: self.attempt,
             lost: self.lost,
+            replayed: self.replayed,
             encoding: self.encoding,
             payload: self.payload,
             not_before: self.run_at.max(delayed),

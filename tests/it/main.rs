@@ -1,1 +1,8 @@
-fn main() {}
+//! Integration tests: the library and the real binary against real servers.
+
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod lifecycle;
+#[cfg(test)]
+mod selftest;

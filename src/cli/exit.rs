@@ -1,0 +1,44 @@
+//! What the program's exit codes mean. Scripts rely on them, so they are documented in the README and tested.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It did what was asked.
+    Done,
+    /// Something went wrong that has no code of its own.
+    Failed,
+    /// The command line or the configuration is wrong. (clap's own code.)
+    Usage,
+    /// Redis cannot be reached, or refuses.
+    Redis,
+    /// What was asked for does not exist.
+    NotFound,
+    /// A check found errors.
+    Unfit,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Redis => 3,
+            Exit::NotFound => 4,
+            Exit::Unfit => 5,
+        })
+    }
+}
+
+impl Exit {
+    /// The code for an error that ended a command.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        if error.downcast_ref::<super::Wrong>().is_some() {
+            return Self::Usage;
+        }
+        let broker = error.chain().any(|cause| cause.is::<streamfleet::broker::Error>());
+        if broker { Self::Redis } else { Self::Failed }
+    }
+}

@@ -1,0 +1,51 @@
+//! The command line. Each command is one file with its arguments and a `run`.
+
+mod exit;
+mod output;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use exit::Exit;
+use output::Output;
+
+/// Background jobs on Redis Streams, run by a fleet of identical workers.
+#[derive(Parser)]
+#[command(version, propagate_version = true, max_term_width = 110)]
+struct Cli {
+    /// Configuration files (TOML); later ones win. Default: streamfleet.toml in this folder, if there is one.
+    #[arg(long, short, global = true, value_name = "FILE")]
+    config: Vec<PathBuf>,
+    /// The address of Redis, in place of the configured one.
+    #[arg(long, global = true, value_name = "URL")]
+    redis: Option<String>,
+    /// Answer with JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Placeholder.
+    Worker,
+}
+
+/// What every command gets.
+#[expect(dead_code, reason = "the commands that read it come next")]
+pub(crate) struct Context {
+    pub(crate) output: Output,
+}
+
+/// A mistake in the command line or the configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Wrong(pub(crate) String);
+
+/// Runs the program.
+pub(crate) fn main() -> ExitCode {
+    let _cli = Cli::parse();
+    Exit::Done.into()
+}

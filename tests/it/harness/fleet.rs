@@ -1,0 +1,135 @@
+//! A fleet's process inside the test, on a server of its own.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use streamfleet::broker::{Broker, Queue, Status};
+use streamfleet::job::{Backoff, JobId, Policy, State};
+use streamfleet::{
+    Fleet, FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Shutdown, Submission,
+};
+use tokio::task::JoinHandle;
+
+use super::redis_server::RedisServer;
+use super::wait::until_async;
+
+/// What a handler is told to do: the payload is the script.
+type Act = dyn Fn(&JobContext, &[u8]) -> Result<serde_json::Value, JobError> + Send + Sync;
+
+/// A handler made of a closure, which also counts its runs.
+#[derive(Clone)]
+pub(crate) struct Acts {
+    act: Arc<Act>,
+    runs: Arc<Mutex<BTreeMap<String, u32>>>,
+}
+
+impl Acts {
+    /// A handler that does this.
+    pub(crate) fn new(
+        act: impl Fn(&JobContext, &[u8]) -> Result<serde_json::Value, JobError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { act: Arc::new(act), runs: Arc::default() }
+    }
+
+    /// A handler that always succeeds.
+    pub(crate) fn well() -> Self {
+        Self::new(|_, _| Ok(serde_json::Value::Null))
+    }
+
+    /// How often it ran this job.
+    pub(crate) fn runs(&self, job: &JobId) -> u32 {
+        self.runs.lock().unwrap().get(&job.to_string()).copied().unwrap_or(0)
+    }
+
+    /// How often it ran at all.
+    pub(crate) fn all_runs(&self) -> u32 {
+        self.runs.lock().unwrap().values().sum()
+    }
+}
+
+impl Handler for Acts {
+    type Payload = RawPayload;
+    type Output = serde_json::Value;
+
+    async fn run(&self, payload: RawPayload, context: JobContext) -> Result<serde_json::Value, JobError> {
+        *self.runs.lock().unwrap().entry(context.id().to_string()).or_default() += 1;
+        (self.act)(&context, &payload.0)
+    }
+}
+
+/// Quick retries, so that tests need not wait.
+pub(crate) fn quick(max_attempts: u32) -> Policy {
+    Policy {
+        max_attempts,
+        backoff: Backoff::Fixed(Duration::from_millis(10)),
+        jitter: 0.0,
+        ..Policy::default()
+    }
+}
+
+/// A fleet's process that runs in this test.
+pub(crate) struct Running {
+    pub(crate) shutdown: Shutdown,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Starts a process with one handler for the type `test` on the queue `default`.
+    pub(crate) fn start(url: &str, policy: Policy, handler: impl Handler) -> Self {
+        Self::start_with(config(url), policy, handler)
+    }
+
+    /// The same with another configuration.
+    pub(crate) fn start_with(config: FleetConfig, policy: Policy, handler: impl Handler) -> Self {
+        let fleet = Fleet::builder(config).handler_with("test", policy, handler).unwrap().build();
+        let shutdown = Shutdown::new();
+        let stop = shutdown.clone();
+        let task = tokio::task::spawn(async move { fleet.run(stop).await.unwrap() });
+        Self { shutdown, task }
+    }
+
+    /// Stops it in good order.
+    pub(crate) async fn stop(self) {
+        self.shutdown.request();
+        self.task.await.unwrap();
+    }
+}
+
+/// A configuration for this server, with a short lease.
+pub(crate) fn config(url: &str) -> FleetConfig {
+    let mut config = FleetConfig::default();
+    config.redis.url = url.into();
+    config.worker.lease = Duration::from_secs(1);
+    config
+}
+
+/// The queue `default` of a server, from outside the fleet.
+pub(crate) async fn queue(server: &RedisServer) -> Queue {
+    let broker = Broker::connect(config(&server.url()).redis).await.unwrap();
+    broker.queue("default".parse().unwrap())
+}
+
+/// Submits a job of the type `test`.
+pub(crate) async fn submit(queue: &Queue, payload: &str) -> JobId {
+    let submission =
+        Submission::new("test").unwrap().payload(payload.to_owned(), streamfleet::job::Encoding::Json);
+    Producer::new(queue.clone()).submit(submission.unwrap()).await.unwrap()
+}
+
+/// Waits until a job that leaves a record is in this state.
+pub(crate) async fn until_state(queue: &Queue, job: &JobId, state: State) -> Status {
+    until_async(&format!("{job} to be {state}"), Duration::from_secs(20), async || {
+        queue.status(job).await.unwrap().filter(|status| status.state == state)
+    })
+    .await
+}
+
+/// Waits until nothing is waiting, running or delayed.
+pub(crate) async fn until_empty(queue: &Queue) {
+    until_async("the queue to be empty", Duration::from_secs(30), async || {
+        let depths = queue.depths().await.unwrap();
+        depths.waiting() + depths.running() + depths.delayed == 0
+    })
+    .await;
+}

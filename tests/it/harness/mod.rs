@@ -1,0 +1,24 @@
+//! What the integration tests stand on. Only [`fleet`] names types of the library, so the rest can also judge the library.
+//!
+//! A test starts a [`redis_server`], puts a [`proxy`] in front of it if the network shall misbehave, starts
+//! workers as [`process`]es and lets a seeded [`nemesis`] kill and freeze them. Producers and handlers write
+//! what they see into the [`ledger`], which is outside Redis. At the end the ledger becomes a [`history`], and
+//! the [`checker`] judges it against what is left in Redis. Whoever has to wait uses [`wait`]; all times of one
+//! run come from one [`clock`].
+
+pub(crate) mod checker;
+pub(crate) mod clock;
+mod connection;
+pub(crate) mod fleet;
+
+pub(crate) mod history;
+mod invariants;
+pub(crate) mod ledger;
+pub(crate) mod nemesis;
+pub(crate) mod process;
+pub(crate) mod proxy;
+mod recovery;
+pub(crate) mod redis_server;
+pub(crate) mod resp;
+pub(crate) mod wait;
+pub(crate) mod weather;

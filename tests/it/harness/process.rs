@@ -1,0 +1,188 @@
+//! Child processes: workers of the real binary, and runs of its command line.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::wait::until;
+
+const RAN: Duration = Duration::from_secs(30);
+
+/// What to start. Nothing of the harness's own `STREAMFLEET__*` environment is passed on.
+#[derive(Clone)]
+pub(crate) struct Launch {
+    program: PathBuf,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    config: String,
+    stdin: Vec<u8>,
+}
+
+impl Launch {
+    /// The binary of this crate. `{config}` in an argument becomes the path of the configuration file.
+    pub(crate) fn new(args: &[&str]) -> Self {
+        Self::program(env!("CARGO_BIN_EXE_streamfleet"), args)
+    }
+
+    /// Any other program, such as a handler.
+    pub(crate) fn program(program: impl AsRef<Path>, args: &[&str]) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            args: args.iter().map(ToString::to_string).collect(),
+            env: Vec::new(),
+            config: String::new(),
+            stdin: Vec::new(),
+        }
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The text of the configuration file.
+    pub(crate) fn config(mut self, toml: &str) -> Self {
+        toml.clone_into(&mut self.config);
+        self
+    }
+
+    pub(crate) fn stdin(mut self, stdin: impl Into<Vec<u8>>) -> Self {
+        self.stdin = stdin.into();
+        self
+    }
+
+    /// Starts it and lets it run.
+    pub(crate) fn start(&self) -> Worker {
+        let dir = tempfile::Builder::new().prefix("streamfleet-process-").tempdir().unwrap();
+        let config = dir.path().join("config.toml");
+        fs::write(&config, &self.config).unwrap();
+        fs::write(dir.path().join("stdin"), &self.stdin).unwrap();
+        let config = config.to_str().expect("temporary paths are UTF-8");
+        let file = |name| File::create(dir.path().join(name)).unwrap();
+        let mut command = Command::new(&self.program);
+        for (name, _value) in std::env::vars_os().filter(|(name, _value)| is_ours(name)) {
+            command.env_remove(name);
+        }
+        let child = command
+            .args(self.args.iter().map(|arg| arg.replace("{config}", config)))
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(File::open(dir.path().join("stdin")).map(Stdio::from).unwrap())
+            .stdout(file("stdout"))
+            .stderr(file("stderr"))
+            .spawn()
+            .unwrap_or_else(|error| panic!("starting {}: {error}", self.program.display()));
+        let pid = child.id();
+        Worker { dir, pid, child: Mutex::new(child) }
+    }
+
+    /// Runs it to its end, or panics at the deadline.
+    pub(crate) fn output(&self, deadline: Duration) -> Output {
+        let process = self.start();
+        let status = process.wait_exit(deadline);
+        Output { code: status.code(), stdout: process.stdout(), stderr: process.stderr() }
+    }
+}
+
+fn is_ours(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"STREAMFLEET_")
+}
+
+/// Runs the binary of this crate with 30 seconds to end.
+pub(crate) fn run(args: &[&str], stdin: &[u8]) -> Output {
+    Launch::new(args).stdin(stdin).output(RAN)
+}
+
+/// What a finished command line left.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// `None` if a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A running process, killed on drop. On a panic its stderr is printed.
+pub(crate) struct Worker {
+    dir: TempDir,
+    pid: u32,
+    child: Mutex<Child>,
+}
+
+impl Worker {
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
+        self.child.lock().unwrap().try_wait().unwrap()
+    }
+
+    /// Waits for its end. Panics at the deadline.
+    pub(crate) fn wait_exit(&self, deadline: Duration) -> ExitStatus {
+        until(&format!("the end of process {}", self.pid), deadline, || self.exit_status())
+    }
+
+    /// Kills it as a crash would, and waits until it is gone.
+    pub(crate) fn kill9(&self) {
+        let mut child = self.child.lock().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn term(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Stops it from running; its connections stay open.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it run on.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// What it has printed so far.
+    pub(crate) fn stdout(&self) -> String {
+        self.read("stdout")
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.read("stderr")
+    }
+
+    /// The lock and the look make sure that the id still belongs to our child.
+    fn signal(&self, signal: Signal) {
+        let mut child = self.child.lock().unwrap();
+        if child.try_wait().unwrap().is_none() {
+            kill_process(Pid::from_child(&child), signal).unwrap();
+        }
+    }
+
+    fn read(&self, name: &str) -> String {
+        let bytes = fs::read(self.dir.path().join(name)).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill9();
+        if std::thread::panicking() {
+            let stderr = self.stderr();
+            let lines: Vec<&str> = stderr.lines().collect();
+            let tail = lines[lines.len().saturating_sub(40)..].join("\n");
+            eprintln!("the stderr of process {} ends with:\n{tail}", self.pid);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A TCP proxy between one worker and Redis that loses, delays and forges what passes, as the test says.
+//!
+//! It cuts both directions into RESP frames, so it knows which reply answers which request. The mode can be
+//! changed while connections are open; the frames that arrive from then on obey the new one.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::{self, JoinHandle, Scope as ThreadScope};
+use std::time::Duration;
+
+use super::connection::Connection;
+
+const CONNECTED: Duration = Duration::from_secs(2);
+
+/// What the proxy does to the connections.
+#[derive(Debug)]
+pub(crate) enum Mode {
+    /// Forward everything.
+    Pass,
+    /// The lost reply: Redis has executed the request, then both sides are closed. `needle` is searched in the
+    /// first 4 KiB of the request and `holding` in its reply (empty: any), for so many `times`; then it passes.
+    /// Also meets a request that was waiting for its reply when the mode was set.
+    DropReplyTo { needle: Vec<u8>, holding: Vec<u8>, times: usize },
+    /// Half-open: the sockets stay open, bytes and even a close are swallowed. A connection that lost bytes is
+    /// reset when another mode follows, because its requests and replies no longer match.
+    Blackhole { scope: Scope, direction: Direction },
+    /// Reset (RST) every connection, the open ones and the new ones.
+    Rst,
+    /// Accept new connections and close them. Open ones pass.
+    Refuse,
+    /// Hold back each piece that is read (at most 64 KiB) for so long.
+    Delay { by: Duration, direction: Direction },
+    /// Answer `-error` instead of forwarding, once for each command of a pipeline, in order with real replies.
+    Inject { error: String, to: Commands },
+}
+
+impl Mode {
+    /// Lose the reply to each request that contains `needle`.
+    pub(crate) fn drop_reply_to(needle: &str, times: usize) -> Self {
+        Self::DropReplyTo { needle: needle.into(), holding: Vec::new(), times }
+    }
+
+    /// The half-open network: nothing passes either way.
+    pub(crate) fn blackhole(scope: Scope) -> Self {
+        Self::Blackhole { scope, direction: Direction::Both }
+    }
+
+    /// Every command but those of the handshake gets the error, such as `LOADING Redis is loading`.
+    pub(crate) fn inject(error: &str) -> Self {
+        let handshake = ["AUTH", "HELLO", "PING", "CLIENT"];
+        let to = Commands::Except(handshake.map(str::to_owned).to_vec());
+        Self::Inject { error: error.to_owned(), to }
+    }
+}
+
+/// Which connections. The word is a whole argument (≤ 128 bytes) of any request the connection ever sent: a
+/// command in capitals, a key, a group.
+#[derive(Clone, Debug)]
+pub(crate) enum Scope {
+    All,
+    Sent(String),
+    NeverSent(String),
+}
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Requests,
+    Replies,
+    Both,
+}
+
+/// Which commands, by their names in capitals.
+#[derive(Clone, Debug)]
+pub(crate) enum Commands {
+    All,
+    Only(Vec<String>),
+    Except(Vec<String>),
+}
+
+impl Commands {
+    pub(super) fn contain(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.iter().any(|listed| listed == name),
+            Self::Except(names) => names.iter().all(|listed| listed != name),
+        }
+    }
+}
+
+/// The mode of the moment and how often it has struck.
+pub(super) struct Active {
+    pub(super) mode: Mode,
+    hits: AtomicUsize,
+}
+
+impl Active {
+    pub(super) fn hit(&self) {
+        self.hits.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// One hit more, unless there were `limit` of them already.
+    pub(super) fn hit_within(&self, limit: usize) -> bool {
+        let more = |hits| (hits < limit).then_some(hits + 1);
+        self.hits.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+    }
+}
+
+/// What the connections know of their proxy.
+pub(super) struct Shared {
+    upstream: SocketAddr,
+    active: Mutex<Arc<Active>>,
+    stopping: AtomicBool,
+    accepted: AtomicUsize,
+    connections: Mutex<Vec<Weak<Connection>>>,
+}
+
+impl Shared {
+    pub(super) fn active(&self) -> Arc<Active> {
+        Arc::clone(&self.active.lock().unwrap())
+    }
+
+    fn open(&self) -> Vec<Arc<Connection>> {
+        let mut connections = self.connections.lock().unwrap();
+        connections.retain(|connection| connection.strong_count() > 0);
+        connections.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// A listening proxy. Its connections are reset and its threads have ended when the drop returns.
+pub(crate) struct Proxy {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// A proxy in mode [`Mode::Pass`] on a free port.
+    pub(crate) fn start(upstream: SocketAddr) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            upstream,
+            active: Mutex::new(Arc::new(Active { mode: Mode::Pass, hits: AtomicUsize::new(0) })),
+            stopping: AtomicBool::new(false),
+            accepted: AtomicUsize::new(0),
+            connections: Mutex::new(Vec::new()),
+        });
+        let theirs = Arc::clone(&shared);
+        let acceptor = thread::spawn(move || accept_until_stopped(&listener, &theirs));
+        Self { addr, shared, acceptor: Some(acceptor) }
+    }
+
+    /// Where clients connect to.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Changes the mode and begins to count [`hits`](Self::hits) from 0.
+    pub(crate) fn set(&self, mode: Mode) {
+        let resets_all = matches!(mode, Mode::Rst);
+        let resets_lossy = !matches!(mode, Mode::Blackhole { .. });
+        let next = Arc::new(Active { mode, hits: AtomicUsize::new(0) });
+        *self.shared.active.lock().unwrap() = Arc::clone(&next);
+        for connection in self.shared.open() {
+            if resets_all {
+                next.hit();
+            }
+            if resets_all || resets_lossy && connection.is_lossy() {
+                connection.reset();
+            }
+        }
+    }
+
+    /// How often the mode of the moment has struck: replies dropped, frames swallowed, errors answered, pieces
+    /// delayed, connections reset or refused.
+    pub(crate) fn hits(&self) -> usize {
+        self.shared.active().hits.load(Ordering::SeqCst)
+    }
+
+    /// How many connections are open now.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.open().len()
+    }
+
+    /// How many connections were ever accepted.
+    pub(crate) fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        // Wakes the acceptor. If the listener is gone already, so is the acceptor.
+        drop(TcpStream::connect(self.addr));
+        let ended = self.acceptor.take().expect("taken only here").join();
+        assert!(ended.is_ok() || thread::panicking(), "a thread of the proxy panicked");
+    }
+}
+
+fn accept_until_stopped(listener: &TcpListener, shared: &Arc<Shared>) {
+    thread::scope(|scope| {
+        for client in listener.incoming() {
+            if shared.stopping.load(Ordering::SeqCst) {
+                break;
+            }
+            accept(client.unwrap(), shared, scope);
+        }
+        for connection in shared.open() {
+            connection.reset();
+        }
+    });
+}
+
+fn accept<'scope>(client: TcpStream, shared: &Arc<Shared>, scope: &'scope ThreadScope<'scope, '_>) {
+    shared.accepted.fetch_add(1, Ordering::SeqCst);
+    let active = shared.active();
+    if matches!(active.mode, Mode::Refuse) {
+        active.hit();
+        return;
+    }
+    // A client of a server that is down finds its connection closed.
+    let Ok(server) = TcpStream::connect_timeout(&shared.upstream, CONNECTED) else { return };
+    let connection = Arc::new(Connection::new(client, server, Arc::clone(shared)));
+    shared.connections.lock().unwrap().push(Arc::downgrade(&connection));
+    // Looked at again: a mode set before the push could not reset this connection.
+    let active = shared.active();
+    if matches!(active.mode, Mode::Rst) {
+        active.hit();
+        connection.reset();
+    }
+    let other = Arc::clone(&connection);
+    scope.spawn(move || connection.pump_requests());
+    scope.spawn(move || other.pump_replies());
+}

@@ -1,0 +1,300 @@
+//! A real Redis (or Valkey) server for one test: own directory, own port, own process. Nothing is shared.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use redis::{Connection, ConnectionLike, RedisResult, ToRedisArgs, Value};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::wait::until;
+
+const STARTED: Duration = Duration::from_secs(10);
+const ANSWERED: Duration = Duration::from_secs(10);
+/// The harness logs in as its own user, so a test may lock down `default` as it likes.
+const HARNESS_USER: &str = "harness";
+const HARNESS_PASSWORD: &str = "harness-only";
+
+/// How the server writes its append-only file. RDB snapshots are always off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aof {
+    /// Everything is lost with the process.
+    None,
+    /// fsync once a second.
+    EverySec,
+    /// fsync before each reply.
+    Always,
+}
+
+/// What kind of server to start.
+pub(crate) struct Builder {
+    aof: Aof,
+    password: Option<String>,
+    acl: String,
+    args: Vec<String>,
+}
+
+impl Builder {
+    /// Default: [`Aof::None`].
+    pub(crate) fn aof(mut self, aof: Aof) -> Self {
+        self.aof = aof;
+        self
+    }
+
+    /// The password of the user `default`; without one it needs none.
+    pub(crate) fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Lines of an ACL file (`user worker on >w ~sf:* +@all`). One for `default` replaces the built-in one.
+    pub(crate) fn users_acl(mut self, lines: &str) -> Self {
+        lines.clone_into(&mut self.acl);
+        self
+    }
+
+    /// More arguments for the server, such as `["--maxmemory", "20mb"]`.
+    pub(crate) fn args(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(ToString::to_string));
+        self
+    }
+
+    /// Starts the server and waits until it answers.
+    pub(crate) fn start(self) -> RedisServer {
+        let dir = tempfile::Builder::new().prefix("streamfleet-redis-").tempdir().unwrap();
+        fs::write(dir.path().join("users.acl"), self.acl_file()).unwrap();
+        let args = self.arguments(&dir);
+        let mut server = RedisServer { dir, port: 0, args, password: self.password, child: Mutex::new(None) };
+        for _another_port in 0..20 {
+            server.port = free_port();
+            if server.launch() {
+                return server;
+            }
+        }
+        panic!("no redis-server would start; its log ends with:\n{}", server.log_tail());
+    }
+
+    fn acl_file(&self) -> String {
+        let default = match &self.password {
+            Some(password) => format!("user default on >{password} ~* &* +@all\n"),
+            None => "user default on nopass ~* &* +@all\n".to_owned(),
+        };
+        let default = if self.acl.contains("user default ") { String::new() } else { default };
+        format!("{default}user {HARNESS_USER} on >{HARNESS_PASSWORD} ~* &* +@all\n{}\n", self.acl)
+    }
+
+    fn arguments(&self, dir: &TempDir) -> Vec<String> {
+        let (append_only, fsync) = match self.aof {
+            Aof::None => ("no", "no"),
+            Aof::EverySec => ("yes", "everysec"),
+            Aof::Always => ("yes", "always"),
+        };
+        let dir = dir.path().display().to_string();
+        let acl = format!("{dir}/users.acl");
+        let fixed =
+            ["--bind", "127.0.0.1", "--save", "", "--daemonize", "no", "--dir", &dir, "--aclfile", &acl];
+        let aof = ["--appendonly", append_only, "--appendfsync", fsync];
+        fixed.into_iter().chain(aof).map(str::to_owned).chain(self.args.iter().cloned()).collect()
+    }
+}
+
+/// A running server. It is killed and its directory removed on drop.
+pub(crate) struct RedisServer {
+    dir: TempDir,
+    port: u16,
+    args: Vec<String>,
+    password: Option<String>,
+    child: Mutex<Option<Child>>,
+}
+
+impl RedisServer {
+    /// A server that keeps nothing on disk and asks for no password.
+    pub(crate) fn start() -> Self {
+        Self::builder().start()
+    }
+
+    /// A server to be described further.
+    pub(crate) fn builder() -> Builder {
+        Builder { aof: Aof::None, password: None, acl: String::new(), args: Vec::new() }
+    }
+
+    /// The URL for the user `default`, with its password if it has one.
+    pub(crate) fn url(&self) -> String {
+        self.url_through(self.addr())
+    }
+
+    /// The same URL with another address in it: a proxy's.
+    pub(crate) fn url_through(&self, addr: SocketAddr) -> String {
+        match &self.password {
+            Some(password) => format!("redis://:{password}@{addr}/0"),
+            None => format!("redis://{addr}/0"),
+        }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// A new connection that may do everything, or a panic.
+    pub(crate) fn client(&self) -> Connection {
+        self.connect().unwrap_or_else(|error| panic!("connecting to redis on port {}: {error}", self.port))
+    }
+
+    /// Runs one command on a connection of its own: `cmd(&["XLEN", "s"])`. Panics on any error.
+    pub(crate) fn cmd<A: ToRedisArgs>(&self, args: &[A]) -> Value {
+        let reply = self.try_cmd(args);
+        reply.unwrap_or_else(|error| panic!("redis on port {} answered: {error}", self.port))
+    }
+
+    /// The same for a command that may fail.
+    pub(crate) fn try_cmd<A: ToRedisArgs>(&self, args: &[A]) -> RedisResult<Value> {
+        let mut command = redis::Cmd::new();
+        for arg in args {
+            command.arg(arg);
+        }
+        self.connect()?.req_command(&command)
+    }
+
+    /// The process id. Panics while the server is down.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.lock().unwrap().as_ref().expect("the redis server is down").id()
+    }
+
+    /// CPU time of the process so far, user and system.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        let after_name = stat.rsplit_once(") ").expect("the name is in parentheses").1;
+        // The third field is the first here; utime and stime are the fields 14 and 15.
+        let ticks: f64 =
+            after_name.split(' ').skip(11).take(2).map(|field| field.parse::<f64>().unwrap()).sum();
+        ticks / rustix::param::clock_ticks_per_second() as f64
+    }
+
+    /// Kills the process as a crash would, and waits until it is gone.
+    pub(crate) fn kill9(&self) {
+        if let Some(mut child) = self.child.lock().unwrap().take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Asks the process to stop, and waits until it has.
+    pub(crate) fn stop_gracefully(&self) {
+        self.signal(Signal::TERM);
+        self.thaw();
+        until("redis stops", STARTED, || self.has_ended());
+        *self.child.lock().unwrap() = None;
+    }
+
+    /// Starts it again on the same port and directory, after [`kill9`](Self::kill9) if it still runs.
+    pub(crate) fn restart(&self) {
+        self.kill9();
+        assert!(self.launch(), "redis does not start again:\n{}", self.log_tail());
+    }
+
+    /// Stops the process from running; its connections stay open.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a frozen process run on.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let child = self.child.lock().unwrap();
+        kill_process(Pid::from_child(child.as_ref().expect("the redis server is down")), signal).unwrap();
+    }
+
+    fn connect(&self) -> RedisResult<Connection> {
+        let url = format!("redis://{HARNESS_USER}:{HARNESS_PASSWORD}@{}/0", self.addr());
+        let connection = redis::Client::open(url)?.get_connection_with_timeout(ANSWERED)?;
+        connection.set_read_timeout(Some(ANSWERED))?;
+        Ok(connection)
+    }
+
+    /// False if the process ended instead, as it does when the port is taken.
+    fn launch(&self) -> bool {
+        let child = self.spawn();
+        let pid = child.id();
+        *self.child.lock().unwrap() = Some(child);
+        let running = until("redis answers PING", STARTED, || {
+            if self.has_ended() { Some(false) } else { self.is_served_by(pid).then_some(true) }
+        });
+        if !running {
+            *self.child.lock().unwrap() = None;
+        }
+        running
+    }
+
+    fn has_ended(&self) -> bool {
+        let mut child = self.child.lock().unwrap();
+        child.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
+    }
+
+    fn spawn(&self) -> Child {
+        let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
+        for program in ["redis-server", "valkey-server"] {
+            let mut command = Command::new(program);
+            command.args(["--port", &self.port.to_string()]).args(&self.args);
+            command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log.try_clone().unwrap());
+            match command.spawn() {
+                Ok(child) => return child,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => panic!("starting {program}: {error}"),
+            }
+        }
+        panic!("these tests need a server on the PATH: install the package `redis-server` or `valkey`")
+    }
+
+    /// Another server on the same port would answer PING too, so the process id is compared.
+    fn is_served_by(&self, pid: u32) -> bool {
+        let Ok(mut connection) = self.connect() else { return false };
+        let ready = redis::cmd("PING").query::<String>(&mut connection).is_ok();
+        let info = redis::cmd("INFO").arg("server").query::<String>(&mut connection).unwrap_or_default();
+        ready && info.lines().any(|line| line.trim_end() == format!("process_id:{pid}"))
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("server.log")
+    }
+
+    fn log_tail(&self) -> String {
+        let log = fs::read_to_string(self.log_path()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the log of redis on port {} ends with:\n{}", self.port, self.log_tail());
+        }
+        self.kill9();
+    }
+}
+
+/// A port below the ephemeral range. A port inside it could become the client end of somebody's connection
+/// while the server is down: even of a client that tries to reconnect to it, which then talks to itself.
+fn free_port() -> u16 {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let ephemeral = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(32_768_u16);
+    for _try in 0..100 {
+        let port = if ephemeral > 20_000 { rand::random_range(10_000..ephemeral) } else { 0 };
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            return listener.local_addr().unwrap().port();
+        }
+    }
+    panic!("no free port on the loopback address");
+}

@@ -1,0 +1,3 @@
+//! What becomes of a job: the whole fleet on a real server, told as sentences.
+
+mod basics;

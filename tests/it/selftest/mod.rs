@@ -1,0 +1,9 @@
+//! The harness is software too: these tests show that it does what the other tests rely on.
+
+mod checker;
+mod ledger;
+mod nemesis;
+mod process;
+mod proxy;
+mod redis_server;
+mod wait;
