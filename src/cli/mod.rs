@@ -6,9 +6,11 @@ mod output;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use exit::Exit;
 use output::Output;
+use streamfleet::broker::Broker;
 
 /// Background jobs on Redis Streams, run by a fleet of identical workers.
 #[derive(Parser)]
@@ -34,9 +36,17 @@ enum Command {
 }
 
 /// What every command gets.
-#[expect(dead_code, reason = "the commands that read it come next")]
 pub(crate) struct Context {
     pub(crate) output: Output,
+    pub(crate) redis: streamfleet::broker::Config,
+}
+
+impl Context {
+    /// Connects to the configured Redis.
+    pub(crate) async fn broker(&self) -> anyhow::Result<Broker> {
+        let broker = Broker::connect(self.redis.clone()).await;
+        broker.with_context(|| format!("cannot reach redis at {}", self.redis.shown()))
+    }
 }
 
 /// A mistake in the command line or the configuration.
