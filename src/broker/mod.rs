@@ -6,6 +6,7 @@
 //! answered by sending again; the one exception, appending a new job, reports it to the caller.
 
 mod address;
+mod dead;
 mod decode;
 mod enqueue;
 mod error;
@@ -23,10 +24,11 @@ use std::sync::Arc;
 use fred::types::{Key, Value};
 
 pub use address::Config;
+pub use dead::DeadLetter;
 pub(crate) use decode::Entry;
 pub use enqueue::{Due, NewJob};
 pub use error::{Class, Error};
-pub use inspect::{Attempt, DeadLetter, Depths, LaneDepth, Status, Upcoming};
+pub use inspect::{Attempt, Depths, LaneDepth, Status, Upcoming};
 use keys::Keys;
 pub(crate) use link::{Link, Role};
 pub use server::{Server, WorkerInfo};
