@@ -1,7 +1,15 @@
 //! The command line. Each command is one file with its arguments and a `run`.
 
+mod check;
+mod dead;
+mod delayed;
+mod enqueue;
 mod exit;
 mod output;
+mod queues;
+mod status;
+mod times;
+mod workers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,8 +39,36 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Placeholder.
-    Worker,
+    /// Submit a job, or with --bulk many.
+    Enqueue(Box<enqueue::Args>),
+    /// Show everything known about one job.
+    Status(status::Args),
+    /// Count the jobs of each queue.
+    Queues(queues::Args),
+    /// List the workers.
+    Workers,
+    /// List, show, replay or drop dead letters.
+    Dead(dead::Args),
+    /// List or cancel jobs that are due later.
+    Delayed(delayed::Args),
+    /// Find out whether this Redis and this login are fit for a fleet.
+    ///
+    /// Exit code 0: fit, perhaps with warnings. 3: Redis cannot be reached, or refuses the login. 5: unfit.
+    Check,
+}
+
+impl Command {
+    async fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        match self {
+            Self::Enqueue(args) => enqueue::run(*args, context).await,
+            Self::Status(args) => status::run(args, context).await,
+            Self::Queues(args) => queues::run(args, context).await,
+            Self::Workers => workers::run(context).await,
+            Self::Dead(args) => dead::run(args, context).await,
+            Self::Delayed(args) => delayed::run(args, context).await,
+            Self::Check => check::run(context).await,
+        }
+    }
 }
 
 /// What every command gets.
@@ -56,6 +92,23 @@ pub(crate) struct Wrong(pub(crate) String);
 
 /// Runs the program.
 pub(crate) fn main() -> ExitCode {
-    let _cli = Cli::parse();
-    Exit::Done.into()
+    let cli = Cli::parse();
+    match try_main(cli) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            output::complain(&format!("error: {error:#}"));
+            Exit::of(&error).into()
+        }
+    }
+}
+
+fn try_main(cli: Cli) -> anyhow::Result<Exit> {
+    let output = if cli.json { Output::Programs } else { Output::People };
+    let mut redis = streamfleet::broker::Config::default();
+    if let Some(url) = cli.redis {
+        redis.url = url.into();
+    }
+    let context = Context { output, redis };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(cli.command.run(&context))
 }
