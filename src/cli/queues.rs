@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Broker, Class, Depths, LaneDepth, Queue};
+use streamfleet::broker::{Broker, Depths, LaneDepth, Queue};
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 
 use super::Context;
@@ -75,21 +75,14 @@ fn unknown_queue(broker: &Broker, name: &QueueName, known: &[QueueName]) -> Stri
     format!("the namespace {} at {} has no queue {name}; it has: {known}", broker.namespace(), broker.shown())
 }
 
-/// The names of the members of a queue's groups. A lane that nobody has joined has none.
+/// The names of the members of a queue's groups.
 async fn consumers(queue: &Queue) -> anyhow::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for lane in Lane::ALL {
-        names.extend(members(queue, lane).await?.into_iter().map(|consumer| consumer.name));
+        let members = queue.consumers(lane).await.context("the consumers cannot be listed")?;
+        names.extend(members.into_iter().map(|consumer| consumer.name));
     }
     Ok(names)
-}
-
-/// The members of one lane's group; none where nobody has made the stream or the group.
-pub(super) async fn members(queue: &Queue, lane: Lane) -> anyhow::Result<Vec<streamfleet::broker::Consumer>> {
-    match queue.consumers(lane).await {
-        Err(error) if error.class() == Some(Class::NoGroup) => Ok(Vec::new()),
-        other => other.context("the consumers cannot be listed"),
-    }
 }
 
 fn report(queue: &Queue, depths: Depths, consumers: usize) -> Report {

@@ -11,7 +11,6 @@ use streamfleet::job::Lane;
 use super::Context;
 use super::exit::Exit;
 use super::output::{self, harmless};
-use super::queues;
 use super::times::short;
 
 /// All workers, as programs get them.
@@ -62,7 +61,7 @@ async fn known(broker: &Broker) -> anyhow::Result<Vec<Stale>> {
         let queue = broker.queue(name);
         let mut members: BTreeMap<String, (u64, Duration)> = BTreeMap::new();
         for lane in Lane::ALL {
-            for consumer in queues::members(&queue, lane).await? {
+            for consumer in queue.consumers(lane).await.context("the consumers cannot be listed")? {
                 let (pending, idle) = members.entry(consumer.name).or_insert((0, Duration::MAX));
                 *pending += consumer.pending;
                 *idle = consumer.idle.min(*idle);

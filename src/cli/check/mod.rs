@@ -13,6 +13,9 @@ use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::short;
 
+/// The rights that a fleet's login needs, as an ACL rule has them.
+const RIGHTS: &str = "+@read +@write +@scripting +@connection +time +info";
+
 /// How good one thing is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -118,12 +121,12 @@ async fn examine(broker: &Broker) -> Vec<Finding> {
         )],
     };
     let started = Instant::now();
-    findings.push(rights(&broker.rehearse().await, started.elapsed()));
+    findings.push(rights(&broker.rehearse().await, started.elapsed(), broker.namespace().as_str()));
     findings
 }
 
 /// What the rehearsal of a job's life says about the login's rights.
-fn rights(steps: &[Step], took: Duration) -> Finding {
+fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
     const CHECK: &str = "rights";
     let failed = steps.iter().find_map(|step| Some((step.name, step.result.as_ref().err()?)));
     let Some((name, error)) = failed else {
@@ -131,12 +134,11 @@ fn rights(steps: &[Step], took: Duration) -> Finding {
         return Finding::ok(CHECK, found);
     };
     let remedy = if error.class() == Some(Class::Configuration) {
-        "grant the command or the key that the message names (ACL SETUSER), then check again: what comes after it is not \
-         known yet"
+        format!("ACL SETUSER <user> ~{namespace}:* {RIGHTS}")
     } else if error.is_transient() {
-        "check again when the server is ready"
+        "check again when the server is ready".to_owned()
     } else {
-        "this server does not do what Redis does; use Redis 7.0 or Valkey 7.2, or later"
+        "this server does not do what Redis does; use Redis 7.0 or Valkey 7.2, or later".to_owned()
     };
     let done = steps.iter().take_while(|step| step.result.is_ok()).count();
     Finding::error(CHECK, format!("after {done} steps, \"{name}\" failed: {error}"), remedy)

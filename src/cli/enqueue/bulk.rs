@@ -244,7 +244,7 @@ fn show(summary: &Summary, elapsed: Duration) -> String {
         summary.jobs_per_second
     );
     if summary.rejected > 0 {
-        text += &format!("\n{} lines rejected:", summary.rejected);
+        text += &format!("\nlines rejected: {}", summary.rejected);
         for Rejected { line, error } in &summary.rejected_lines {
             text += &format!("\n  line {line}: {}", harmless(error));
         }

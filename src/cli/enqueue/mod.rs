@@ -75,7 +75,7 @@ const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": â
     the lines before it are sent, or some of them, and it is said how many.";
 
 /// What describes one job, and has no meaning for many.
-const SINGLE: [&str; 11] = [
+const SINGLE: [&str; 12] = [
     "job_type",
     "payload",
     "encoding",
@@ -87,6 +87,7 @@ const SINGLE: [&str; 11] = [
     "timeout",
     "expires_at",
     "headers",
+    "track",
 ];
 
 /// What was submitted.
