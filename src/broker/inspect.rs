@@ -150,11 +150,20 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn status(&self, id: &JobId) -> Result<Option<Status>, Error> {
+        self.status_at(id, id.origin()).await
+    }
+
+    /// The same for a job of which one entry is known.
+    pub(super) async fn status_at(
+        &self,
+        id: &JobId,
+        origin: Option<(EntryId, Lane)>,
+    ) -> Result<Option<Status>, Error> {
         let mut keys =
             vec![self.keys.record(id), self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
         keys.extend(self.keys.streams().clone());
         let (entry, lane) =
-            id.origin().map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
+            origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
         let args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
         let answer = self.run(&script::LOOKUP, keys, args).await?;
         let [Value::Array(record), due, packed, lane, entry, worker, job_type, created] = &answer.rest[..]
@@ -170,7 +179,8 @@ impl Queue {
             entry: decode::entry_id(entry),
             worker: Some(decode::text(worker)).filter(|name| !name.is_empty()),
             job_type: Some(decode::text(job_type)).filter(|name| !name.is_empty()),
-            created: decode::number(created).map(timestamp),
+            // An entry that names no time is the first of its job.
+            created: decode::number(created).or(decode::entry_id(entry).map(|entry| entry.ms)).map(timestamp),
         };
         Ok(found.status(id))
     }

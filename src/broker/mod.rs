@@ -15,6 +15,7 @@ mod keys;
 mod link;
 mod rehearse;
 mod script;
+mod seek;
 mod server;
 mod settle;
 mod stream;
