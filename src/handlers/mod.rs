@@ -8,12 +8,16 @@ mod attempt;
 mod exec;
 #[cfg(test)]
 mod fixture;
+#[cfg(feature = "http")]
+mod http;
 mod noop;
 mod output;
 
 use serde::{Deserialize, Serialize};
 
 pub use exec::{Exec, ExecConfig};
+#[cfg(feature = "http")]
+pub use http::{Http, HttpConfig};
 pub use noop::Noop;
 
 /// Which built-in handler runs the jobs of a type, as the configuration file has it: `"noop"`,
@@ -25,6 +29,9 @@ pub enum Config {
     Noop,
     /// Runs a program per job.
     Exec(ExecConfig),
+    /// Sends a POST per job.
+    #[cfg(feature = "http")]
+    Http(HttpConfig),
 }
 
 impl Config {
@@ -33,6 +40,8 @@ impl Config {
         match self {
             Self::Noop => Vec::new(),
             Self::Exec(config) => config.validate(),
+            #[cfg(feature = "http")]
+            Self::Http(config) => config.validate(),
         }
     }
 }
