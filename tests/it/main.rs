@@ -6,3 +6,5 @@ mod harness;
 mod lifecycle;
 #[cfg(test)]
 mod selftest;
+#[cfg(test)]
+mod traps;
