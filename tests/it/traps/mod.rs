@@ -3,4 +3,7 @@
 
 pub(crate) mod scene;
 
+mod half_open;
+mod hostile_names;
 mod lost_reply;
+mod vandal;
