@@ -169,7 +169,10 @@ impl Settler {
         }
         match self.apply(&finished, &settlement).await {
             Applied::Stale => self.events.tell(&Event::Fenced { queue: self.queue.name() }),
-            Applied::Moved | Applied::Late => self.tell_ending(&finished, ending(&settlement)),
+            Applied::Moved => self.tell_ending(&finished, ending(&settlement)),
+            Applied::Late if settlement == Settlement::Ack => self.tell_ending(&finished, Ending::Succeeded),
+            // The success was told when it came.
+            Applied::Late => {}
         }
     }
 

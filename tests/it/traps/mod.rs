@@ -6,4 +6,5 @@ pub(crate) mod scene;
 mod half_open;
 mod hostile_names;
 mod lost_reply;
+mod scripts;
 mod vandal;
