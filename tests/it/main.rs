@@ -3,7 +3,11 @@
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod kill;
+#[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod program;
 #[cfg(test)]
 mod selftest;
 #[cfg(test)]
