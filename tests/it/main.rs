@@ -5,6 +5,12 @@ mod cli;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod kill;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod program;
+#[cfg(test)]
 mod selftest;
+#[cfg(test)]
+mod traps;
