@@ -68,11 +68,23 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// What serde says about a key it does not know, with the nearest key it does know.
+/// What serde says, in the words of a configuration file, with the nearest key that is known.
 pub(super) fn reworded(reason: &str) -> String {
     let what = match () {
         () if reason.starts_with("unknown field") => "key",
         () if reason.starts_with("unknown variant") => "value",
+        () if reason.starts_with("missing field") => {
+            return format!("{} is missing", reason.split('`').nth(1).unwrap_or("something"));
+        }
+        () if reason.contains("expected newtype variant") || reason.contains("expected struct variant") => {
+            return "must be a table with values of its own".to_owned();
+        }
+        () if reason.contains("expected map with a single key") => return "must name exactly one kind".to_owned(),
+        () if reason.ends_with("expected a map") || reason.contains("expected struct") => {
+            return "must be a table".to_owned();
+        }
+        () if reason.ends_with("expected a sequence") => return "must be a list".to_owned(),
+        () if reason.ends_with("expected a string") => return "must be a text".to_owned(),
         () => return reason.to_owned(),
     };
     let mut quoted = reason.split('`').skip(1).step_by(2);
@@ -113,7 +125,7 @@ mod tests {
         assert_eq!(reworded(reason), "unknown key; did you mean \"lease\"?");
         let reason = "unknown field `zzzzzz`, expected `a` or `b`";
         assert_eq!(reworded(reason), "unknown key; known here: a, b");
-        assert_eq!(reworded("invalid type: map"), "invalid type: map");
+        assert_eq!(reworded("invalid type: map, expected struct WorkerSection"), "must be a table");
     }
 
     #[test]

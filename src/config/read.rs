@@ -18,17 +18,22 @@ impl Sources {
     /// [`Invalid`] with everything that is wrong, in all sources. No text in it holds a password.
     pub fn read(&self) -> Result<Effective, Invalid> {
         let (tree, mut problems) = self.merged();
-        let config = typed(tree.clone(), &mut problems);
+        let mut unread = Vec::new();
+        let config = typed(tree.clone(), &mut problems, &mut unread);
         for (path, reason) in check::run(&config) {
-            problems.push(Problem::at(&path, reason, &tree));
+            // A default that is wrong beside a key that could not be read may be wrong only for that.
+            let follows = unread.iter().any(|parent| path.starts_with(parent));
+            if tree.get(&path).is_some() || !follows {
+                problems.push(Problem::at(&path, reason, &tree));
+            }
         }
         Invalid::unless_none(problems)?;
         Ok(Effective { config, tree })
     }
 }
 
-/// What of the tree is usable, and what is not.
-fn typed(mut tree: Node, problems: &mut Vec<Problem>) -> Config {
+/// What of the tree is usable. What is not becomes problems; the tables that had it are `unread` in part.
+fn typed(mut tree: Node, problems: &mut Vec<Problem>, unread: &mut Vec<Vec<String>>) -> Config {
     loop {
         let error = match serde_path_to_error::deserialize::<_, Config>(tree.value()) {
             Ok(config) => return config,
@@ -37,6 +42,7 @@ fn typed(mut tree: Node, problems: &mut Vec<Problem>) -> Config {
         let path = keys(error.path());
         let reason = reworded(&without_secrets(&error.inner().to_string(), &path, tree.nearest(&path)));
         problems.push(Problem::at(&path, reason, &tree));
+        unread.push(path[..path.len().saturating_sub(1)].to_vec());
         if !tree.remove(&path) {
             return Config::default();
         }

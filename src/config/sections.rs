@@ -52,7 +52,7 @@ pub struct WorkerSection {
     #[serde(with = "values::duration")]
     pub drain_timeout: Duration,
     /// Unstarted entries kept at hand beyond the free slots.
-    #[serde(deserialize_with = "values::number")]
+    #[serde(deserialize_with = "values::count")]
     pub prefetch: usize,
     /// How long the record of a job that succeeded is kept.
     #[serde(with = "values::duration")]
@@ -75,7 +75,7 @@ impl Default for WorkerSection {
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSection {
     /// How many handlers of this queue run at once in one process.
-    #[serde(deserialize_with = "values::number")]
+    #[serde(deserialize_with = "values::count")]
     pub concurrency: usize,
 }
 
@@ -96,16 +96,16 @@ pub struct TypeSection {
     #[serde(with = "values::duration")]
     pub timeout: Duration,
     /// How many failures bury a job.
-    #[serde(deserialize_with = "values::number")]
+    #[serde(deserialize_with = "values::count")]
     pub max_attempts: u32,
     /// How many lost workers bury a job.
-    #[serde(deserialize_with = "values::number")]
+    #[serde(deserialize_with = "values::count")]
     pub max_losses: u32,
     /// The pause before a retry.
     #[serde(with = "BackoffSection")]
     pub backoff: Backoff,
     /// How much of a pause chance may add or take away.
-    #[serde(deserialize_with = "values::number")]
+    #[serde(deserialize_with = "values::fraction")]
     pub jitter: f64,
     /// Which jobs leave a record.
     #[serde(with = "TrackingSection")]
@@ -142,7 +142,7 @@ enum BackoffSection {
     Exponential {
         #[serde(with = "values::duration")]
         base: Duration,
-        #[serde(default = "doubling", deserialize_with = "values::number")]
+        #[serde(default = "doubling", deserialize_with = "values::fraction")]
         factor: f64,
         #[serde(with = "values::duration")]
         max: Duration,

@@ -45,16 +45,15 @@ impl Effective {
     pub fn toml(&self) -> String {
         let mut text = String::new();
         let shown = self.shown();
-        for (section, value) in shown.as_object().into_iter().flatten() {
-            let path = vec![section.clone()];
-            let nested = matches!(&**section, "queues" | "types");
-            match value.as_object() {
-                Some(entries) if nested => {
+        for section in ["redis", "worker", "queues", "types", "telemetry"] {
+            let path = vec![section.to_owned()];
+            match shown[section].as_object() {
+                Some(entries) if matches!(section, "queues" | "types") => {
                     for (name, entry) in entries {
-                        self.section(&mut text, &[section.clone(), name.clone()], entry);
+                        self.section(&mut text, &[section.to_owned(), name.clone()], entry);
                     }
                 }
-                _ => self.section(&mut text, &path, value),
+                _ => self.section(&mut text, &path, &shown[section]),
             }
         }
         text

@@ -49,13 +49,16 @@ impl Node {
         deeper.map_or(self, |node| node.nearest(&path[1..]))
     }
 
-    /// Takes the node at this path away, or the nearest one above it. False where that would be the root.
+    /// Takes the node at this path away, or the nearest one above it, and the tables that are left with nothing. False
+    /// where that would be the root.
     pub(super) fn remove(&mut self, path: &[String]) -> bool {
         let (Kind::Table(entries), Some((first, rest))) = (&mut self.kind, path.split_first()) else {
             return false;
         };
         let Some(node) = entries.get_mut(first) else { return false };
-        if !node.remove(rest) {
+        // A table that is left with nothing says nothing.
+        let gone = !node.remove(rest) || matches!(&node.kind, Kind::Table(left) if left.is_empty());
+        if gone {
             entries.remove(first);
         }
         true

@@ -61,17 +61,29 @@ pub(super) fn shown(duration: Duration) -> String {
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
-/// Numbers. From the environment they come as text.
-pub(super) fn number<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
+/// Counts. From the environment they come as text.
+pub(super) fn count<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
 where
     T: DeserializeOwned + FromStr,
 {
-    match serde_json::Value::deserialize(from)? {
-        serde_json::Value::String(text) => {
-            text.trim().parse().map_err(|_| D::Error::custom(format!("expected a number, not {text:?}")))
-        }
-        other => T::deserialize(other).map_err(D::Error::custom),
-    }
+    number(from, "a whole number, 0 or more")
+}
+
+/// Numbers that may be fractions. From the environment they come as text.
+pub(super) fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    number(from, "a number")
+}
+
+fn number<'de, D: Deserializer<'de>, T>(from: D, what: &str) -> Result<T, D::Error>
+where
+    T: DeserializeOwned + FromStr,
+{
+    let value = serde_json::Value::deserialize(from)?;
+    let number = match &value {
+        serde_json::Value::String(text) => text.trim().parse().ok(),
+        other => T::deserialize(other.clone()).ok(),
+    };
+    number.ok_or_else(|| D::Error::custom(format!("expected {what}, not {value}")))
 }
 
 /// A text that is parsed.

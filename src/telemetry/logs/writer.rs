@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
@@ -15,21 +15,25 @@ const WAITING_MAX: usize = 4096;
 /// The end of the process waits at most so long for the last lines.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-enum Message {
-    Line(Vec<u8>),
-    Flush(SyncSender<()>),
-}
-
 /// Where lines go in.
 #[derive(Clone)]
 pub(super) struct Lines {
-    queue: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
+    queue: SyncSender<Vec<u8>>,
+    shared: Arc<Shared>,
 }
 
-/// Writes the last lines when it is dropped.
+#[derive(Default)]
+struct Shared {
+    lost: AtomicU64,
+    closing: AtomicBool,
+}
+
+/// Sees to it that the last lines are written when it is dropped.
 #[must_use]
-pub struct Flush(SyncSender<Message>);
+pub struct Flush {
+    lines: Lines,
+    written: Receiver<()>,
+}
 
 /// Starts the thread.
 pub(super) fn open() -> io::Result<(Lines, Flush)> {
@@ -38,31 +42,34 @@ pub(super) fn open() -> io::Result<(Lines, Flush)> {
 
 fn open_to(out: impl Write + Send + 'static) -> io::Result<(Lines, Flush)> {
     let (queue, waiting) = sync_channel(WAITING_MAX);
-    let lost = Arc::new(AtomicU64::new(0));
-    let lines = Lines { queue: queue.clone(), lost: Arc::clone(&lost) };
-    std::thread::Builder::new().name("logs".to_owned()).spawn(move || write(out, &waiting, &lost))?;
-    Ok((lines, Flush(queue)))
+    let (done, written) = sync_channel(1);
+    let lines = Lines { queue, shared: Arc::default() };
+    let shared = Arc::clone(&lines.shared);
+    let thread = std::thread::Builder::new().name("logs".to_owned());
+    thread.spawn(move || write(out, &waiting, &shared, &done))?;
+    Ok((lines.clone(), Flush { lines, written }))
 }
 
-fn write(mut out: impl Write, waiting: &Receiver<Message>, lost: &AtomicU64) {
+fn write(mut out: impl Write, waiting: &Receiver<Vec<u8>>, shared: &Shared, done: &SyncSender<()>) {
     // An error means that nobody listens any more, and there is nowhere to say so.
     let mut put = |bytes: &[u8]| out.write_all(bytes).and_then(|()| out.flush()).unwrap_or_default();
-    while let Ok(message) = waiting.recv() {
-        match message {
-            Message::Line(line) => put(&line),
-            Message::Flush(done) => done.try_send(()).unwrap_or_default(),
+    while let Ok(line) = waiting.recv() {
+        put(&line);
+        waiting.try_iter().for_each(|line| put(&line));
+        let lost = shared.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            put(format!("{lost} log lines were lost: standard error was too slow\n").as_bytes());
         }
-        let missing = lost.swap(0, Ordering::Relaxed);
-        if missing > 0 {
-            put(format!("{missing} log lines were lost: standard error was too slow\n").as_bytes());
+        if shared.closing.load(Ordering::Acquire) {
+            done.try_send(()).unwrap_or_default();
         }
     }
 }
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Err(TrySendError::Full(_)) = self.queue.try_send(Message::Line(bytes.to_vec())) {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        if let Err(TrySendError::Full(_)) = self.queue.try_send(bytes.to_vec()) {
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
         }
         Ok(bytes.len())
     }
@@ -82,11 +89,10 @@ impl<'a> MakeWriter<'a> for Lines {
 
 impl Drop for Flush {
     fn drop(&mut self) {
-        let (done, written) = sync_channel(1);
-        // Where the queue is full, standard error is stuck: then there is nothing to wait for.
-        if self.0.try_send(Message::Flush(done)).is_ok() {
-            written.recv_timeout(LAST_WORDS).unwrap_or_default();
-        }
+        self.lines.shared.closing.store(true, Ordering::Release);
+        // An empty line wakes the thread where it sleeps. Where the queue is full, it does not sleep.
+        self.lines.queue.try_send(Vec::new()).unwrap_or_default();
+        self.written.recv_timeout(LAST_WORDS).unwrap_or_default();
     }
 }
 
