@@ -39,7 +39,8 @@ impl Executor {
             match self.begin(&delivery, tracked).await {
                 Begun::Start => {}
                 Begun::Stale => return Finished::new(delivery, Outcome::Interrupted, Duration::ZERO),
-                Begun::DoneAlready => return Finished::new(delivery, Outcome::Done(None), Duration::ZERO),
+                // Giving it back finds the job done, and ends it.
+                Begun::DoneAlready => return Finished::new(delivery, Outcome::Interrupted, Duration::ZERO),
                 Begun::Expired => return Finished::new(delivery, Outcome::Expired, Duration::ZERO),
                 Begun::NotDue(wait) => return Finished::new(delivery, Outcome::NotDue(wait), Duration::ZERO),
             }

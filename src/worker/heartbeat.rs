@@ -19,6 +19,9 @@ const WORKER_LIVES: Duration = Duration::from_secs(30);
 /// How often a worker says that it lives.
 const SAY_EVERY: Duration = Duration::from_secs(5);
 
+/// An answer may take so long, however short the lease.
+const LEAST_PATIENCE: Duration = Duration::from_millis(250);
+
 /// What the heartbeat looks after in one queue.
 pub(crate) struct Charge {
     pub(crate) queue: Queue,
@@ -55,41 +58,61 @@ impl Heartbeat {
 
     async fn run(self) {
         let lease = self.charges.iter().map(|charge| charge.lease).min().unwrap_or(Duration::from_secs(15));
-        let mut beat = tokio::time::interval(lease / 6);
-        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Nothing is left undone where the other two are dropped.
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            () = self.watch(lease) => {}
+            () = self.beat(lease) => {}
+        }
+    }
+
+    /// Without Redis, and never held up by it: what is silent for too long must end whether Redis answers or not.
+    async fn watch(&self, lease: Duration) {
+        let mut look = every(lease / 20);
+        loop {
+            look.tick().await;
+            self.cut_silent();
+        }
+    }
+
+    /// Renews and says. The first renewal is due after a third of the lease: there is time for it to fail, for another
+    /// connection, and for a second one before the lease is given up.
+    async fn beat(&self, lease: Duration) {
+        let patience = (lease / 8).max(LEAST_PATIENCE);
+        let mut beat = every(lease / 12);
         let (mut link, mut said) = (None, None::<Instant>);
         loop {
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                _ = beat.tick() => {}
+            beat.tick().await;
+            if link.is_none() {
+                link = self.connect(lease / 3).await;
             }
-            // First without Redis: what is silent for too long must end whether Redis answers or not.
-            self.cut_silent();
-            let Some(open) = self.connected(&mut link).await else { continue };
-            let renewals = async {
-                for charge in &self.charges {
-                    self.renew(open, charge).await;
-                }
-            };
-            let patience = lease / 3;
-            if tokio::time::timeout(patience, renewals).await.is_err() {
-                tracing::warn!("leases could not be renewed in time");
-            }
-            if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) && self.say(open).await {
-                said = Some(Instant::now());
+            let Some(open) = &link else { continue };
+            let round = self.round(open, &mut said);
+            if tokio::time::timeout(patience, round).await.is_err() {
+                tracing::warn!("the heartbeat is not answered in time; connecting anew");
+                self.events.tell(&Event::Contact { alive: false });
+                link = None;
             }
         }
     }
 
-    async fn connected<'a>(&self, link: &'a mut Option<Link>) -> Option<&'a Link> {
-        if link.is_none() {
-            match self.broker.open(Role::Commands).await {
-                Ok(open) => *link = Some(open),
-                Err(error) => self.tell(&error),
-            }
+    async fn round(&self, link: &Link, said: &mut Option<Instant>) {
+        for charge in &self.charges {
+            self.renew(link, charge).await;
         }
-        link.as_ref()
+        if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) && self.say(link).await {
+            *said = Some(Instant::now());
+        }
+    }
+
+    async fn connect(&self, patience: Duration) -> Option<Link> {
+        match tokio::time::timeout(patience, self.broker.open(Role::Commands)).await {
+            Ok(Ok(open)) => return Some(open),
+            Ok(Err(error)) => self.tell(&error),
+            Err(_elapsed) => self.events.tell(&Event::Contact { alive: false }),
+        }
+        None
     }
 
     /// Ends attempts whose lease nobody confirmed for so long that another worker may soon take their jobs.
@@ -161,4 +184,10 @@ impl Heartbeat {
     fn tell(&self, error: &Error) {
         self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
     }
+}
+
+fn every(pause: Duration) -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(pause.max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks
 }

@@ -19,6 +19,9 @@ use crate::job::{ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routin
 /// The most successes that one round trip settles.
 const BATCH: usize = 500;
 
+/// So many other settlements are under way at once, each a script.
+const UNDER_WAY: usize = 500;
+
 /// A delivery that was dealt with, and how that ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -62,12 +65,33 @@ pub(crate) struct Settler {
 }
 
 impl Settler {
-    /// Settles until the channel is closed and empty.
+    /// Settles until the channel is closed and empty. What Redis refuses for reasons of its own, such as a record of
+    /// another type, is sent again and again beside the rest, and holds up nothing but itself.
     pub(crate) async fn run(self, mut work: mpsc::Receiver<Work>) {
         let mut batch = Vec::with_capacity(BATCH);
-        while work.recv_many(&mut batch, BATCH).await > 0 {
-            self.gather(&mut work, &mut batch).await;
-            self.settle(std::mem::take(&mut batch)).await;
+        let mut others = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                Some(held) = others.next() => self.flights.remove(std::iter::once(&held)),
+                count = work.recv_many(&mut batch, BATCH), if others.len() < UNDER_WAY => {
+                    if count == 0 {
+                        break;
+                    }
+                    self.gather(&mut work, &mut batch).await;
+                    let (plain, rest) = sort(std::mem::take(&mut batch));
+                    others.extend(rest.into_iter().map(|work| self.settle_other(work)));
+                    let mut plain = std::pin::pin!(self.settle_plain(plain));
+                    loop {
+                        tokio::select! {
+                            () = &mut plain => break,
+                            Some(held) = others.next() => self.flights.remove(std::iter::once(&held)),
+                        }
+                    }
+                }
+            }
+        }
+        while let Some(held) = others.next().await {
+            self.flights.remove(std::iter::once(&held));
         }
     }
 
@@ -87,31 +111,26 @@ impl Settler {
         }
     }
 
-    async fn settle(&self, batch: Vec<Work>) {
-        let mut plain: [Vec<Finished>; 3] = Default::default();
-        let mut others = FuturesUnordered::new();
-        let mut held: Vec<Held> = Vec::with_capacity(batch.len());
-        for work in batch {
-            match work {
-                Work::Malformed(entry, why) => {
-                    held.push((entry.lane, entry.id));
-                    others.push(futures_util::future::Either::Left(self.bury_malformed(entry, why)));
-                }
-                Work::Finished(finished) => {
-                    held.push(finished.delivery.held());
-                    if finished.is_plain_success() {
-                        plain[finished.delivery.job.lane as usize].push(*finished);
-                    } else {
-                        others.push(futures_util::future::Either::Right(self.settle_one(finished)));
-                    }
-                }
+    async fn settle_plain(&self, plain: Plain) {
+        let lanes = plain.iter().filter(|lane| !lane.is_empty());
+        futures_util::future::join_all(lanes.map(|finished| self.acknowledge(finished))).await;
+        let held: Vec<Held> = plain.iter().flatten().map(|finished| finished.delivery.held()).collect();
+        self.flights.remove(held.iter());
+    }
+
+    async fn settle_other(&self, work: Work) -> Held {
+        match work {
+            Work::Malformed(entry, why) => {
+                let held = (entry.lane, entry.id);
+                self.bury_malformed(entry, why).await;
+                held
+            }
+            Work::Finished(finished) => {
+                let held = finished.delivery.held();
+                self.settle_one(finished).await;
+                held
             }
         }
-        let successes = futures_util::future::join_all(
-            plain.iter().filter(|lane| !lane.is_empty()).map(|finished| self.acknowledge(finished)),
-        );
-        futures_util::join!(successes, async { while others.next().await.is_some() {} });
-        self.flights.remove(held.iter());
     }
 
     /// Deletes a lane's plain successes in one round trip.
@@ -150,7 +169,10 @@ impl Settler {
         }
         match self.apply(&finished, &settlement).await {
             Applied::Stale => self.events.tell(&Event::Fenced { queue: self.queue.name() }),
-            Applied::Moved | Applied::Late => self.tell_ending(&finished, ending(&settlement)),
+            Applied::Moved => self.tell_ending(&finished, ending(&settlement)),
+            Applied::Late if settlement == Settlement::Ack => self.tell_ending(&finished, Ending::Succeeded),
+            // The success was told when it came.
+            Applied::Late => {}
         }
     }
 
@@ -209,6 +231,24 @@ impl Settler {
             elapsed: finished.elapsed,
         });
     }
+}
+
+/// Plain successes by lane.
+type Plain = [Vec<Finished>; 3];
+
+/// Parts plain successes from everything else.
+fn sort(batch: Vec<Work>) -> (Plain, Vec<Work>) {
+    let (mut plain, mut rest) = (Plain::default(), Vec::new());
+    for work in batch {
+        match work {
+            Work::Finished(finished) if finished.is_plain_success() => {
+                plain[finished.delivery.job.lane as usize].push(*finished);
+            }
+            Work::Finished(finished) => rest.push(Work::Finished(finished)),
+            malformed @ Work::Malformed(..) => rest.push(malformed),
+        }
+    }
+    (plain, rest)
 }
 
 fn ending(settlement: &Settlement) -> Ending {
