@@ -3,6 +3,8 @@
 pub mod broker;
 #[cfg(feature = "cli")]
 pub mod config;
+#[cfg(feature = "cli")]
+pub mod dev_server;
 pub mod event;
 mod fleet;
 pub mod handlers;

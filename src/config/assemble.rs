@@ -45,7 +45,7 @@ impl Effective {
 fn register(builder: &mut Builder, name: &JobType, section: &TypeSection) -> Result<(), String> {
     let (name, policy) = (name.clone(), section.policy());
     match section.handler.clone() {
-        None => return Err("has no handler".to_owned()),
+        None => return Err(Problem::NO_HANDLER.to_owned()),
         Some(handlers::Config::Noop) => builder.register(name, policy, Noop),
         Some(handlers::Config::Exec(config)) => {
             builder.register(name, policy, Exec::new(config).map_err(|error| said(&error))?);

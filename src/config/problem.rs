@@ -16,12 +16,19 @@ pub struct Problem {
 }
 
 impl Problem {
+    pub(super) const NO_HANDLER: &str = "has no handler";
+
     /// A problem with the key at `path`.
     pub(super) fn at(path: &[String], reason: impl Into<String>, tree: &Node) -> Self {
         // A node that is not there at all has no source of its own: then the default is what is wrong.
         let origin = (1..=path.len()).rev().find_map(|depth| tree.get(&path[..depth]));
         let origin = origin.map(|node| node.origin.to_string()).filter(|origin| !origin.is_empty());
         Self { key: dotted(path), reason: reason.into(), origin }
+    }
+
+    /// A type that nothing runs: a worker refuses it, other commands do not mind.
+    pub fn is_missing_handler(&self) -> bool {
+        self.reason == Self::NO_HANDLER
     }
 
     /// A problem with a source as a whole.
@@ -48,6 +55,11 @@ pub struct Invalid {
 }
 
 impl Invalid {
+    /// These problems, if there are any.
+    pub fn from_problems(problems: Vec<Problem>) -> Option<Self> {
+        Self::unless_none(problems).err()
+    }
+
     /// `Err` where there are problems; sorted, each once.
     pub(super) fn unless_none(mut problems: Vec<Problem>) -> Result<(), Self> {
         problems.sort();
