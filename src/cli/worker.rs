@@ -8,7 +8,7 @@ use streamfleet::job::QueueName;
 
 use super::exit::Exit;
 use super::serve::{Port, Process, listed};
-use super::{Context, Flags};
+use super::{Context, Flags, Wrong};
 
 /// The arguments of `worker`.
 #[derive(clap::Args)]
@@ -41,6 +41,11 @@ struct Serving {
 /// Runs until stopped.
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let config = &context.effective.config;
+    if config.types.is_empty() {
+        let why = "no types are configured, so there is nothing this worker could run: \
+            add [types.\"<type>\"] with a handler to the configuration, or try `streamfleet dev`";
+        return Err(Wrong(why.to_owned()).into());
+    }
     let process = Process::prepare(&context.effective, Port::Required).await?;
     let serving = Serving {
         redis: config.redis.shown(),

@@ -29,10 +29,10 @@ const CONNECTION_LIVES: Duration = Duration::from_secs(120);
 
 /// Why nothing listens.
 #[derive(Debug, thiserror::Error)]
-#[error("telemetry.listen: {address} cannot be used: {source}; choose another port, or \"off\"")]
+#[error("telemetry.listen: {address} cannot be used ({cause}); choose another port, or \"off\"")]
 pub struct NotListening {
     address: SocketAddr,
-    source: io::Error,
+    cause: io::Error,
 }
 
 /// An open port, not yet answering.
@@ -48,7 +48,7 @@ impl Listener {
     /// [`NotListening`] where it is in use or may not be used.
     pub async fn open(address: SocketAddr) -> Result<Self, NotListening> {
         let listener = TcpListener::bind(address).await;
-        listener.map(|listener| Self { listener }).map_err(|source| NotListening { address, source })
+        listener.map(|listener| Self { listener }).map_err(|cause| NotListening { address, cause })
     }
 
     /// Where it listens, with the port that the system chose for port 0.
