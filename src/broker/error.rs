@@ -138,6 +138,20 @@ impl Error {
         }
     }
 
+    /// Every kind of error that [`Error::kind`] names.
+    pub const KINDS: [&str; 10] = [
+        "busy",
+        "full",
+        "no_group",
+        "no_script",
+        "configuration",
+        "other",
+        "unknown_outcome",
+        "contract",
+        "unreachable",
+        "address",
+    ];
+
     /// The error's kind, as metrics name it.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -59,6 +59,11 @@ impl Keys {
     }
 }
 
+/// The name of the stream that a lane's jobs are added to, for those who submit without this crate.
+pub fn stream_name(namespace: &Namespace, queue: &QueueName, lane: Lane) -> String {
+    Keys::new(namespace, queue).stream(lane).as_str_lossy().into_owned()
+}
+
 /// What a live worker says of itself.
 pub(crate) fn worker(namespace: &Namespace, consumer: &ConsumerName) -> Key {
     Key::from(format!("{namespace}:worker:{consumer}"))

@@ -34,6 +34,7 @@ pub use enqueue::{Due, NewJob};
 pub use error::{Class, Error};
 pub use inspect::{Attempt, Depths, LaneDepth, Status};
 use keys::Keys;
+pub use keys::stream_name;
 pub(crate) use link::{Link, Role};
 pub use rehearse::Step;
 pub use server::{Server, WorkerInfo};

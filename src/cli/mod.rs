@@ -1,14 +1,18 @@
 //! The command line. Each command is one file with its arguments and a `run`.
 
 mod check;
+mod config;
 mod dead;
 mod delayed;
+mod dev;
 mod enqueue;
 mod exit;
 mod output;
 mod queues;
+mod serve;
 mod status;
 mod times;
+mod worker;
 mod workers;
 
 use std::path::PathBuf;
@@ -19,17 +23,33 @@ use clap::{Parser, Subcommand};
 use exit::Exit;
 use output::Output;
 use streamfleet::broker::Broker;
+use streamfleet::config::{Effective, Flags, Sources};
+
+/// What scripts may rely on.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it did what was asked; a worker was stopped and has given its jobs back
+  1  something went wrong that has no code of its own
+  2  the command line or the configuration is wrong
+  3  Redis cannot be reached, or refuses
+  4  what was asked for does not exist
+  5  a check found errors
+
+Configuration: files, then variables such as STREAMFLEET__REDIS__URL, then flags; see `streamfleet config show`.";
 
 /// Background jobs on Redis Streams, run by a fleet of identical workers.
 #[derive(Parser)]
-#[command(version, propagate_version = true, max_term_width = 110)]
+#[command(version, propagate_version = true, max_term_width = 110, after_help = EXIT_CODES)]
 struct Cli {
     /// Configuration files (TOML); later ones win. Default: streamfleet.toml in this folder, if there is one.
     #[arg(long, short, global = true, value_name = "FILE")]
     config: Vec<PathBuf>,
-    /// The address of Redis, in place of the configured one.
+    /// The address of Redis, in place of the configured one. Others can see it: put passwords elsewhere.
     #[arg(long, global = true, value_name = "URL")]
     redis: Option<String>,
+    /// The first part of every key, in place of the configured one.
+    #[arg(long, global = true, value_name = "NAME")]
+    namespace: Option<String>,
     /// Answer with JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -39,6 +59,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run jobs until SIGTERM or SIGINT; a second one cuts running jobs short.
+    Worker(worker::Args),
+    /// Start a private Redis and a worker, to try things out.
+    Dev(dev::Args),
     /// Submit a job, or with --bulk many.
     Enqueue(Box<enqueue::Args>),
     /// Show everything known about one job.
@@ -55,11 +79,15 @@ enum Command {
     ///
     /// Exit code 0: fit, perhaps with warnings. 3: Redis cannot be reached, or refuses the login. 5: unfit.
     Check,
+    /// Check or show the configuration.
+    Config(config::Args),
 }
 
 impl Command {
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self {
+            Self::Worker(_) => worker::run(context).await,
+            Self::Dev(args) => dev::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(*args, context).await,
             Self::Status(args) => status::run(args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
@@ -67,6 +95,7 @@ impl Command {
             Self::Dead(args) => dead::run(args, context).await,
             Self::Delayed(args) => delayed::run(args, context).await,
             Self::Check => check::run(context).await,
+            Self::Config(_) => config::show(context),
         }
     }
 }
@@ -75,6 +104,7 @@ impl Command {
 pub(crate) struct Context {
     pub(crate) output: Output,
     pub(crate) redis: streamfleet::broker::Config,
+    pub(crate) effective: Effective,
 }
 
 impl Context {
@@ -104,11 +134,19 @@ pub(crate) fn main() -> ExitCode {
 
 fn try_main(cli: Cli) -> anyhow::Result<Exit> {
     let output = if cli.json { Output::Programs } else { Output::People };
-    let mut redis = streamfleet::broker::Config::default();
-    if let Some(url) = cli.redis {
-        redis.url = url.into();
+    let mut flags = Flags { redis: cli.redis, namespace: cli.namespace, ..Flags::default() };
+    if let Command::Worker(args) = &cli.command {
+        args.lay_on(&mut flags);
     }
-    let context = Context { output, redis };
+    let read = Sources::of_process(cli.config, flags).read();
+    if let Command::Config(config::Args { what: config::What::Check }) = &cli.command {
+        return config::check(read, output);
+    }
+    let effective = read.map_err(|invalid| Wrong(invalid.to_string()))?;
+    let context = Context { output, redis: effective.config.redis.clone(), effective };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(cli.command.run(&context))
+    let done = runtime.block_on(cli.command.run(&context));
+    // A handler that blocks its thread must not keep the process.
+    runtime.shutdown_background();
+    done
 }

@@ -53,7 +53,10 @@ impl Executor {
             wait,
         });
         let outcome = self.attempt(&delivery, &registered, started).await;
-        let mut finished = Finished::new(delivery, outcome, started.elapsed());
+        let elapsed = started.elapsed();
+        let job_type = &delivery.job.job_type;
+        self.events.tell(&Event::Ran { queue: self.queue.name(), job_type, elapsed });
+        let mut finished = Finished::new(delivery, outcome, elapsed);
         finished.ran = true;
         finished.tracked = tracked;
         finished
