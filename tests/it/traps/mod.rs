@@ -8,6 +8,7 @@ mod due;
 mod half_open;
 mod hostile_names;
 mod lost_reply;
+mod refused;
 mod scripts;
 mod vandal;
 mod zombie;
