@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod input;
+#[cfg(test)]
 mod kill;
 #[cfg(test)]
 mod lifecycle;
