@@ -1,5 +1,6 @@
 //! The command line. Each command is one file with its arguments and a `run`.
 
+mod bench;
 mod exit;
 mod output;
 
@@ -31,8 +32,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Placeholder.
-    Worker,
+    Bench(bench::Args),
 }
 
 /// What every command gets.
@@ -56,6 +56,20 @@ pub(crate) struct Wrong(pub(crate) String);
 
 /// Runs the program.
 pub(crate) fn main() -> ExitCode {
-    let _cli = Cli::parse();
-    Exit::Done.into()
+    let cli = Cli::parse();
+    let output = if cli.json { Output::Programs } else { Output::People };
+    let context = Context { output, redis: Default::default() };
+    let runtime = tokio::runtime::Runtime::new().expect("runtime");
+    let result = runtime.block_on(async {
+        match cli.command {
+            Command::Bench(args) => bench::run(args, &context).await,
+        }
+    });
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("{error:#}");
+            Exit::of(&error).into()
+        }
+    }
 }
