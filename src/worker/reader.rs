@@ -32,8 +32,20 @@ const BLOCKING_READERS: u64 = 64;
 const POLL_SHORTEST: Duration = Duration::from_millis(20);
 const POLL_LONGEST: Duration = Duration::from_millis(500);
 
-/// Reads one queue.
+/// What the readers of one queue share.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    /// Held for reading by whoever reads new entries, for writing by whoever looks for lost ones: an entry that another
+    /// reader is just being given must not be taken for lost.
+    gate: tokio::sync::RwLock<()>,
+    /// Woken while there is a backlog that one connection cannot drain as fast as Redis could give it.
+    help: tokio::sync::Notify,
+}
+
+/// Reads one queue. The first reader waits for entries; a second one only helps while there is a backlog.
 pub(crate) struct Reader {
+    pub(crate) reading: Arc<Reading>,
+    pub(crate) helps: bool,
     pub(crate) queue: Queue,
     pub(crate) link: Link,
     pub(crate) consumer: ConsumerName,
@@ -61,8 +73,15 @@ impl Reader {
         let (mut mode, mut round, mut patience) = (Mode::Drain, 0u32, Patience::new());
         let mut poll = POLL_SHORTEST;
         while !self.stop.is_cancelled() {
+            if self.helps && mode == Mode::Wait {
+                tokio::select! {
+                    () = self.reading.help.notified() => mode = Mode::Drain,
+                    () = self.stop.cancelled() => return,
+                }
+            }
             let Some(room) = self.room().await else { return };
             round = round.wrapping_add(1);
+            let reading = self.reading.gate.read().await;
             let read = match mode {
                 Mode::Drain => self.drain(room, round).await,
                 Mode::Wait if self.pulse.consumers() > BLOCKING_READERS => {
@@ -74,9 +93,13 @@ impl Reader {
                 Ok(entries) => {
                     patience = Patience::new();
                     mode = if entries.len() >= per_lane(room) { Mode::Drain } else { Mode::Wait };
+                    if entries.len() >= MOST / 2 {
+                        self.reading.help.notify_one();
+                    }
                     self.accept(entries, room).await
                 }
                 Err(error) => {
+                    drop(reading);
                     self.dispatcher.free(room);
                     self.repair(&error, &mut patience).await;
                     continue;
@@ -213,6 +236,7 @@ impl Reader {
     /// Takes those of our own pending entries that we do not know. What is known is noted before they are read: an
     /// entry that is settled meanwhile must not be taken for unknown.
     async fn recover(&self) -> Result<usize, Error> {
+        let _alone = self.reading.gate.write().await;
         let known: HashSet<Held> = self.flights.snapshot().into_iter().map(|(held, _)| held).collect();
         let mut found = 0;
         for lane in Lane::ALL {

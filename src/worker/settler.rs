@@ -19,6 +19,9 @@ use crate::job::{ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routin
 /// The most successes that one round trip settles.
 const BATCH: usize = 500;
 
+/// So many batches may be under way at once.
+const BATCHES_UNDER_WAY: usize = 4;
+
 /// A delivery that was dealt with, and how that ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -62,29 +65,33 @@ pub(crate) struct Settler {
 }
 
 impl Settler {
-    /// Settles until the channel is closed and empty.
+    /// Settles until the channel is closed and empty. A few batches are under way at once, so that Redis need not wait
+    /// while the next one is put together.
     pub(crate) async fn run(self, mut work: mpsc::Receiver<Work>) {
-        let mut batch = Vec::with_capacity(BATCH);
-        while work.recv_many(&mut batch, BATCH).await > 0 {
-            self.gather(&mut work, &mut batch).await;
-            self.settle(std::mem::take(&mut batch)).await;
+        let mut under_way = FuturesUnordered::new();
+        let mut open = true;
+        while open || !under_way.is_empty() {
+            tokio::select! {
+                biased;
+                Some(()) = under_way.next() => {}
+                batch = self.next_batch(&mut work), if open && under_way.len() < BATCHES_UNDER_WAY => match batch {
+                    Some(batch) => under_way.push(self.settle(batch)),
+                    None => open = false,
+                },
+            }
         }
     }
 
-    /// Lets slots that are about to finish join the batch: one round trip for many costs Redis a fraction of many.
-    async fn gather(&self, work: &mut mpsc::Receiver<Work>, batch: &mut Vec<Work>) {
-        for _ in 0..2 {
-            let held = self.flights.len();
-            if batch.len() >= BATCH || held <= batch.len() {
-                return;
-            }
-            tokio::task::yield_now().await;
-            while batch.len() < BATCH
-                && let Ok(more) = work.try_recv()
-            {
-                batch.push(more);
-            }
+    /// The next outcomes; `None` when there will be none.
+    async fn next_batch(&self, work: &mut mpsc::Receiver<Work>) -> Option<Vec<Work>> {
+        // Only this first step waits, and it may be dropped without a loss.
+        let mut batch = vec![work.recv().await?];
+        while batch.len() < BATCH
+            && let Ok(more) = work.try_recv()
+        {
+            batch.push(more);
         }
+        Some(batch)
     }
 
     async fn settle(&self, batch: Vec<Work>) {

@@ -14,12 +14,15 @@ use super::executor::Executor;
 use super::flight::Flights;
 use super::heartbeat::{Charge, Heartbeat};
 use super::pulse::Pulse;
-use super::reader::Reader;
+use super::reader::{Reader, Reading};
 use super::registry::Registry;
 use super::settler::{Finished, Settler, Work};
 use crate::broker::{Broker, Error, Joined, Queue, Role};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, Outcome, QueueName, Routing};
+
+/// From this concurrency on, a queue has a second reader.
+const MANY_SLOTS: usize = 64;
 
 /// How a worker works.
 #[derive(Debug, Clone, PartialEq)]
@@ -234,18 +237,26 @@ impl Station {
             events: shared.events.clone(),
             clock: Arc::clone(shared.clock),
         });
-        let reader = Reader {
-            queue: queue.clone(),
-            link: shared.broker.open(Role::Blocking).await?,
-            consumer: shared.consumer.clone(),
-            lease,
-            dispatcher: Arc::clone(&dispatcher),
-            flights: Arc::clone(&flights),
-            work: work.clone(),
-            pulse: Arc::clone(&pulse),
-            events: shared.events.clone(),
-            stop: stop_reading.clone(),
-        };
+        let mut reader = JoinSet::new();
+        let reading = Arc::new(Reading::default());
+        // A second connection pays only where many quick jobs run at once.
+        for nth in 0..if own.concurrency >= MANY_SLOTS { 2 } else { 1 } {
+            let one = Reader {
+                reading: Arc::clone(&reading),
+                helps: nth > 0,
+                queue: queue.clone(),
+                link: shared.broker.open(Role::Blocking).await?,
+                consumer: shared.consumer.clone(),
+                lease,
+                dispatcher: Arc::clone(&dispatcher),
+                flights: Arc::clone(&flights),
+                work: work.clone(),
+                pulse: Arc::clone(&pulse),
+                events: shared.events.clone(),
+                stop: stop_reading.clone(),
+            };
+            reader.spawn(one.run());
+        }
         let mut station = Self {
             queue,
             dispatcher,
@@ -254,7 +265,7 @@ impl Station {
             lease,
             slots: own.concurrency,
             work,
-            reader: JoinSet::new(),
+            reader,
             executors: JoinSet::new(),
             settler: JoinSet::new(),
             stop_reading,
@@ -267,7 +278,6 @@ impl Station {
                 station.work.clone(),
             ));
         }
-        station.reader.spawn(reader.run());
         Ok(station)
     }
 

@@ -6,7 +6,7 @@ mod measure;
 mod raw;
 mod report;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Context;
@@ -28,42 +28,45 @@ pub(crate) struct Args {
     /// How often enqueue and drain are measured; the medians are reported.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Leave out the measurement with millions of waiting and delayed jobs.
-    #[arg(long)]
-    no_backlog: bool,
+    /// Measure only these.
+    #[arg(long, value_delimiter = ',', value_enum)]
+    only: Vec<Subject>,
+}
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Subject {
+    Enqueue,
+    Drain,
+    Latency,
+    Promotion,
+    Memory,
+    Retry,
+    Backlog,
 }
 
 /// Runs the measurements and prints them.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let steps = if args.no_backlog { 6 } else { 7 };
-    let progress = ProgressBar::new(steps);
-    progress.set_style(ProgressStyle::with_template("{spinner} {msg} ({pos} of {len}, {elapsed})")?);
+    let subjects = if args.only.is_empty() { Subject::value_variants().to_vec() } else { args.only };
+    let progress = ProgressBar::new(subjects.len() as u64);
+    progress.set_style(ProgressStyle::with_template("{spinner} measuring {msg} ({pos} of {len} done, {elapsed})")?);
     let mut bench = measure::Bench::start(args.jobs, args.rounds.max(1)).await?;
-    let mut step = |what: &'static str| {
-        progress.set_message(what);
-        progress.inc(1);
+    let mut report = Report::default();
+    for subject in subjects {
+        progress.set_message(format!("{subject:?}").to_lowercase());
         progress.tick();
-    };
-    step("enqueue");
-    let enqueue = bench.enqueue().await?;
-    step("drain");
-    let drain = bench.drain().await?;
-    step("latency");
-    let latency_ms = bench.latency().await?;
-    step("promotion");
-    let promotion = bench.promotion().await?;
-    step("memory");
-    let memory = bench.memory().await?;
-    step("retry");
-    let retry = bench.retry().await?;
-    let backlog = if args.no_backlog {
-        None
-    } else {
-        step("backlog");
-        Some(bench.backlog().await?)
-    };
+        match subject {
+            Subject::Enqueue => report.enqueue = Some(bench.enqueue().await?),
+            Subject::Drain => report.drain = Some(bench.drain().await?),
+            Subject::Latency => report.latency_ms = Some(bench.latency().await?),
+            Subject::Promotion => report.promotion = Some(bench.promotion().await?),
+            Subject::Memory => report.memory = Some(bench.memory().await?),
+            Subject::Retry => report.retry = Some(bench.retry().await?),
+            Subject::Backlog => report.backlog = Some(bench.backlog().await?),
+        }
+        progress.inc(1);
+    }
     progress.finish_and_clear();
-    let report = Report { enqueue, drain, latency_ms, promotion, memory, retry, backlog };
     context.output.print(&report, Report::table)?;
     Ok(Exit::Done)
 }

@@ -4,15 +4,21 @@ use serde::Serialize;
 
 use crate::cli::output;
 
-/// All measurements of one run.
-#[derive(Debug, Serialize)]
+/// The measurements of one run.
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
-    pub(super) enqueue: Enqueue,
-    pub(super) drain: Drain,
-    pub(super) latency_ms: Latency,
-    pub(super) promotion: Promotion,
-    pub(super) memory: Memory,
-    pub(super) retry: Retry,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) enqueue: Option<Enqueue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) drain: Option<Drain>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) latency_ms: Option<Latency>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) promotion: Option<Promotion>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<Memory>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry: Option<Retry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) backlog: Option<Backlog>,
 }
@@ -75,39 +81,60 @@ impl Report {
     /// The table for people: what was measured, raw beside ours, their ratio, and what it should be.
     pub(super) fn table(&self) -> String {
         let mut table = output::table(&["", "raw", "streamfleet", "ratio", "budget"]);
-        let mut row = |cells: [String; 5]| {
-            table.add_row(cells);
-        };
-        let text = str::to_owned;
-        let per_s = |rate: f64| format!("{} /s", thousands(rate));
-        let times = |ratio: f64| format!("{ratio:.2}");
-        let (enqueue, drain, memory) = (&self.enqueue, &self.drain, &self.memory);
-        row([text("bulk enqueue"), per_s(enqueue.raw_per_s), per_s(enqueue.per_s), times(enqueue.ratio), text("≥ 0.50")]);
-        row([text("drain"), per_s(drain.raw_per_s), per_s(drain.per_s), times(drain.ratio), text("≥ 0.80")]);
-        let cpu = |us: f64| format!("{us:.2} µs");
-        let ours = cpu(drain.redis_us_per_job);
-        row([
-            text("redis CPU per drained job"), cpu(drain.raw_redis_us_per_job), ours, times(drain.redis_cpu_ratio),
-            text("≤ 1.20"),
-        ]);
-        if let Some(backlog) = &self.backlog {
-            let none = String::new;
-            row([text("drain, 2 million waiting"), none(), none(), times(backlog.drain_ratio_2m), text("≥ 0.80")]);
-            let ratio = times(backlog.drain_ratio_1m_delayed);
-            row([text("drain, 1 million delayed"), none(), none(), ratio, text("≥ 0.80")]);
+        for row in self.rows() {
+            table.add_row(row);
         }
-        let bytes = |bytes: f64| format!("{bytes:.0} B");
-        let ours = bytes(memory.bytes_per_job);
-        row([text("memory per waiting job"), bytes(memory.raw_bytes_per_job), ours, times(memory.ratio), text("≤ 1.20")]);
-        let ms = |ms: f64| format!("{ms:.2} ms");
-        let none = String::new;
-        row([text("XADD to start, p50 at 500/s"), none(), ms(self.latency_ms.p50), none(), none()]);
-        row([text("XADD to start, p99 at 500/s"), none(), ms(self.latency_ms.p99), none(), text("≤ 2 ms")]);
-        row([text("promotion of 100,000 due at once"), none(), per_s(self.promotion.per_s), none(), none()]);
-        row([text("promotion late, p99 at 200/s"), none(), ms(self.promotion.late_p99_ms), none(), text("≤ 20 ms")]);
-        row([text("20,000 jobs that fail once"), none(), per_s(self.retry.per_s), none(), none()]);
         table.to_string()
     }
+
+    fn rows(&self) -> Vec<[String; 5]> {
+        let mut rows = Vec::new();
+        if let Some(enqueue) = &self.enqueue {
+            rows.push(pair("bulk enqueue", [enqueue.raw_per_s, enqueue.per_s].map(per_s), enqueue.ratio, "≥ 0.50"));
+        }
+        if let Some(drain) = &self.drain {
+            rows.push(pair("drain", [drain.raw_per_s, drain.per_s].map(per_s), drain.ratio, "≥ 0.80"));
+            let cpu = [drain.raw_redis_us_per_job, drain.redis_us_per_job].map(|us| format!("{us:.2} µs"));
+            rows.push(pair("redis CPU per drained job", cpu, drain.redis_cpu_ratio, "≤ 1.20"));
+        }
+        if let Some(backlog) = &self.backlog {
+            let none = || [String::new(), String::new()];
+            rows.push(pair("drain, 2 million waiting", none(), backlog.drain_ratio_2m, "≥ 0.80"));
+            rows.push(pair("drain, 1 million delayed", none(), backlog.drain_ratio_1m_delayed, "≥ 0.80"));
+        }
+        if let Some(memory) = &self.memory {
+            let bytes = [memory.raw_bytes_per_job, memory.bytes_per_job].map(|bytes| format!("{bytes:.0} B"));
+            rows.push(pair("memory per waiting job", bytes, memory.ratio, "≤ 1.20"));
+        }
+        if let Some(latency) = &self.latency_ms {
+            rows.push(single("XADD to start, p50 at 500/s", ms(latency.p50), ""));
+            rows.push(single("XADD to start, p99 at 500/s", ms(latency.p99), "≤ 2 ms"));
+        }
+        if let Some(promotion) = &self.promotion {
+            rows.push(single("promotion of 100,000 due at once", per_s(promotion.per_s), ""));
+            rows.push(single("promotion late, p99 at 200/s", ms(promotion.late_p99_ms), "≤ 20 ms"));
+        }
+        if let Some(retry) = &self.retry {
+            rows.push(single("20,000 jobs that fail once", per_s(retry.per_s), ""));
+        }
+        rows
+    }
+}
+
+fn pair(what: &str, [raw, ours]: [String; 2], ratio: f64, budget: &str) -> [String; 5] {
+    [what.to_owned(), raw, ours, format!("{ratio:.2}"), budget.to_owned()]
+}
+
+fn single(what: &str, ours: String, budget: &str) -> [String; 5] {
+    [what.to_owned(), String::new(), ours, String::new(), budget.to_owned()]
+}
+
+fn per_s(rate: f64) -> String {
+    format!("{} /s", thousands(rate))
+}
+
+fn ms(ms: f64) -> String {
+    format!("{ms:.2} ms")
 }
 
 /// A rate with separators between thousands.
