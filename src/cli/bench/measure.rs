@@ -115,6 +115,7 @@ impl Bench {
             raw_redis_us_per_job: median(pick(|round| round.raw_us)),
             redis_us_per_job: median(pick(|round| round.us)),
             redis_cpu_ratio: median(pick(|round| round.us / round.raw_us)),
+            worker_us_per_job: median(pick(|round| round.worker_us)),
         })
     }
 
@@ -127,14 +128,15 @@ impl Bench {
         // A little is left where the two raw readers stopped; it is drained with ours and not counted.
         self.raw.enqueue(STREAM, self.jobs, &self.payload)?;
         let seen = Seen::counting();
-        let cpu = self.raw.cpu()?;
+        let (cpu, own) = (self.raw.cpu()?, own_cpu()?);
         let begun = Instant::now();
         let running = Running::start(self.server.port, CONCURRENCY, &seen)?;
         seen.until(self.jobs).await?;
         let ours = begun.elapsed();
         let us = (self.raw.cpu()? - cpu) * 1e6 / self.jobs as f64;
+        let worker_us = (own_cpu()? - own) * 1e6 / self.jobs as f64;
         running.stop().await;
-        Ok(Round { raw_per_s: per_s(self.jobs, took), per_s: per_s(self.jobs, ours), raw_us, us })
+        Ok(Round { raw_per_s: per_s(self.jobs, took), per_s: per_s(self.jobs, ours), raw_us, us, worker_us })
     }
 
     /// From XADD to the handler's start, at 500 jobs a second.
@@ -250,6 +252,16 @@ struct Round {
     per_s: f64,
     raw_us: f64,
     us: f64,
+    worker_us: f64,
+}
+
+/// The CPU time that this process has used, in seconds. See getrusage(2).
+fn own_cpu() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").context("/proc is not there")?;
+    // The name, in parentheses, may hold spaces; the times are the 12th and 13th fields behind it. See proc_pid_stat(5).
+    let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    Ok((ticks(11) + ticks(12)) / rustix::param::clock_ticks_per_second() as f64)
 }
 
 fn per_s(jobs: usize, took: Duration) -> f64 {

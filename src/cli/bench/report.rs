@@ -40,6 +40,7 @@ pub(super) struct Drain {
     pub(super) raw_redis_us_per_job: f64,
     pub(super) redis_us_per_job: f64,
     pub(super) redis_cpu_ratio: f64,
+    pub(super) worker_us_per_job: f64,
 }
 
 /// From XADD to the handler's start, at 500 jobs a second.
@@ -96,6 +97,7 @@ impl Report {
             rows.push(pair("drain", [drain.raw_per_s, drain.per_s].map(per_s), drain.ratio, "≥ 0.80"));
             let cpu = [drain.raw_redis_us_per_job, drain.redis_us_per_job].map(|us| format!("{us:.2} µs"));
             rows.push(pair("redis CPU per drained job", cpu, drain.redis_cpu_ratio, "≤ 1.20"));
+            rows.push(single("worker CPU per drained job", format!("{:.2} µs", drain.worker_us_per_job), ""));
         }
         if let Some(backlog) = &self.backlog {
             let none = || [String::new(), String::new()];
