@@ -52,6 +52,8 @@ struct Live {
     task: ConnectHandle,
     /// Since when nothing was answered; `None` while answers come.
     silent_since: Option<Instant>,
+    /// When something was last answered, or a new connection asked for.
+    sound: Instant,
     unanswered: u32,
     reconnects: u64,
 }
@@ -70,7 +72,8 @@ impl Link {
             detail: format!("nothing within {:?}", 3 * CONNECT_DEADLINE),
         };
         let task = connected.map_err(|_| late())?.map_err(|error| Error::from_client("connect", &error))?;
-        let live = Live { client, task, silent_since: None, unanswered: 0, reconnects: 0 };
+        let live =
+            Live { client, task, silent_since: None, sound: Instant::now(), unanswered: 0, reconnects: 0 };
         Ok(Self { shared: Arc::new(Shared { config, role, live: Mutex::new(live) }) })
     }
 
@@ -96,9 +99,10 @@ impl Link {
 
     /// Awaits one answer, and draws conclusions from its absence.
     pub(crate) async fn watch<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let asked = Instant::now();
         let result = answer.await;
         match &result {
-            Err(Error::Unknown { .. }) => self.note_silence(),
+            Err(Error::Unknown { .. }) => self.note_silence(asked),
             _ => self.note_answer(),
         }
         result
@@ -108,6 +112,7 @@ impl Link {
     pub(crate) fn reconnect(&self) {
         let mut live = self.live();
         live.reconnects += 1;
+        live.sound = Instant::now();
         let stale = live.silent_since.is_some_and(|since| since.elapsed() > REBUILD_AFTER);
         if stale || live.task.is_finished() {
             self.rebuild(&mut live);
@@ -123,14 +128,18 @@ impl Link {
     fn note_answer(&self) {
         let mut live = self.live();
         live.silent_since = None;
+        live.sound = Instant::now();
         live.unanswered = 0;
     }
 
-    fn note_silence(&self) {
+    fn note_silence(&self, asked: Instant) {
         let mut live = self.live();
         live.silent_since.get_or_insert_with(Instant::now);
         live.unanswered += 1;
-        let stuck = live.unanswered >= 3 || live.task.is_finished();
+        // A broken connection is mended by the client. One on which a command waited in vain for its whole deadline,
+        // and nothing else was answered meanwhile, is dead without knowing it.
+        let dead = asked.elapsed() >= COMMAND_DEADLINE && live.sound < asked;
+        let stuck = dead || live.unanswered >= 3 || live.task.is_finished();
         drop(live);
         if stuck {
             self.reconnect();

@@ -57,7 +57,8 @@ pub(crate) struct Answer {
 }
 
 impl Script {
-    /// Runs the script, loading it first where Redis does not have it.
+    /// Runs the script; sends its source where Redis does not have it, which also loads it, on the node that has the
+    /// keys, and cannot be beaten by the next flush of the script cache.
     pub(crate) async fn run(
         &self,
         client: &Client,
@@ -66,9 +67,8 @@ impl Script {
     ) -> Result<Answer, Error> {
         let reply = match self.call(client, keys.clone(), args.clone()).await {
             Err(error) if error.class() == Some(Class::NoScript) => {
-                let loaded: Result<Value, _> = client.script_load(self.source).await;
-                loaded.map_err(|error| Error::from_client("script load", &error))?;
-                self.call(client, keys, args).await?
+                let reply = client.eval(self.source, keys, args).await;
+                reply.map_err(|error| Error::from_client(self.name, &error))?
             }
             other => other?,
         };

@@ -33,7 +33,7 @@ pub(crate) enum Applied {
     Moved,
     /// Somebody else settled this entry: nothing was changed.
     Stale,
-    /// The entry had been taken over, but its retry had not started and was cancelled: the job is done.
+    /// An attempt of the job succeeded after it was given up, and its retry has not started and never will.
     Late,
 }
 
@@ -98,10 +98,10 @@ impl Queue {
         keep: Keep<'_>,
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
-        let moved = match settlement {
-            Settlement::Ack => return self.complete(consumer, taken.job, keep, ran).await,
-            Settlement::Defer(to) => self.defer(consumer, taken, to, ran).await?,
-            Settlement::Release => self.release(consumer, taken).await?,
+        match settlement {
+            Settlement::Ack => self.complete(consumer, taken.job, keep, ran).await,
+            Settlement::Defer(to) => self.defer(consumer, taken, to, ran).await,
+            Settlement::Release => self.release(consumer, taken).await,
             Settlement::Bury(burial) => {
                 let letter = Letter {
                     entry: taken.job.entry,
@@ -111,10 +111,9 @@ impl Queue {
                     created_ms: taken.job.created.as_ms(),
                     envelope: taken.envelope,
                 };
-                self.bury(consumer, &letter, burial, ran).await?
+                self.bury(consumer, &letter, burial, ran).await
             }
-        };
-        Ok(if moved { Applied::Moved } else { Applied::Stale })
+        }
     }
 
     /// Buries an entry that is no job, bytes and all. Its id, or `None` where somebody else settled it.
@@ -136,7 +135,8 @@ impl Queue {
             envelope: entry.envelope.as_ref().unwrap_or(&empty),
         };
         let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
-        Ok(self.bury(consumer, &letter, &burial, ran).await?.then_some(id))
+        let applied = self.bury(consumer, &letter, &burial, ran).await?;
+        Ok((applied == Applied::Moved).then_some(id))
     }
 
     /// Ends a job with success. See `scripts/complete.lua`.
@@ -165,23 +165,17 @@ impl Queue {
             Value::Integer(job.created.as_ms().cast_signed()),
             flag(keep.record),
         ];
-        let answer = self.run(&script::COMPLETE, keys, args).await?;
-        match answer.status {
-            0 => Ok(Applied::Stale),
-            1 => Ok(Applied::Moved),
-            2 => Ok(Applied::Late),
-            _ => Err(Error::contract("complete", answer)),
-        }
+        self.applied(self.run(&script::COMPLETE, keys, args).await?)
     }
 
-    /// Moves an attempt to the delayed set; false where somebody else settled it. See `scripts/defer.lua`.
+    /// Moves an attempt to the delayed set. See `scripts/defer.lua`.
     async fn defer(
         &self,
         consumer: &ConsumerName,
         Taken { job, envelope }: Taken<'_>,
         to: &Deferral,
         ran: &Ran<'_>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Applied, Error> {
         let keys = vec![
             self.keys.stream(job.lane).clone(),
             self.keys.delayed.clone(),
@@ -205,33 +199,34 @@ impl Queue {
             job.lane.as_str().into(),
             Value::Integer(job.created.as_ms().cast_signed()),
         ];
-        self.settled(self.run(&script::DEFER, keys, args).await?)
+        self.applied(self.run(&script::DEFER, keys, args).await?)
     }
 
-    /// Gives an entry back unchanged; false where somebody else settled it. See `scripts/release.lua`.
+    /// Gives an entry back unchanged. See `scripts/release.lua`.
     async fn release(
         &self,
         consumer: &ConsumerName,
         Taken { job, envelope }: Taken<'_>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Applied, Error> {
         let keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
         let id = job.id.to_string();
         let created = job.created.as_ms().to_string();
         let identity: [(&[u8], &[u8]); 2] = [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
         let fields = envelope.edited(|name| matches!(name, b"id" | b"created_ms"), &identity);
-        let mut args = vec![consumer.as_str().into(), job.entry.to_string().into()];
+        let mut args =
+            vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(created.as_bytes())];
         flatten(&fields, &mut args);
-        self.settled(self.run(&script::RELEASE, keys, args).await?)
+        self.applied(self.run(&script::RELEASE, keys, args).await?)
     }
 
-    /// Moves an attempt to the dead stream; false where somebody else settled it. See `scripts/bury.lua`.
+    /// Moves an attempt to the dead stream. See `scripts/bury.lua`.
     async fn bury(
         &self,
         consumer: &ConsumerName,
         letter: &Letter<'_>,
         burial: &Burial,
         ran: &Ran<'_>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Applied, Error> {
         let keys =
             vec![self.keys.stream(letter.lane).clone(), self.keys.dead.clone(), self.keys.record(&letter.id)];
         let mut args = vec![
@@ -250,13 +245,14 @@ impl Queue {
             fingerprint(letter.job_type, burial).into(),
         ];
         flatten(&letter.fields(), &mut args);
-        self.settled(self.run(&script::BURY, keys, args).await?)
+        self.applied(self.run(&script::BURY, keys, args).await?)
     }
 
-    fn settled(&self, answer: Answer) -> Result<bool, Error> {
+    fn applied(&self, answer: Answer) -> Result<Applied, Error> {
         match answer.status {
-            0 => Ok(false),
-            1 => Ok(true),
+            0 => Ok(Applied::Stale),
+            1 => Ok(Applied::Moved),
+            2 => Ok(Applied::Late),
             _ => Err(Error::contract("settle", answer)),
         }
     }

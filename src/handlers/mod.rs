@@ -1,1 +1,122 @@
-//! The built-in handlers.
+//! The built-in handlers, for jobs whose work is done elsewhere: [`Exec`] runs a program per job, `Http` sends a POST
+//! per job, [`Noop`] does nothing. They hand the payload on as it came and never look into it.
+//!
+//! A job passes through like this: the attempt's facts (`attempt`) and the payload go out; an exit code or a status
+//! comes back and decides what follows; what was said is cut and made fit to keep (`output`).
+
+mod attempt;
+mod exec;
+#[cfg(test)]
+mod fixture;
+#[cfg(feature = "http")]
+mod http;
+mod noop;
+mod output;
+
+use serde::{Deserialize, Serialize};
+
+pub use exec::{Exec, ExecConfig};
+#[cfg(feature = "http")]
+pub use http::{Http, HttpConfig};
+pub use noop::Noop;
+
+/// Which built-in handler runs the jobs of a type, as the configuration file has it: `"noop"`,
+/// `{ exec = { command = ["python3", "report.py"] } }` or `{ http = { url = "https://example.com/jobs" } }`.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Config {
+    /// Succeeds at once: for trials and measurements.
+    Noop,
+    /// Runs a program per job.
+    Exec(ExecConfig),
+    /// Sends a POST per job.
+    #[cfg(feature = "http")]
+    Http(HttpConfig),
+}
+
+impl Config {
+    /// Everything that is wrong, as `key: reason`; the keys are relative to this value, such as `exec.command`.
+    pub fn validate(&self) -> Vec<String> {
+        match self {
+            Self::Noop => Vec::new(),
+            Self::Exec(config) => config.validate(),
+            #[cfg(feature = "http")]
+            Self::Http(config) => config.validate(),
+        }
+    }
+}
+
+/// Why a handler cannot be made from its configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration breaks its rules.
+    #[error("the handler's configuration is not valid: {}", problems.join("; "))]
+    Invalid {
+        /// What [`Config::validate`] says.
+        problems: Vec<String>,
+    },
+    /// The bearer token's file cannot be used.
+    #[error("the bearer token in {path} cannot be read")]
+    Bearer {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// TLS or the HTTP client cannot be set up.
+    #[error("the HTTP client cannot be set up")]
+    Client {
+        /// Why; most often, no root certificates were found.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl Error {
+    fn unless_valid(problems: Vec<String>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self::Invalid { problems }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(json: &str) -> Result<Config, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_handler_is_named_in_one_way() {
+        assert_eq!(parsed(r#""noop""#).unwrap(), Config::Noop);
+        let exec = parsed(r#"{"exec": {"command": ["true"], "grace": "2s"}}"#).unwrap();
+        assert!(matches!(&exec, Config::Exec(exec) if exec.grace.as_secs() == 2), "{exec:?}");
+        assert_eq!(exec.validate(), Vec::<String>::new());
+        assert!(parsed(r#""shell""#).unwrap_err().contains("unknown variant"));
+    }
+
+    #[test]
+    fn a_key_that_is_misspelt_is_refused() {
+        let error = parsed(r#"{"exec": {"comand": ["true"]}}"#).unwrap_err();
+        assert!(error.contains("comand"), "{error}");
+    }
+
+    #[test]
+    fn a_configuration_survives_being_written_and_read() {
+        for json in [r#""noop""#, r#"{"exec": {"command": ["a"], "env": {"K": "v"}, "snooze": "1m 30s"}}"#] {
+            let config = parsed(json).unwrap();
+            let written = serde_json::to_string(&config).unwrap();
+            assert_eq!(parsed(&written).unwrap(), config, "{written}");
+        }
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn names_of_variables_keep_their_case_in_a_configuration_file() {
+        let file = "[exec]\ncommand = [\"true\"]\nenv = { API_Base = \"x\" }\n";
+        let file = config::File::from_str(file, config::FileFormat::Toml);
+        let read = config::Config::builder().add_source(file).build().unwrap();
+        let Config::Exec(exec) = read.try_deserialize::<Config>().unwrap() else { panic!("not exec") };
+        assert_eq!(exec.env.keys().collect::<Vec<_>>(), ["API_Base"]);
+    }
+}

@@ -91,7 +91,7 @@ async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
     let settlement = settle(&job, policy, Routing::default(), &Outcome::Lost, rand::random());
     let keep = Keep { record: true, retention: duty.retention, result: None };
     let taken = Taken { job: &job, envelope };
-    if duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? != Applied::Stale {
+    if duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? == Applied::Moved {
         let ending = match &settlement {
             Settlement::Bury(burial) => Ending::Dead(burial.reason),
             Settlement::Ack | Settlement::Defer(_) | Settlement::Release => Ending::Retried,

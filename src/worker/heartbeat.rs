@@ -1,14 +1,15 @@
 //! Keeps the leases of what this process holds, and says that the process lives. It has a thread, a runtime and a
 //! connection of its own, so that a handler that blocks the worker's threads cannot starve it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
-use super::flight::{Flight, Flights, Held};
+use super::delivery::Delivery;
+use super::flight::Flights;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, EntryId, Lane};
@@ -18,6 +19,9 @@ const WORKER_LIVES: Duration = Duration::from_secs(30);
 
 /// How often a worker says that it lives.
 const SAY_EVERY: Duration = Duration::from_secs(5);
+
+/// An answer may take so long, however short the lease.
+const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 
 /// What the heartbeat looks after in one queue.
 pub(crate) struct Charge {
@@ -55,41 +59,61 @@ impl Heartbeat {
 
     async fn run(self) {
         let lease = self.charges.iter().map(|charge| charge.lease).min().unwrap_or(Duration::from_secs(15));
-        let mut beat = tokio::time::interval(lease / 6);
-        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Nothing is left undone where the other two are dropped.
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            () = self.watch(lease) => {}
+            () = self.beat(lease) => {}
+        }
+    }
+
+    /// Without Redis, and never held up by it: what is silent for too long must end whether Redis answers or not.
+    async fn watch(&self, lease: Duration) {
+        let mut look = every(lease / 20);
+        loop {
+            look.tick().await;
+            self.cut_silent();
+        }
+    }
+
+    /// Renews and says. The first renewal is due after a third of the lease: there is time for it to fail, for another
+    /// connection, and for a second one before the lease is given up.
+    async fn beat(&self, lease: Duration) {
+        let patience = (lease / 8).max(LEAST_PATIENCE);
+        let mut beat = every(lease / 12);
         let (mut link, mut said) = (None, None::<Instant>);
         loop {
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                _ = beat.tick() => {}
+            beat.tick().await;
+            if link.is_none() {
+                link = self.connect(lease / 3).await;
             }
-            // First without Redis: what is silent for too long must end whether Redis answers or not.
-            self.cut_silent();
-            let Some(open) = self.connected(&mut link).await else { continue };
-            let renewals = async {
-                for charge in &self.charges {
-                    self.renew(open, charge).await;
-                }
-            };
-            let patience = lease / 3;
-            if tokio::time::timeout(patience, renewals).await.is_err() {
-                tracing::warn!("leases could not be renewed in time");
-            }
-            if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) && self.say(open).await {
-                said = Some(Instant::now());
+            let Some(open) = &link else { continue };
+            let round = self.round(open, &mut said);
+            if tokio::time::timeout(patience, round).await.is_err() {
+                tracing::warn!("the heartbeat is not answered in time; connecting anew");
+                self.events.tell(&Event::Contact { alive: false });
+                link = None;
             }
         }
     }
 
-    async fn connected<'a>(&self, link: &'a mut Option<Link>) -> Option<&'a Link> {
-        if link.is_none() {
-            match self.broker.open(Role::Commands).await {
-                Ok(open) => *link = Some(open),
-                Err(error) => self.tell(&error),
-            }
+    async fn round(&self, link: &Link, said: &mut Option<Instant>) {
+        for charge in &self.charges {
+            self.renew(link, charge).await;
         }
-        link.as_ref()
+        if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) && self.say(link).await {
+            *said = Some(Instant::now());
+        }
+    }
+
+    async fn connect(&self, patience: Duration) -> Option<Link> {
+        match tokio::time::timeout(patience, self.broker.open(Role::Commands)).await {
+            Ok(Ok(open)) => return Some(open),
+            Ok(Err(error)) => self.tell(&error),
+            Err(_elapsed) => self.events.tell(&Event::Contact { alive: false }),
+        }
+        None
     }
 
     /// Ends attempts whose lease nobody confirmed for so long that another worker may soon take their jobs.
@@ -97,7 +121,8 @@ impl Heartbeat {
         let now = Instant::now();
         for charge in &self.charges {
             let margin = charge.lease / 5;
-            for (_, flight) in charge.flights.snapshot() {
+            for (_, delivery) in charge.flights.snapshot() {
+                let flight = &delivery.flight;
                 if flight.silent(now) > charge.lease - margin && flight.lose() {
                     self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
                 }
@@ -108,36 +133,29 @@ impl Heartbeat {
     /// Renews what is older than a third of its lease. Younger entries, the most of them, cost nothing.
     async fn renew(&self, link: &Link, charge: &Charge) {
         let asked = Instant::now();
-        let mut due: HashMap<Lane, Vec<(EntryId, Arc<Flight>)>> = HashMap::new();
-        for ((lane, entry), flight) in charge.flights.snapshot() {
+        let mut due: HashMap<Lane, Vec<Arc<Delivery>>> = HashMap::new();
+        for ((lane, _), delivery) in charge.flights.snapshot() {
+            let flight = &delivery.flight;
             if flight.silent(asked) >= charge.lease / 3 && flight.is_renewable(asked) {
-                due.entry(lane).or_default().push((entry, flight));
+                due.entry(lane).or_default().push(delivery);
             }
         }
         for (lane, held) in due {
-            let ids: Vec<EntryId> = held.iter().map(|(entry, _)| *entry).collect();
+            let ids: Vec<EntryId> = held.iter().map(|delivery| delivery.job.entry).collect();
             match charge.queue.keep_alive(link, &self.consumer, lane, &ids).await {
-                Ok(lost) => self.note(charge, lane, &held, &lost, asked),
+                Ok(lost) => self.note(charge, &held, &lost, asked),
                 Err(error) => self.tell(&error),
             }
         }
     }
 
-    fn note(
-        &self,
-        charge: &Charge,
-        lane: Lane,
-        held: &[(EntryId, Arc<Flight>)],
-        lost: &[EntryId],
-        asked: Instant,
-    ) {
+    fn note(&self, charge: &Charge, held: &[Arc<Delivery>], lost: &[EntryId], asked: Instant) {
         // An entry that was settled while we asked is gone from the table, and not lost.
-        let still: HashMap<Held, Arc<Flight>> =
-            if lost.is_empty() { HashMap::new() } else { charge.flights.snapshot().into_iter().collect() };
-        for (entry, flight) in held {
-            if !lost.contains(entry) {
-                flight.renew(asked);
-            } else if still.contains_key(&(lane, *entry)) && flight.lose() {
+        let still = if lost.is_empty() { HashSet::new() } else { charge.flights.known() };
+        for delivery in held {
+            if !lost.contains(&delivery.job.entry) {
+                delivery.flight.renew(asked);
+            } else if still.contains(&delivery.held()) && delivery.flight.lose() {
                 self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
             }
         }
@@ -161,4 +179,10 @@ impl Heartbeat {
     fn tell(&self, error: &Error) {
         self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
     }
+}
+
+fn every(pause: Duration) -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(pause.max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks
 }

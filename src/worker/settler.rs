@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::mpsc;
 
-use super::dispatcher::Delivery;
+use super::delivery::{Finished, Work};
 use super::flight::{Flights, Held};
+use super::outbox::Outbox;
 use super::patience::Patience;
 use crate::broker::{Applied, Entry, Error, Keep, Queue, Ran, Taken};
 use crate::event::{Ending, Event, Events};
@@ -19,39 +19,11 @@ use crate::job::{ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routin
 /// The most successes that one round trip settles.
 const BATCH: usize = 500;
 
-/// So many batches may be under way at once.
+/// So many batches may be under way at once, so that Redis need not wait while the next one is put together.
 const BATCHES_UNDER_WAY: usize = 4;
 
-/// A delivery that was dealt with, and how that ended.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) delivery: Delivery,
-    pub(crate) outcome: Outcome,
-    pub(crate) elapsed: Duration,
-    /// Whether a handler ran.
-    pub(crate) ran: bool,
-    /// Whether the job's success leaves a record.
-    pub(crate) tracked: bool,
-}
-
-impl Finished {
-    pub(crate) fn new(delivery: Delivery, outcome: Outcome, elapsed: Duration) -> Self {
-        Self { delivery, outcome, elapsed, ran: false, tracked: false }
-    }
-
-    fn is_plain_success(&self) -> bool {
-        matches!(self.outcome, Outcome::Done(_)) && !self.tracked
-    }
-}
-
-/// What the settler gets to deal with.
-#[derive(Debug)]
-pub(crate) enum Work {
-    /// A delivery that was dealt with.
-    Finished(Box<Finished>),
-    /// An entry that is no job, and why.
-    Malformed(Entry, String),
-}
+/// So many other settlements are under way at once, each a script.
+const OTHERS_UNDER_WAY: usize = 500;
 
 /// Settles outcomes. One per queue.
 pub(crate) struct Settler {
@@ -65,60 +37,49 @@ pub(crate) struct Settler {
 }
 
 impl Settler {
-    /// Settles until the channel is closed and empty. A few batches are under way at once, so that Redis need not wait
-    /// while the next one is put together.
-    pub(crate) async fn run(self, mut work: mpsc::Receiver<Work>) {
-        let mut under_way = FuturesUnordered::new();
+    /// Settles until the outbox is closed and empty. What Redis refuses for reasons of its own, such as a record of
+    /// another type, is sent again and again beside the rest, and holds up nothing but itself.
+    pub(crate) async fn run(self, outbox: Arc<Outbox>) {
+        let (mut batches, mut others) = (FuturesUnordered::new(), FuturesUnordered::new());
         let mut open = true;
-        while open || !under_way.is_empty() {
+        while open || !batches.is_empty() || !others.is_empty() {
             tokio::select! {
                 biased;
-                Some(()) = under_way.next() => {}
-                batch = self.next_batch(&mut work), if open && under_way.len() < BATCHES_UNDER_WAY => match batch {
-                    Some(batch) => under_way.push(self.settle(batch)),
-                    None => open = false,
-                },
+                Some(()) = batches.next() => {}
+                Some(held) = others.next() => self.flights.remove(std::iter::once(&held)),
+                work = outbox.take(), if open && batches.len() < BATCHES_UNDER_WAY && others.len() < OTHERS_UNDER_WAY => {
+                    let Some(work) = work else {
+                        open = false;
+                        continue;
+                    };
+                    let (plain, rest) = sort(work);
+                    batches.extend(plain.map(|batch| self.settle_plain(batch)));
+                    others.extend(rest.into_iter().map(|work| self.settle_other(work)));
+                }
             }
         }
     }
 
-    /// The next outcomes; `None` when there will be none.
-    async fn next_batch(&self, work: &mut mpsc::Receiver<Work>) -> Option<Vec<Work>> {
-        // Only this first step waits, and it may be dropped without a loss.
-        let mut batch = vec![work.recv().await?];
-        while batch.len() < BATCH
-            && let Ok(more) = work.try_recv()
-        {
-            batch.push(more);
-        }
-        Some(batch)
-    }
-
-    async fn settle(&self, batch: Vec<Work>) {
-        let mut plain: [Vec<Finished>; 3] = Default::default();
-        let mut others = FuturesUnordered::new();
-        let mut held: Vec<Held> = Vec::with_capacity(batch.len());
-        for work in batch {
-            match work {
-                Work::Malformed(entry, why) => {
-                    held.push((entry.lane, entry.id));
-                    others.push(futures_util::future::Either::Left(self.bury_malformed(entry, why)));
-                }
-                Work::Finished(finished) => {
-                    held.push(finished.delivery.held());
-                    if finished.is_plain_success() {
-                        plain[finished.delivery.job.lane as usize].push(*finished);
-                    } else {
-                        others.push(futures_util::future::Either::Right(self.settle_one(finished)));
-                    }
-                }
-            }
-        }
-        let successes = futures_util::future::join_all(
-            plain.iter().filter(|lane| !lane.is_empty()).map(|finished| self.acknowledge(finished)),
-        );
-        futures_util::join!(successes, async { while others.next().await.is_some() {} });
+    /// Deletes plain successes of one lane in one round trip.
+    async fn settle_plain(&self, finished: Vec<Finished>) {
+        self.acknowledge(&finished).await;
+        let held: Vec<Held> = finished.iter().map(|finished| finished.delivery.held()).collect();
         self.flights.remove(held.iter());
+    }
+
+    async fn settle_other(&self, work: Work) -> Held {
+        match work {
+            Work::Malformed(entry, why) => {
+                let held = (entry.lane, entry.id);
+                self.bury_malformed(entry, why).await;
+                held
+            }
+            Work::Finished(finished) => {
+                let held = finished.delivery.held();
+                self.settle_one(&finished).await;
+                held
+            }
+        }
     }
 
     /// Deletes a lane's plain successes in one round trip.
@@ -146,7 +107,7 @@ impl Settler {
         self.apply(finished, &Settlement::Ack).await
     }
 
-    async fn settle_one(&self, finished: Box<Finished>) {
+    async fn settle_one(&self, finished: &Finished) {
         let job = &finished.delivery.job;
         let policy = self.policies.of(&job.job_type);
         let settlement = settle(job, policy, self.routing, &finished.outcome, rand::random());
@@ -155,9 +116,12 @@ impl Settler {
             let (job_type, job) = (&job.job_type, &job.id);
             self.events.tell(&Event::Failed { queue, job_type, job, kind: *kind, error });
         }
-        match self.apply(&finished, &settlement).await {
+        match self.apply(finished, &settlement).await {
             Applied::Stale => self.events.tell(&Event::Fenced { queue: self.queue.name() }),
-            Applied::Moved | Applied::Late => self.tell_ending(&finished, ending(&settlement)),
+            Applied::Moved => self.tell_ending(finished, ending(&settlement)),
+            Applied::Late if settlement == Settlement::Ack => self.tell_ending(finished, Ending::Succeeded),
+            // The success was told when it came.
+            Applied::Late => {}
         }
     }
 
@@ -216,6 +180,28 @@ impl Settler {
             elapsed: finished.elapsed,
         });
     }
+}
+
+/// Parts plain successes, in batches of one lane each, from everything else.
+fn sort(work: Vec<Work>) -> (impl Iterator<Item = Vec<Finished>>, Vec<Work>) {
+    let (mut plain, mut rest) = (<[Vec<Finished>; 3]>::default(), Vec::new());
+    for work in work {
+        match work {
+            Work::Finished(finished) if finished.is_plain_success() => {
+                plain[finished.delivery.job.lane as usize].push(finished);
+            }
+            Work::Finished(_) | Work::Malformed(..) => rest.push(work),
+        }
+    }
+    (plain.into_iter().flat_map(in_batches), rest)
+}
+
+fn in_batches(mut lane: Vec<Finished>) -> impl Iterator<Item = Vec<Finished>> {
+    std::iter::from_fn(move || {
+        let rest = lane.split_off(lane.len().min(BATCH));
+        let batch = std::mem::replace(&mut lane, rest);
+        (!batch.is_empty()).then_some(batch)
+    })
 }
 
 fn ending(settlement: &Settlement) -> Ending {

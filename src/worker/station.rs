@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
+use super::delivery::{Finished, Work};
 use super::dispatcher::Dispatcher;
 use super::executor::Executor;
 use super::flight::Flights;
 use super::heartbeat::{Charge, Heartbeat};
+use super::outbox::Outbox;
 use super::pulse::Pulse;
 use super::reader::{Reader, Reading};
 use super::registry::Registry;
-use super::settler::{Finished, Settler, Work};
+use super::settler::Settler;
 use crate::broker::{Broker, Error, Joined, Queue, Role};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, Outcome, QueueName, Routing};
@@ -90,7 +91,7 @@ struct Station {
     pulse: Arc<Pulse>,
     lease: Duration,
     slots: usize,
-    work: mpsc::Sender<Work>,
+    outbox: Arc<Outbox>,
     reader: JoinSet<()>,
     executors: JoinSet<()>,
     settler: JoinSet<()>,
@@ -215,10 +216,10 @@ impl Station {
         lease: Duration,
         (own, worker): (&QueueConfig, &Config),
     ) -> Result<Self, Error> {
-        let dispatcher = Arc::new(Dispatcher::new(own.concurrency, worker.prefetch));
+        let dispatcher = Arc::new(Dispatcher::new(own.concurrency, worker.prefetch, threads()));
         let (flights, pulse) = (Arc::new(Flights::default()), Arc::new(Pulse::new()));
         let stop_reading = CancellationToken::new();
-        let (work, finished) = mpsc::channel(2 * (own.concurrency + worker.prefetch) + 100);
+        let outbox = Arc::new(Outbox::new(2 * (own.concurrency + worker.prefetch) + 100));
         // Settling has a connection of its own, so that it never waits behind another queue's traffic.
         let settling = queue.over(&shared.broker.open(Role::Commands).await?);
         let settler = Settler {
@@ -234,6 +235,7 @@ impl Station {
             queue: settling,
             consumer: shared.consumer.clone(),
             registry: Arc::clone(shared.registry),
+            dispatcher: Arc::clone(&dispatcher),
             events: shared.events.clone(),
             clock: Arc::clone(shared.clock),
         });
@@ -250,7 +252,7 @@ impl Station {
                 lease,
                 dispatcher: Arc::clone(&dispatcher),
                 flights: Arc::clone(&flights),
-                work: work.clone(),
+                outbox: Arc::clone(&outbox),
                 pulse: Arc::clone(&pulse),
                 events: shared.events.clone(),
                 stop: stop_reading.clone(),
@@ -264,18 +266,18 @@ impl Station {
             pulse,
             lease,
             slots: own.concurrency,
-            work,
+            outbox,
             reader,
             executors: JoinSet::new(),
             settler: JoinSet::new(),
             stop_reading,
         };
-        station.settler.spawn(settler.run(finished));
+        station.settler.spawn(settler.run(Arc::clone(&station.outbox)));
         for _ in 0..own.concurrency {
             station.executors.spawn(slot(
                 Arc::clone(&station.dispatcher),
                 Arc::clone(&executor),
-                station.work.clone(),
+                Arc::clone(&station.outbox),
             ));
         }
         Ok(station)
@@ -289,11 +291,7 @@ impl Station {
         self.stop_reading.cancel();
         while self.reader.join_next().await.is_some() {}
         for delivery in self.dispatcher.close() {
-            let finished = Finished::new(delivery, Outcome::Interrupted, Duration::ZERO);
-            // The settler runs until this station's senders are gone.
-            if self.work.send(Work::Finished(Box::new(finished))).await.is_err() {
-                tracing::error!("the settler ended before the reader");
-            }
+            self.outbox.push(Work::Finished(Finished::unrun(delivery, Outcome::Interrupted))).await;
         }
     }
 
@@ -305,7 +303,7 @@ impl Station {
             () = hurry.cancelled() => {}
         }
         tracing::info!(queue = %self.queue.name(), running = self.dispatcher.running(), "cancelling what still runs");
-        self.flights.cancel_all();
+        self.flights.cut_all();
         // Handlers have their own time of grace after this; what does not even end then is left to its lease.
         let ended = async { while self.executors.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(15), ended).await.is_err() {
@@ -315,7 +313,7 @@ impl Station {
     }
 
     async fn finish(mut self, consumer: &ConsumerName) {
-        drop(self.work);
+        self.outbox.close();
         let ended = async { while self.settler.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(10), ended).await.is_err() {
             tracing::warn!(queue = %self.queue.name(), "redis does not take the last outcomes; the jobs will run again");
@@ -331,15 +329,26 @@ impl Station {
 }
 
 /// One slot: one attempt at a time.
-async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, work: mpsc::Sender<Work>) {
-    while let Some(delivery) = dispatcher.next().await {
-        let finished = executor.run(delivery).await;
-        // A full channel means that Redis takes no outcomes: the slot waits, and reading stops with it.
-        if work.send(Work::Finished(Box::new(finished))).await.is_err() {
-            tracing::error!("the settler ended before the slots");
+async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<Outbox>) {
+    while let Some(mut delivery) = dispatcher.next().await {
+        loop {
+            let finished = executor.run(delivery).await;
+            // A full outbox means that Redis takes no outcomes: the slot waits, and reading stops with it.
+            outbox.push(Work::Finished(finished)).await;
+            dispatcher.done();
+            // Quick jobs never wait for anything, so the other tasks get their turn here.
+            tokio::task::coop::consume_budget().await;
+            match dispatcher.next_now() {
+                Some(next) => delivery = next,
+                None => break,
+            }
         }
-        dispatcher.done();
     }
+}
+
+/// The threads that run handlers.
+fn threads() -> usize {
+    tokio::runtime::Handle::current().metrics().num_workers()
 }
 
 fn facts(stations: &[Station], registry: &Registry) -> Box<dyn Fn() -> Vec<(&'static str, String)> + Send> {

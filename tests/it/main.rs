@@ -3,6 +3,12 @@
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod kill;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod program;
+#[cfg(test)]
 mod selftest;
+#[cfg(test)]
+mod traps;

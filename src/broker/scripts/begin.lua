@@ -4,9 +4,9 @@
 --      8 created ms  9 '1' where an earlier attempt failed or was lost
 -- returns {1} start, {0} stale, {2} done already by a late success, {3} expired, {4, ms} not due for so long
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
+if ARGV[9] == '1' and is_done(KEYS[2], ARGV[8]) then return { 2 } end
 local now = now_ms()
 if ARGV[3] ~= '' and tonumber(ARGV[3]) > now then return { 4, tonumber(ARGV[3]) - now } end
-if ARGV[9] == '1' and redis.call('HDEL', KEYS[2], 'late') == 1 then return { 2 } end
 if ARGV[4] ~= '' and tonumber(ARGV[4]) <= now then return { 3 } end
 if ARGV[5] == '1' then
   redis.call('HSET', KEYS[2], 'state', 'running', 'entry', ARGV[2], 'worker', ARGV[1], 'started_ms', now,

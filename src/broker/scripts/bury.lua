@@ -2,8 +2,12 @@
 -- KEYS 1 stream  2 dead  3 record
 -- ARGV 1 consumer  2 entry id  3 job id  4 reason  5 error  6 failures  7 elapsed ms  8 what failed
 --      9 the consumer that ran it  10 type  11 lane  12 created ms  13 fingerprint  14.. fields, flat
--- returns {1} buried, {0} stale (somebody else settled this entry; nothing was changed)
+-- returns {1} buried, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
+if is_done(KEYS[3], ARGV[12]) then
+  settle(KEYS[1], ARGV[2])
+  return { 2 }
+end
 local now = now_ms()
 redis.call('HSETNX', KEYS[3], 'first_failed_ms', now)
 local letter = { unpack(ARGV, 14) }

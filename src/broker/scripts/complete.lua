@@ -18,8 +18,9 @@ if hold(KEYS[1], ARGV[1], ARGV[2]) then
   return { 1 }
 end
 if redis.call('HGET', record, 'state') ~= 'retrying' then return { 0 } end
+if redis.call('HGET', record, 'created_ms') ~= ARGV[9] then return { 0 } end
 done()
 redis.call('HDEL', KEYS[3], ARGV[3])
--- Where the retry is already back in its stream, this mark makes 'begin' answer that it need not run.
-if redis.call('ZREM', KEYS[2], ARGV[3]) == 0 then redis.call('HSET', record, 'late', 1) end
+-- Where the retry is already back in its stream, this mark keeps it from running; see is_done.
+if redis.call('ZREM', KEYS[2], ARGV[3]) == 0 then redis.call('HSET', record, 'late', ARGV[9]) end
 return { 2 }

@@ -3,8 +3,12 @@
 -- ARGV 1 consumer  2 entry id  3 job id  4 delay ms  5 packed fields
 --      6 'retrying', which is noted in the record, or 'scheduled', which is not
 --      7 elapsed ms  8 what failed  9 the consumer that ran it  10 error  11 type  12 lane  13 created ms
--- returns {1} moved, {0} stale (somebody else settled this entry; nothing was changed)
+-- returns {1} moved, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
+if is_done(KEYS[4], ARGV[13]) then
+  settle(KEYS[1], ARGV[2])
+  return { 2 }
+end
 local now, member = now_ms(), ARGV[3]
 local due = now + tonumber(ARGV[4])
 -- Two jobs that were sent with one id: neither is lost.
@@ -18,7 +22,6 @@ if ARGV[6] == 'retrying' then
   redis.call('HSET', KEYS[4], 'state', 'retrying', 'entry', ARGV[2], 'due_ms', due, 'error', ARGV[10],
     'type', ARGV[11], 'lane', ARGV[12], 'created_ms', ARGV[13], 'updated_ms', now)
   note(KEYS[4], now, tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10])
-  redis.call('HDEL', KEYS[4], 'late')
   redis.call('PERSIST', KEYS[4])
 elseif redis.call('EXISTS', KEYS[4]) == 1 then
   redis.call('HSET', KEYS[4], 'state', 'scheduled', 'due_ms', due, 'updated_ms', now)

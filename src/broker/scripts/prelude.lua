@@ -18,6 +18,12 @@ local function settle(stream, entry)
   redis.call('XDEL', stream, entry)
 end
 
+-- True where an attempt of this life of the job (it has its created time) succeeded after it was given up, so that what
+-- is settled now is a retry that must not start.
+local function is_done(record, created)
+  return redis.call('HGET', record, 'late') == created
+end
+
 -- Notes an attempt that ended now in the ring of the last 20: 'start end outcome worker error'.
 local function note(record, now, elapsed, outcome, worker, error)
   local nth = redis.call('HINCRBY', record, 'noted', 1)

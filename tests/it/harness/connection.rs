@@ -23,6 +23,8 @@ pub(super) struct Connection {
     client: TcpStream,
     server: TcpStream,
     shared: Arc<Shared>,
+    /// How many connections were accepted before it.
+    nth: usize,
     /// The heads of the requests that Redis has got and whose replies have not passed yet.
     outstanding: Mutex<VecDeque<Vec<u8>>>,
     answered: Condvar,
@@ -32,7 +34,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(client: TcpStream, server: TcpStream, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(client: TcpStream, server: TcpStream, shared: Arc<Shared>, nth: usize) -> Self {
         for socket in [&client, &server] {
             socket.set_nodelay(true).unwrap();
             socket.set_write_timeout(Some(WRITTEN)).unwrap();
@@ -41,6 +43,7 @@ impl Connection {
             client,
             server,
             shared,
+            nth,
             outstanding: Mutex::default(),
             answered: Condvar::new(),
             words: Mutex::default(),
@@ -174,6 +177,7 @@ impl Connection {
             Scope::All => true,
             Scope::Sent(word) => sent(word),
             Scope::NeverSent(word) => !sent(word),
+            Scope::OpenSent(word) => self.nth < active.since && sent(word),
         };
         in_scope && covers(*direction, way)
     }

@@ -61,6 +61,8 @@ pub(crate) enum Scope {
     All,
     Sent(String),
     NeverSent(String),
+    /// Those that have sent the word and were open when the mode was set: a new connection is sound again.
+    OpenSent(String),
 }
 
 /// Which way.
@@ -92,6 +94,8 @@ impl Commands {
 /// The mode of the moment and how often it has struck.
 pub(super) struct Active {
     pub(super) mode: Mode,
+    /// How many connections had been accepted when it was set.
+    pub(super) since: usize,
     hits: AtomicUsize,
 }
 
@@ -142,7 +146,7 @@ impl Proxy {
         let addr = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             upstream,
-            active: Mutex::new(Arc::new(Active { mode: Mode::Pass, hits: AtomicUsize::new(0) })),
+            active: Mutex::new(Arc::new(Active { mode: Mode::Pass, since: 0, hits: AtomicUsize::new(0) })),
             stopping: AtomicBool::new(false),
             accepted: AtomicUsize::new(0),
             connections: Mutex::new(Vec::new()),
@@ -161,7 +165,8 @@ impl Proxy {
     pub(crate) fn set(&self, mode: Mode) {
         let resets_all = matches!(mode, Mode::Rst);
         let resets_lossy = !matches!(mode, Mode::Blackhole { .. });
-        let next = Arc::new(Active { mode, hits: AtomicUsize::new(0) });
+        let since = self.accepted();
+        let next = Arc::new(Active { mode, since, hits: AtomicUsize::new(0) });
         *self.shared.active.lock().unwrap() = Arc::clone(&next);
         for connection in self.shared.open() {
             if resets_all {
@@ -215,7 +220,7 @@ fn accept_until_stopped(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 fn accept<'scope>(client: TcpStream, shared: &Arc<Shared>, scope: &'scope ThreadScope<'scope, '_>) {
-    shared.accepted.fetch_add(1, Ordering::SeqCst);
+    let nth = shared.accepted.fetch_add(1, Ordering::SeqCst);
     let active = shared.active();
     if matches!(active.mode, Mode::Refuse) {
         active.hit();
@@ -223,7 +228,7 @@ fn accept<'scope>(client: TcpStream, shared: &Arc<Shared>, scope: &'scope Thread
     }
     // A client of a server that is down finds its connection closed.
     let Ok(server) = TcpStream::connect_timeout(&shared.upstream, CONNECTED) else { return };
-    let connection = Arc::new(Connection::new(client, server, Arc::clone(shared)));
+    let connection = Arc::new(Connection::new(client, server, Arc::clone(shared), nth));
     shared.connections.lock().unwrap().push(Arc::downgrade(&connection));
     // Looked at again: a mode set before the push could not reset this connection.
     let active = shared.active();

@@ -120,6 +120,17 @@ fn a_blackhole_can_spare_the_connection_that_reads_or_all_others() {
 }
 
 #[test]
+fn a_blackhole_can_spare_the_connections_that_come_after_it() {
+    let (server, proxy) = start();
+    let (mut open, mut other) = (client(&server, &proxy), client(&server, &proxy));
+    run(&mut open, "GET word").unwrap();
+    proxy.set(Mode::blackhole(Scope::OpenSent("word".to_owned())));
+    assert!(is_unanswered(&mut open, "PING"));
+    assert!(run(&mut other, "PING").is_ok());
+    assert!(run(&mut client(&server, &proxy), "GET word").is_ok());
+}
+
+#[test]
 fn an_injected_loading_answers_each_command_of_a_pipeline_and_executes_none() {
     let (server, proxy) = start();
     let mut client = client(&server, &proxy);

@@ -1,0 +1,193 @@
+//! One running program with its process group and its pipes. However it ends, also when this value is dropped, nothing
+//! of the group outlives it.
+
+use std::future::Future;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::pre_exec;
+use crate::worker::MAX_RESULT_BYTES;
+
+/// How much of standard error is kept: the last bytes.
+pub(super) const STDERR_BYTES: usize = 2048;
+/// How long a program's descendants may hold its pipes when it has exited by itself.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A running program.
+pub(super) struct Child {
+    // Before the process, so that the group is killed while the leader is not reaped: until then, the leader's number
+    // can't be given to another group.
+    group: Group,
+    pidfd: Option<AsyncFd<OwnedFd>>,
+    process: tokio::process::Child,
+}
+
+/// How a program ended.
+pub(super) struct End {
+    pub(super) status: ExitStatus,
+    /// Why it was told to stop, if it was.
+    pub(super) cut: Option<&'static str>,
+    /// The first [`MAX_RESULT_BYTES`] of standard output.
+    pub(super) stdout: Vec<u8>,
+    /// The last [`STDERR_BYTES`] of standard error.
+    pub(super) stderr: Vec<u8>,
+}
+
+impl Child {
+    /// Starts a program as the leader of a group of its own. Must be called on the spawner's thread.
+    pub(super) fn start(mut command: Command) -> io::Result<Self> {
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        pre_exec::tie_to_this_process(&mut command);
+        let process = command.spawn()?;
+        let pid = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let pid = pid.expect("a child that was not waited for has an id");
+        let group = Group(pid);
+        let pidfd = watched(pid);
+        Ok(Self { group, pidfd, process })
+    }
+
+    /// Feeds the program and waits for its end. When `cut` comes first, its group is told to stop by SIGTERM and made
+    /// to by SIGKILL after `grace`.
+    pub(super) async fn run(
+        mut self,
+        stdin: Bytes,
+        cut: impl Future<Output = &'static str>,
+        grace: Duration,
+    ) -> io::Result<End> {
+        let mut pipes = Pipes::of(&mut self.process);
+        let (exited, exit) = oneshot::channel();
+        let ending = async {
+            let (cut, linger_until) = self.exit_or(cut, grace).await;
+            // The pipes may be closed, and nobody waiting, already.
+            exited.send(linger_until).ok();
+            cut
+        };
+        let (cut, ()) = tokio::join!(ending, pipes.pump(stdin, exit));
+        drop(self.group);
+        let status = self.process.wait().await?;
+        Ok(End { status, cut, stdout: pipes.head, stderr: pipes.tail })
+    }
+
+    /// Waits until the program has exited, if need be by force. Returns why it was cut, and until when its descendants
+    /// may still hold its pipes.
+    async fn exit_or(
+        &mut self,
+        cut: impl Future<Output = &'static str>,
+        grace: Duration,
+    ) -> (Option<&'static str>, Instant) {
+        let why = tokio::select! {
+            biased; // who has exited need not be cut
+            () = exited(self.pidfd.as_ref(), &mut self.process) => return (None, Instant::now() + LINGER),
+            why = cut => why,
+        };
+        let kill_at = Instant::now() + grace;
+        self.group.signal(Signal::TERM);
+        if timeout_at(kill_at, exited(self.pidfd.as_ref(), &mut self.process)).await.is_err() {
+            self.group.signal(Signal::KILL);
+            exited(self.pidfd.as_ref(), &mut self.process).await;
+        }
+        (Some(why), kill_at)
+    }
+}
+
+/// What tells that a process has exited. Kernels before 5.3 have nothing such; then the exit is noticed by reaping.
+fn watched(pid: Pid) -> Option<AsyncFd<OwnedFd>> {
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    #[expect(
+        deprecated,
+        reason = "sound for an OwnedFd, which always is the same open file; what replaces it is unsafe"
+    )]
+    AsyncFd::with_interest(pidfd, Interest::READABLE).ok()
+}
+
+/// Waits until the leader has exited, and does not reap it.
+async fn exited(pidfd: Option<&AsyncFd<OwnedFd>>, process: &mut tokio::process::Child) {
+    // Either fails only where the runtime is shutting down; then what called us is about to be dropped.
+    match pidfd {
+        Some(pidfd) => drop(pidfd.readable().await),
+        None => drop(process.wait().await),
+    }
+}
+
+/// A process group, killed when this value is dropped.
+struct Group(Pid);
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Err(error) = kill_process_group(self.0, signal) {
+            // Nobody left, or all have become another user's.
+            tracing::debug!(group = self.0.as_raw_nonzero(), ?signal, %error, "process group not signalled");
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// The worker's ends of a program's pipes, and what is kept of what came through them.
+struct Pipes {
+    ends: Option<(ChildStdin, ChildStdout, ChildStderr)>,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Pipes {
+    fn of(process: &mut tokio::process::Child) -> Self {
+        let ends = (process.stdin.take()).zip(process.stdout.take()).zip(process.stderr.take());
+        let ends = ends.map(|((stdin, stdout), stderr)| (stdin, stdout, stderr));
+        Self { ends, head: Vec::new(), tail: Vec::new() }
+    }
+
+    /// Writes `input` and reads both outputs until all three are closed, or until the instant that `exit` tells.
+    async fn pump(&mut self, input: Bytes, exit: oneshot::Receiver<Instant>) {
+        let Some((stdin, stdout, stderr)) = self.ends.take() else { return };
+        let head = |chunk: &[u8]| {
+            let room = MAX_RESULT_BYTES - self.head.len();
+            self.head.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        };
+        let tail = |chunk: &[u8]| {
+            self.tail.extend_from_slice(chunk);
+            self.tail.drain(..self.tail.len().saturating_sub(STDERR_BYTES));
+        };
+        let pumped = async { tokio::join!(feed(stdin, input), drain(stdout, head), drain(stderr, tail)) };
+        let given_up = async {
+            match exit.await {
+                Ok(until) => sleep_until(until).await,
+                Err(_) => std::future::pending().await, // the sender is dropped only together with this future
+            }
+        };
+        tokio::select! {
+            _ = pumped => {}
+            () = given_up => {}
+        }
+    }
+}
+
+async fn feed(mut stdin: ChildStdin, input: Bytes) {
+    if let Err(error) = stdin.write_all(&input).await {
+        // A program need not read its input; its exit code tells whether it should have.
+        tracing::trace!(%error, "input not read to its end");
+    }
+}
+
+/// Reads to the end, so that the program never waits for us, however much it says.
+async fn drain(mut pipe: impl AsyncRead + Unpin, mut keep: impl FnMut(&[u8])) {
+    const CHUNK_BYTES: usize = 8 * 1024;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
+        keep(&chunk[..length]);
+    }
+}

@@ -1,0 +1,115 @@
+//! How a program is run for a job.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::fmt::serde::unsigned_duration::friendly::compact::required as humane;
+use serde::{Deserialize, Serialize};
+
+/// Names that start so are the handler's own.
+const RESERVED: &str = "STREAMFLEET_JOB_";
+
+/// A stopping worker waits as long as this for a program, and the job's lease is held.
+const LONGEST_GRACE: Duration = Duration::from_secs(3600);
+
+/// How a program is run for a job.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExecConfig {
+    /// The program and its arguments, run as they are: there is no shell. A name without a slash is looked up in the
+    /// child's `PATH`.
+    pub command: Vec<String>,
+    /// Where the program runs; default: where the worker runs. A relative path to the program starts here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// Variables that the program gets from the worker's environment, beside `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ` and
+    /// `TMPDIR`. Secrets are passed on like this.
+    pub pass_env: Vec<String>,
+    /// Variables with fixed values. They win over the worker's.
+    pub env: BTreeMap<String, String>,
+    /// How long the program may take to end after SIGTERM, before SIGKILL; default 5 s, at most 1 h.
+    #[serde(with = "humane")]
+    pub grace: Duration,
+    /// When a job runs again whose program exited with 75; default 30 s, greater than zero.
+    #[serde(with = "humane")]
+    pub snooze: Duration,
+}
+
+impl Default for ExecConfig {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            directory: None,
+            pass_env: Vec::new(),
+            env: BTreeMap::new(),
+            grace: Duration::from_secs(5),
+            snooze: Duration::from_secs(30),
+        }
+    }
+}
+
+impl ExecConfig {
+    /// Everything that is wrong, as `exec.<key>: reason`.
+    pub fn validate(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.command.first().is_none_or(String::is_empty) {
+            problems.push("exec.command: names no program".to_owned());
+        }
+        if self.command.iter().any(|part| part.contains('\0')) {
+            problems.push("exec.command: a NUL byte cannot be passed to a program".to_owned());
+        }
+        if self.directory.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+            problems.push("exec.directory: is empty; leave it out to run where the worker runs".to_owned());
+        }
+        if self.grace > LONGEST_GRACE {
+            problems.push("exec.grace: must be at most 1h".to_owned());
+        }
+        if self.snooze.is_zero() {
+            problems
+                .push("exec.snooze: must be greater than zero, or the job would run in a loop".to_owned());
+        }
+        let passed = self.pass_env.iter().map(|name| ("pass_env", name));
+        for (key, name) in passed.chain(self.env.keys().map(|name| ("env", name))) {
+            problems.extend(bad_name(name).map(|reason| format!("exec.{key}: the name {name:?} {reason}")));
+        }
+        let with_nul = self.env.iter().filter(|(_, value)| value.contains('\0'));
+        problems.extend(with_nul.map(|(name, _)| format!("exec.env: the value of {name} has a NUL byte")));
+        problems
+    }
+}
+
+fn bad_name(name: &str) -> Option<String> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Some("is not a variable's name".to_owned());
+    }
+    name.starts_with(RESERVED).then(|| format!("is reserved, as all that start with {RESERVED}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_problems_are_told_at_once_with_their_keys() {
+        let config = ExecConfig {
+            command: vec![String::new(), "a\0b".into()],
+            directory: Some(PathBuf::new()),
+            pass_env: vec!["A=B".into()],
+            env: [("STREAMFLEET_JOB_ID".into(), "x".into()), ("K".into(), "\0".into())].into(),
+            grace: Duration::MAX,
+            snooze: Duration::ZERO,
+        };
+        let problems = config.validate();
+        let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
+        let expected = ["command", "command", "directory", "grace", "snooze", "pass_env", "env", "env"];
+        assert_eq!(keys, expected.map(|key| format!("exec.{key}")), "{problems:?}");
+    }
+
+    #[test]
+    fn a_command_is_all_that_must_be_configured() {
+        assert_eq!(ExecConfig::default().validate(), ["exec.command: names no program"]);
+        let config = ExecConfig { command: vec!["true".into()], ..ExecConfig::default() };
+        assert_eq!(config.validate(), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,153 @@
+//! The handler that runs a program per job: the payload on standard input, the outcome in the exit code.
+//!
+//! `spawner` starts a `child` from a thread that never ends, `pre_exec` ties the child to the worker, and the child is
+//! fed and watched to its end. Nothing here starts a shell or puts anything of a job into arguments.
+
+mod child;
+mod config;
+mod pre_exec;
+mod spawner;
+
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::process::Command;
+
+use self::child::{End, STDERR_BYTES};
+use super::{Error, attempt, output};
+use crate::{Handler, JobContext, JobError, RawPayload};
+
+pub use config::ExecConfig;
+
+/// Variables of the worker that every program gets, where they are set.
+const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+/// When a job runs again for which the worker had no process, memory or file to spare.
+const SHORT_OF_RESOURCES: Duration = Duration::from_secs(5);
+/// sysexits.h: the input was wrong, and will be when it comes again.
+const EX_DATAERR: i32 = 65;
+/// sysexits.h: not now, but later.
+const EX_TEMPFAIL: i32 = 75;
+
+/// Runs a program per job: the payload on standard input, the outcome in the exit code.
+///
+/// | exit code | outcome |
+/// |---|---|
+/// | 0 | done; standard output is the result, as JSON where it parses, else as text; beyond 64 KiB none is kept |
+/// | 65 | fatal: the job is buried at once (`EX_DATAERR`) |
+/// | 75 | snoozed: the job runs again after `snooze`, and no attempt is spent (`EX_TEMPFAIL`) |
+/// | other, or killed by a signal | failed: tried again as the type's policy says |
+///
+/// The error is the exit code and the end of standard error. A program that cannot be started is a failure like any
+/// other, unless the worker lacked the resources: then the job is snoozed.
+///
+/// The program's environment is what [`ExecConfig`] lists, with `STREAMFLEET_JOB_ID`, `STREAMFLEET_JOB_TYPE`,
+/// `STREAMFLEET_JOB_QUEUE`, `STREAMFLEET_JOB_ATTEMPT`, `STREAMFLEET_JOB_FENCE` and, where the job has one,
+/// `TRACEPARENT`. It inherits no open file, and is killed when the worker dies.
+///
+/// It runs in a process group of its own, which ends with the attempt: by SIGTERM, and SIGKILL after `grace`, when the
+/// attempt is cut short; by SIGKILL when the program has exited and left something running. Who opens a session of its
+/// own escapes that. A program that was told to stop has failed, whatever its exit code: many exit with 0 on SIGTERM
+/// without having done their work.
+// No Debug: the environment may hold secrets.
+pub struct Exec {
+    config: ExecConfig,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl Exec {
+    /// A handler that runs the configured program. What it passes on of the worker's environment is read now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] where [`ExecConfig::validate`] finds a problem. Whether the program exists is seen when it is
+    /// started.
+    pub fn new(config: ExecConfig) -> Result<Self, Error> {
+        Error::unless_valid(config.validate())?;
+        let names = INHERITED.into_iter().chain(config.pass_env.iter().map(String::as_str));
+        let passed = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+        let fixed = config.env.iter().map(|(name, value)| (name.into(), value.into()));
+        let env = passed.chain(fixed).collect();
+        Ok(Self { config, env })
+    }
+
+    fn command(&self, context: &JobContext) -> Command {
+        let (program, arguments) = self.config.command.split_first().expect("validated: there is a program");
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().envs(self.env.iter().map(|(name, value)| (name, value)));
+        for (name, value) in attempt::facts(context) {
+            command.env(format!("STREAMFLEET_JOB_{}", name.to_ascii_uppercase()), value);
+        }
+        if let Some(traceparent) = attempt::traceparent(context) {
+            command.env("TRACEPARENT", traceparent);
+        }
+        if let Some(directory) = &self.config.directory {
+            command.current_dir(directory);
+        }
+        command
+    }
+
+    /// What follows when the program could not be started. A missing program is an ordinary failure: it is seen in the
+    /// figures and in the dead letters, and the attempts leave time to mend the installation; it is not fatal, because
+    /// the job is not to blame.
+    fn not_started(&self, error: &io::Error) -> JobError {
+        let program = &self.config.command[0];
+        if let Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE) = error.raw_os_error() {
+            tracing::warn!(program, %error, "no resources to start a program");
+            return JobError::snooze(SHORT_OF_RESOURCES);
+        }
+        let place =
+            self.config.directory.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
+        JobError::retry(format!("the program {program:?} cannot be started{place}: {error}"))
+    }
+
+    fn outcome(&self, end: End) -> Result<Value, JobError> {
+        if let Some(why) = end.cut {
+            return Err(JobError::retry(said(
+                &format!("told to stop, because {why} ({})", end.status),
+                &end.stderr,
+            )));
+        }
+        match end.status.code() {
+            Some(0) => Ok(output::result(&end.stdout)),
+            Some(EX_DATAERR) => Err(JobError::fatal(said(&end.status.to_string(), &end.stderr))),
+            Some(EX_TEMPFAIL) => Err(JobError::snooze(self.config.snooze)),
+            Some(_) | None => Err(JobError::retry(said(&end.status.to_string(), &end.stderr))),
+        }
+    }
+}
+
+impl Handler for Exec {
+    type Payload = RawPayload;
+    type Output = Value;
+
+    async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
+        let child = spawner::start(self.command(&context)).await.map_err(|error| self.not_started(&error))?;
+        let end = child.run(payload, cut_short(&context), self.config.grace).await?;
+        self.outcome(end)
+    }
+
+    /// The program's own, and a little to reap it.
+    fn grace(&self) -> Duration {
+        const REAPING: Duration = Duration::from_secs(1);
+        self.config.grace + REAPING
+    }
+}
+
+/// Waits until the attempt must end, and says why. That its time is up is noticed by the worker, which then cancels it.
+async fn cut_short(context: &JobContext) -> &'static str {
+    context.cancellation().cancelled().await;
+    if context.time_left().is_zero() { "its time was up" } else { "the attempt was cut short" }
+}
+
+/// An error text: how the program ended, and its last words.
+fn said(how: &str, stderr: &[u8]) -> String {
+    match output::last_line(stderr, STDERR_BYTES).as_str() {
+        "" => how.to_owned(),
+        words => format!("{how}: {words}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Jobs for the tests of the handlers.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::job::{EntryId, Envelope, Failure, Job, Lane, Outcome};
+use crate::{Handler, JobContext, JobError, RawPayload};
+
+/// No test waits longer than this for anything.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The context of a job of type `report` with these further fields.
+pub(super) fn context(fields: &[(&str, &str)]) -> JobContext {
+    context_until(Instant::now() + PATIENCE, fields)
+}
+
+/// The context of a plain job whose time is up after `timeout`.
+pub(super) fn context_for(timeout: Duration) -> JobContext {
+    context_until(Instant::now() + timeout, &[])
+}
+
+fn context_until(deadline: Instant, fields: &[(&str, &str)]) -> JobContext {
+    let fields =
+        [("type", "report")].iter().chain(fields).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let envelope = Envelope::new(fields.collect::<Vec<_>>().into_iter());
+    let job = Job::parse(&envelope, EntryId::new(1700, 3), Lane::Normal).unwrap();
+    JobContext::undelivered(job, envelope, deadline)
+}
+
+/// Runs one attempt, cutting it short as a worker does: `Interrupted` is that of a handler which was dropped.
+pub(super) async fn run<H>(handler: &H, payload: &[u8], context: JobContext) -> Result<Value, Outcome>
+where
+    H: Handler<Payload = RawPayload, Output = Value>,
+{
+    let payload = RawPayload(Bytes::copy_from_slice(payload));
+    let (deadline, cancellation) = (context.deadline(), context.cancellation().clone());
+    let mut running = pin!(handler.run(payload, context));
+    let ended = tokio::select! {
+        biased;
+        ended = &mut running => return ended.map_err(JobError::into_outcome),
+        () = tokio::time::sleep_until(deadline.into()) => {
+            cancellation.cancel();
+            tokio::time::timeout(handler.grace(), running).await
+        }
+        () = cancellation.cancelled() => tokio::time::timeout(handler.grace(), running).await,
+    };
+    ended.map_err(|_dropped| Outcome::Interrupted)?.map_err(JobError::into_outcome)
+}
+
+/// The failure that an attempt ended with.
+pub(super) fn failure(ended: Result<Value, Outcome>) -> Failure {
+    match ended {
+        Err(Outcome::Failed(failure)) => failure,
+        other => panic!("not a failure: {other:?}"),
+    }
+}
+
+/// Waits until `look` finds something.
+pub(super) async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Fails the test where `work` takes longer than anything in it may.
+pub(super) async fn soon<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("done in time")
+}

@@ -1,0 +1,117 @@
+//! Where a job's POST goes, and with what.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::fmt::serde::unsigned_duration::friendly::compact::required as humane;
+use reqwest::Url;
+use reqwest::header::{HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
+
+use super::headers::is_reserved;
+
+/// Where a job's POST goes, and with what.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HttpConfig {
+    /// The endpoint: `http` or `https`, without a user or password. Nothing of a job goes into it.
+    pub url: String,
+    /// Headers with fixed values, sent with every job. They are no place for secrets.
+    pub headers: BTreeMap<String, String>,
+    /// A file with the token for `Authorization: Bearer`, read when the handler is made; white space around it is left
+    /// out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bearer_file: Option<PathBuf>,
+    /// How long connecting may take; default 5 s, greater than zero. The answer may take as long as the job's timeout.
+    #[serde(with = "humane")]
+    pub connect_timeout: Duration,
+    /// A longer `Retry-After` is cut to this; default 10 min.
+    #[serde(with = "humane")]
+    pub max_retry_after: Duration,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            headers: BTreeMap::new(),
+            bearer_file: None,
+            connect_timeout: Duration::from_secs(5),
+            max_retry_after: Duration::from_secs(600),
+        }
+    }
+}
+
+impl HttpConfig {
+    /// Everything that is wrong, as `http.<key>: reason`. Urls and values are not repeated: they may hold secrets.
+    pub fn validate(&self) -> Vec<String> {
+        let mut problems: Vec<_> = self.endpoint().err().into_iter().collect();
+        problems.extend(self.headers.iter().filter_map(|(name, value)| self.bad_header(name, value)));
+        if self.bearer_file.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+            problems.push("http.bearer_file: is empty; leave it out to send no token".to_owned());
+        }
+        if self.connect_timeout.is_zero() {
+            problems.push("http.connect_timeout: must be greater than zero".to_owned());
+        }
+        problems
+    }
+
+    /// The url, or what is wrong with it.
+    pub(super) fn endpoint(&self) -> Result<Url, String> {
+        let url = Url::parse(&self.url).map_err(|error| format!("http.url: is not a url: {error}"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err("http.url: must begin with http:// or https://".to_owned());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("http.url: must have no user or password; use bearer_file".to_owned());
+        }
+        Ok(url)
+    }
+
+    fn bad_header(&self, name: &str, value: &str) -> Option<String> {
+        let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
+            return Some(format!("http.headers: {name:?} is not a header's name"));
+        };
+        if is_reserved(&header) || (header == reqwest::header::AUTHORIZATION && self.bearer_file.is_some()) {
+            return Some(format!("http.headers: {name} is set by the handler"));
+        }
+        let invalid = HeaderValue::from_str(value).is_err();
+        invalid.then(|| format!("http.headers: the value of {name} has characters that no header may have"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_problems_are_told_at_once_with_their_keys_and_without_secrets() {
+        let headers =
+            [("a b", ""), ("Content-Length", "3"), ("x-streamfleet-job-id", "1"), ("x-a", "s3cret\r\nb: c")];
+        let config = HttpConfig {
+            url: "https://user:s3cret@example.com/".into(),
+            headers: headers.map(|(name, value)| (name.into(), value.into())).into(),
+            bearer_file: Some(PathBuf::new()),
+            connect_timeout: Duration::ZERO,
+            max_retry_after: Duration::ZERO,
+        };
+        let problems = config.validate();
+        let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
+        let expected = ["url", "headers", "headers", "headers", "headers", "bearer_file", "connect_timeout"];
+        assert_eq!(keys, expected.map(|key| format!("http.{key}")), "{problems:?}");
+        assert!(!format!("{problems:?}").contains("s3cret"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_url_is_all_that_must_be_configured_and_must_be_http() {
+        for url in
+            ["", "example.com/jobs", "ftp://example.com/", "unix:/run/x", "http://", "file:///etc/passwd"]
+        {
+            let config = HttpConfig { url: url.into(), ..HttpConfig::default() };
+            assert_eq!(config.validate().len(), 1, "{url}");
+        }
+        let config = HttpConfig { url: "http://[::1]:8080/jobs?kind=a".into(), ..HttpConfig::default() };
+        assert_eq!(config.validate(), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,159 @@
+//! The headers that tell an endpoint about its job. What comes from a producer can never add a header or end one.
+
+use reqwest::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
+
+use crate::JobContext;
+use crate::handlers::attempt;
+use crate::job::Encoding;
+
+const OWN_PREFIX: &str = "x-streamfleet-";
+const JOB_PREFIX: &str = "x-streamfleet-job-";
+const CARRIED_PREFIX: &str = "x-streamfleet-header-";
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const REDELIVERED: HeaderName = HeaderName::from_static("x-streamfleet-redelivered");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// True for a header that the configuration must not set: the handler's own, and those that frame a request.
+pub(super) fn is_reserved(name: &HeaderName) -> bool {
+    let own = [IDEMPOTENCY_KEY, TRACEPARENT, CONTENT_TYPE, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION];
+    own.contains(name) || name.as_str().starts_with(OWN_PREFIX)
+}
+
+/// The headers of one attempt.
+pub(super) fn of(context: &JobContext) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in context.headers().filter(|(name, _)| !name.is_empty()) {
+        // What HTTP does not allow as a name or a value is left out; a value may be any UTF-8 without control
+        // characters. The first of equal names counts, as in the context.
+        let name = HeaderName::from_bytes(format!("{CARRIED_PREFIX}{name}").as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+            headers.entry(name).or_insert(value);
+        }
+    }
+    for (name, value) in attempt::facts(context) {
+        let name = HeaderName::from_bytes(format!("{JOB_PREFIX}{name}").as_bytes());
+        headers.insert(name.expect("a fact's name is made of letters"), escaped(&value));
+    }
+    headers.insert(IDEMPOTENCY_KEY, escaped(&context.id().to_string()));
+    headers.insert(
+        REDELIVERED,
+        HeaderValue::from_static(if context.is_redelivered() { "true" } else { "false" }),
+    );
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type(context.encoding())));
+    if let Some(traceparent) = attempt::traceparent(context) {
+        headers.insert(TRACEPARENT, escaped(traceparent));
+    }
+    headers
+}
+
+fn content_type(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Json => "application/json",
+        Encoding::Msgpack => "application/msgpack",
+        Encoding::Raw => "application/octet-stream",
+    }
+}
+
+/// `text` with everything percent-encoded that is not visible ASCII, and the percent sign, so that different texts stay
+/// different.
+fn escaped(text: &str) -> HeaderValue {
+    let mut value = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() && byte != b'%' {
+            value.push(char::from(byte));
+        } else {
+            value.extend(['%', hex(byte >> 4), hex(byte & 0xf)]);
+        }
+    }
+    HeaderValue::from_str(&value).expect("visible ASCII is valid in a header")
+}
+
+fn hex(digit: u8) -> char {
+    char::from_digit(digit.into(), 16).expect("a hexadecimal digit").to_ascii_uppercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handlers::fixture::context;
+    use proptest::prelude::*;
+
+    fn sent(fields: &[(&str, &str)]) -> Vec<(String, String)> {
+        let text = |value: &HeaderValue| String::from_utf8(value.as_bytes().to_vec()).unwrap();
+        of(&context(fields)).iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+    }
+
+    fn value(fields: &[(&str, &str)], name: &str) -> Option<String> {
+        sent(fields).into_iter().find(|(header, _)| header == name).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn a_plain_job_has_exactly_these_headers() {
+        let mut headers = sent(&[]);
+        headers.sort();
+        let expected = [
+            ("content-type", "application/json"),
+            ("idempotency-key", "1700-3"),
+            ("x-streamfleet-job-attempt", "1"),
+            ("x-streamfleet-job-fence", "1700-3"),
+            ("x-streamfleet-job-id", "1700-3"),
+            ("x-streamfleet-job-queue", "mail"),
+            ("x-streamfleet-job-type", "report"),
+            ("x-streamfleet-redelivered", "false"),
+        ];
+        assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn the_content_type_follows_the_encoding() {
+        let of = |encoding| value(&[("encoding", encoding)], "content-type").unwrap();
+        assert_eq!(
+            ["json", "msgpack", "raw"].map(of),
+            ["application/json", "application/msgpack", "application/octet-stream"]
+        );
+    }
+
+    #[test]
+    fn job_ids_of_any_letters_are_percent_encoded_and_stay_different() {
+        assert_eq!(value(&[("id", "ü%1")], "idempotency-key").unwrap(), "%C3%BC%251");
+        assert_eq!(value(&[("id", "%C3%BC%1")], "idempotency-key").unwrap(), "%25C3%25BC%251");
+    }
+
+    #[test]
+    fn headers_of_the_job_are_carried_where_they_are_valid() {
+        let fields = [
+            ("h.tenant", "acme"),
+            ("h.tenant", "second"),
+            ("h.a b", "x"),
+            ("h.", "empty name"),
+            ("h.x\r\ny", "x"),
+            ("h.split", "x\r\nx-admin: 1"),
+            ("h.nul", "a\0b"),
+            ("h.del", "\x7f"),
+            ("h.name", "Müller"),
+            ("traceparent", "00-\r\nx: y"),
+        ];
+        let headers = sent(&fields);
+        let carried = headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.strip_prefix(CARRIED_PREFIX)?, value.as_str())));
+        assert_eq!(carried.collect::<Vec<_>>(), [("tenant", "acme"), ("name", "Müller")]);
+        assert!(headers.iter().all(|(name, value)| name != "traceparent" && !value.contains(['\r', '\n'])));
+    }
+
+    #[test]
+    fn a_repeated_job_says_so() {
+        assert_eq!(value(&[("lost", "1")], "x-streamfleet-redelivered").unwrap(), "true");
+        assert_eq!(value(&[("traceparent", "00-ab-cd-01")], "traceparent").unwrap(), "00-ab-cd-01");
+    }
+
+    proptest! {
+        #[test]
+        fn no_field_of_a_producer_ever_breaks_the_headers(name: String, text: String) {
+            let name = format!("h.{name}");
+            prop_assert!(sent(&[(&name, &text), ("traceparent", &text)]).len() <= 10);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The handler that sends a POST per job: the payload as the body, the outcome in the status.
+//!
+//! The endpoint is fixed by the configuration, and nothing of a job changes it. Redirects are not followed, bodies are
+//! read to a bound and not decompressed, and no proxy is taken from the environment.
+
+mod config;
+mod headers;
+mod retry_after;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Client, Response, StatusCode, Url, redirect, retry};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::{Error, output};
+use crate::worker::MAX_RESULT_BYTES;
+use crate::{Handler, JobContext, JobError, RawPayload};
+
+pub use config::HttpConfig;
+
+/// How much of a refusal's body goes into the error.
+const EXCERPT_BYTES: usize = 1024;
+/// How long a refusal's body is waited for: the status has decided already.
+const EXCERPT_TIME: Duration = Duration::from_secs(1);
+
+/// Sends a POST per job: the payload as the body, the outcome in the status.
+///
+/// | answer | outcome |
+/// |---|---|
+/// | 2xx | done; the body is the result, as JSON where it parses, else as text; beyond 64 KiB none is kept |
+/// | 408, 425, 429, 5xx | failed: tried again as the type's policy says, not sooner than `Retry-After` |
+/// | none, or not a whole one | failed: tried again as the type's policy says |
+/// | 3xx | fatal: redirects are never followed |
+/// | other | fatal: the job is buried at once |
+///
+/// A request has the headers `Content-Type` (by the job's encoding), `Idempotency-Key` (the job's id),
+/// `X-Streamfleet-Job-Id`, `-Type`, `-Queue`, `-Attempt` and `-Fence`, `X-Streamfleet-Redelivered`, `traceparent` where
+/// the job has one, and `X-Streamfleet-Header-<name>` for each of the job's headers that HTTP allows. Ids are
+/// percent-encoded where they have other than visible ASCII. One value has one pool of connections.
+#[derive(Debug)]
+pub struct Http {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+    bearer: Option<SecretString>,
+    max_retry_after: Duration,
+}
+
+impl Http {
+    /// A handler that posts to the configured endpoint. The token's file and the system's root certificates (for
+    /// `https`; `SSL_CERT_FILE` and `SSL_CERT_DIR` name others) are read now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] where [`HttpConfig::validate`] finds a problem, [`Error::Bearer`] and [`Error::Client`] where
+    /// the files are missing or not what they should be. Whether the endpoint answers is seen when it is asked.
+    pub fn open(config: HttpConfig) -> Result<Self, Error> {
+        Error::unless_valid(config.validate())?;
+        let url = config.endpoint().map_err(|problem| Error::Invalid { problems: vec![problem] })?;
+        let fixed = config.headers.iter().filter_map(|(name, value)| {
+            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
+        });
+        Ok(Self {
+            client: client(&url, config.connect_timeout).map_err(|source| Error::Client { source })?,
+            headers: fixed.collect(),
+            bearer: config.bearer_file.as_deref().map(bearer).transpose()?,
+            max_retry_after: config.max_retry_after,
+            url,
+        })
+    }
+
+    /// What follows when the endpoint did not accept the job.
+    async fn refused(&self, mut response: Response) -> JobError {
+        let status = response.status();
+        if status.is_redirection() {
+            let target = response.headers().get(LOCATION).map_or(b"nowhere" as &[u8], HeaderValue::as_bytes);
+            let target = output::line(&target[..target.len().min(EXCERPT_BYTES)]);
+            return JobError::fatal(format!(
+                "the endpoint answered {status} to {target}; redirects are not followed"
+            ));
+        }
+        let mut body = Vec::new();
+        // Whatever stops the reading, what was read serves.
+        tokio::time::timeout(EXCERPT_TIME, read(&mut response, &mut body, EXCERPT_BYTES)).await.ok();
+        let error = match output::line(&body).as_str() {
+            "" => format!("the endpoint answered {status}"),
+            text => format!("the endpoint answered {status}: {text}"),
+        };
+        if !is_temporary(status) {
+            return JobError::fatal(error);
+        }
+        // An endpoint without a clock leaves only ours.
+        match retry_after::pause(response.headers(), jiff::Timestamp::now) {
+            Some(pause) => JobError::retry_after(pause.min(self.max_retry_after), error),
+            None => JobError::retry(error),
+        }
+    }
+}
+
+impl Handler for Http {
+    type Payload = RawPayload;
+    type Output = Value;
+
+    // An attempt that is cut short is dropped, which closes the connection.
+    async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
+        let mut headers = self.headers.clone();
+        headers.extend(headers::of(&context));
+        if let Some(bearer) = &self.bearer {
+            headers.insert(AUTHORIZATION, authorization(bearer)?);
+        }
+        let request = self.client.post(self.url.clone()).headers(headers).body(payload);
+        let mut response = request.send().await.map_err(unanswered)?;
+        if !response.status().is_success() {
+            return Err(self.refused(response).await);
+        }
+        let mut body = Vec::new();
+        read(&mut response, &mut body, MAX_RESULT_BYTES).await.map_err(unanswered)?;
+        Ok(output::result(&body))
+    }
+}
+
+fn is_temporary(status: StatusCode) -> bool {
+    let asked_to_come_again =
+        matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS);
+    asked_to_come_again || status.is_server_error()
+}
+
+/// The url is left out of the error: its query may hold a key.
+fn unanswered(error: reqwest::Error) -> JobError {
+    JobError::from(error.without_url())
+}
+
+/// Reads a body until it has `max` bytes; what is longer is cut, and the connection is closed with the response.
+async fn read(response: &mut Response, body: &mut Vec<u8>, max: usize) -> reqwest::Result<()> {
+    while body.len() < max
+        && let Some(chunk) = response.chunk().await?
+    {
+        body.extend_from_slice(&chunk[..chunk.len().min(max - body.len())]);
+    }
+    Ok(())
+}
+
+fn client(url: &Url, connect_timeout: Duration) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
+    let client = Client::builder()
+        .user_agent(concat!("streamfleet/", env!("CARGO_PKG_VERSION")))
+        .tls_backend_preconfigured(tls(url)?)
+        .connect_timeout(connect_timeout)
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        .no_proxy()
+        .build()?;
+    Ok(client)
+}
+
+/// TLS by ring, whatever else the process has installed, trusting what the system trusts. An endpoint without TLS needs
+/// no roots, which a minimal container may not have.
+fn tls(url: &Url) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder = match url.scheme() {
+        "http" => builder.with_root_certificates(RootCertStore::empty()),
+        _ => builder.with_platform_verifier()?,
+    };
+    Ok(builder.with_no_client_auth())
+}
+
+fn bearer(path: &Path) -> Result<SecretString, Error> {
+    let failed = |source| Error::Bearer { path: path.display().to_string(), source };
+    let token = std::fs::read_to_string(path).map_err(failed)?;
+    let token = token.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(failed(std::io::Error::other(
+            "the file must hold one token of visible ASCII characters",
+        )));
+    }
+    Ok(SecretString::from(token))
+}
+
+fn authorization(bearer: &SecretString) -> Result<HeaderValue, JobError> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", bearer.expose_secret()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! What a program or an endpoint says, cut and made fit to keep: results for records, excerpts for error texts.
+
+use serde_json::Value;
+
+/// The result that `bytes` are: JSON where they are JSON, else a text without its last line ends, or null for nothing.
+pub(super) fn result(bytes: &[u8]) -> Value {
+    if let Ok(value) = serde_json::from_slice(bytes) {
+        return value;
+    }
+    let text = String::from_utf8_lossy(bytes);
+    match text.trim_end_matches(['\n', '\r']) {
+        "" => Value::Null,
+        text => Value::String(text.to_owned()),
+    }
+}
+
+/// `bytes` as one line of text that is safe in a log or a terminal.
+pub(super) fn line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut line = String::with_capacity(text.len());
+    for c in text.trim().chars() {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    line
+}
+
+/// The end of what `bytes` say, as one line of at most `max` bytes.
+pub(super) fn last_line(bytes: &[u8], max: usize) -> String {
+    // A cut may have left the end of a character at the front.
+    let start = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    let line = line(&bytes[start..]);
+    let mut start = line.len().saturating_sub(max);
+    while !line.is_char_boundary(start) {
+        start += 1;
+    }
+    line[start..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_result_is_json_where_it_parses_and_text_elsewhere() {
+        assert_eq!(result(b"{\"rows\": 18446744073709551615}\n"), json!({"rows": u64::MAX}));
+        assert_eq!(result(b"3 rows\n"), json!("3 rows"));
+        assert_eq!(result(b"{\"cut"), json!("{\"cut"));
+        assert_eq!(result(b"\xff"), json!("\u{fffd}"));
+        assert_eq!([result(b""), result(b"\r\n"), result(b"null")], [Value::Null, Value::Null, Value::Null]);
+    }
+
+    #[test]
+    fn control_characters_are_escaped_and_other_letters_kept() {
+        assert_eq!(line("\u{1b}[2Jé\n{\"level\":1}\0\n".as_bytes()), r#"\u{1b}[2Jé\n{"level":1}\u{0}"#);
+    }
+
+    #[test]
+    fn a_tail_starts_with_a_whole_character() {
+        assert_eq!(last_line(&"éa".as_bytes()[1..], 100), "a");
+        assert_eq!(last_line("aéb".as_bytes(), 2), "b");
+    }
+
+    proptest! {
+        #[test]
+        fn a_tail_of_any_bytes_is_one_bounded_line(bytes: Vec<u8>, max in 0_usize..50) {
+            let tail = last_line(&bytes, max);
+            prop_assert!(tail.len() <= max && !tail.chars().any(char::is_control), "{tail:?}");
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Workers that are killed and frozen while they work: nothing is lost, nothing ends twice, and what they held starts
+//! again within the bound.
+
+mod mix;
+mod remains;
+mod sabotage;
+mod storm;

@@ -1,0 +1,84 @@
+//! What is left in Redis when a storm is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::harness::checker::Facts;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+
+const STREAMS: [&str; 3] = ["sf:{default}:jobs", "sf:{default}:jobs:high", "sf:{default}:jobs:low"];
+const DEAD: &str = "sf:{default}:dead";
+const DELAYED: &str = "sf:{default}:delayed";
+const RECORD: &str = "sf:{default}:job:";
+const WORKER: &str = "sf:worker:";
+
+fn int(server: &RedisServer, command: &[&str]) -> u64 {
+    redis::from_redis_value(server.cmd(command)).unwrap()
+}
+
+fn in_streams(server: &RedisServer) -> u64 {
+    STREAMS.iter().map(|stream| int(server, &["XLEN", stream])).sum()
+}
+
+/// Waits until nothing is waiting, running or delayed. Where that does not come, the checker says what is left.
+pub(super) fn until_at_rest(server: &RedisServer, deadline: Duration) {
+    let started = Instant::now();
+    until("nothing to be left to do, or the time to be over", 2 * deadline, || {
+        in_streams(server) + int(server, &["ZCARD", DELAYED]) == 0 || started.elapsed() > deadline
+    });
+    let started = Instant::now();
+    until("records to expire, or the time to be over", 2 * deadline, || {
+        let dead = letters(server);
+        keys(server).iter().all(|key| is_allowed(key, &dead)) || started.elapsed() > deadline
+    });
+}
+
+/// The facts for the checker.
+pub(super) fn facts(server: &RedisServer) -> Facts {
+    let pending = |stream: &&str| -> u64 {
+        let summary: Vec<redis::Value> =
+            redis::from_redis_value(server.cmd(&["XPENDING", stream, "fleet"])).unwrap();
+        redis::from_redis_value(summary[0].clone()).unwrap()
+    };
+    Facts {
+        dead: letters(server),
+        cancelled: BTreeSet::new(),
+        entries: in_streams(server),
+        pending: STREAMS.iter().map(pending).sum(),
+        delayed: int(server, &["ZCARD", DELAYED]),
+        keys: keys(server),
+    }
+}
+
+/// Everything that may be left: the streams, what the fleet agrees on, live workers, the dead and their records.
+pub(super) fn is_allowed(key: &str, dead: &BTreeMap<String, usize>) -> bool {
+    let fleet = ["sf:{default}:control", "sf:{default}:leader", DEAD];
+    STREAMS.contains(&key)
+        || fleet.contains(&key)
+        || key.starts_with(WORKER)
+        || key.strip_prefix(RECORD).is_some_and(|job| dead.contains_key(job))
+}
+
+/// Workers' keys without an end of their own.
+pub(super) fn immortal_workers(server: &RedisServer) -> Vec<String> {
+    let workers = keys(server).into_iter().filter(|key| key.starts_with(WORKER));
+    let pttl = |key: &String| redis::from_redis_value::<i64>(server.cmd(&["PTTL", key])).unwrap();
+    workers.filter(|key| pttl(key) == -1).collect()
+}
+
+fn keys(server: &RedisServer) -> Vec<String> {
+    redis::from_redis_value(server.cmd(&["KEYS", "*"])).unwrap()
+}
+
+/// Job id to the number of its dead letters.
+fn letters(server: &RedisServer) -> BTreeMap<String, usize> {
+    type Letters = Vec<(String, Vec<(String, String)>)>;
+    let letters: Letters = redis::from_redis_value(server.cmd(&["XRANGE", DEAD, "-", "+"])).unwrap();
+    let mut counts = BTreeMap::new();
+    for (_entry, fields) in letters {
+        let id = fields.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id);
+        *counts.entry(id.expect("a dead job has its id")).or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,87 @@
+//! The judge can say no: workers with a known bug are caught, by the name of the promise that they break.
+
+use std::time::Duration;
+
+use super::remains::{facts, is_allowed, until_at_rest};
+use crate::harness::checker::{Case, Report, Rules};
+use crate::harness::clock::monotonic_ns;
+use crate::harness::history::History;
+use crate::harness::ledger::{Ledger, Record};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+use crate::harness::weather::{Cause, Event, Weather};
+use crate::program::{Program, Sabotage};
+
+const STREAM: &str = "sf:{default}:jobs";
+
+/// A worker with a bug runs these jobs; one of its successors too, after it was killed in the middle of the last one.
+fn judge(sabotage: Option<Sabotage>) -> Report {
+    let server = RedisServer::start();
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::new(dir.path());
+    let program = Program { sabotage, ..Program::new(&server.url(), dir.path()) };
+    let worker = program.launch().start();
+    let writer = ledger.writer("producer");
+    for payload in ["ok", "fail 1", "sleep 2000"] {
+        let id = server.cmd(&["XADD", STREAM, "*", "type", "test", "payload", payload]);
+        writer.submitted(&redis::from_redis_value::<String>(id).unwrap());
+    }
+    let starts = || {
+        let records = ledger.read();
+        let is_start = |record: &&Record| matches!(record, Record::Start { .. });
+        let is_end = |record: &&Record| matches!(record, Record::End { .. });
+        (records.iter().filter(is_start).count(), records.iter().filter(is_end).count())
+    };
+    // Both others are through, the one that fails in its two attempts unless it was dropped.
+    let ends = if sabotage == Some(Sabotage::DropsFailures) { 2 } else { 3 };
+    let soon = Duration::from_secs(20);
+    until("the worker to be in the middle of the last job", soon, || {
+        let (started, ended) = starts();
+        ended >= ends && started > ended
+    });
+    let from = monotonic_ns();
+    worker.kill9();
+    let kill = Event { cause: Cause::Kill, pid: Some(worker.pid()), from, until: monotonic_ns() };
+    let _successor = Program { sabotage: None, ..program }.launch().start();
+    until_at_rest(&server, Duration::from_secs(10));
+    let (facts, history) = (facts(&server), History::new(ledger.read()));
+    let rules = Rules {
+        max_attempts: 4,
+        max_losses: 3,
+        timeout: None,
+        settled_within: Duration::from_millis(500),
+        recovered_within: Duration::from_secs(6),
+        is_allowed_key: &|key| is_allowed(key, &facts.dead),
+    };
+    let weather = Weather::new(&[kill]);
+    Case { history: &history, facts: &facts, weather: &weather, rules: &rules }.check()
+}
+
+#[test]
+fn a_sound_worker_breaks_no_promise() {
+    judge(None).assert_clean();
+}
+
+#[test]
+fn a_worker_that_acknowledges_before_it_runs_is_caught_as_loss() {
+    let report = judge(Some(Sabotage::AcknowledgesBeforeRunning));
+    assert!(report.broken().contains(&"no_loss"), "{report}");
+}
+
+#[test]
+fn a_worker_that_drops_failures_is_caught_as_loss() {
+    let report = judge(Some(Sabotage::DropsFailures));
+    assert!(report.broken().contains(&"no_loss"), "{report}");
+}
+
+#[test]
+fn a_worker_that_submits_again_what_was_done_is_caught() {
+    let report = judge(Some(Sabotage::RunsTwice));
+    assert!(report.broken().iter().any(|broken| ["calm_once", "bounded"].contains(broken)), "{report}");
+}
+
+#[test]
+fn a_worker_that_buries_what_it_retries_is_caught_in_two_places() {
+    let report = judge(Some(Sabotage::BuriesAndRetries));
+    assert!(report.broken().contains(&"one_place"), "{report}");
+}

@@ -1,0 +1,126 @@
+//! The handler of the worker process: its payload says what it does.
+//!
+//! `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `fatal` · `panic` · `block <path>` (holds its thread, deaf to
+//! cancellation, until the file is there)
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use streamfleet::{Handler, JobContext, JobError, RawPayload};
+
+use super::Program;
+use crate::harness::ledger::{Fence, How, Run, Writer};
+use crate::harness::wait::until;
+
+/// Known bugs, built in on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Sabotage {
+    /// Settles a job before it runs.
+    AcknowledgesBeforeRunning,
+    /// Settles a job that failed as if it were done.
+    DropsFailures,
+    /// Submits a job that was done once more.
+    RunsTwice,
+    /// Buries a job and retries it too.
+    BuriesAndRetries,
+}
+
+/// The handler.
+pub(super) struct Obeys {
+    writer: Writer,
+    sabotage: Option<(Sabotage, Mutex<redis::Connection>)>,
+}
+
+impl Obeys {
+    pub(super) fn new(writer: Writer, program: &Program) -> Self {
+        let connect = || redis::Client::open(program.url.as_str()).unwrap().get_connection().unwrap();
+        Self { writer, sabotage: program.sabotage.map(|sabotage| (sabotage, Mutex::new(connect()))) }
+    }
+
+    /// Does what is wrong at this moment, if this is the bug.
+    fn spoil(&self, bug: Sabotage, context: &JobContext, payload: &str) {
+        let Some((sabotage, connection)) = &self.sabotage else { return };
+        if *sabotage != bug {
+            return;
+        }
+        let (stream, dead) = ("sf:{default}:jobs", "sf:{default}:dead");
+        let (entry, id) = (context.fence().to_string(), context.id().to_string());
+        let fields = ["*", "type", "test", "id", &id, "payload", payload];
+        let mut commands = redis::pipe();
+        match bug {
+            Sabotage::AcknowledgesBeforeRunning | Sabotage::DropsFailures => {
+                commands.cmd("XACK").arg(&[stream, "fleet", &entry]).cmd("XDEL").arg(&[stream, &entry]);
+            }
+            Sabotage::RunsTwice => {
+                commands.cmd("XADD").arg(stream).arg(&fields);
+            }
+            Sabotage::BuriesAndRetries => {
+                commands.cmd("XADD").arg(dead).arg(&fields);
+            }
+        }
+        commands.exec(&mut *connection.lock().unwrap()).unwrap();
+    }
+}
+
+/// A run in the ledger, which ends as interrupted unless it is ended otherwise.
+struct Entered<'a> {
+    writer: &'a Writer,
+    run: Run,
+    ended: bool,
+}
+
+impl Entered<'_> {
+    fn end(mut self, how: How) {
+        self.ended = true;
+        self.writer.ended(&self.run, how);
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.writer.ended(&self.run, How::Interrupted);
+        }
+    }
+}
+
+impl Handler for Obeys {
+    type Payload = RawPayload;
+    type Output = ();
+
+    async fn run(&self, payload: RawPayload, context: JobContext) -> Result<(), JobError> {
+        let payload = String::from_utf8(payload.0.to_vec()).unwrap();
+        let fence = Fence(context.fence().ms, context.fence().seq);
+        let (job, attempt) = (context.id().to_string(), context.attempt());
+        let run = Run { job, attempt, fence, pid: std::process::id() };
+        self.writer.started(&run);
+        let entered = Entered { writer: &self.writer, run, ended: false };
+        self.spoil(Sabotage::AcknowledgesBeforeRunning, &context, &payload);
+        let (verb, rest) = payload.split_once(' ').unwrap_or((&payload, ""));
+        match verb {
+            "sleep" => tokio::time::sleep(Duration::from_millis(rest.parse().unwrap())).await,
+            "fail" if attempt <= rest.parse().unwrap() => {
+                entered.end(How::Failed);
+                self.spoil(Sabotage::DropsFailures, &context, &payload);
+                self.spoil(Sabotage::BuriesAndRetries, &context, &payload);
+                return Err(JobError::retry("as told"));
+            }
+            "fatal" => {
+                entered.end(How::Fatal);
+                return Err(JobError::fatal("as told"));
+            }
+            "panic" => {
+                entered.end(How::Failed);
+                panic!("as told");
+            }
+            "block" => {
+                until("the file that ends the block", Duration::from_secs(60), || Path::new(rest).exists())
+            }
+            _ => {}
+        }
+        entered.end(How::Ok);
+        self.spoil(Sabotage::RunsTwice, &context, &payload);
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! A worker process for tests: this same test binary, started again with one test that is a worker if it is told so by
+//! its environment. Its handler obeys the payload and keeps the ledger.
+
+mod handler;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use streamfleet::job::{Backoff, Policy};
+use streamfleet::{Fleet, FleetConfig, Shutdown};
+
+use crate::harness::ledger::Ledger;
+use crate::harness::process::Launch;
+use handler::Obeys;
+
+pub(crate) use handler::Sabotage;
+
+const TOLD: &str = "STREAMFLEET_TEST_WORKER";
+
+/// What a worker process is told.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Program {
+    pub(crate) url: String,
+    /// The directory of the ledger.
+    pub(crate) ledger: PathBuf,
+    pub(crate) lease_ms: u64,
+    pub(crate) retention_ms: u64,
+    pub(crate) backoff_ms: u64,
+    pub(crate) concurrency: usize,
+    /// What is wrong with it.
+    pub(crate) sabotage: Option<Sabotage>,
+}
+
+impl Program {
+    /// A sound worker with a lease of a second.
+    pub(crate) fn new(url: &str, ledger: &Path) -> Self {
+        Self {
+            url: url.to_owned(),
+            ledger: ledger.to_owned(),
+            lease_ms: 1_000,
+            retention_ms: 1_000,
+            backoff_ms: 50,
+            concurrency: 16,
+            sabotage: None,
+        }
+    }
+
+    /// The process to start.
+    pub(crate) fn launch(&self) -> Launch {
+        let told = serde_json::to_string(self).unwrap();
+        let program = std::env::current_exe().unwrap();
+        Launch::program(program, &["program::worker_process_entry", "--exact", "--nocapture"]).env(TOLD, told)
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        let backoff = Backoff::Fixed(Duration::from_millis(self.backoff_ms));
+        Policy { max_attempts: 4, max_losses: 3, backoff, jitter: 0.0, ..Policy::default() }
+    }
+
+    fn config(&self) -> FleetConfig {
+        let mut config = FleetConfig::default();
+        config.redis.url = self.url.as_str().into();
+        config.worker.lease = Duration::from_millis(self.lease_ms);
+        config.worker.retention = Duration::from_millis(self.retention_ms);
+        for queue in config.worker.queues.values_mut() {
+            queue.concurrency = self.concurrency;
+        }
+        config
+    }
+
+    fn run(self) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let writer = Ledger::new(&self.ledger).writer(&format!("worker-{}", std::process::id()));
+        let handler = Obeys::new(writer, &self);
+        let builder = Fleet::builder(self.config()).handler_with("test", self.policy(), handler).unwrap();
+        runtime.unwrap().block_on(builder.build().run(Shutdown::new())).unwrap();
+    }
+}
+
+/// Returns at once unless it was started by [`Program::launch`].
+#[test]
+fn worker_process_entry() {
+    #[expect(clippy::disallowed_methods, reason = "this is how the process is told what to do")]
+    let told = std::env::var(TOLD);
+    if let Ok(told) = told {
+        serde_json::from_str::<Program>(&told).unwrap().run();
+    }
+}

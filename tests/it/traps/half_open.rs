@@ -1,0 +1,129 @@
+//! Connections that are open and silent: nothing says that they are dead but the absence of answers.
+
+use std::time::{Duration, Instant};
+
+use super::scene::{Gate, LONG, SOON, Scene};
+use crate::harness::fleet::{Acts, submit};
+use crate::harness::proxy::{Mode, Scope};
+use crate::harness::wait::until_async;
+
+/// Four seconds until a read counts as lost, at most three and a half until the client connects again.
+const READS_AGAIN: Duration = Duration::from_secs(12);
+
+/// The connections that have sent this word go silent; those that come after them are sound.
+fn silence(word: &str) -> Mode {
+    Mode::blackhole(Scope::OpenSent(word.to_owned()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_on_a_silent_connection_resumes_and_finds_what_it_was_given() {
+    let scene = Scene::new().await;
+    let handler = Acts::well();
+    let fleet = scene.fleet(LONG, handler.clone());
+    submit(&scene.queue, "warm up").await;
+    scene.until_at_rest().await;
+    scene.proxy.set(silence("XREADGROUP"));
+    let asked = Instant::now();
+    let mut jobs = Vec::new();
+    // The read that is under way takes the first; what follows finds nobody reading.
+    for _ in 0..3 {
+        jobs.push(submit(&scene.queue, "{}").await);
+        until_async("a reply to be swallowed", SOON, async || scene.proxy.hits() > 0).await;
+    }
+    scene.until_at_rest().await;
+    assert!(asked.elapsed() < READS_AGAIN, "{:?}", asked.elapsed());
+    for job in &jobs {
+        assert_eq!(handler.runs(job), 1);
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_on_a_silent_connection_is_sent_again_on_another() {
+    let scene = Scene::new().await;
+    let handler = Acts::well();
+    let fleet = scene.fleet(LONG, handler.clone());
+    submit(&scene.queue, "warm up").await;
+    scene.until_at_rest().await;
+    scene.proxy.set(silence("XACK"));
+    let asked = Instant::now();
+    let jobs = [submit(&scene.queue, "{}").await, submit(&scene.queue, "{}").await];
+    scene.until_at_rest().await;
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert_eq!(jobs.each_ref().map(|job| handler.runs(job)), [1, 1]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_connection_of_the_chores_does_not_stop_them() {
+    let scene = Scene::new().await;
+    let handler = Acts::well();
+    let fleet = scene.fleet(Duration::from_secs(5), handler.clone());
+    submit(&scene.queue, "warm up").await;
+    scene.until_at_rest().await;
+    scene.proxy.set(silence("sf:{default}:leader"));
+    let asked = Instant::now();
+    let producer = streamfleet::Producer::new(scene.queue.clone());
+    let job = producer.submit(super::scene::job("late").delay(Duration::from_millis(50))).await.unwrap();
+    scene.until_at_rest().await;
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert_eq!(handler.runs(&job), 1);
+    fleet.stop().await;
+}
+
+/// The worker's own key, which only the heartbeat's connection names.
+async fn worker_key(scene: &Scene) -> String {
+    until_async("the worker to say that it lives", SOON, async || {
+        let found = scene.server.cmd(&["KEYS", "sf:worker:*"]);
+        let keys: Vec<String> = redis::from_redis_value(found).unwrap();
+        keys.into_iter().next()
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_on_a_silent_connection_connects_anew_before_the_lease_ends() {
+    let scene = Scene::new().await;
+    let handler = Gate::closed();
+    let lease = Duration::from_secs(12);
+    let fleet = scene.fleet(lease, handler.clone());
+    let jobs = [submit(&scene.queue, "wait").await, submit(&scene.queue, "wait").await];
+    for job in &jobs {
+        handler.until_started(job).await;
+    }
+    let key = worker_key(&scene).await;
+    let other = scene.sound_fleet(lease, handler.clone());
+    scene.proxy.set(silence(&key));
+    let silenced = Instant::now();
+    until_async("one and a half leases to pass", 2 * lease, async || silenced.elapsed() > lease * 3 / 2)
+        .await;
+    assert!(scene.proxy.hits() > 0);
+    handler.open();
+    scene.until_at_rest().await;
+    for job in &jobs {
+        assert_eq!((handler.of(job).starts, handler.of(job).ends), (1, 1), "{:?}", handler.of(job));
+    }
+    fleet.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_cut_off_ends_its_handlers_before_its_lease_ends() {
+    let scene = Scene::new().await;
+    let (handler, lease) = (Gate::closed(), Duration::from_secs(3));
+    let fleet = scene.fleet(lease, handler.clone());
+    let job = submit(&scene.queue, "wait").await;
+    handler.until_started(&job).await;
+    let key = worker_key(&scene).await;
+    // Just before the heartbeat has most to do.
+    until_async("the next sign of life to be due", SOON, async || scene.int(&["PTTL", &key]) < 25_300).await;
+    scene.proxy.set(Mode::blackhole(Scope::All));
+    let cut_off = Instant::now();
+    until_async("the handler to be cancelled", SOON, async || handler.of(&job).cancelled == 1).await;
+    assert!(cut_off.elapsed() < lease, "{:?}", cut_off.elapsed());
+    scene.proxy.set(Mode::Pass);
+    handler.open();
+    scene.until_at_rest().await;
+    assert_eq!(handler.of(&job).starts, 2);
+    fleet.stop().await;
+}

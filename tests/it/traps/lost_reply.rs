@@ -1,0 +1,137 @@
+//! Replies that get lost after Redis has done what was asked.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use streamfleet::job::State;
+use streamfleet::{JobError, SubmitError, broker};
+
+use super::scene::{LONG, SOON, STREAM, Scene, job};
+use crate::harness::fleet::{Acts, submit, until_state};
+use crate::harness::proxy::Mode;
+use crate::harness::wait::until_async;
+
+/// Succeeds, with what the payload says.
+fn obeys() -> Acts {
+    Acts::new(|context, payload| match payload {
+        b"fails once" if context.attempt() == 1 => Err(JobError::retry("not yet")),
+        b"fails" => Err(JobError::retry("never")),
+        b"is fatal" => Err(JobError::fatal("no")),
+        _ => Ok(Value::from("well")),
+    })
+}
+
+/// The reply to the next request with `needle` is lost, if it says that something was done.
+fn lose(needle: &str) -> Mode {
+    Mode::DropReplyTo { needle: needle.into(), holding: b":1\r\n".to_vec(), times: 1 }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_whose_reply_was_lost_hears_unknown_and_the_job_runs_once() {
+    let scene = Scene::new().await;
+    let producer = scene.producer().await;
+    producer.submit(job("first")).await.unwrap();
+    scene.proxy.set(Mode::drop_reply_to("precious", 1));
+    let answer = producer.submit(job("precious")).await;
+    assert!(matches!(answer, Err(SubmitError::Broker(broker::Error::Unknown { .. }))), "{answer:?}");
+    assert_eq!(scene.int(&["XLEN", STREAM]), 2);
+    producer.submit(job("third")).await.unwrap();
+    let handler = Acts::well();
+    let fleet = scene.fleet(LONG, handler.clone());
+    scene.until_at_rest().await;
+    assert_eq!(handler.all_runs(), 3);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delayed_submission_whose_reply_was_lost_is_sent_again_and_is_one_job() {
+    let scene = Scene::new().await;
+    let producer = scene.producer().await;
+    producer.submit(job("first").delay(Duration::from_millis(1))).await.unwrap();
+    scene.proxy.set(Mode::drop_reply_to("precious", 1));
+    producer.submit(job("precious").delay(Duration::from_millis(1))).await.unwrap();
+    assert_eq!(scene.int(&["ZCARD", "sf:{default}:delayed"]), 2);
+    let handler = Acts::well();
+    let fleet = scene.fleet(LONG, handler.clone());
+    scene.until_at_rest().await;
+    assert_eq!(handler.all_runs(), 2);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_whose_reply_was_lost_is_settled_once() {
+    let scene = Scene::new().await;
+    let handler = obeys();
+    let fleet = scene.fleet(LONG, handler.clone());
+    submit(&scene.queue, "warm up").await;
+    scene.until_at_rest().await;
+    scene.proxy.set(lose("XACK"));
+    let job = submit(&scene.queue, "ok").await;
+    until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
+    let next = submit(&scene.queue, "ok").await;
+    until_async("the next job to run", SOON, async || handler.runs(&next) == 1).await;
+    scene.until_at_rest().await;
+    assert_eq!(handler.runs(&job), 1);
+    fleet.stop().await;
+}
+
+/// A job whose settlement's reply is lost: runs so often, and is then in this state, with so many noted attempts.
+async fn settles_once(payload: &str, needle: &str, runs: u32, state: State, noted: usize) {
+    let scene = Scene::new().await;
+    let handler = obeys();
+    let fleet = scene.fleet(LONG, handler.clone());
+    let first = submit(&scene.queue, payload).await;
+    until_state(&scene.queue, &first, state).await;
+    let letters = scene.int(&["XLEN", "sf:{default}:dead"]);
+    scene.proxy.set(lose(needle));
+    let job = submit(&scene.queue, payload).await;
+    let status = until_state(&scene.queue, &job, state).await;
+    assert_eq!(scene.proxy.hits(), 1, "no reply was lost");
+    assert_eq!(handler.runs(&job), runs);
+    assert_eq!(status.attempts.len(), noted, "{status:?}");
+    let last = submit(&scene.queue, payload).await;
+    until_state(&scene.queue, &last, state).await;
+    assert_eq!(scene.int(&["XLEN", "sf:{default}:dead"]), 3 * letters);
+    assert_eq!(handler.runs(&job), runs);
+    scene.until_at_rest().await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_whose_reply_was_lost_is_deferred_once() {
+    settles_once("fails once", "retrying", 2, State::Done, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burial_whose_reply_was_lost_is_one_dead_letter() {
+    settles_once("is fatal", "fatal", 1, State::Dead, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exhausted_job_whose_reply_was_lost_is_one_dead_letter() {
+    settles_once("fails", "exhausted", 3, State::Dead, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_success_whose_reply_was_lost_is_noted_once() {
+    settles_once("fails once", "\"well\"", 2, State::Done, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_whose_reply_was_lost_is_found_again_and_runs_once() {
+    let scene = Scene::new().await;
+    let handler = Acts::well();
+    let fleet = scene.fleet(LONG, handler.clone());
+    submit(&scene.queue, "warm up").await;
+    scene.until_at_rest().await;
+    let holding = b"precious".to_vec();
+    scene.proxy.set(Mode::DropReplyTo { needle: b"XREADGROUP".to_vec(), holding, times: 1 });
+    let jobs = [submit(&scene.queue, "precious").await, submit(&scene.queue, "other").await];
+    let lost = Instant::now();
+    scene.until_at_rest().await;
+    // Long before its lease would have brought it back.
+    assert!(lost.elapsed() < SOON, "{:?}", lost.elapsed());
+    assert_eq!(scene.proxy.hits(), 1);
+    assert_eq!(jobs.each_ref().map(|job| handler.runs(job)), [1, 1]);
+    fleet.stop().await;
+}

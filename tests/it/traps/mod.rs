@@ -1,0 +1,10 @@
+//! The traps: what the network, the server and the client library do to a fleet, and that it resumes by itself. In each,
+//! nothing is run that was settled, and nothing is lost.
+
+pub(crate) mod scene;
+
+mod half_open;
+mod hostile_names;
+mod lost_reply;
+mod scripts;
+mod vandal;

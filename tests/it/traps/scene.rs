@@ -1,0 +1,157 @@
+//! What most traps need: a server, a proxy in front of it, and a way around the proxy to look at the queue.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use streamfleet::broker::{Broker, Queue};
+use streamfleet::job::{Encoding, JobId};
+use streamfleet::{FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Submission};
+use tokio::sync::watch;
+
+use crate::harness::fleet::{Running, config, queue, quick};
+use crate::harness::proxy::Proxy;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+/// The fleet is given this long to resume.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// So long that nothing in a test can outlive it: what happens is not the claimer's doing.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+
+/// The stream of the normal lane.
+pub(crate) const STREAM: &str = "sf:{default}:jobs";
+
+/// A server, a proxy in front of it, and the queue as seen past the proxy.
+pub(crate) struct Scene {
+    pub(crate) server: RedisServer,
+    pub(crate) proxy: Proxy,
+    pub(crate) queue: Queue,
+}
+
+impl Scene {
+    pub(crate) async fn new() -> Self {
+        Self::on(RedisServer::start()).await
+    }
+
+    pub(crate) async fn on(server: RedisServer) -> Self {
+        let proxy = Proxy::start(server.addr());
+        let queue = queue(&server).await;
+        Self { server, proxy, queue }
+    }
+
+    /// A configuration that goes through the proxy.
+    pub(crate) fn config(&self, lease: Duration) -> FleetConfig {
+        let mut config = config(&self.server.url_through(self.proxy.addr()));
+        config.worker.lease = lease;
+        config
+    }
+
+    /// A fleet's process behind the proxy.
+    pub(crate) fn fleet(&self, lease: Duration, handler: impl Handler) -> Running {
+        Running::start_with(self.config(lease), quick(3), handler)
+    }
+
+    /// A fleet's process that goes past the proxy.
+    pub(crate) fn sound_fleet(&self, lease: Duration, handler: impl Handler) -> Running {
+        let mut config = config(&self.server.url());
+        config.worker.lease = lease;
+        Running::start_with(config, quick(3), handler)
+    }
+
+    /// A producer behind the proxy.
+    pub(crate) async fn producer(&self) -> Producer {
+        let broker = Broker::connect(self.config(LONG).redis).await.unwrap();
+        Producer::new(broker.queue("default".parse().unwrap()))
+    }
+
+    /// An integer that Redis answers.
+    pub(crate) fn int(&self, command: &[&str]) -> i64 {
+        match self.server.cmd(command) {
+            redis::Value::Int(number) => number,
+            other => panic!("{command:?} answered {other:?}"),
+        }
+    }
+
+    /// Waits until nothing is waiting, running or delayed, however ill the queue may be meanwhile.
+    pub(crate) async fn until_at_rest(&self) {
+        until_async("the queue to be at rest", 2 * SOON, async || {
+            let depths = self.queue.depths().await;
+            depths.is_ok_and(|depths| depths.waiting() + depths.running() + depths.delayed == 0)
+        })
+        .await;
+    }
+}
+
+/// A job of the type `test` with this payload.
+pub(crate) fn job(payload: impl Into<Vec<u8>>) -> Submission {
+    Submission::new("test").unwrap().payload(payload.into(), Encoding::Raw).unwrap()
+}
+
+/// A handler whose jobs with the payload `wait` run until the gate is opened; the others succeed at once.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    open: watch::Sender<bool>,
+    seen: Arc<Mutex<BTreeMap<String, Seen>>>,
+}
+
+/// What a gate saw of one job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) starts: u32,
+    pub(crate) ends: u32,
+    pub(crate) cancelled: u32,
+}
+
+impl Gate {
+    pub(crate) fn closed() -> Self {
+        Self { open: watch::Sender::new(false), seen: Arc::default() }
+    }
+
+    pub(crate) fn open(&self) {
+        self.open.send_replace(true);
+    }
+
+    pub(crate) fn of(&self, job: &JobId) -> Seen {
+        self.seen.lock().unwrap().get(&job.to_string()).copied().unwrap_or_default()
+    }
+
+    pub(crate) async fn until_started(&self, job: &JobId) {
+        until_async("the job to start", SOON, async || self.of(job).starts > 0).await;
+    }
+
+    pub(crate) async fn until_ended(&self, job: &JobId) {
+        until_async("the job to end", 2 * SOON, async || self.of(job).ends > 0).await;
+    }
+
+    fn note(&self, job: &JobId, note: impl FnOnce(&mut Seen)) {
+        note(self.seen.lock().unwrap().entry(job.to_string()).or_default());
+    }
+}
+
+impl Handler for Gate {
+    type Payload = RawPayload;
+    type Output = Value;
+
+    async fn run(&self, payload: RawPayload, context: JobContext) -> Result<Value, JobError> {
+        self.note(context.id(), |seen| seen.starts += 1);
+        let mut open = self.open.subscribe();
+        if &payload.0[..] == b"wait" {
+            tokio::select! {
+                _ = open.wait_for(|open| *open) => {}
+                () = context.cancellation().cancelled() => {
+                    self.note(context.id(), |seen| seen.cancelled += 1);
+                    return Err(JobError::retry("cancelled"));
+                }
+            }
+        }
+        self.note(context.id(), |seen| seen.ends += 1);
+        Ok(Value::Null)
+    }
+
+    fn grace(&self) -> Duration {
+        Duration::from_millis(100)
+    }
+}

@@ -1,0 +1,266 @@
+//! The scripts themselves, called as a client calls them that got no answer the first time: twice. The second call
+//! changes nothing.
+
+use redis::Value;
+use streamfleet::job::{Envelope, Lane};
+
+use crate::harness::redis_server::RedisServer;
+
+const STREAM: &str = "sf:{q}:jobs";
+const HIGH: &str = "sf:{q}:jobs:high";
+const LOW: &str = "sf:{q}:jobs:low";
+const DELAYED: &str = "sf:{q}:delayed";
+const FIELDS: &str = "sf:{q}:delayed:fields";
+const DEAD: &str = "sf:{q}:dead";
+const WAKE: &str = "sf:{q}:wake";
+const RECORD: &str = "sf:{q}:job:j";
+const CREATED: &str = "1700000000000";
+
+macro_rules! source {
+    ($file:literal) => {
+        concat!(
+            include_str!("../../../src/broker/scripts/prelude.lua"),
+            include_str!(concat!("../../../src/broker/scripts/", $file, ".lua"))
+        )
+    };
+}
+
+/// A server with a group on each stream.
+struct Scripts {
+    server: RedisServer,
+}
+
+impl Scripts {
+    fn new() -> Self {
+        let server = RedisServer::builder().args(&["--enable-debug-command", "local"]).start();
+        for stream in [STREAM, HIGH, LOW] {
+            server.cmd(&["XGROUP", "CREATE", stream, "fleet", "0", "MKSTREAM"]);
+        }
+        Self { server }
+    }
+
+    /// What a script answers: its status, then the rest.
+    fn call(&self, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>]) -> (i64, Vec<Value>) {
+        let Value::BulkString(sha) = self.server.cmd(&["SCRIPT", "LOAD", source]) else { panic!("no sha") };
+        let sha = String::from_utf8(sha).unwrap();
+        let count = keys.len().to_string();
+        let head = ["EVALSHA", &sha, &count].into_iter().chain(keys.iter().copied()).map(str::as_bytes);
+        let command: Vec<&[u8]> = head.chain(args.iter().map(AsRef::as_ref)).collect();
+        match self.server.cmd(&command) {
+            Value::Array(mut items) => match items.remove(0) {
+                Value::Int(status) => (status, items),
+                other => panic!("the answer begins with {other:?}"),
+            },
+            other => panic!("the answer is {other:?}"),
+        }
+    }
+
+    /// Everything that is stored, and what is pending for whom.
+    fn digest(&self) -> Vec<Value> {
+        let pending = [STREAM, HIGH, LOW].map(|stream| self.server.cmd(&["XPENDING", stream, "fleet"]));
+        [vec![self.server.cmd(&["DEBUG", "DIGEST"])], pending.to_vec()].concat()
+    }
+
+    /// Two calls: the statuses they must have, and nothing changes with the second.
+    fn twice(&self, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>], want: [i64; 2]) {
+        let first = self.call(source, keys, args).0;
+        let between = self.digest();
+        let second = self.call(source, keys, args).0;
+        assert_eq!([first, second], want);
+        assert_eq!(self.digest(), between);
+    }
+
+    /// An entry that is pending for the consumer `me`.
+    fn delivered(&self) -> String {
+        let added = self.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j"]);
+        let read = ["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", STREAM, ">"];
+        self.server.cmd(&read);
+        redis::from_redis_value(added).unwrap()
+    }
+
+    fn defer(&self, entry: &str, delay: &str) -> (i64, Vec<Value>) {
+        self.call(source!("defer"), &DEFER_KEYS, &defer_args(entry, delay, &packed()))
+    }
+
+    fn int(&self, command: &[&str]) -> i64 {
+        redis::from_redis_value(self.server.cmd(command)).unwrap()
+    }
+
+    fn state(&self) -> String {
+        redis::from_redis_value(self.server.cmd(&["HGET", RECORD, "state"])).unwrap()
+    }
+
+    /// A job whose first attempt was given up and whose retry is in the stream again, delivered to `me`.
+    fn retried(&self) -> (String, String) {
+        let first = self.delivered();
+        assert_eq!(self.defer(&first, "0").0, 1);
+        assert_eq!(self.call(source!("promote"), &PROMOTE_KEYS, &["500"]).0, 1);
+        self.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "COUNT", "1", "STREAMS", STREAM, ">"]);
+        let range: Vec<(String, Vec<String>)> =
+            redis::from_redis_value(self.server.cmd(&["XRANGE", STREAM, "-", "+"])).unwrap();
+        (first, range[0].0.clone())
+    }
+
+    /// The same, after the first attempt succeeded all the same.
+    fn succeeded_late(&self) -> String {
+        let (first, retry) = self.retried();
+        assert_eq!(self.call(source!("complete"), &COMPLETE_KEYS, &complete_args(&first)).0, 2);
+        assert_eq!(self.state(), "done");
+        retry
+    }
+}
+
+const DEFER_KEYS: [&str; 5] = [STREAM, DELAYED, FIELDS, RECORD, WAKE];
+const BURY_KEYS: [&str; 3] = [STREAM, DEAD, RECORD];
+const COMPLETE_KEYS: [&str; 4] = [STREAM, DELAYED, FIELDS, RECORD];
+const PROMOTE_KEYS: [&str; 6] = [DELAYED, FIELDS, DEAD, HIGH, STREAM, LOW];
+const REPLAY_KEYS: [&str; 5] = [DEAD, RECORD, HIGH, STREAM, LOW];
+
+fn packed() -> Vec<u8> {
+    let fields = [("type", "test"), ("id", "j"), ("created_ms", CREATED), ("attempt", "1")];
+    let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    Envelope::new(fields.into_iter()).pack(Lane::Normal)
+}
+
+fn defer_args<'a>(entry: &'a str, delay: &'a str, packed: &'a [u8]) -> [&'a [u8]; 13] {
+    let head = ["me", entry, "j", delay].map(str::as_bytes);
+    let tail = ["retrying", "5", "error", "me", "no", "test", "normal", CREATED].map(str::as_bytes);
+    std::array::from_fn(|at| match at {
+        0..4 => head[at],
+        4 => packed,
+        _ => tail[at - 5],
+    })
+}
+
+fn bury_args(entry: &str) -> [&str; 17] {
+    let head = ["me", entry, "j", "fatal", "no", "1", "5", "error", "me", "test", "normal", CREATED];
+    let tail = ["0123", "type", "test", "id", "j"];
+    std::array::from_fn(|at| if at < 12 { head[at] } else { tail[at - 12] })
+}
+
+fn complete_args(entry: &str) -> [&str; 10] {
+    ["me", entry, "j", "5", "", "60000", "test", "normal", CREATED, "1"]
+}
+
+fn begin_args(entry: &str) -> [&str; 9] {
+    ["me", entry, "", "", "1", "test", "normal", CREATED, "1"]
+}
+
+#[test]
+fn a_settlement_that_is_sent_twice_happens_once() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.twice(source!("defer"), &DEFER_KEYS, &defer_args(&entry, "60000", &packed()), [1, 0]);
+    let entry = scripts.delivered();
+    scripts.twice(source!("bury"), &BURY_KEYS, &bury_args(&entry), [1, 0]);
+    let entry = scripts.delivered();
+    scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [1, 0]);
+    let entry = scripts.delivered();
+    let args = ["me", &entry, CREATED, "type", "test", "id", "j"];
+    scripts.twice(source!("release"), &[STREAM, RECORD], &args, [1, 0]);
+    assert_eq!(scripts.int(&["XLEN", STREAM]), 1);
+    assert_eq!(scripts.int(&["XLEN", DEAD]), 1);
+    assert_eq!(scripts.int(&["ZCARD", DELAYED]), 1);
+}
+
+#[test]
+fn a_late_success_that_is_sent_twice_cancels_the_parked_retry_once() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.defer(&entry, "60000");
+    scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [2, 0]);
+    assert_eq!((scripts.int(&["ZCARD", DELAYED]), scripts.int(&["HLEN", FIELDS])), (0, 0));
+}
+
+#[test]
+fn a_start_that_is_asked_for_twice_is_answered_alike() {
+    let scripts = Scripts::new();
+    let (_first, retry) = scripts.retried();
+    for _ in 0..2 {
+        assert_eq!(scripts.call(source!("begin"), &[STREAM, RECORD], &begin_args(&retry)).0, 1);
+    }
+    assert_eq!(scripts.state(), "running");
+    let scripts = Scripts::new();
+    let retry = scripts.succeeded_late();
+    scripts.twice(source!("begin"), &[STREAM, RECORD], &begin_args(&retry), [2, 2]);
+}
+
+#[test]
+fn a_retry_of_a_job_that_succeeded_late_ends_however_it_is_settled() {
+    let packed = packed();
+    let check = |settle: &dyn Fn(&Scripts, &str)| {
+        let scripts = Scripts::new();
+        let retry = scripts.succeeded_late();
+        settle(&scripts, &retry);
+        let left = [["XLEN", STREAM], ["ZCARD", DELAYED], ["XLEN", DEAD], ["HLEN", FIELDS]];
+        assert_eq!(left.map(|command| scripts.int(&command)), [0; 4]);
+        assert_eq!(scripts.state(), "done");
+        assert!(scripts.int(&["PTTL", RECORD]) > 0);
+    };
+    check(&|scripts, retry| {
+        let args = defer_args(retry, "0", &packed);
+        scripts.twice(source!("defer"), &DEFER_KEYS, &args, [2, 0]);
+    });
+    check(&|scripts, retry| scripts.twice(source!("bury"), &BURY_KEYS, &bury_args(retry), [2, 0]));
+    check(&|scripts, retry| {
+        let args = ["me", retry, CREATED, "type", "test", "id", "j"];
+        scripts.twice(source!("release"), &[STREAM, RECORD], &args, [2, 0]);
+    });
+}
+
+#[test]
+fn a_late_success_of_an_earlier_life_cancels_nothing() {
+    let scripts = Scripts::new();
+    let (first, _retry) = scripts.retried();
+    let mut args = complete_args(&first);
+    args[8] = "1600000000000";
+    scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [0, 0]);
+    // A job of the same id that is submitted after the late success is another life too.
+    let scripts = Scripts::new();
+    scripts.succeeded_late();
+    let again = scripts.delivered();
+    let packed = packed();
+    let mut args = defer_args(&again, "60000", &packed);
+    args[12] = b"1800000000000";
+    scripts.twice(source!("defer"), &DEFER_KEYS, &args, [1, 0]);
+}
+
+#[test]
+fn chores_and_commands_that_are_sent_twice_happen_once() {
+    let scripts = Scripts::new();
+    let packed = packed();
+    let schedule = ["j".as_bytes(), b"in", b"0", &packed];
+    scripts.twice(source!("schedule"), &[DELAYED, FIELDS, WAKE], &schedule, [1, 0]);
+    scripts.twice(source!("promote"), &PROMOTE_KEYS, &["500"], [1, 0]);
+    scripts.call(source!("schedule"), &[DELAYED, FIELDS, WAKE], &["j".as_bytes(), b"in", b"60000", &packed]);
+    scripts.twice(source!("cancel"), &[DELAYED, FIELDS, RECORD], &["j", "60000"], [1, 0]);
+    for script in [source!("replay"), source!("drop")] {
+        let entry = scripts.delivered();
+        scripts.call(source!("bury"), &BURY_KEYS, &bury_args(&entry));
+        let letter: String =
+            redis::from_redis_value(scripts.server.cmd(&["HGET", RECORD, "dead_id"])).unwrap();
+        let keys = if script.contains("-- replay") { &REPLAY_KEYS[..] } else { &REPLAY_KEYS[..2] };
+        scripts.twice(script, keys, &[&letter], [1, 0]);
+    }
+    let control = ["sf:{q}:control", HIGH, STREAM, LOW];
+    scripts.twice(source!("join"), &control, &["1000", "1"], [0, 0]);
+    scripts.twice(source!("lead"), &["sf:{q}:leader", HIGH], &["me", "60000"], [1, 1]);
+    scripts.twice(source!("lead"), &["sf:{q}:leader", HIGH], &["you", "60000"], [0, 0]);
+}
+
+#[test]
+fn keeping_alive_twice_keeps_and_never_takes_an_entry_back() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.twice(source!("keepalive"), &[STREAM], &["me", &entry], [1, 1]);
+    scripts.twice(source!("keepalive"), &[STREAM], &["you", &entry], [0, 0]);
+}
+
+#[test]
+fn a_consumer_with_something_pending_is_never_deleted() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.twice(source!("reap"), &[HIGH, STREAM, LOW], &["me"], [2, 2]);
+    assert_eq!(scripts.int(&["XACK", STREAM, "fleet", &entry]), 1, "the pending entry is forgotten");
+    assert_eq!(scripts.call(source!("reap"), &[HIGH, STREAM, LOW], &["me"]).0, 3);
+}
