@@ -78,7 +78,7 @@ pub trait Payload: Sized {
     fn decode(bytes: Bytes, encoding: Encoding) -> Result<Self, String>;
 }
 
-/// MessagePack nested deeper than this is refused. serde_json has a limit of 128 of its own.
+/// MessagePack nested deeper than this is refused. `serde_json` has a limit of 128 of its own.
 const MAX_DEPTH: usize = 64;
 
 impl<T: DeserializeOwned> Payload for T {

@@ -18,7 +18,7 @@ pub(super) struct Raw {
 /// A reply, with bulk strings as they came.
 #[derive(Debug)]
 pub(super) enum Reply {
-    Line(String),
+    Line,
     Number(i64),
     Bulk(Vec<u8>),
     Nil,
@@ -30,7 +30,7 @@ impl Reply {
     pub(super) fn number(&self) -> i64 {
         match self {
             Self::Number(number) => *number,
-            Self::Line(_) | Self::Bulk(_) | Self::Nil | Self::List(_) => 0,
+            Self::Line | Self::Bulk(_) | Self::Nil | Self::List(_) => 0,
         }
     }
 }
@@ -56,7 +56,7 @@ impl Raw {
         read_line(&mut self.input, &mut line)?;
         let text = || String::from_utf8_lossy(&line[1..]).into_owned();
         match line.first() {
-            Some(b'+') => Ok(Reply::Line(text())),
+            Some(b'+') => Ok(Reply::Line),
             Some(b'-') => bail!("redis refused: {}", text()),
             Some(b':') => Ok(Reply::Number(text().parse()?)),
             Some(b'$') => match text().parse::<i64>()? {
@@ -172,7 +172,7 @@ fn entry_ids(reply: Reply) -> Result<Vec<Vec<u8>>> {
     let streams = match reply {
         Reply::Nil => return Ok(Vec::new()),
         Reply::List(streams) => streams,
-        other => bail!("XREADGROUP answered {other:?}"),
+        other @ (Reply::Line | Reply::Number(_) | Reply::Bulk(_)) => bail!("XREADGROUP answered {other:?}"),
     };
     let mut ids = Vec::with_capacity(COUNT);
     for stream in streams {
