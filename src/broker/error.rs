@@ -117,9 +117,11 @@ impl Error {
 
     /// The error of a connection that was not made. Only an answer of Redis's own is a refusal.
     pub(crate) fn from_connect(error: &fred::error::Error) -> Self {
-        match Self::from_client("connect", error) {
-            Self::Unknown { detail, .. } => Self::Unreachable(plain(&detail).to_owned()),
-            other => other,
+        let error = Self::from_client("connect", error);
+        if let Self::Unknown { detail, .. } = &error {
+            Self::Unreachable(plain(detail).to_owned())
+        } else {
+            error
         }
     }
 

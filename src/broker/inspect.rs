@@ -96,17 +96,6 @@ pub struct Attempt {
     pub error: String,
 }
 
-/// A job in the delayed set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Upcoming {
-    /// Its id.
-    pub id: String,
-    /// When it is due.
-    pub due: Timestamp,
-    /// Its lane and fields; `None` where they cannot be read.
-    pub fields: Option<(Lane, Envelope)>,
-}
-
 impl Queue {
     /// How many jobs there are in each state.
     ///
@@ -150,11 +139,20 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn status(&self, id: &JobId) -> Result<Option<Status>, Error> {
+        self.status_at(id, id.origin()).await
+    }
+
+    /// The same for a job of which one entry is known.
+    pub(super) async fn status_at(
+        &self,
+        id: &JobId,
+        origin: Option<(EntryId, Lane)>,
+    ) -> Result<Option<Status>, Error> {
         let mut keys =
             vec![self.keys.record(id), self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
         keys.extend(self.keys.streams().clone());
         let (entry, lane) =
-            id.origin().map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
+            origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
         let args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
         let answer = self.run(&script::LOOKUP, keys, args).await?;
         let [Value::Array(record), due, packed, lane, entry, worker, job_type, created] = &answer.rest[..]
@@ -170,26 +168,10 @@ impl Queue {
             entry: decode::entry_id(entry),
             worker: Some(decode::text(worker)).filter(|name| !name.is_empty()),
             job_type: Some(decode::text(job_type)).filter(|name| !name.is_empty()),
-            created: decode::number(created).map(timestamp),
+            // An entry that names no time is the first of its job.
+            created: decode::number(created).or(decode::entry_id(entry).map(|entry| entry.ms)).map(timestamp),
         };
         Ok(found.status(id))
-    }
-
-    /// A page of the delayed set, the next due first.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] where Redis does not answer or refuses.
-    pub async fn upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
-        let keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
-        let args = vec![Value::Integer(skip.cast_signed()), Value::Integer(count.cast_signed())];
-        let answer = self.run(&script::UPCOMING, keys, args).await?;
-        let upcoming = |item: &[Value]| Upcoming {
-            id: decode::text(&item[0]),
-            due: timestamp(decode::number(&item[1]).unwrap_or(0)),
-            fields: Envelope::unpack(decode::data(&item[2])).ok().map(|(envelope, lane)| (lane, envelope)),
-        };
-        Ok(answer.rest.chunks_exact(3).map(upcoming).collect())
     }
 }
 
@@ -290,7 +272,8 @@ fn attempt(text: &str) -> Option<Attempt> {
     })
 }
 
-fn timestamp(ms: u64) -> Timestamp {
+/// An instant that Redis told; one beyond the calendar is its end.
+pub(super) fn timestamp(ms: u64) -> Timestamp {
     Timestamp::from_ms(ms).unwrap_or(Timestamp::MAX)
 }
 

@@ -178,6 +178,7 @@ impl Rehearsal<'_> {
         let depths = self.queue.depths().await?;
         same("depths", depths.waiting() + depths.running() + depths.delayed, 0)?;
         self.queue.status(&self.id("later")).await?;
+        self.queue.seek(&self.id("later"), 1).await?;
         self.queue.upcoming(0, 1).await?;
         self.queue.consumers(Lane::Normal).await?;
         self.broker.workers().await?;

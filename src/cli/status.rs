@@ -10,6 +10,9 @@ use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::{rfc3339, short, with_age};
 
+/// So many entries of each lane are searched for a job that nothing points to.
+const SOUGHT: u64 = 10_000;
+
 /// The arguments of `status`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -59,8 +62,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     let Some(status) = find(&queue, &args.id).await? else {
         output::complain(&format!(
-            "the queue {} knows no job {}. A plain job that succeeded leaves no record; enqueue it with --track or with an \
-             id of its own to keep one.",
+            "the queue {} knows no job {}, nor has one of its newest {SOUGHT} entries this id. A plain job that succeeded \
+             leaves no record; enqueue it with --track or with an id of its own to keep one.",
             queue.name(),
             args.id
         ));
@@ -71,7 +74,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// A job's status. An entry id means the normal lane, but whoever sent it to another lane got it from XADD all the same,
-/// so the others are tried too.
+/// so the others are tried too. A job that nothing points to is looked for among the newest entries.
 pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
     let mut candidates = vec![id.clone()];
     if let Some((entry, Lane::Normal)) = id.origin() {
@@ -82,7 +85,7 @@ pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Sta
             return Ok(Some(status));
         }
     }
-    Ok(None)
+    queue.seek(id, SOUGHT).await.context("the job cannot be looked up")
 }
 
 fn report(queue: &Queue, status: &Status) -> Report {

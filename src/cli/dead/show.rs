@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 use streamfleet::broker::{DeadLetter, Queue};
-use streamfleet::job::JobId;
+use streamfleet::job::{JobId, Timestamp};
 
 use super::list::{self, Letter};
 use crate::cli::Context;
 use crate::cli::exit::Exit;
 use crate::cli::output::{self, harmless};
+use crate::cli::times::rfc3339;
 
 /// A letter with all its fields, as programs get it.
 #[derive(Serialize)]
@@ -65,7 +66,14 @@ fn show(report: &Report) -> String {
         let name = harmless(name);
         // Lines of a text stay lines; what else could steer a terminal does not.
         let value = value.lines().map(harmless).collect::<Vec<_>>().join("\n    ");
-        text += &format!("\n{name:<width$}{mark}  {value}");
+        let time = time(&name, &value).map_or_else(String::new, |time| format!(" ({})", rfc3339(time)));
+        text += &format!("\n{name:<width$}{mark}  {value}{time}");
     }
     text
+}
+
+/// The instant that a field holds, if it holds one.
+fn time(name: &str, value: &str) -> Option<Timestamp> {
+    let holds = name.ends_with("_at_ms") || name.ends_with("_failed_ms") || name == "created_ms";
+    Timestamp::from_ms(value.parse().ok().filter(|_| holds)?)
 }

@@ -74,7 +74,8 @@ enum Part {
 /// Submits the jobs on stdin.
 pub(super) async fn run(queue: Queue, bad_line: BadLine, context: &Context) -> anyhow::Result<Exit> {
     let (parts, mut handed) = mpsc::channel(GROUPS);
-    let reading = tokio::task::spawn_blocking(move || {
+    // A thread of its own, not the runtime's: after an error nobody waits for a stdin that may never end.
+    let reading = std::thread::spawn(move || {
         let stdin = BufReader::with_capacity(256 * 1024, io::stdin().lock());
         Reading { input: stdin, bad_line, parts }.run();
     });
@@ -84,7 +85,7 @@ pub(super) async fn run(queue: Queue, bad_line: BadLine, context: &Context) -> a
     while handed.recv_many(&mut waiting, GROUPS).await > 0 {
         sending.take(std::mem::take(&mut waiting)).await?;
     }
-    reading.await?;
+    reading.join().map_err(|_| anyhow!("{}, then reading stdin failed", sending.so_far()))?;
     sending.finish(started.elapsed(), context)
 }
 

@@ -50,6 +50,7 @@ macro_rules! assert_told {
             (r" (\d[\d.]*(ms|m|s)) ", " [age] "),
             (r"\b[a-z0-9._-]+-\d+-[0-9a-f]{8}\b", "[consumer]"),
             (r"\b\d{13}-\d+", "[entry]"),
+            (r"\b\d{13}\b", "[ms]"),
             (r"\b[0-9a-f]{32}\b", "[id]"),
             (r"redis://127.0.0.1:\d+/0", "[redis]"),
             (r" +", " "),

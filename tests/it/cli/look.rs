@@ -6,7 +6,7 @@ use serde_json::Value;
 use streamfleet::JobError;
 use streamfleet::job::State;
 
-use super::desk::{assert_told, json, launch, sf, told};
+use super::desk::{assert_told, json, launch, sf, sf_with, told};
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_state};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
@@ -45,6 +45,18 @@ fn a_waiting_job_is_found_by_what_xadd_returned_whatever_its_lane() {
         let known = (&status["state"], &status["lane"], &status["type"], &status["entry"]);
         assert_eq!(known, (&"waiting".into(), &lane.into(), &"a.b".into(), &entry.as_str().into()));
     }
+}
+
+#[test]
+fn a_job_that_waits_under_an_id_of_its_own_is_found() {
+    let server = RedisServer::start();
+    sf(&server, &["enqueue", "a.b", "--id", "order-7", "--lane", "low"]);
+    let filler = "{\"type\":\"a\",\"lane\":\"low\"}\n".repeat(250);
+    sf_with(&server, &["enqueue", "--bulk"], filler.as_bytes());
+    let status = json(&server, &["status", "order-7"]);
+    let known = (&status["id"], &status["state"], &status["lane"], &status["type"]);
+    assert_eq!(known, (&"order-7".into(), &"waiting".into(), &"low".into(), &"a.b".into()));
+    assert!(status["created_ms"].is_u64(), "{status}");
 }
 
 #[test]
