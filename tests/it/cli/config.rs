@@ -28,7 +28,10 @@ fn everything_that_is_wrong_is_listed_with_exit_code_2() {
 fn programs_get_the_problems_as_json() {
     let output = config(&["check", "--json"], "[worker]\nlease = \"1d\"\n");
     let found: Value = serde_json::from_str(&output.stdout).unwrap();
-    assert_eq!((found["valid"].as_bool(), found["problems"][0]["key"].as_str()), (Some(false), Some("worker.lease")));
+    assert_eq!(
+        (found["valid"].as_bool(), found["problems"][0]["key"].as_str()),
+        (Some(false), Some("worker.lease"))
+    );
     let fine: Value = serde_json::from_str(&config(&["check", "--json"], "").stdout).unwrap();
     assert_eq!(fine, serde_json::json!({"valid": true, "problems": []}));
 }
@@ -46,7 +49,8 @@ fn a_type_without_a_handler_is_remarked_upon_and_a_handler_that_cannot_be_made_i
 
 #[test]
 fn what_is_shown_can_be_used_as_a_configuration() {
-    let toml = "[queues.mail]\nconcurrency = 3\n[types.\"a.b\"]\nhandler = \"noop\"\nbackoff = { fixed = \"5s\" }\n";
+    let toml =
+        "[queues.mail]\nconcurrency = 3\n[types.\"a.b\"]\nhandler = \"noop\"\nbackoff = { fixed = \"5s\" }\n";
     let shown = config(&["show"], toml).stdout;
     let again = config(&["show", "--json"], &shown).stdout;
     assert_eq!(again, config(&["show", "--json"], toml).stdout);
@@ -59,5 +63,8 @@ fn other_commands_refuse_a_wrong_configuration_too() {
     let launch = Launch::new(&["queues"]).env("STREAMFLEET__REDIS__URI", "redis://h");
     let output = launch.output(SOON);
     assert_eq!(output.code, Some(2), "{output:?}");
-    assert!(output.stderr.contains("redis.uri: unknown key; did you mean \"url\"? (STREAMFLEET__REDIS__URI)"), "{output:?}");
+    assert!(
+        output.stderr.contains("redis.uri: unknown key; did you mean \"url\"? (STREAMFLEET__REDIS__URI)"),
+        "{output:?}"
+    );
 }

@@ -34,7 +34,8 @@ fn a_password_is_in_no_log_no_metric_and_no_list_of_processes() {
     server.restart();
     worker.term();
     worker.wait_exit(SOON);
-    let places = [("stderr", worker.stderr()), ("stdout", worker.stdout()), ("metrics", metrics), ("cmdline", line)];
+    let places =
+        [("stderr", worker.stderr()), ("stdout", worker.stdout()), ("metrics", metrics), ("cmdline", line)];
     for (place, text) in places {
         assert!(!text.is_empty(), "nothing in {place}");
         let hit = text.lines().find(|line| line.contains(CANARY));
@@ -44,7 +45,12 @@ fn a_password_is_in_no_log_no_metric_and_no_list_of_processes() {
 
 #[test]
 fn a_password_is_in_no_message_about_a_wrong_configuration() {
-    let urls = ["http://u:canary-7f3a@host", "redis://u:canary-7f3a@host:port", "canary-7f3a", "redis://:canary-7f3a@["];
+    let urls = [
+        "http://u:canary-7f3a@host",
+        "redis://u:canary-7f3a@host:port",
+        "canary-7f3a",
+        "redis://:canary-7f3a@[",
+    ];
     for url in urls {
         for args in [&["worker"][..], &["queues"], &["config", "check"], &["config", "show"]] {
             let output = Launch::new(args).env("STREAMFLEET__REDIS__URL", url).output(SOON);

@@ -25,7 +25,9 @@ listen = "127.0.0.1:0"
 "#;
 
 fn launch(url: &str, config: &str) -> Launch {
-    Launch::new(&["--config", "{config}", "--json", "worker"]).env("STREAMFLEET__REDIS__URL", url).config(config)
+    Launch::new(&["--config", "{config}", "--json", "worker"])
+        .env("STREAMFLEET__REDIS__URL", url)
+        .config(config)
 }
 
 fn ready(worker: &Worker) -> String {
@@ -44,12 +46,16 @@ fn succeeded(address: &str, job_type: &str) -> f64 {
 }
 
 fn waiting_and_running(server: &RedisServer) -> (Value, Value) {
-    let Value::Array(pending) = server.cmd(&["XPENDING", "sf:{default}:jobs", "fleet"]) else { panic!("no list") };
+    let Value::Array(pending) = server.cmd(&["XPENDING", "sf:{default}:jobs", "fleet"]) else {
+        panic!("no list")
+    };
     (server.cmd(&["XLEN", "sf:{default}:jobs"]), pending[0].clone())
 }
 
 fn until_running(address: &str) {
-    until("a job runs", SOON, || series(address, r#"streamfleet_jobs_running{queue="default"}"#) == Some(1.0));
+    until("a job runs", SOON, || {
+        series(address, r#"streamfleet_jobs_running{queue="default"}"#) == Some(1.0)
+    });
 }
 
 #[test]
@@ -71,10 +77,12 @@ fn a_worker_runs_jobs_counts_them_and_exits_with_0_when_told_to_stop() {
 #[test]
 fn a_worker_says_in_one_line_what_it_serves() {
     let server = RedisServer::start();
-    let args = ["-c", "{config}", "--redis", &server.url(), "worker", "--queues", "a,b", "--concurrency", "7"];
+    let args =
+        ["-c", "{config}", "--redis", &server.url(), "worker", "--queues", "a,b", "--concurrency", "7"];
     let worker = Launch::new(&args).config(TYPES).start();
     let line = until("the line", SOON, || Some(worker.stdout()).filter(|text| text.ends_with('\n')));
-    let want = format!("serving a (7 at once), b (7 at once) at {} with handlers for long, note", server.url());
+    let want =
+        format!("serving a (7 at once), b (7 at once) at {} with handlers for long, note", server.url());
     assert!(line.starts_with(&want), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
 }
