@@ -1,5 +1,6 @@
 //! The command line. Each command is one file with its arguments and a `run`.
 
+mod bench;
 mod check;
 mod config;
 mod dead;
@@ -81,6 +82,8 @@ enum Command {
     Check,
     /// Check or show the configuration.
     Config(config::Args),
+    /// Measure what streamfleet costs, beside the same work as raw commands, on a private Redis.
+    Bench(bench::Args),
 }
 
 impl Command {
@@ -96,6 +99,7 @@ impl Command {
             Self::Delayed(args) => delayed::run(args, context).await,
             Self::Check => check::run(context).await,
             Self::Config(_) => config::show(context),
+            Self::Bench(args) => bench::run(args, context).await,
         }
     }
 }

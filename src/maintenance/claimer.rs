@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::Duty;
 use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Taken};
 use crate::event::{Ending, Event};
-use crate::job::{DeadReason, Job, Lane, Outcome, Routing, Settlement, settle};
+use crate::job::{ConsumerName, DeadReason, Job, Lane, Outcome, Routing, Settlement, settle};
 
 /// How many entries one command takes over.
 const PAGE: u64 = 100;
@@ -18,11 +18,12 @@ const PAGE: u64 = 100;
 /// Claims until stopped.
 pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     let every = duty.lease / 3;
+    let duty = Duty { consumer: claimant(&duty.consumer), ..duty };
     let mut trusted_from = Instant::now();
     loop {
         tokio::select! {
             () = tokio::time::sleep(every.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => break,
         }
         // After an outage every entry looks silent. Live workers get time to renew theirs before anything is taken.
         if Instant::now() < trusted_from {
@@ -36,6 +37,15 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
             trusted_from = Instant::now() + duty.lease / 2;
         }
     }
+    if let Err(error) = duty.queue.reap(duty.queue.link(), duty.consumer.as_str()).await {
+        tracing::debug!(%error, "the claimer's consumer was not removed; the reaper will find it");
+    }
+}
+
+/// What is taken over belongs to a consumer of its own until it is settled: this process's reader takes what is pending
+/// for its own consumer, and unknown to it, for a delivery whose reply was lost.
+fn claimant(consumer: &ConsumerName) -> ConsumerName {
+    format!("{consumer}.claims").parse().unwrap_or_else(|_| consumer.clone())
 }
 
 async fn pass(duty: &Duty) -> Result<(), Error> {

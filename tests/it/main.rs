@@ -5,6 +5,8 @@ mod cli;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod input;
+#[cfg(test)]
 mod kill;
 #[cfg(test)]
 mod lifecycle;

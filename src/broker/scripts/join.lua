@@ -3,6 +3,8 @@
 -- KEYS 1 control  2.. streams
 -- ARGV 1 lease ms  2 wire version
 -- returns {groups created, the fleet's lease ms, the fleet's wire version}
+-- Allowed when Redis is out of memory, and admits the rest: only workers that start can make room again.
+redis.call('HDEL', KEYS[1], '')
 local created = 0
 for at = 2, #KEYS do
   local answer = redis.pcall('XGROUP', 'CREATE', KEYS[at], 'fleet', 0, 'MKSTREAM')

@@ -42,6 +42,11 @@ impl Acts {
         self.runs.lock().unwrap().get(&job.to_string()).copied().unwrap_or(0)
     }
 
+    /// How many jobs it ran.
+    pub(crate) fn jobs(&self) -> usize {
+        self.runs.lock().unwrap().len()
+    }
+
     /// How often it ran at all.
     pub(crate) fn all_runs(&self) -> u32 {
         self.runs.lock().unwrap().values().sum()

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::checker::{Case, Offence, Recovery};
 use super::history::{JobHistory, Span};
 use super::invariants::offence;
+use super::ledger::How;
 use super::weather::Event;
 
 /// A run that was cut short by a kill.
@@ -16,7 +17,8 @@ struct Orphan<'a> {
     kill: &'a Event,
 }
 
-/// After each kill, the jobs that ran in the killed worker start again within the bound.
+/// After each kill, the jobs that ran in the killed worker start again within the bound. Each further fault meanwhile
+/// may begin the wait anew: it may have hit the worker that was to take the jobs over, or the one that had just got them.
 pub(super) fn recovery(case: &Case) -> (Vec<Offence>, Recovery) {
     let mut found = Vec::new();
     let mut latencies = Vec::new();
@@ -27,13 +29,15 @@ pub(super) fn recovery(case: &Case) -> (Vec<Offence>, Recovery) {
                 let took = Duration::from_nanos(again - orphan.kill.until);
                 latencies.push(took);
                 let excuse = case.weather.common_within(orphan.kill.from, again);
-                if took > case.rules.recovered_within + excuse {
+                let restarts = 1 + case.weather.others_within(orphan.kill, again);
+                if took > case.rules.recovered_within * restarts + excuse {
                     let what = format!("started again {took:.3?} after its worker was killed");
                     found.push(offence(orphan.job, what));
                 }
             }
             None if case.facts.dead.contains_key(orphan.job) => {} // it was the last loss allowed
             None if case.facts.cancelled.contains(orphan.job) => {}
+            None if has_succeeded_since(&orphan) => {} // a frozen worker came back with an earlier attempt's success
             None => found.push(offence(orphan.job, "never started again after its worker was killed".into())),
         }
     }
@@ -52,6 +56,11 @@ fn orphans<'a>(case: &'a Case) -> Vec<Orphan<'a>> {
         }
     }
     orphans
+}
+
+fn has_succeeded_since(orphan: &Orphan) -> bool {
+    let ends = orphan.history.spans.iter().filter_map(|span| span.end);
+    ends.into_iter().any(|(t, how)| how == How::Ok && t > orphan.span.from)
 }
 
 fn next_start(orphan: &Orphan) -> Option<u64> {

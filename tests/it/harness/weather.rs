@@ -60,6 +60,13 @@ impl Weather {
         all.filter(|(_pid, event)| event.cause == Cause::Kill)
     }
 
+    /// How many other faults hit single workers between the end of one and this moment.
+    pub(super) fn others_within(&self, event: &Event, until: u64) -> u32 {
+        let others = self.by_pid.values().flatten().filter(|other| *other != event);
+        let count = others.filter(|other| other.from <= until && other.until >= event.until).count();
+        u32::try_from(count).expect("a run has few faults")
+    }
+
     /// How much of the time between the two everybody was hit, at most.
     pub(super) fn common_within(&self, from: u64, until: u64) -> Duration {
         let overlap = |event: &Event| event.until.min(until).saturating_sub(event.from.max(from));

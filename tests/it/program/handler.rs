@@ -41,12 +41,12 @@ impl Obeys {
     /// Does what is wrong at this moment, if this is the bug.
     fn spoil(&self, bug: Sabotage, context: &JobContext, payload: &str) {
         let Some((sabotage, connection)) = &self.sabotage else { return };
-        if *sabotage != bug {
+        if *sabotage != bug || context.header("copy").is_some() {
             return;
         }
         let (stream, dead) = ("sf:{default}:jobs", "sf:{default}:dead");
         let (entry, id) = (context.fence().to_string(), context.id().to_string());
-        let fields = ["*", "type", "test", "id", &id, "payload", payload];
+        let fields = ["*", "type", "test", "id", &id, "payload", payload, "h.copy", "yes"];
         let mut commands = redis::pipe();
         match bug {
             Sabotage::AcknowledgesBeforeRunning | Sabotage::DropsFailures => {

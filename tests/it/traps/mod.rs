@@ -3,8 +3,12 @@
 
 pub(crate) mod scene;
 
+mod claims;
+mod due;
 mod half_open;
 mod hostile_names;
 mod lost_reply;
+mod refused;
 mod scripts;
 mod vandal;
+mod zombie;

@@ -1,0 +1,154 @@
+//! Taking over what silent workers left, and leaving alone what live ones have.
+
+use std::time::Duration;
+
+use streamfleet::Producer;
+use streamfleet::job::{Lane, State};
+
+use super::scene::{Gate, SOON, STREAM, Scene, job};
+use crate::harness::fleet::{Acts, submit, until_state};
+use crate::harness::proxy::{Commands, Mode};
+use crate::harness::wait::until_async;
+
+/// Delivers what waits to a consumer that nobody is.
+fn deliver_to_nobody(scene: &Scene, consumer: &str) {
+    scene.server.cmd(&["XGROUP", "CREATE", STREAM, "fleet", "0", "MKSTREAM"]);
+    let read = ["XREADGROUP", "GROUP", "fleet", consumer, "COUNT", "1000", "STREAMS", STREAM, ">"];
+    scene.server.cmd(&read);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_entry_behind_a_busy_head_is_found() {
+    let scene = Scene::new().await;
+    // Pending for "live" and kept alive by hand: 31 entries that are older than the stale one.
+    for _ in 0..31 {
+        submit(&scene.queue, "live").await;
+    }
+    deliver_to_nobody(&scene, "live");
+    let stale = submit(&scene.queue, "stale").await;
+    let reads = ["XREADGROUP", "GROUP", "fleet", "gone", "COUNT", "1", "STREAMS", STREAM, ">"];
+    scene.server.cmd(&reads);
+    let handler = Acts::well();
+    let fleet = scene.fleet(Duration::from_secs(3), handler.clone());
+    let pending = scene.server.cmd(&["XPENDING", STREAM, "fleet", "-", "+", "100", "live"]);
+    let pending: Vec<(String, String, u64, u64)> = redis::from_redis_value(pending).unwrap();
+    let mut keep: Vec<&str> = vec!["XCLAIM", STREAM, "fleet", "live", "0"];
+    keep.extend(pending.iter().map(|(entry, ..)| entry.as_str()));
+    keep.push("JUSTID");
+    until_async("the stale entry to run", SOON, async || {
+        scene.server.cmd(&keep);
+        handler.runs(&stale) == 1
+    })
+    .await;
+    assert_eq!(handler.all_runs(), 1, "a live entry was taken over");
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_worker_keeps_its_long_jobs() {
+    let scene = Scene::new().await;
+    let (handler, lease) = (Gate::closed(), Duration::from_secs(3));
+    let fleets = [scene.fleet(lease, handler.clone()), scene.sound_fleet(lease, handler.clone())];
+    let mut jobs = Vec::new();
+    for _ in 0..20 {
+        jobs.push(submit(&scene.queue, "wait").await);
+    }
+    for job in &jobs {
+        handler.until_started(job).await;
+    }
+    // Each entry is renewed several times: more than twice the lease has passed since it was delivered.
+    let started = std::time::Instant::now();
+    until_async("the leases to have passed", SOON, async || started.elapsed() > 2 * lease + lease / 2).await;
+    handler.open();
+    scene.until_at_rest().await;
+    for job in &jobs {
+        assert_eq!((handler.of(job).starts, handler.of(job).ends), (1, 1), "{:?}", handler.of(job));
+    }
+    for fleet in fleets {
+        fleet.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_stale_entries_than_one_page_are_all_taken_over_once() {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    producer.submit_all((0..350).map(|_| job("{}")), |_| {}).await.unwrap();
+    deliver_to_nobody(&scene, "gone");
+    let handler = Acts::well();
+    let fleet = scene.fleet(Duration::from_secs(1), handler.clone());
+    scene.until_at_rest().await;
+    assert_eq!(handler.all_runs(), 350);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_loses_every_worker_is_buried_as_lost() {
+    let scene = Scene::new().await;
+    let fields = ["XADD", STREAM, "*", "type", "test", "id", "poison", "lost", "2", "payload", "p"];
+    scene.server.cmd(&fields);
+    deliver_to_nobody(&scene, "gone");
+    let handler = Acts::well();
+    let fleet = scene.fleet(Duration::from_secs(1), handler.clone());
+    let status = until_state(&scene.queue, &"poison".parse().unwrap(), State::Dead).await;
+    let letter = scene.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    assert_eq!((letter.text("dead_reason"), letter.text("payload")), ("lost".into(), "p".into()));
+    assert_eq!(letter.text("lost"), "", "a replay begins anew");
+    assert_eq!(handler.all_runs(), 0);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_over_but_not_settled_is_not_taken_for_a_delivery() {
+    let scene = Scene::new().await;
+    let redelivered = Acts::new(|context, _| Ok(context.is_redelivered().into()));
+    let lease = Duration::from_secs(4);
+    let fleet = scene.fleet(lease, redelivered.clone());
+    submit(&scene.queue, "warm up").await;
+    scene.until_at_rest().await;
+    // Whoever delivers it to nobody must be quicker than the fleet.
+    let add = "redis.call('XADD', KEYS[1], '*', 'type', 'test', 'id', 'j', 'tracking', 'all') \
+        redis.call('XREADGROUP', 'GROUP', 'fleet', 'gone', 'STREAMS', KEYS[1], '>') return 1";
+    scene.server.cmd(&["EVAL", add, "1", STREAM]);
+    let owner_and_idle = || {
+        let pending = scene.server.cmd(&["XPENDING", STREAM, "fleet", "-", "+", "1"]);
+        let pending: Vec<(String, String, u64, u64)> = redis::from_redis_value(pending).unwrap();
+        pending.into_iter().next().map_or((String::new(), 0), |(_, owner, idle, _)| (owner, idle))
+    };
+    until_async("the entry to be nearly stale", SOON, async || owner_and_idle().1 > 3_700).await;
+    let error = "BUSY Redis is busy running a script.".to_owned();
+    let to = Commands::Only(["EVALSHA", "EVAL"].map(str::to_owned).into());
+    scene.proxy.set(Mode::Inject { error, to });
+    until_async("the entry to be taken over", SOON, async || owner_and_idle().0 != "gone").await;
+    scene.proxy.set(Mode::Rst);
+    scene.proxy.set(Mode::Pass);
+    let status = until_state(&scene.queue, &"j".parse().unwrap(), State::Done).await;
+    assert_eq!(status.result.as_deref(), Some("true"), "{status:?}");
+    assert_eq!(redelivered.runs(&status.id), 1);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn consumers_that_are_gone_are_removed_and_live_ones_stay() {
+    let scene = Scene::new().await;
+    for lane in Lane::ALL {
+        submit(&scene.queue, "{}").await;
+        assert_eq!(scene.queue.depths().await.unwrap().lanes[lane as usize].running, 0);
+    }
+    deliver_to_nobody(&scene, "gone");
+    let handler = Acts::well();
+    let fleet = scene.fleet(Duration::from_secs(1), handler.clone());
+    scene.until_at_rest().await;
+    let names = async || -> Vec<String> {
+        let consumers = scene.queue.consumers(Lane::Normal).await.unwrap();
+        consumers.into_iter().map(|consumer| consumer.name).collect()
+    };
+    until_async("the consumer that is gone to be removed", 2 * SOON, async || {
+        names().await.iter().all(|name| name != "gone" && !name.ends_with(".claims"))
+    })
+    .await;
+    assert_eq!(names().await.len(), 1);
+    let last = submit(&scene.queue, "{}").await;
+    until_async("a later job to run", SOON, async || handler.runs(&last) == 1).await;
+    fleet.stop().await;
+}

@@ -1,0 +1,176 @@
+//! Workers that wake up after their jobs were taken over. They are real processes, stopped for three leases.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use streamfleet::Producer;
+use streamfleet::job::{JobId, State};
+use tempfile::TempDir;
+
+use super::scene::{Gate, SOON, STREAM, Scene, job};
+use crate::harness::fleet::{Running, config, quick, until_state};
+use crate::harness::ledger::{How, Ledger, Record};
+use crate::harness::process::Worker;
+use crate::harness::proxy::{Mode, Scope};
+use crate::harness::wait::until_async;
+use crate::program::Program;
+
+const LEASE: Duration = Duration::from_secs(1);
+
+/// A worker process behind the proxy, whose only job holds its thread until a file is there.
+struct Zombie {
+    scene: Scene,
+    dir: TempDir,
+    worker: Worker,
+    job: JobId,
+}
+
+impl Zombie {
+    /// A worker in the middle of its job.
+    async fn running(backoff: Duration) -> Self {
+        let scene = Scene::new().await;
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("ledger")).unwrap();
+        let mut program =
+            Program::new(&scene.server.url_through(scene.proxy.addr()), &dir.path().join("ledger"));
+        program.lease_ms = LEASE.as_millis() as u64;
+        program.retention_ms = 60_000;
+        // Its slot is taken by the job, so that it does not read others and take them into its sleep.
+        program.concurrency = 1;
+        program.backoff_ms = backoff.as_millis() as u64;
+        let worker = program.launch().start();
+        let payload = format!("block {}", dir.path().join("end").display());
+        let job = Producer::new(scene.queue.clone()).submit(job(payload)).await.unwrap();
+        let zombie = Self { scene, dir, worker, job };
+        until_async("the job to start", SOON, async || zombie.records().len() == 1).await;
+        zombie
+    }
+
+    fn records(&self) -> Vec<Record> {
+        Ledger::new(&self.dir.path().join("ledger")).read()
+    }
+
+    /// Lets the job end as soon as the worker runs.
+    fn let_end(&self) {
+        fs::write::<PathBuf, _>(self.dir.path().join("end"), "").unwrap();
+    }
+
+    async fn until_ended(&self) {
+        until_async("the zombie's job to end", SOON, async || {
+            self.records().iter().any(|record| matches!(record, Record::End { how: How::Ok, .. }))
+        })
+        .await;
+    }
+
+    /// Stops the worker.
+    fn freeze(&self) -> Instant {
+        self.worker.freeze();
+        Instant::now()
+    }
+
+    /// Waits until the job was taken over, and at least for three leases.
+    async fn until_taken_over(&self, frozen: Instant, state: State) {
+        until_state(&self.scene.queue, &self.job, state).await;
+        until_async("three leases to pass", SOON, async || frozen.elapsed() > 3 * LEASE).await;
+    }
+
+    /// A sound process of the fleet with so many slots, which is soon the one that does the chores.
+    fn successor(&self, slots: usize, backoff: Duration, handler: Gate) -> Running {
+        let mut config = config(&self.scene.server.url());
+        config.worker.lease = LEASE;
+        for queue in config.worker.queues.values_mut() {
+            queue.concurrency = slots;
+        }
+        let mut policy = quick(3);
+        policy.backoff = streamfleet::job::Backoff::Fixed(backoff);
+        Running::start_with(config, policy, handler)
+    }
+
+    fn dead(&self) -> i64 {
+        self.scene.int(&["XLEN", "sf:{default}:dead"])
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zombie_whose_job_was_done_by_another_changes_nothing() {
+    let zombie = Zombie::running(Duration::ZERO).await;
+    let frozen = zombie.freeze();
+    let handler = Gate::closed();
+    handler.open();
+    let successor = zombie.successor(4, Duration::ZERO, handler.clone());
+    zombie.until_taken_over(frozen, State::Done).await;
+    let before = zombie.scene.queue.status(&zombie.job).await.unwrap();
+    zombie.let_end();
+    zombie.worker.thaw();
+    zombie.until_ended().await;
+    // A job that the woken worker runs shows that it has settled what it could.
+    let producer = Producer::new(zombie.scene.queue.clone());
+    successor.stop().await;
+    let next = producer.submit(job("ok").tracking(streamfleet::job::Tracking::All)).await.unwrap();
+    until_state(&zombie.scene.queue, &next, State::Done).await;
+    assert_eq!(zombie.scene.queue.status(&zombie.job).await.unwrap(), before);
+    assert_eq!((handler.of(&zombie.job).ends, zombie.dead()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zombie_stopped_before_it_settles_changes_nothing_after_a_takeover() {
+    let zombie = Zombie::running(Duration::ZERO).await;
+    zombie.scene.proxy.set(Mode::blackhole(Scope::All));
+    zombie.let_end();
+    zombie.until_ended().await;
+    let frozen = zombie.freeze();
+    let handler = Gate::closed();
+    handler.open();
+    let successor = zombie.successor(4, Duration::ZERO, handler.clone());
+    zombie.until_taken_over(frozen, State::Done).await;
+    let before = zombie.scene.queue.status(&zombie.job).await.unwrap();
+    successor.stop().await;
+    zombie.scene.proxy.set(Mode::Pass);
+    zombie.worker.thaw();
+    let producer = Producer::new(zombie.scene.queue.clone());
+    let next = producer.submit(job("ok").tracking(streamfleet::job::Tracking::All)).await.unwrap();
+    until_state(&zombie.scene.queue, &next, State::Done).await;
+    assert_eq!(zombie.scene.queue.status(&zombie.job).await.unwrap(), before);
+    assert_eq!((handler.of(&zombie.job).ends, zombie.dead()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_success_cancels_the_retry_that_is_parked() {
+    let hour = Duration::from_secs(3600);
+    let zombie = Zombie::running(hour).await;
+    let frozen = zombie.freeze();
+    let handler = Gate::closed();
+    let successor = zombie.successor(4, hour, handler.clone());
+    zombie.until_taken_over(frozen, State::Retrying).await;
+    zombie.let_end();
+    zombie.worker.thaw();
+    let status = until_state(&zombie.scene.queue, &zombie.job, State::Done).await;
+    let outcomes: Vec<_> = status.attempts.iter().map(|attempt| attempt.outcome.as_str()).collect();
+    assert_eq!(outcomes, ["lost", "done"]);
+    zombie.scene.until_at_rest().await;
+    assert_eq!((handler.of(&zombie.job).starts, zombie.dead()), (0, 0));
+    successor.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_success_cancels_the_retry_that_waits_for_a_slot() {
+    let zombie = Zombie::running(Duration::ZERO).await;
+    // The successor's only slot is taken, so the retry can't start.
+    let handler = Gate::closed();
+    let successor = zombie.successor(1, Duration::ZERO, handler.clone());
+    let producer = Producer::new(zombie.scene.queue.clone());
+    let blocker = producer.submit(job("wait")).await.unwrap();
+    handler.until_started(&blocker).await;
+    let frozen = zombie.freeze();
+    zombie.until_taken_over(frozen, State::Waiting).await;
+    zombie.let_end();
+    zombie.worker.thaw();
+    until_state(&zombie.scene.queue, &zombie.job, State::Done).await;
+    zombie.worker.kill9();
+    handler.open();
+    zombie.scene.until_at_rest().await;
+    assert_eq!((handler.of(&zombie.job).starts, zombie.dead()), (0, 0));
+    assert_eq!(zombie.scene.int(&["XLEN", STREAM]), 0);
+    successor.stop().await;
+}
