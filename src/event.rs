@@ -19,6 +19,15 @@ pub enum Event<'a> {
         /// From being ready to this moment.
         wait: Duration,
     },
+    /// A handler ran to its end, or was cut short. What follows from it, Redis does not know yet.
+    Ran {
+        /// Where the job came from.
+        queue: &'a QueueName,
+        /// What handler it got.
+        job_type: &'a JobType,
+        /// How long it ran.
+        elapsed: Duration,
+    },
     /// An attempt ended and Redis knows it.
     Finished {
         /// Where the job came from.
@@ -97,15 +106,8 @@ pub enum Event<'a> {
         /// How many entries came.
         entries: usize,
     },
-    /// How busy this process is.
-    Load {
-        /// The queue.
-        queue: &'a QueueName,
-        /// Handlers running now.
-        running: usize,
-        /// The most there may be.
-        slots: usize,
-    },
+    /// This process began to stop: it takes no new jobs, and lets the running ones end.
+    Stopping,
     /// Redis did not do what was asked.
     RedisError {
         /// The command or script's kind of failure.

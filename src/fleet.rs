@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::broker::{self, Broker};
 use crate::event::{Event, Events};
-use crate::job::{ConsumerName, InvalidName, Policy};
+use crate::job::{ConsumerName, InvalidName, JobType, Policy};
 use crate::maintenance::{self, Duty};
 use crate::probe::Probe;
 use crate::shutdown::Shutdown;
@@ -93,6 +93,7 @@ impl Fleet {
         shutdown.requested().await;
         tracing::info!("stopping: no new jobs; running ones may end");
         self.probe.stopping();
+        self.events.tell(&Event::Stopping);
         // The chores stop first, so that another process takes them over while this one drains.
         stop.cancel();
         while chores.join_next().await.is_some() {}
@@ -149,8 +150,18 @@ impl Builder {
         policy: Policy,
         handler: impl Handler,
     ) -> Result<Self, InvalidName> {
-        self.registry.add(job_type.parse()?, policy, handler);
+        self.register(job_type.parse()?, policy, handler);
         Ok(self)
+    }
+
+    /// Adds a handler for a type whose name is known to be valid.
+    pub(crate) fn register(&mut self, job_type: JobType, policy: Policy, handler: impl Handler) {
+        self.registry.add(job_type, policy, handler);
+    }
+
+    /// The types that have a handler, sorted.
+    pub fn types(&self) -> Vec<JobType> {
+        self.registry.types()
     }
 
     /// Sends events there.

@@ -1,6 +1,10 @@
 //! Background jobs on Redis Streams, run by a fleet of identical workers.
 
 pub mod broker;
+#[cfg(feature = "cli")]
+pub mod config;
+#[cfg(feature = "cli")]
+pub mod dev_server;
 pub mod event;
 mod fleet;
 pub mod handlers;
@@ -9,6 +13,8 @@ mod maintenance;
 mod probe;
 pub mod producer;
 mod shutdown;
+#[cfg(feature = "cli")]
+pub mod telemetry;
 pub mod worker;
 
 pub use fleet::{Builder, Config as FleetConfig, Fleet};

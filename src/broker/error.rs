@@ -33,6 +33,9 @@ pub enum Error {
         /// The beginning of the reply.
         reply: String,
     },
+    /// No connection could be made: nothing was executed.
+    #[error("{0}")]
+    Unreachable(String),
     /// The address in the configuration is not usable.
     #[error("{0}")]
     Address(String),
@@ -83,6 +86,8 @@ impl Class {
             }
             // Errors raised inside a script carry the inner error behind the script's own words.
             _ if detail.contains("WRONGTYPE") || detail.contains("NOPERM") => Self::Configuration,
+            // Redis 7.0 says this in place of NOPERM.
+            _ if detail.contains("The user executing the script can't") => Self::Configuration,
             _ if detail.contains("NOGROUP") => Self::NoGroup,
             _ if detail.contains("OOM command not allowed") => Self::Full,
             _ if detail.contains("MISCONF") => Self::Busy,
@@ -110,6 +115,16 @@ impl Error {
         }
     }
 
+    /// The error of a connection that was not made. Only an answer of Redis's own is a refusal.
+    pub(crate) fn from_connect(error: &fred::error::Error) -> Self {
+        let error = Self::from_client("connect", error);
+        if let Self::Unknown { detail, .. } = &error {
+            Self::Unreachable(plain(detail).to_owned())
+        } else {
+            error
+        }
+    }
+
     pub(crate) fn contract(command: &'static str, reply: impl fmt::Debug) -> Self {
         let reply = crate::job::cut(format!("{reply:?}"), 200);
         Self::Contract { command, reply }
@@ -119,9 +134,23 @@ impl Error {
     pub fn class(&self) -> Option<Class> {
         match self {
             Self::Refused { class, .. } => Some(*class),
-            Self::Unknown { .. } | Self::Contract { .. } | Self::Address(_) => None,
+            Self::Unknown { .. } | Self::Contract { .. } | Self::Unreachable(_) | Self::Address(_) => None,
         }
     }
+
+    /// Every kind of error that [`Error::kind`] names.
+    pub const KINDS: [&str; 10] = [
+        "busy",
+        "full",
+        "no_group",
+        "no_script",
+        "configuration",
+        "other",
+        "unknown_outcome",
+        "contract",
+        "unreachable",
+        "address",
+    ];
 
     /// The error's kind, as metrics name it.
     pub fn kind(&self) -> &'static str {
@@ -129,6 +158,7 @@ impl Error {
             Self::Refused { class, .. } => class.as_str(),
             Self::Unknown { .. } => "unknown_outcome",
             Self::Contract { .. } => "contract",
+            Self::Unreachable(_) => "unreachable",
             Self::Address(_) => "address",
         }
     }
@@ -136,7 +166,7 @@ impl Error {
     /// True where sending the same script again may succeed by itself.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unknown { .. } => true,
+            Self::Unknown { .. } | Self::Unreachable(_) => true,
             Self::Refused { class, .. } => {
                 matches!(class, Class::Busy | Class::Full | Class::NoGroup | Class::NoScript)
             }
@@ -148,6 +178,12 @@ impl Error {
     pub fn is_configuration(&self) -> bool {
         self.class() == Some(Class::Configuration) || matches!(self, Self::Address(_))
     }
+}
+
+/// The words in what the client says of an input or output error, which is the standard library's debugging form.
+fn plain(detail: &str) -> &str {
+    let quoted = ["message: \"", "error: \""].into_iter().find_map(|begin| detail.split_once(begin));
+    quoted.and_then(|(_, rest)| rest.split('"').next()).unwrap_or(detail)
 }
 
 #[cfg(test)]
@@ -171,9 +207,20 @@ mod tests {
             ("BUSYGROUP Consumer Group name already exists", Class::Other),
             ("ERR unknown command 'XREADGROUP'", Class::Configuration),
             ("ERR user_script:1: boom", Class::Other),
+            ("ERR The user executing the script can't run this command or subcommand", Class::Configuration),
+            ("ERR The user executing the script can't access at least one of the keys", Class::Configuration),
         ];
         for (detail, class) in want {
             assert_eq!(Class::of(detail), class, "{detail}");
         }
+    }
+
+    #[test]
+    fn what_keeps_a_connection_from_being_made_is_said_in_plain_words() {
+        let os = r#"Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }"#;
+        assert_eq!(plain(os), "Connection refused");
+        let resolver = r#"Custom { kind: Uncategorized, error: "failed to lookup address information" }"#;
+        assert_eq!(plain(resolver), "failed to lookup address information");
+        assert_eq!(plain("Connection closed"), "Connection closed");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 
 use super::error::Error;
@@ -35,6 +34,8 @@ pub struct LaneDepth {
     pub running: u64,
     /// The oldest entry of the stream, waiting or running.
     pub oldest: Option<EntryId>,
+    /// The oldest entry that nobody has taken.
+    pub oldest_waiting: Option<EntryId>,
 }
 
 impl Depths {
@@ -52,6 +53,8 @@ impl Depths {
 /// Everything known about one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
+    /// When this was true.
+    pub now: Timestamp,
     /// The job.
     pub id: JobId,
     /// Where it is in its life.
@@ -93,38 +96,6 @@ pub struct Attempt {
     pub error: String,
 }
 
-/// A job in the delayed set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Upcoming {
-    /// Its id.
-    pub id: String,
-    /// When it is due.
-    pub due: Timestamp,
-    /// Its lane and fields; `None` where they cannot be read.
-    pub fields: Option<(Lane, Envelope)>,
-}
-
-/// A dead letter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeadLetter {
-    /// Its entry in the dead stream.
-    pub entry: EntryId,
-    /// All its fields.
-    pub fields: Envelope,
-}
-
-impl DeadLetter {
-    /// A field as text; empty where there is none.
-    pub fn text(&self, name: &str) -> String {
-        String::from_utf8_lossy(self.fields.get(name.as_bytes()).unwrap_or_default()).into_owned()
-    }
-
-    /// The job's id: its `id` field, or the letter's own entry for bytes that never had one.
-    pub fn job(&self) -> JobId {
-        self.text("id").parse().unwrap_or_else(|_| JobId::derived(self.entry, Lane::Normal))
-    }
-}
-
 impl Queue {
     /// How many jobs there are in each state.
     ///
@@ -139,12 +110,13 @@ impl Queue {
             return Err(Error::contract("depths", answer));
         };
         let lane = |at: usize| {
-            let [entries, pending, oldest] = &lanes.get(3 * at..3 * at + 3)? else { return None };
+            let [entries, pending, oldest, waits] = &lanes.get(4 * at..4 * at + 4)? else { return None };
             let (entries, running) = (decode::number(entries)?, decode::number(pending)?);
             Some(LaneDepth {
                 waiting: entries.saturating_sub(running),
                 running,
                 oldest: decode::entry_id(oldest),
+                oldest_waiting: decode::entry_id(waits),
             })
         };
         let (Some(high), Some(normal), Some(low)) = (lane(0), lane(1), lane(2)) else {
@@ -167,95 +139,70 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn status(&self, id: &JobId) -> Result<Option<Status>, Error> {
+        self.status_at(id, id.origin()).await
+    }
+
+    /// The same for a job of which one entry is known.
+    pub(super) async fn status_at(
+        &self,
+        id: &JobId,
+        origin: Option<(EntryId, Lane)>,
+    ) -> Result<Option<Status>, Error> {
         let mut keys =
             vec![self.keys.record(id), self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
         keys.extend(self.keys.streams().clone());
         let (entry, lane) =
-            id.origin().map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
+            origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
         let args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
         let answer = self.run(&script::LOOKUP, keys, args).await?;
-        let [Value::Array(record), due, packed, lane, entry, worker] = &answer.rest[..] else {
+        let [Value::Array(record), due, packed, lane, entry, worker, job_type, created] = &answer.rest[..]
+        else {
             return Err(Error::contract("lookup", answer));
         };
         let found = Found {
+            now: timestamp(answer.status.cast_unsigned()),
             record: Record(decode::envelope(record)),
             due: decode::number(due).filter(|_| !matches!(due, Value::Null)).map(timestamp),
             parked: Envelope::unpack(decode::data(packed)).ok(),
             lane: decode::text(lane).parse().ok(),
             entry: decode::entry_id(entry),
             worker: Some(decode::text(worker)).filter(|name| !name.is_empty()),
+            job_type: Some(decode::text(job_type)).filter(|name| !name.is_empty()),
+            // An entry that names no time is the first of its job.
+            created: decode::number(created).or(decode::entry_id(entry).map(|entry| entry.ms)).map(timestamp),
         };
         Ok(found.status(id))
-    }
-
-    /// A page of the delayed set, the next due first.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] where Redis does not answer or refuses.
-    pub async fn upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
-        let keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
-        let args = vec![Value::Integer(skip.cast_signed()), Value::Integer(count.cast_signed())];
-        let answer = self.run(&script::UPCOMING, keys, args).await?;
-        let upcoming = |item: &[Value]| Upcoming {
-            id: decode::text(&item[0]),
-            due: timestamp(decode::number(&item[1]).unwrap_or(0)),
-            fields: Envelope::unpack(decode::data(&item[2])).ok().map(|(envelope, lane)| (lane, envelope)),
-        };
-        Ok(answer.rest.chunks_exact(3).map(upcoming).collect())
-    }
-
-    /// A page of the dead letters, oldest first, from `from` on.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] where Redis does not answer or refuses.
-    pub async fn dead_letters(&self, from: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
-        let start = from.map_or_else(|| "-".to_owned(), |entry| entry.to_string());
-        self.dead_range(start, "+".to_owned(), count).await
-    }
-
-    /// One dead letter by its own entry id.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] where Redis does not answer or refuses.
-    pub async fn dead_letter(&self, entry: EntryId) -> Result<Option<DeadLetter>, Error> {
-        Ok(self.dead_range(entry.to_string(), entry.to_string(), 1).await?.pop())
-    }
-
-    async fn dead_range(&self, start: String, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
-        let client = self.link.client();
-        let reply = client.xrange(self.keys.dead.clone(), start, end, Some(count));
-        let reply: Value = self
-            .link
-            .watch(async { reply.await.map_err(|error| Error::from_client("xrange", &error)) })
-            .await?;
-        let entries = decode::entries("xrange", reply, Lane::Normal)?;
-        let letter =
-            |entry: super::Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
-        Ok(entries.into_iter().map(letter).collect())
     }
 }
 
 struct Found {
+    now: Timestamp,
     record: Record,
     due: Option<Timestamp>,
     parked: Option<(Envelope, Lane)>,
     lane: Option<Lane>,
     entry: Option<EntryId>,
     worker: Option<String>,
+    /// The type that its entry names.
+    job_type: Option<String>,
+    /// The time of the first entry, which its entry names.
+    created: Option<Timestamp>,
 }
 
 impl Found {
     fn status(self, id: &JobId) -> Option<Status> {
         let state = self.state()?;
-        let parked_type = || self.parked.as_ref().and_then(|(fields, _)| fields.get(b"type"));
-        let job_type = self.record.0.get(b"type").or_else(parked_type).unwrap_or_default();
+        let parked = |name: &str| {
+            let value = self.parked.as_ref().and_then(|(fields, _)| fields.get(name.as_bytes()));
+            value.map(|value| String::from_utf8_lossy(value).into_owned())
+        };
+        let job_type = self.record.text("type").or_else(|| self.job_type.clone()).or_else(|| parked("type"));
+        let parked_since = || parked("created_ms")?.parse().ok().map(timestamp);
         Some(Status {
+            now: self.now,
             id: id.clone(),
             state,
-            job_type: String::from_utf8_lossy(job_type).into_owned(),
+            job_type: job_type.unwrap_or_default(),
             lane: self
                 .lane
                 .or(self.record.text("lane").and_then(|lane| lane.parse().ok()))
@@ -263,6 +210,8 @@ impl Found {
             created: self
                 .record
                 .time("created_ms")
+                .or(self.created)
+                .or_else(parked_since)
                 .or_else(|| id.origin().map(|(entry, _)| timestamp(entry.ms))),
             due: self.due,
             entry: self.entry,
@@ -323,7 +272,8 @@ fn attempt(text: &str) -> Option<Attempt> {
     })
 }
 
-fn timestamp(ms: u64) -> Timestamp {
+/// An instant that Redis told; one beyond the calendar is its end.
+pub(super) fn timestamp(ms: u64) -> Timestamp {
     Timestamp::from_ms(ms).unwrap_or(Timestamp::MAX)
 }
 

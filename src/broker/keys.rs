@@ -59,6 +59,11 @@ impl Keys {
     }
 }
 
+/// The name of the stream that a lane's jobs are added to, for those who submit without this crate.
+pub fn stream_name(namespace: &Namespace, queue: &QueueName, lane: Lane) -> String {
+    Keys::new(namespace, queue).stream(lane).as_str_lossy().into_owned()
+}
+
 /// What a live worker says of itself.
 pub(crate) fn worker(namespace: &Namespace, consumer: &ConsumerName) -> Key {
     Key::from(format!("{namespace}:worker:{consumer}"))
@@ -69,15 +74,18 @@ pub(crate) fn workers(namespace: &Namespace) -> String {
     format!("{namespace}:worker:*")
 }
 
-/// A pattern that finds every queue, by the one key that each has.
+/// A pattern that finds every queue by its `control`, `jobs…`, `delayed` or `dead` keys: a queue that nobody has joined
+/// yet has no `control`. It spells out no more than keeps the records (`job:…`), which may be millions, out of the answer.
 pub(crate) fn queues(namespace: &Namespace) -> String {
-    format!("{namespace}:{{*}}:control")
+    format!("{namespace}:{{*}}:[cjd][oe][nbal][tsad]*")
 }
 
-/// The queue whose control key this is.
-pub(crate) fn queue_of(namespace: &Namespace, control: &str) -> Option<QueueName> {
-    let tag = control.strip_prefix(namespace.as_str())?.strip_prefix(":{")?.strip_suffix("}:control")?;
-    tag.parse().ok()
+/// The queue whose key this is, if it is one of those that [`queues`] is meant to find.
+pub(crate) fn queue_of(namespace: &Namespace, key: &str) -> Option<QueueName> {
+    let rest = key.strip_prefix(namespace.as_str())?.strip_prefix(":{")?;
+    let (queue, key) = rest.split_once("}:")?;
+    let telling = ["control", "jobs", "jobs:high", "jobs:low", "delayed", "dead"].contains(&key);
+    telling.then(|| queue.parse().ok()).flatten()
 }
 
 #[cfg(test)]
@@ -99,10 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_found_again_from_its_control_key() {
+    fn a_queue_is_found_again_from_its_keys_but_not_from_a_record() {
         let namespace: Namespace = "sf".parse().unwrap();
-        let found = queue_of(&namespace, "sf:{mail}:control").unwrap();
-        assert_eq!(found.as_str(), "mail");
-        assert!(queue_of(&namespace, "other:{mail}:control").is_none());
+        for key in ["control", "jobs", "jobs:low", "delayed", "dead"] {
+            let found = queue_of(&namespace, &format!("sf:{{mail}}:{key}")).unwrap();
+            assert_eq!(found.as_str(), "mail");
+        }
+        for key in ["other:{mail}:control", "sf:{mail}:job:jobs", "sf:{mail}:job:x}:jobs", "sf:{Mail}:jobs"] {
+            assert_eq!(queue_of(&namespace, key), None, "{key}");
+        }
     }
 }

@@ -67,11 +67,8 @@ impl Link {
     pub(crate) async fn open(config: fred::types::config::Config, role: Role) -> Result<Self, Error> {
         let client = build(&config, role)?;
         let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, client.init()).await;
-        let late = || Error::Unknown {
-            command: "connect",
-            detail: format!("nothing within {:?}", 3 * CONNECT_DEADLINE),
-        };
-        let task = connected.map_err(|_| late())?.map_err(|error| Error::from_client("connect", &error))?;
+        let late = || Error::Unreachable(format!("no connection within {:?}", 3 * CONNECT_DEADLINE));
+        let task = connected.map_err(|_| late())?.map_err(|error| Error::from_connect(&error))?;
         let live =
             Live { client, task, silent_since: None, sound: Instant::now(), unanswered: 0, reconnects: 0 };
         Ok(Self { shared: Arc::new(Shared { config, role, live: Mutex::new(live) }) })

@@ -6,13 +6,17 @@
 //! answered by sending again; the one exception, appending a new job, reports it to the caller.
 
 mod address;
+mod dead;
 mod decode;
+mod delayed;
 mod enqueue;
 mod error;
 mod inspect;
 mod keys;
 mod link;
+mod rehearse;
 mod script;
+mod seek;
 mod server;
 mod settle;
 mod stream;
@@ -23,12 +27,16 @@ use std::sync::Arc;
 use fred::types::{Key, Value};
 
 pub use address::Config;
+pub use dead::DeadLetter;
 pub(crate) use decode::Entry;
+pub use delayed::Upcoming;
 pub use enqueue::{Due, NewJob};
 pub use error::{Class, Error};
-pub use inspect::{Attempt, DeadLetter, Depths, LaneDepth, Status, Upcoming};
+pub use inspect::{Attempt, Depths, LaneDepth, Status};
 use keys::Keys;
+pub use keys::stream_name;
 pub(crate) use link::{Link, Role};
+pub use rehearse::Step;
 pub use server::{Server, WorkerInfo};
 pub(crate) use settle::{Applied, Begun, Keep, Ran, Taken};
 pub(crate) use stream::ClaimFrom;

@@ -45,6 +45,7 @@ scripts! {
     RELEASE "release",
     REPLAY "replay",
     SCHEDULE "schedule",
+    SEEK "seek",
     UPCOMING "upcoming",
 }
 

@@ -279,18 +279,25 @@ struct Letter<'a> {
 
 impl Letter<'_> {
     /// The original fields, so that an XADD of them is a replay: counters reset, identity kept. An entry with more
-    /// fields than a script can append keeps them packed in one.
+    /// fields than a script can append keeps them packed in one. Bytes that are no job get no `id`, but `dead_job`, so
+    /// that their record can be found.
     fn fields(&self) -> Envelope {
+        let id = self.id.to_string();
+        let broken = [(b"dead_job".as_slice(), id.as_bytes())];
         if self.envelope.len() > Envelope::MAX_FIELDS {
             let packed = self.envelope.pack(self.lane);
-            return Envelope::new(std::iter::once((b"raw".as_slice(), packed.as_slice())));
+            let raw = [(b"raw".as_slice(), packed.as_slice()), broken[0]];
+            return Envelope::new(raw.into_iter());
         }
         let fleet =
             |name: &[u8]| matches!(name, b"attempt" | b"lost" | b"created_ms") || name.starts_with(b"dead_");
-        let id = self.id.to_string();
-        let own: &[(&[u8], &[u8])] = &[(b"id", id.as_bytes())];
-        let has_id = self.envelope.get(b"id").is_some();
-        self.envelope.edited(fleet, if has_id || self.job_type.is_empty() { &[] } else { own })
+        let own = [(b"id".as_slice(), id.as_bytes())];
+        let add: &[_] = match self.envelope.get(b"id") {
+            _ if self.job_type.is_empty() => &broken,
+            Some(_) => &[],
+            None => &own,
+        };
+        self.envelope.edited(fleet, add)
     }
 }
 

@@ -6,7 +6,7 @@ use fred::interfaces::StreamsInterface;
 use fred::types::{Key, Value};
 
 use super::decode::{self, Entry};
-use super::error::Error;
+use super::error::{Class, Error};
 use super::link::Link;
 use super::{GROUP, Queue, script};
 use crate::job::{ConsumerName, EntryId, Lane};
@@ -232,7 +232,7 @@ impl Queue {
         Ok(Claimed { next, entries: decode::entries("xautoclaim", parts.swap_remove(1), lane)?, deleted })
     }
 
-    /// The members of one lane's group.
+    /// The members of one lane's group; none where nobody has joined it yet.
     ///
     /// # Errors
     ///
@@ -240,12 +240,15 @@ impl Queue {
     pub async fn consumers(&self, lane: Lane) -> Result<Vec<Consumer>, Error> {
         let client = self.link.client();
         let reply = client.xinfo_consumers(self.keys.stream(lane).clone(), GROUP);
-        let reply: Value = self
-            .link
-            .watch(async { reply.await.map_err(|error| Error::from_client("xinfo", &error)) })
-            .await?;
-        let Value::Array(items) = reply else { return Err(Error::contract("xinfo", reply)) };
-        Ok(items.iter().filter_map(consumer).collect())
+        let answer = async { reply.await.map_err(|error| Error::from_client("xinfo", &error)) };
+        match self.link.watch(answer).await {
+            Ok(Value::Array(items)) => Ok(items.iter().filter_map(consumer).collect()),
+            Ok(reply) => Err(Error::contract("xinfo", reply)),
+            Err(error) if error.class() == Some(Class::NoGroup) => Ok(Vec::new()),
+            // No stream at all, which this command alone answers with these words.
+            Err(Error::Refused { detail, .. }) if detail.ends_with("no such key") => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Deletes a consumer from the lanes in which it has nothing pending. True where it is gone from all.

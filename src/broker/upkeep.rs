@@ -49,9 +49,16 @@ impl Queue {
     pub(crate) async fn await_nudge(&self, link: &Link, longest: Duration) -> Result<bool, Error> {
         let client = link.client();
         let wake = client.blpop(self.keys.wake.clone(), longest.as_secs_f64());
-        let reply: Value =
-            link.watch(async { wake.await.map_err(|error| Error::from_client("blpop", &error)) }).await?;
-        Ok(!matches!(reply, Value::Null))
+        let nudged = async {
+            match wake.await {
+                Ok(Value::Null) => Ok(false),
+                Ok(_) => Ok(true),
+                // So the client calls Redis's answer that nothing came in time. A deadline of its own it does not have here.
+                Err(error) if *error.kind() == fred::error::ErrorKind::Timeout => Ok(false),
+                Err(error) => Err(Error::from_client("blpop", &error)),
+            }
+        };
+        link.watch(nudged).await
     }
 
     /// Takes or keeps the lease of the process that does the chores. See `scripts/lead.lua`.

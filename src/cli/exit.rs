@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use streamfleet::broker;
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -38,7 +40,11 @@ impl Exit {
         if error.downcast_ref::<super::Wrong>().is_some() {
             return Self::Usage;
         }
-        let broker = error.chain().any(|cause| cause.is::<streamfleet::broker::Error>());
-        if broker { Self::Redis } else { Self::Failed }
+        match error.chain().find_map(|cause| cause.downcast_ref::<broker::Error>()) {
+            // An address that cannot be used is a mistake in the configuration.
+            Some(broker::Error::Address(_)) => Self::Usage,
+            Some(_) => Self::Redis,
+            None => Self::Failed,
+        }
     }
 }

@@ -1,7 +1,20 @@
 //! The command line. Each command is one file with its arguments and a `run`.
 
+mod bench;
+mod check;
+mod config;
+mod dead;
+mod delayed;
+mod dev;
+mod enqueue;
 mod exit;
 mod output;
+mod queues;
+mod serve;
+mod status;
+mod times;
+mod worker;
+mod workers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,17 +24,33 @@ use clap::{Parser, Subcommand};
 use exit::Exit;
 use output::Output;
 use streamfleet::broker::Broker;
+use streamfleet::config::{Effective, Flags, Sources};
+
+/// What scripts may rely on.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it did what was asked; a worker was stopped and has given its jobs back
+  1  something went wrong that has no code of its own
+  2  the command line or the configuration is wrong
+  3  Redis cannot be reached, or refuses
+  4  what was asked for does not exist
+  5  a check found errors
+
+Configuration: files, then variables such as STREAMFLEET__REDIS__URL, then flags; see `streamfleet config show`.";
 
 /// Background jobs on Redis Streams, run by a fleet of identical workers.
 #[derive(Parser)]
-#[command(version, propagate_version = true, max_term_width = 110)]
+#[command(version, propagate_version = true, max_term_width = 110, after_help = EXIT_CODES)]
 struct Cli {
     /// Configuration files (TOML); later ones win. Default: streamfleet.toml in this folder, if there is one.
     #[arg(long, short, global = true, value_name = "FILE")]
     config: Vec<PathBuf>,
-    /// The address of Redis, in place of the configured one.
+    /// The address of Redis, in place of the configured one. Others can see it: put passwords elsewhere.
     #[arg(long, global = true, value_name = "URL")]
     redis: Option<String>,
+    /// The first part of every key, in place of the configured one.
+    #[arg(long, global = true, value_name = "NAME")]
+    namespace: Option<String>,
     /// Answer with JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -31,14 +60,55 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Placeholder.
-    Worker,
+    /// Run jobs until SIGTERM or SIGINT; a second one cuts running jobs short.
+    Worker(worker::Args),
+    /// Start a private Redis and a worker, to try things out.
+    Dev(dev::Args),
+    /// Submit a job, or with --bulk many.
+    Enqueue(Box<enqueue::Args>),
+    /// Show everything known about one job.
+    Status(status::Args),
+    /// Count the jobs of each queue.
+    Queues(queues::Args),
+    /// List the workers.
+    Workers,
+    /// List, show, replay or drop dead letters.
+    Dead(dead::Args),
+    /// List or cancel jobs that are due later.
+    Delayed(delayed::Args),
+    /// Find out whether this Redis and this login are fit for a fleet.
+    ///
+    /// Exit code 0: fit, perhaps with warnings. 3: Redis cannot be reached, or refuses the login. 5: unfit.
+    Check,
+    /// Check or show the configuration.
+    Config(config::Args),
+    /// Measure what streamfleet costs, beside the same work as raw commands, on a private Redis.
+    Bench(bench::Args),
+}
+
+impl Command {
+    async fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        match self {
+            Self::Worker(_) => worker::run(context).await,
+            Self::Dev(args) => dev::run(args, context).await,
+            Self::Enqueue(args) => enqueue::run(*args, context).await,
+            Self::Status(args) => status::run(args, context).await,
+            Self::Queues(args) => queues::run(args, context).await,
+            Self::Workers => workers::run(context).await,
+            Self::Dead(args) => dead::run(args, context).await,
+            Self::Delayed(args) => delayed::run(args, context).await,
+            Self::Check => check::run(context).await,
+            Self::Config(_) => config::show(context),
+            Self::Bench(args) => bench::run(args, context).await,
+        }
+    }
 }
 
 /// What every command gets.
 pub(crate) struct Context {
     pub(crate) output: Output,
     pub(crate) redis: streamfleet::broker::Config,
+    pub(crate) effective: Effective,
 }
 
 impl Context {
@@ -56,6 +126,31 @@ pub(crate) struct Wrong(pub(crate) String);
 
 /// Runs the program.
 pub(crate) fn main() -> ExitCode {
-    let _cli = Cli::parse();
-    Exit::Done.into()
+    let cli = Cli::parse();
+    match try_main(cli) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            output::complain(&format!("error: {error:#}"));
+            Exit::of(&error).into()
+        }
+    }
+}
+
+fn try_main(cli: Cli) -> anyhow::Result<Exit> {
+    let output = if cli.json { Output::Programs } else { Output::People };
+    let mut flags = Flags { redis: cli.redis, namespace: cli.namespace, ..Flags::default() };
+    if let Command::Worker(args) = &cli.command {
+        args.lay_on(&mut flags);
+    }
+    let read = Sources::of_process(cli.config, flags).read();
+    if let Command::Config(config::Args { what: config::What::Check }) = &cli.command {
+        return config::check(read, output);
+    }
+    let effective = read.map_err(|invalid| Wrong(invalid.to_string()))?;
+    let context = Context { output, redis: effective.config.redis.clone(), effective };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(cli.command.run(&context));
+    // A handler that blocks its thread must not keep the process.
+    runtime.shutdown_background();
+    done
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 /// How a command answers.
@@ -50,4 +51,32 @@ pub(crate) fn harmless(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
         .collect()
+}
+
+/// Names and values, one pair per line; those without a value are left out.
+pub(crate) fn facts(facts: &[(&str, Option<String>)]) -> String {
+    let known = facts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let lines = known.map(|(name, value)| format!("{:<12} {}", format!("{name}:"), harmless(value)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Tells a person something on stderr: what went wrong, or what happens beside the answer.
+#[expect(clippy::print_stderr, reason = "the one place that writes to stderr, but for the log")]
+pub(crate) fn complain(text: &str) {
+    eprintln!("{text}");
+}
+
+/// A progress bar on stderr, or, where the end is not known, a counter. Hidden from programs and where stderr is no
+/// terminal.
+pub(crate) fn progress(output: Output, total: Option<u64>, what: &'static str) -> ProgressBar {
+    if output == Output::Programs {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match total {
+        Some(total) => (ProgressBar::new(total), "{wide_bar} {human_pos}/{human_len} {msg}, {eta} left"),
+        None => (ProgressBar::no_length(), "{human_pos} {msg} ({per_sec})"),
+    };
+    // The default style serves as well, should the template ever be wrong.
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.with_style(style).with_message(what)
 }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use crate::job::{EntryId, Envelope, Failure, Job, Lane, Outcome};
 use crate::{Handler, JobContext, JobError, RawPayload};
@@ -16,22 +15,20 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The context of a job of type `report` with these further fields.
 pub(super) fn context(fields: &[(&str, &str)]) -> JobContext {
-    let fields =
-        [("type", "report")].iter().chain(fields).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    let envelope = Envelope::new(fields.collect::<Vec<_>>().into_iter());
-    let job = Job::parse(&envelope, EntryId::new(1700, 3), Lane::Normal).unwrap();
-    JobContext {
-        job,
-        queue: "mail".parse().unwrap(),
-        envelope,
-        deadline: Instant::now() + PATIENCE,
-        cancellation: CancellationToken::new(),
-    }
+    context_until(Instant::now() + PATIENCE, fields)
 }
 
 /// The context of a plain job whose time is up after `timeout`.
 pub(super) fn context_for(timeout: Duration) -> JobContext {
-    JobContext { deadline: Instant::now() + timeout, ..context(&[]) }
+    context_until(Instant::now() + timeout, &[])
+}
+
+fn context_until(deadline: Instant, fields: &[(&str, &str)]) -> JobContext {
+    let fields =
+        [("type", "report")].iter().chain(fields).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let envelope = Envelope::new(fields.collect::<Vec<_>>().into_iter());
+    let job = Job::parse(&envelope, EntryId::new(1700, 3), Lane::Normal).unwrap();
+    JobContext::undelivered(job, envelope, deadline)
 }
 
 /// Runs one attempt, cutting it short as a worker does: `Interrupted` is that of a handler which was dropped.

@@ -15,6 +15,8 @@ mod output;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "cli")]
+pub(crate) use exec::tie_to_this_process;
 pub use exec::{Exec, ExecConfig};
 #[cfg(feature = "http")]
 pub use http::{Http, HttpConfig};

@@ -1,12 +1,15 @@
-//! Moves due jobs from the delayed set to their lanes. It sleeps until the next one is due, and is woken when an earlier
-//! one arrives.
+//! Moves due jobs from the delayed set to their lanes. It sleeps until the next one is due, and is nudged when an
+//! earlier one arrives. (Redis itself ends blocking waits up to a tenth of a second late, so the sleep is our own.)
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Duty;
-use crate::broker::{Error, Link, Promoted, Role};
+use crate::broker::{Link, Promoted, Role};
 use crate::event::Event;
 
 /// The most jobs that one script moves: it runs for well under a millisecond per hundred.
@@ -15,55 +18,62 @@ const BATCH: u32 = 500;
 /// The longest sleep. Jobs that arrive meanwhile wake us, so this only bounds the damage of a lost wake-up.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
+/// How long one wait for a nudge lasts.
+const BLOCK: Duration = Duration::from_secs(2);
+
 /// After an error.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Promotes until stopped.
 pub(super) async fn run(duty: Duty, stop: CancellationToken) {
-    let mut waker = None;
+    let nudged = Arc::new(Notify::new());
+    let mut listening = JoinSet::new();
+    listening.spawn(listen(duty.clone(), Arc::clone(&nudged), stop.clone()));
     while !stop.is_cancelled() {
-        let passed = pass(&duty, &mut waker, &stop).await;
-        if let Err(error) = passed {
-            duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
-            tokio::select! {
-                () = tokio::time::sleep(PAUSE.mul_f64(0.5 + rand::random::<f64>())) => {}
-                () = stop.cancelled() => {}
+        let sleep = match duty.queue.promote(BATCH).await {
+            Ok(promoted) => {
+                tell(&duty, promoted);
+                let more = promoted.moved >= u64::from(BATCH);
+                if more { Duration::ZERO } else { promoted.next_in.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP) }
             }
+            Err(error) => {
+                duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+                PAUSE.mul_f64(0.5 + rand::random::<f64>())
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(sleep) => {}
+            () = nudged.notified() => {}
+            () = stop.cancelled() => {}
         }
     }
+    // A nudge carries nothing, so the blocked read may be dropped.
+    listening.shutdown().await;
 }
 
-async fn pass(duty: &Duty, waker: &mut Option<Link>, stop: &CancellationToken) -> Result<(), Error> {
-    let promoted = duty.queue.promote(BATCH).await?;
-    tell(duty, promoted);
-    if promoted.moved >= u64::from(BATCH) {
-        return Ok(());
-    }
-    let sleep = promoted.next_in.map_or(LONGEST_SLEEP, |next| next.min(LONGEST_SLEEP));
-    // Blocking commands round short waits up, so those are slept through here.
-    if sleep < Duration::from_millis(20) {
-        tokio::time::sleep(sleep).await;
-        return Ok(());
-    }
-    let link = match waker {
-        Some(link) => link.clone(),
-        None => waker.insert(duty.broker.open(Role::Blocking).await?).clone(),
-    };
-    let asked = Instant::now();
-    let nudged = duty.queue.await_nudge(&link, sleep);
-    let mut nudged = std::pin::pin!(nudged);
-    loop {
-        tokio::select! {
-            biased;
-            result = &mut nudged => return result.map(drop),
-            () = stop.cancelled() => return Ok(()),
-            () = tokio::time::sleep(Duration::from_secs(2)) => {
-                if asked.elapsed() > sleep + Duration::from_secs(3) {
-                    // A nudge carries nothing, so a dropped one costs only the sleep it would have ended.
-                    *waker = None;
-                    return Ok(());
+/// Passes on the nudges that scripts leave for the promoter.
+async fn listen(duty: Duty, nudged: Arc<Notify>, stop: CancellationToken) {
+    let mut link: Option<Link> = None;
+    while !stop.is_cancelled() {
+        let waited = match &link {
+            Some(link) => tokio::time::timeout(2 * BLOCK, duty.queue.await_nudge(link, BLOCK)).await,
+            None => match duty.broker.open(Role::Blocking).await {
+                Ok(open) => {
+                    link = Some(open);
+                    continue;
                 }
+                Err(error) => Ok(Err(error)),
+            },
+        };
+        match waited {
+            Ok(Ok(true)) => nudged.notify_one(),
+            Ok(Ok(false)) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "the promoter is not nudged for now");
+                tokio::time::sleep(PAUSE.mul_f64(0.5 + rand::random::<f64>())).await;
             }
+            // The connection is half open: make another.
+            Err(_) => link = None,
         }
     }
 }

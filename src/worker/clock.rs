@@ -1,26 +1,56 @@
 //! The server's clock, as the last sign of life told it, carried on by the monotonic clock. For metrics only: no
 //! decision rests on it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::job::Timestamp;
 
 /// An estimate of the server's clock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ServerClock {
-    told: Mutex<Option<(Instant, Timestamp)>>,
+    /// Milliseconds from our epoch to the server's; `i64::MIN` while unknown.
+    ahead_ms: AtomicI64,
+}
+
+static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+impl Default for ServerClock {
+    fn default() -> Self {
+        LazyLock::force(&EPOCH);
+        Self { ahead_ms: AtomicI64::new(i64::MIN) }
+    }
 }
 
 impl ServerClock {
     pub(crate) fn tell(&self, now: Timestamp) {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), now));
+        self.ahead_ms.store(now.as_ms().cast_signed() - ours(Instant::now()), Ordering::Relaxed);
     }
 
-    /// How long ago `ms` was, by the server's clock; zero while that is unknown.
-    pub(crate) fn since(&self, ms: u64) -> Duration {
-        let told = *self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(((at, then), past)) = told.zip(Timestamp::from_ms(ms)) else { return Duration::ZERO };
-        then.after(at.elapsed()).since(past)
+    /// How long before `now` the server's time was `ms`; zero while that is unknown.
+    pub(crate) fn since(&self, ms: u64, now: Instant) -> Duration {
+        match self.ahead_ms.load(Ordering::Relaxed) {
+            i64::MIN => Duration::ZERO,
+            ahead => Duration::from_millis(u64::try_from(ours(now) + ahead - ms.cast_signed()).unwrap_or(0)),
+        }
+    }
+}
+
+fn ours(at: Instant) -> i64 {
+    i64::try_from(at.saturating_duration_since(*EPOCH).as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_late_while_the_servers_clock_is_unknown_or_behind() {
+        let clock = ServerClock::default();
+        assert_eq!(clock.since(5, Instant::now()), Duration::ZERO);
+        clock.tell(Timestamp::from_ms(1_000_000).unwrap());
+        assert_eq!(clock.since(2_000_000, Instant::now()), Duration::ZERO);
+        assert!(clock.since(999_000, Instant::now()) >= Duration::from_secs(1));
     }
 }

@@ -1,34 +1,23 @@
 //! Stage 2: hands deliveries to free slots. A slot is one task that runs one attempt at a time, so the number of slots is
 //! the concurrency, and a job costs no task of its own.
+//!
+//! A slot takes the next delivery by itself when it is done, so quick jobs need no waking at all. Slots are woken when
+//! deliveries arrive, one for each thread, and whenever a handler has to wait: then the next slot takes over.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
-use super::flight::{Flight, Held};
-use crate::job::{Envelope, Job};
-
-/// A job that was delivered to this process, with the entry that carries it. Settling consumes it.
-#[derive(Debug)]
-pub(crate) struct Delivery {
-    pub(crate) job: Job,
-    pub(crate) envelope: Envelope,
-    pub(crate) flight: Arc<Flight>,
-}
-
-impl Delivery {
-    pub(crate) fn held(&self) -> Held {
-        (self.job.lane, self.job.entry)
-    }
-}
+use super::delivery::Delivery;
 
 /// The deliveries that wait for a slot, and the room there is for more.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
-    waiting: Mutex<VecDeque<Delivery>>,
-    ready: Semaphore,
+    waiting: Mutex<VecDeque<Arc<Delivery>>>,
+    arrived: Notify,
+    threads: usize,
     capacity: usize,
     room: AtomicIsize,
     freed: Notify,
@@ -37,11 +26,12 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Room for `slots` running and `prefetch` waiting deliveries.
-    pub(crate) fn new(slots: usize, prefetch: usize) -> Self {
+    /// Room for `slots` running and `prefetch` waiting deliveries, run by so many threads.
+    pub(crate) fn new(slots: usize, prefetch: usize, threads: usize) -> Self {
         Self {
             waiting: Mutex::new(VecDeque::new()),
-            ready: Semaphore::new(0),
+            arrived: Notify::new(),
+            threads,
             capacity: slots + prefetch,
             room: AtomicIsize::new((slots + prefetch).cast_signed()),
             freed: Notify::new(),
@@ -92,24 +82,47 @@ impl Dispatcher {
     }
 
     /// Queues deliveries for which room was reserved.
-    pub(crate) fn push(&self, deliveries: Vec<Delivery>) {
+    pub(crate) fn push(&self, deliveries: Vec<Arc<Delivery>>) {
         let count = deliveries.len();
         self.lock().extend(deliveries);
-        self.ready.add_permits(count);
+        for _ in 0..count.min(self.threads) {
+            self.arrived.notify_one();
+        }
     }
 
     /// The next delivery for a slot; `None` when there will be none.
-    pub(crate) async fn next(&self) -> Option<Delivery> {
+    pub(crate) async fn next(&self) -> Option<Arc<Delivery>> {
         loop {
-            self.ready.acquire().await.ok()?.forget();
-            // After closing, permits may outnumber the deliveries that are left.
+            let arrived = self.arrived.notified();
+            let mut arrived = std::pin::pin!(arrived);
+            // From here on no waking is lost, and then the queue is looked at.
+            arrived.as_mut().enable();
             if let Some(delivery) = self.lock().pop_front() {
                 self.running.fetch_add(1, Ordering::Relaxed);
                 return Some(delivery);
             }
             if self.closed.load(Ordering::Acquire) {
+                // Pass the news on to the next slot.
+                self.arrived.notify_one();
                 return None;
             }
+            arrived.await;
+        }
+    }
+
+    /// The delivery that a slot takes after its last one, if there is one.
+    pub(crate) fn next_now(&self) -> Option<Arc<Delivery>> {
+        let delivery = self.lock().pop_front();
+        if delivery.is_some() {
+            self.running.fetch_add(1, Ordering::Relaxed);
+        }
+        delivery
+    }
+
+    /// Says that a slot has to wait for its handler, so that another one takes over.
+    pub(crate) fn yield_to_next(&self) {
+        if !self.lock().is_empty() {
+            self.arrived.notify_one();
         }
     }
 
@@ -120,14 +133,15 @@ impl Dispatcher {
     }
 
     /// Stops handing out, and returns what had not started.
-    pub(crate) fn close(&self) -> Vec<Delivery> {
+    pub(crate) fn close(&self) -> Vec<Arc<Delivery>> {
         self.closed.store(true, Ordering::Release);
         let unstarted = self.lock().drain(..).collect();
-        self.ready.close();
+        self.arrived.notify_one();
+        self.arrived.notify_waiters();
         unstarted
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Delivery>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Delivery>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -138,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn room_is_handed_out_once_and_waited_for() {
-        let dispatcher = Arc::new(Dispatcher::new(3, 1));
+        let dispatcher = Dispatcher::new(3, 1, 2);
         assert_eq!(dispatcher.reserve(10).await, 4);
         let waiting = dispatcher.reserve(10);
         let mut waiting = std::pin::pin!(waiting);
@@ -148,9 +162,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_dispatcher_hands_out_nothing() {
-        let dispatcher = Dispatcher::new(1, 0);
+    async fn a_closed_dispatcher_hands_out_nothing_to_any_slot() {
+        let dispatcher = Dispatcher::new(2, 0, 1);
+        let slots = futures_util::future::join(dispatcher.next(), dispatcher.next());
+        let mut slots = std::pin::pin!(slots);
+        assert!(futures_util::poll!(&mut slots).is_pending());
         assert!(dispatcher.close().is_empty());
+        assert!(matches!(slots.await, (None, None)));
         assert!(dispatcher.next().await.is_none());
     }
 }

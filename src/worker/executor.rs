@@ -2,13 +2,15 @@
 //! for the question whether an attempt that has a history may start.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use super::dispatcher::Delivery;
+use super::clock::ServerClock;
+use super::delivery::{Delivery, Finished};
+use super::dispatcher::Dispatcher;
 use super::handler::JobContext;
 use super::patience::Patience;
 use super::registry::{Registered, Registry};
-use super::settler::Finished;
 use crate::broker::{Begun, Queue};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, Failure, FailureKind, Job, Outcome, Retry, Tracking};
@@ -21,42 +23,40 @@ pub(crate) struct Executor {
     pub(crate) queue: Queue,
     pub(crate) consumer: ConsumerName,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) events: Events,
-    pub(crate) clock: Arc<super::clock::ServerClock>,
+    pub(crate) clock: Arc<ServerClock>,
 }
 
 impl Executor {
     /// Runs one delivery to its end.
-    pub(crate) async fn run(&self, delivery: Delivery) -> Finished {
-        let Some(registered) = self.registry.get(&delivery.job.job_type).cloned() else {
-            return Finished::new(delivery, Outcome::Unroutable, Duration::ZERO);
+    pub(crate) async fn run(&self, delivery: Arc<Delivery>) -> Finished {
+        let job = &delivery.job;
+        let Some(registered) = self.registry.get(&job.job_type) else {
+            return Finished::unrun(delivery, Outcome::Unroutable);
         };
-        let tracked = is_tracked(&delivery.job, &registered);
-        if delivery.flight.cancellation.is_cancelled() {
-            return Finished::new(delivery, Outcome::Interrupted, Duration::ZERO);
+        if delivery.flight.is_cut() {
+            return Finished::unrun(delivery, Outcome::Interrupted);
         }
-        if tracked || delivery.job.not_before.is_some() || delivery.job.expires_at.is_some() {
+        let tracked = is_tracked(job, registered);
+        if tracked || job.not_before.is_some() || job.expires_at.is_some() {
+            self.dispatcher.yield_to_next();
             match self.begin(&delivery, tracked).await {
                 Begun::Start => {}
-                Begun::Stale => return Finished::new(delivery, Outcome::Interrupted, Duration::ZERO),
-                // Giving it back finds the job done, and ends it.
-                Begun::DoneAlready => return Finished::new(delivery, Outcome::Interrupted, Duration::ZERO),
-                Begun::Expired => return Finished::new(delivery, Outcome::Expired, Duration::ZERO),
-                Begun::NotDue(wait) => return Finished::new(delivery, Outcome::NotDue(wait), Duration::ZERO),
+                // Giving it back finds out what it is, and ends it.
+                Begun::Stale | Begun::DoneAlready => return Finished::unrun(delivery, Outcome::Interrupted),
+                Begun::Expired => return Finished::unrun(delivery, Outcome::Expired),
+                Begun::NotDue(wait) => return Finished::unrun(delivery, Outcome::NotDue(wait)),
             }
         }
         let started = Instant::now();
-        let wait = self.clock.since(delivery.job.entry.ms);
-        self.events.tell(&Event::Started {
-            queue: self.queue.name(),
-            job_type: &delivery.job.job_type,
-            wait,
-        });
-        let outcome = self.attempt(&delivery, &registered, started).await;
-        let mut finished = Finished::new(delivery, outcome, started.elapsed());
-        finished.ran = true;
-        finished.tracked = tracked;
-        finished
+        let wait = self.clock.since(job.entry.ms, started);
+        let (queue, job_type) = (self.queue.name(), &job.job_type);
+        self.events.tell(&Event::Started { queue, job_type, wait });
+        let outcome = self.attempt(&delivery, registered, started).await;
+        let elapsed = started.elapsed();
+        self.events.tell(&Event::Ran { queue, job_type, elapsed });
+        Finished { delivery, outcome, elapsed, tracked }
     }
 
     /// Asks until there is an answer: without one the attempt must not start.
@@ -69,26 +69,24 @@ impl Executor {
                     self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
                     tokio::select! {
                         () = patience.wait(&error) => {}
-                        () = delivery.flight.cancellation.cancelled() => return Begun::Stale,
+                        () = delivery.flight.token().cancelled() => return Begun::Stale,
                     }
                 }
             }
         }
     }
 
-    async fn attempt(&self, delivery: &Delivery, registered: &Registered, started: Instant) -> Outcome {
+    async fn attempt(&self, delivery: &Arc<Delivery>, registered: &Registered, started: Instant) -> Outcome {
         let timeout = delivery.job.timeout.unwrap_or(registered.policy.timeout);
         let deadline = started + timeout;
         delivery.flight.renew_until(deadline + registered.grace + SETTLE_MARGIN);
-        let cancellation = &delivery.flight.cancellation;
-        let context = JobContext {
-            job: delivery.job.clone(),
-            queue: self.queue.name().clone(),
-            envelope: delivery.envelope.clone(),
-            deadline,
-            cancellation: cancellation.clone(),
-        };
+        let context = JobContext::new(Arc::clone(delivery), self.queue.name().clone(), deadline);
         let mut running = registered.run(context);
+        // Many handlers are done at once, and need neither a timer nor another slot to take over.
+        if let Poll::Ready(outcome) = futures_util::poll!(&mut running) {
+            return outcome;
+        }
+        self.dispatcher.yield_to_next();
         let cut_short = tokio::select! {
             biased;
             outcome = &mut running => return match outcome {
@@ -98,10 +96,10 @@ impl Executor {
             },
             () = tokio::time::sleep_until(deadline.into()) => {
                 let error = format!("the handler ran longer than its timeout of {timeout:?}");
-                cancellation.cancel();
+                delivery.flight.cut();
                 Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
             }
-            () = cancellation.cancelled() => Outcome::Interrupted,
+            () = delivery.flight.token().cancelled() => Outcome::Interrupted,
         };
         // A success in the time of grace is a success; anything else is the consequence of our cutting it short.
         match tokio::time::timeout(registered.grace, running).await {

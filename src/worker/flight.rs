@@ -1,34 +1,37 @@
 //! What this process holds of one queue: every entry from its delivery until Redis knows its outcome. The heartbeat
 //! renews their leases; the reader asks whether an entry is known.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
 
+use super::delivery::Delivery;
 use crate::job::{EntryId, Lane};
 
-/// One entry that this process holds.
+/// The lease of one entry that this process holds, and the end of its attempt.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// Cancelled when the attempt must end: timeout, shutdown, or a lost lease.
-    pub(crate) cancellation: CancellationToken,
     /// When Redis last said that the entry is ours.
     renewed: AtomicU64,
     /// The lease is not renewed after this moment, so that a handler that can't be stopped does not keep its job.
     renew_until: AtomicU64,
     lost: AtomicBool,
+    cut: AtomicBool,
+    /// Made when somebody wants to wait for it: most attempts end before.
+    token: OnceLock<CancellationToken>,
 }
 
 /// A key of the table: an entry of one lane.
 pub(crate) type Held = (Lane, EntryId);
 
-/// The entries that this process holds of one queue.
+/// The entries that this process holds of one queue. Bytes that are no job are held without a delivery.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
-    table: Mutex<FxHashMap<Held, Arc<Flight>>>,
+    table: Mutex<FxHashMap<Held, Option<Arc<Delivery>>>>,
 }
 
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -42,10 +45,11 @@ impl Flight {
     pub(crate) fn new(read_at: Instant) -> Self {
         LazyLock::force(&EPOCH);
         Self {
-            cancellation: CancellationToken::new(),
             renewed: AtomicU64::new(ticks(read_at)),
             renew_until: AtomicU64::new(u64::MAX),
             lost: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
+            token: OnceLock::new(),
         }
     }
 
@@ -64,24 +68,42 @@ impl Flight {
     }
 
     pub(crate) fn is_renewable(&self, now: Instant) -> bool {
-        !self.is_lost() && ticks(now) < self.renew_until.load(Ordering::Relaxed)
+        !self.lost.load(Ordering::Relaxed) && ticks(now) < self.renew_until.load(Ordering::Relaxed)
     }
 
     /// Marks the lease as lost and ends the attempt. True the first time.
     pub(crate) fn lose(&self) -> bool {
         let first = !self.lost.swap(true, Ordering::Relaxed);
-        self.cancellation.cancel();
+        self.cut();
         first
     }
 
-    pub(crate) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Relaxed)
+    /// Ends the attempt: by its timeout, by shutdown, or because the lease is lost.
+    pub(crate) fn cut(&self) {
+        self.cut.store(true, Ordering::SeqCst);
+        if let Some(token) = self.token.get() {
+            token.cancel();
+        }
+    }
+
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::SeqCst)
+    }
+
+    /// Cancelled when the attempt is cut.
+    pub(crate) fn token(&self) -> &CancellationToken {
+        let token = self.token.get_or_init(CancellationToken::new);
+        // Either `cut` saw the token, or we see that it was called.
+        if self.is_cut() {
+            token.cancel();
+        }
+        token
     }
 }
 
 impl Flights {
-    pub(crate) fn insert(&self, flights: impl Iterator<Item = (Held, Arc<Flight>)>) {
-        self.lock().extend(flights);
+    pub(crate) fn insert(&self, held: impl Iterator<Item = (Held, Option<Arc<Delivery>>)>) {
+        self.lock().extend(held);
     }
 
     pub(crate) fn remove<'a>(&self, held: impl Iterator<Item = &'a Held>) {
@@ -91,23 +113,25 @@ impl Flights {
         }
     }
 
-    /// Everything held now.
-    pub(crate) fn snapshot(&self) -> Vec<(Held, Arc<Flight>)> {
-        self.lock().iter().map(|(held, flight)| (*held, Arc::clone(flight))).collect()
+    /// The deliveries held now.
+    pub(crate) fn snapshot(&self) -> Vec<(Held, Arc<Delivery>)> {
+        let table = self.lock();
+        table.iter().filter_map(|(held, delivery)| Some((*held, Arc::clone(delivery.as_ref()?)))).collect()
+    }
+
+    /// Every entry held now.
+    pub(crate) fn known(&self) -> HashSet<Held> {
+        self.lock().keys().copied().collect()
     }
 
     /// Ends every attempt.
-    pub(crate) fn cancel_all(&self) {
-        for (_, flight) in self.snapshot() {
-            flight.cancellation.cancel();
+    pub(crate) fn cut_all(&self) {
+        for (_, delivery) in self.snapshot() {
+            delivery.flight.cut();
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<Held, Arc<Flight>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<Held, Option<Arc<Delivery>>>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -130,7 +154,18 @@ mod tests {
         let flight = Flight::new(Instant::now());
         assert!(flight.lose());
         assert!(!flight.lose());
-        assert!(flight.cancellation.is_cancelled());
+        assert!(flight.is_cut());
         assert!(!flight.is_renewable(Instant::now()));
+    }
+
+    #[test]
+    fn a_token_is_cancelled_whether_it_was_made_before_the_cut_or_after() {
+        let before = Flight::new(Instant::now());
+        let token = before.token().clone();
+        before.cut();
+        assert!(token.is_cancelled());
+        let after = Flight::new(Instant::now());
+        after.cut();
+        assert!(after.token().is_cancelled());
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io::Cursor;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -10,8 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
+use super::delivery::Delivery;
 use crate::job::{
-    Encoding, EntryId, Envelope, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry,
+    Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry,
 };
 
 /// Runs the jobs of one type.
@@ -118,22 +120,36 @@ impl Payload for RawPayload {
 /// What a handler sees of its job, beside the payload.
 #[derive(Debug, Clone)]
 pub struct JobContext {
-    pub(crate) job: Job,
-    pub(crate) queue: QueueName,
-    pub(crate) envelope: Envelope,
-    pub(crate) deadline: Instant,
-    pub(crate) cancellation: CancellationToken,
+    delivery: Arc<Delivery>,
+    queue: QueueName,
+    deadline: Instant,
 }
 
 impl JobContext {
+    pub(crate) fn new(delivery: Arc<Delivery>, queue: QueueName, deadline: Instant) -> Self {
+        Self { delivery, queue, deadline }
+    }
+
+    /// The context of a job that nobody delivered.
+    #[cfg(test)]
+    pub(crate) fn undelivered(job: Job, envelope: crate::job::Envelope, deadline: Instant) -> Self {
+        let flight = super::flight::Flight::new(Instant::now());
+        let queue = "mail".parse().expect("mail is a queue name");
+        Self::new(Arc::new(Delivery { job, envelope, flight }), queue, deadline)
+    }
+
+    pub(crate) fn job(&self) -> &Job {
+        &self.delivery.job
+    }
+
     /// The job's id, the same over all attempts: a good idempotency key.
     pub fn id(&self) -> &JobId {
-        &self.job.id
+        &self.job().id
     }
 
     /// The job's type.
     pub fn job_type(&self) -> &JobType {
-        &self.job.job_type
+        &self.job().job_type
     }
 
     /// The queue the job came by.
@@ -143,27 +159,27 @@ impl JobContext {
 
     /// The lane the job came by.
     pub fn lane(&self) -> Lane {
-        self.job.lane
+        self.job().lane
     }
 
     /// The number of this attempt, from 1. Attempts that were interrupted, or lost their worker, do not count.
     pub fn attempt(&self) -> u32 {
-        self.job.attempt.saturating_add(1)
+        self.job().attempt.saturating_add(1)
     }
 
     /// False on the first delivery of a job: then nobody has run it before.
     pub fn is_redelivered(&self) -> bool {
-        self.job.is_repeated()
+        self.job().is_repeated()
     }
 
     /// A number that grows with every attempt of a job: store it with an effect, and refuse effects with a smaller one.
     pub fn fence(&self) -> EntryId {
-        self.job.entry
+        self.job().entry
     }
 
     /// How the payload was written.
     pub fn encoding(&self) -> Encoding {
-        self.job.encoding
+        self.job().encoding
     }
 
     /// When this attempt's time is up.
@@ -178,12 +194,12 @@ impl JobContext {
 
     /// Cancelled when the attempt is cut short: by its timeout, by shutdown, or because its lease is lost.
     pub fn cancellation(&self) -> &CancellationToken {
-        &self.cancellation
+        self.delivery.flight.token()
     }
 
     /// The headers (`h.<name>` fields) in the producer's order. Values that are not UTF-8 are left out.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.envelope.fields().filter_map(|(name, value)| {
+        self.delivery.envelope.fields().filter_map(|(name, value)| {
             let name = std::str::from_utf8(name).ok()?.strip_prefix("h.")?;
             Some((name, std::str::from_utf8(value).ok()?))
         })
@@ -196,7 +212,7 @@ impl JobContext {
 
     /// The submitter's W3C trace context, if it sent one.
     pub fn traceparent(&self) -> Option<&str> {
-        self.envelope.get(b"traceparent").and_then(|value| std::str::from_utf8(value).ok())
+        self.delivery.envelope.get(b"traceparent").and_then(|value| std::str::from_utf8(value).ok())
     }
 }
 

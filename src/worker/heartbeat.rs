@@ -1,14 +1,15 @@
 //! Keeps the leases of what this process holds, and says that the process lives. It has a thread, a runtime and a
 //! connection of its own, so that a handler that blocks the worker's threads cannot starve it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
-use super::flight::{Flight, Flights, Held};
+use super::delivery::Delivery;
+use super::flight::Flights;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, EntryId, Lane};
@@ -120,7 +121,8 @@ impl Heartbeat {
         let now = Instant::now();
         for charge in &self.charges {
             let margin = charge.lease / 5;
-            for (_, flight) in charge.flights.snapshot() {
+            for (_, delivery) in charge.flights.snapshot() {
+                let flight = &delivery.flight;
                 if flight.silent(now) > charge.lease - margin && flight.lose() {
                     self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
                 }
@@ -131,36 +133,29 @@ impl Heartbeat {
     /// Renews what is older than a third of its lease. Younger entries, the most of them, cost nothing.
     async fn renew(&self, link: &Link, charge: &Charge) {
         let asked = Instant::now();
-        let mut due: HashMap<Lane, Vec<(EntryId, Arc<Flight>)>> = HashMap::new();
-        for ((lane, entry), flight) in charge.flights.snapshot() {
+        let mut due: HashMap<Lane, Vec<Arc<Delivery>>> = HashMap::new();
+        for ((lane, _), delivery) in charge.flights.snapshot() {
+            let flight = &delivery.flight;
             if flight.silent(asked) >= charge.lease / 3 && flight.is_renewable(asked) {
-                due.entry(lane).or_default().push((entry, flight));
+                due.entry(lane).or_default().push(delivery);
             }
         }
         for (lane, held) in due {
-            let ids: Vec<EntryId> = held.iter().map(|(entry, _)| *entry).collect();
+            let ids: Vec<EntryId> = held.iter().map(|delivery| delivery.job.entry).collect();
             match charge.queue.keep_alive(link, &self.consumer, lane, &ids).await {
-                Ok(lost) => self.note(charge, lane, &held, &lost, asked),
+                Ok(lost) => self.note(charge, &held, &lost, asked),
                 Err(error) => self.tell(&error),
             }
         }
     }
 
-    fn note(
-        &self,
-        charge: &Charge,
-        lane: Lane,
-        held: &[(EntryId, Arc<Flight>)],
-        lost: &[EntryId],
-        asked: Instant,
-    ) {
+    fn note(&self, charge: &Charge, held: &[Arc<Delivery>], lost: &[EntryId], asked: Instant) {
         // An entry that was settled while we asked is gone from the table, and not lost.
-        let still: HashMap<Held, Arc<Flight>> =
-            if lost.is_empty() { HashMap::new() } else { charge.flights.snapshot().into_iter().collect() };
-        for (entry, flight) in held {
-            if !lost.contains(entry) {
-                flight.renew(asked);
-            } else if still.contains_key(&(lane, *entry)) && flight.lose() {
+        let still = if lost.is_empty() { HashSet::new() } else { charge.flights.known() };
+        for delivery in held {
+            if !lost.contains(&delivery.job.entry) {
+                delivery.flight.renew(asked);
+            } else if still.contains(&delivery.held()) && delivery.flight.lose() {
                 self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
             }
         }

@@ -6,11 +6,13 @@
 //! cancelled, and the settler ends when the last outcome is settled.
 
 mod clock;
+mod delivery;
 mod dispatcher;
 mod executor;
 mod flight;
 mod handler;
 mod heartbeat;
+mod outbox;
 mod patience;
 mod pulse;
 mod reader;

@@ -1,18 +1,17 @@
 //! Stage 1: takes new entries while there is room for them. It reads only what nobody has been given (`>`); what a lost
 //! reply delivered to us all the same, it finds again among our own pending entries.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::dispatcher::{Delivery, Dispatcher};
-use super::flight::{Flight, Flights, Held};
+use super::delivery::{Delivery, Finished, Work};
+use super::dispatcher::Dispatcher;
+use super::flight::{Flight, Flights};
+use super::outbox::Outbox;
 use super::patience::Patience;
 use super::pulse::Pulse;
-use super::settler::{Finished, Work};
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome};
@@ -32,15 +31,27 @@ const BLOCKING_READERS: u64 = 64;
 const POLL_SHORTEST: Duration = Duration::from_millis(20);
 const POLL_LONGEST: Duration = Duration::from_millis(500);
 
-/// Reads one queue.
+/// What the readers of one queue share.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    /// Held for reading by whoever reads new entries, for writing by whoever looks for lost ones: an entry that another
+    /// reader is just being given must not be taken for lost.
+    gate: tokio::sync::RwLock<()>,
+    /// Woken while there is a backlog that one connection cannot drain as fast as Redis could give it.
+    help: tokio::sync::Notify,
+}
+
+/// Reads one queue. The first reader waits for entries; a second one only helps while there is a backlog.
 pub(crate) struct Reader {
+    pub(crate) reading: Arc<Reading>,
+    pub(crate) helps: bool,
     pub(crate) queue: Queue,
     pub(crate) link: Link,
     pub(crate) consumer: ConsumerName,
     pub(crate) lease: Duration,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) flights: Arc<Flights>,
-    pub(crate) work: mpsc::Sender<Work>,
+    pub(crate) outbox: Arc<Outbox>,
     pub(crate) pulse: Arc<Pulse>,
     pub(crate) events: Events,
     pub(crate) stop: CancellationToken,
@@ -61,8 +72,15 @@ impl Reader {
         let (mut mode, mut round, mut patience) = (Mode::Drain, 0u32, Patience::new());
         let mut poll = POLL_SHORTEST;
         while !self.stop.is_cancelled() {
+            if self.helps && mode == Mode::Wait {
+                tokio::select! {
+                    () = self.reading.help.notified() => mode = Mode::Drain,
+                    () = self.stop.cancelled() => return,
+                }
+            }
             let Some(room) = self.room().await else { return };
             round = round.wrapping_add(1);
+            let reading = self.reading.gate.read().await;
             let read = match mode {
                 Mode::Drain => self.drain(room, round).await,
                 Mode::Wait if self.pulse.consumers() > BLOCKING_READERS => {
@@ -74,9 +92,13 @@ impl Reader {
                 Ok(entries) => {
                     patience = Patience::new();
                     mode = if entries.len() >= per_lane(room) { Mode::Drain } else { Mode::Wait };
+                    if entries.len() >= MOST / 2 {
+                        self.reading.help.notify_one();
+                    }
                     self.accept(entries, room).await
                 }
                 Err(error) => {
+                    drop(reading);
                     self.dispatcher.free(room);
                     self.repair(&error, &mut patience).await;
                     continue;
@@ -213,7 +235,8 @@ impl Reader {
     /// Takes those of our own pending entries that we do not know. What is known is noted before they are read: an
     /// entry that is settled meanwhile must not be taken for unknown.
     async fn recover(&self) -> Result<usize, Error> {
-        let known: HashSet<Held> = self.flights.snapshot().into_iter().map(|(held, _)| held).collect();
+        let _alone = self.reading.gate.write().await;
+        let known = self.flights.known();
         let mut found = 0;
         for lane in Lane::ALL {
             let mut after = EntryId::new(0, 0);
@@ -238,34 +261,30 @@ impl Reader {
     async fn accept(&self, entries: Vec<Entry>, room: usize) -> usize {
         let now = Instant::now();
         let mut deliveries = Vec::with_capacity(entries.len());
-        let mut held = Vec::with_capacity(entries.len());
-        let mut aside = Vec::new();
+        let (mut held, mut aside) = (Vec::with_capacity(entries.len()), Vec::new());
         for entry in entries {
-            let flight = Arc::new(Flight::new(now));
-            held.push(((entry.lane, entry.id), Arc::clone(&flight)));
+            let key = (entry.lane, entry.id);
             match parse(entry) {
-                Ok((job, envelope)) if deliveries.len() < room => {
-                    deliveries.push(Delivery { job, envelope, flight })
-                }
                 Ok((job, envelope)) => {
-                    let delivery = Delivery { job, envelope, flight };
-                    aside.push(Work::Finished(Box::new(Finished::new(
-                        delivery,
-                        Outcome::Interrupted,
-                        Duration::ZERO,
-                    ))));
+                    let delivery = Arc::new(Delivery { job, envelope, flight: Flight::new(now) });
+                    held.push((key, Some(Arc::clone(&delivery))));
+                    if deliveries.len() < room {
+                        deliveries.push(delivery);
+                    } else {
+                        aside.push(Work::Finished(Finished::unrun(delivery, Outcome::Interrupted)));
+                    }
                 }
-                Err((entry, why)) => aside.push(Work::Malformed(entry, why)),
+                Err((entry, why)) => {
+                    held.push((key, None));
+                    aside.push(Work::Malformed(entry, why));
+                }
             }
         }
         self.flights.insert(held.into_iter());
         let taken = deliveries.len();
         self.dispatcher.push(deliveries);
         for work in aside {
-            // The settler outlives the readers, so there is always a receiver.
-            if self.work.send(work).await.is_err() {
-                tracing::error!("the settler ended before the reader");
-            }
+            self.outbox.push(work).await;
         }
         taken
     }

@@ -70,7 +70,7 @@ impl Registered {
 }
 
 async fn attempt<H: Handler>(handler: &H, context: JobContext) -> Outcome {
-    let payload = match H::Payload::decode(context.job.payload.clone(), context.job.encoding) {
+    let payload = match H::Payload::decode(context.job().payload.clone(), context.job().encoding) {
         Ok(payload) => payload,
         Err(error) => return JobError::fatal(error).into_outcome(),
     };

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::mpsc;
 
-use super::dispatcher::Delivery;
+use super::delivery::{Finished, Work};
 use super::flight::{Flights, Held};
+use super::outbox::Outbox;
 use super::patience::Patience;
 use crate::broker::{Applied, Entry, Error, Keep, Queue, Ran, Taken};
 use crate::event::{Ending, Event, Events};
@@ -19,39 +19,11 @@ use crate::job::{ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routin
 /// The most successes that one round trip settles.
 const BATCH: usize = 500;
 
+/// So many batches may be under way at once, so that Redis need not wait while the next one is put together.
+const BATCHES_UNDER_WAY: usize = 4;
+
 /// So many other settlements are under way at once, each a script.
-const UNDER_WAY: usize = 500;
-
-/// A delivery that was dealt with, and how that ended.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) delivery: Delivery,
-    pub(crate) outcome: Outcome,
-    pub(crate) elapsed: Duration,
-    /// Whether a handler ran.
-    pub(crate) ran: bool,
-    /// Whether the job's success leaves a record.
-    pub(crate) tracked: bool,
-}
-
-impl Finished {
-    pub(crate) fn new(delivery: Delivery, outcome: Outcome, elapsed: Duration) -> Self {
-        Self { delivery, outcome, elapsed, ran: false, tracked: false }
-    }
-
-    fn is_plain_success(&self) -> bool {
-        matches!(self.outcome, Outcome::Done(_)) && !self.tracked
-    }
-}
-
-/// What the settler gets to deal with.
-#[derive(Debug)]
-pub(crate) enum Work {
-    /// A delivery that was dealt with.
-    Finished(Box<Finished>),
-    /// An entry that is no job, and why.
-    Malformed(Entry, String),
-}
+const OTHERS_UNDER_WAY: usize = 500;
 
 /// Settles outcomes. One per queue.
 pub(crate) struct Settler {
@@ -65,56 +37,33 @@ pub(crate) struct Settler {
 }
 
 impl Settler {
-    /// Settles until the channel is closed and empty. What Redis refuses for reasons of its own, such as a record of
+    /// Settles until the outbox is closed and empty. What Redis refuses for reasons of its own, such as a record of
     /// another type, is sent again and again beside the rest, and holds up nothing but itself.
-    pub(crate) async fn run(self, mut work: mpsc::Receiver<Work>) {
-        let mut batch = Vec::with_capacity(BATCH);
-        let mut others = FuturesUnordered::new();
-        loop {
+    pub(crate) async fn run(self, outbox: Arc<Outbox>) {
+        let (mut batches, mut others) = (FuturesUnordered::new(), FuturesUnordered::new());
+        let mut open = true;
+        while open || !batches.is_empty() || !others.is_empty() {
             tokio::select! {
+                biased;
+                Some(()) = batches.next() => {}
                 Some(held) = others.next() => self.flights.remove(std::iter::once(&held)),
-                count = work.recv_many(&mut batch, BATCH), if others.len() < UNDER_WAY => {
-                    if count == 0 {
-                        break;
-                    }
-                    self.gather(&mut work, &mut batch).await;
-                    let (plain, rest) = sort(std::mem::take(&mut batch));
+                work = outbox.take(), if open && batches.len() < BATCHES_UNDER_WAY && others.len() < OTHERS_UNDER_WAY => {
+                    let Some(work) = work else {
+                        open = false;
+                        continue;
+                    };
+                    let (plain, rest) = sort(work);
+                    batches.extend(plain.map(|batch| self.settle_plain(batch)));
                     others.extend(rest.into_iter().map(|work| self.settle_other(work)));
-                    let mut plain = std::pin::pin!(self.settle_plain(plain));
-                    loop {
-                        tokio::select! {
-                            () = &mut plain => break,
-                            Some(held) = others.next() => self.flights.remove(std::iter::once(&held)),
-                        }
-                    }
                 }
             }
         }
-        while let Some(held) = others.next().await {
-            self.flights.remove(std::iter::once(&held));
-        }
     }
 
-    /// Lets slots that are about to finish join the batch: one round trip for many costs Redis a fraction of many.
-    async fn gather(&self, work: &mut mpsc::Receiver<Work>, batch: &mut Vec<Work>) {
-        for _ in 0..2 {
-            let held = self.flights.len();
-            if batch.len() >= BATCH || held <= batch.len() {
-                return;
-            }
-            tokio::task::yield_now().await;
-            while batch.len() < BATCH
-                && let Ok(more) = work.try_recv()
-            {
-                batch.push(more);
-            }
-        }
-    }
-
-    async fn settle_plain(&self, plain: Plain) {
-        let lanes = plain.iter().filter(|lane| !lane.is_empty());
-        futures_util::future::join_all(lanes.map(|finished| self.acknowledge(finished))).await;
-        let held: Vec<Held> = plain.iter().flatten().map(|finished| finished.delivery.held()).collect();
+    /// Deletes plain successes of one lane in one round trip.
+    async fn settle_plain(&self, finished: Vec<Finished>) {
+        self.acknowledge(&finished).await;
+        let held: Vec<Held> = finished.iter().map(|finished| finished.delivery.held()).collect();
         self.flights.remove(held.iter());
     }
 
@@ -127,7 +76,7 @@ impl Settler {
             }
             Work::Finished(finished) => {
                 let held = finished.delivery.held();
-                self.settle_one(finished).await;
+                self.settle_one(&finished).await;
                 held
             }
         }
@@ -158,7 +107,7 @@ impl Settler {
         self.apply(finished, &Settlement::Ack).await
     }
 
-    async fn settle_one(&self, finished: Box<Finished>) {
+    async fn settle_one(&self, finished: &Finished) {
         let job = &finished.delivery.job;
         let policy = self.policies.of(&job.job_type);
         let settlement = settle(job, policy, self.routing, &finished.outcome, rand::random());
@@ -167,10 +116,10 @@ impl Settler {
             let (job_type, job) = (&job.job_type, &job.id);
             self.events.tell(&Event::Failed { queue, job_type, job, kind: *kind, error });
         }
-        match self.apply(&finished, &settlement).await {
+        match self.apply(finished, &settlement).await {
             Applied::Stale => self.events.tell(&Event::Fenced { queue: self.queue.name() }),
-            Applied::Moved => self.tell_ending(&finished, ending(&settlement)),
-            Applied::Late if settlement == Settlement::Ack => self.tell_ending(&finished, Ending::Succeeded),
+            Applied::Moved => self.tell_ending(finished, ending(&settlement)),
+            Applied::Late if settlement == Settlement::Ack => self.tell_ending(finished, Ending::Succeeded),
             // The success was told when it came.
             Applied::Late => {}
         }
@@ -233,22 +182,26 @@ impl Settler {
     }
 }
 
-/// Plain successes by lane.
-type Plain = [Vec<Finished>; 3];
-
-/// Parts plain successes from everything else.
-fn sort(batch: Vec<Work>) -> (Plain, Vec<Work>) {
-    let (mut plain, mut rest) = (Plain::default(), Vec::new());
-    for work in batch {
+/// Parts plain successes, in batches of one lane each, from everything else.
+fn sort(work: Vec<Work>) -> (impl Iterator<Item = Vec<Finished>>, Vec<Work>) {
+    let (mut plain, mut rest) = (<[Vec<Finished>; 3]>::default(), Vec::new());
+    for work in work {
         match work {
             Work::Finished(finished) if finished.is_plain_success() => {
-                plain[finished.delivery.job.lane as usize].push(*finished);
+                plain[finished.delivery.job.lane as usize].push(finished);
             }
-            Work::Finished(finished) => rest.push(Work::Finished(finished)),
-            malformed @ Work::Malformed(..) => rest.push(malformed),
+            Work::Finished(_) | Work::Malformed(..) => rest.push(work),
         }
     }
-    (plain, rest)
+    (plain.into_iter().flat_map(in_batches), rest)
+}
+
+fn in_batches(mut lane: Vec<Finished>) -> impl Iterator<Item = Vec<Finished>> {
+    std::iter::from_fn(move || {
+        let rest = lane.split_off(lane.len().min(BATCH));
+        let batch = std::mem::replace(&mut lane, rest);
+        (!batch.is_empty()).then_some(batch)
+    })
 }
 
 fn ending(settlement: &Settlement) -> Ending {

@@ -4,22 +4,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
+use super::delivery::{Finished, Work};
 use super::dispatcher::Dispatcher;
 use super::executor::Executor;
 use super::flight::Flights;
 use super::heartbeat::{Charge, Heartbeat};
+use super::outbox::Outbox;
 use super::pulse::Pulse;
-use super::reader::Reader;
+use super::reader::{Reader, Reading};
 use super::registry::Registry;
-use super::settler::{Finished, Settler, Work};
+use super::settler::Settler;
 use crate::broker::{Broker, Error, Joined, Queue, Role};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, Outcome, QueueName, Routing};
+
+/// From this concurrency on, a queue has a second reader.
+const MANY_SLOTS: usize = 64;
 
 /// How a worker works.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,7 +91,7 @@ struct Station {
     pulse: Arc<Pulse>,
     lease: Duration,
     slots: usize,
-    work: mpsc::Sender<Work>,
+    outbox: Arc<Outbox>,
     reader: JoinSet<()>,
     executors: JoinSet<()>,
     settler: JoinSet<()>,
@@ -212,10 +216,10 @@ impl Station {
         lease: Duration,
         (own, worker): (&QueueConfig, &Config),
     ) -> Result<Self, Error> {
-        let dispatcher = Arc::new(Dispatcher::new(own.concurrency, worker.prefetch));
+        let dispatcher = Arc::new(Dispatcher::new(own.concurrency, worker.prefetch, threads()));
         let (flights, pulse) = (Arc::new(Flights::default()), Arc::new(Pulse::new()));
         let stop_reading = CancellationToken::new();
-        let (work, finished) = mpsc::channel(2 * (own.concurrency + worker.prefetch) + 100);
+        let outbox = Arc::new(Outbox::new(2 * (own.concurrency + worker.prefetch) + 100));
         // Settling has a connection of its own, so that it never waits behind another queue's traffic.
         let settling = queue.over(&shared.broker.open(Role::Commands).await?);
         let settler = Settler {
@@ -231,21 +235,30 @@ impl Station {
             queue: settling,
             consumer: shared.consumer.clone(),
             registry: Arc::clone(shared.registry),
+            dispatcher: Arc::clone(&dispatcher),
             events: shared.events.clone(),
             clock: Arc::clone(shared.clock),
         });
-        let reader = Reader {
-            queue: queue.clone(),
-            link: shared.broker.open(Role::Blocking).await?,
-            consumer: shared.consumer.clone(),
-            lease,
-            dispatcher: Arc::clone(&dispatcher),
-            flights: Arc::clone(&flights),
-            work: work.clone(),
-            pulse: Arc::clone(&pulse),
-            events: shared.events.clone(),
-            stop: stop_reading.clone(),
-        };
+        let mut reader = JoinSet::new();
+        let reading = Arc::new(Reading::default());
+        // A second connection pays only where many quick jobs run at once.
+        for nth in 0..if own.concurrency >= MANY_SLOTS { 2 } else { 1 } {
+            let one = Reader {
+                reading: Arc::clone(&reading),
+                helps: nth > 0,
+                queue: queue.clone(),
+                link: shared.broker.open(Role::Blocking).await?,
+                consumer: shared.consumer.clone(),
+                lease,
+                dispatcher: Arc::clone(&dispatcher),
+                flights: Arc::clone(&flights),
+                outbox: Arc::clone(&outbox),
+                pulse: Arc::clone(&pulse),
+                events: shared.events.clone(),
+                stop: stop_reading.clone(),
+            };
+            reader.spawn(one.run());
+        }
         let mut station = Self {
             queue,
             dispatcher,
@@ -253,21 +266,20 @@ impl Station {
             pulse,
             lease,
             slots: own.concurrency,
-            work,
-            reader: JoinSet::new(),
+            outbox,
+            reader,
             executors: JoinSet::new(),
             settler: JoinSet::new(),
             stop_reading,
         };
-        station.settler.spawn(settler.run(finished));
+        station.settler.spawn(settler.run(Arc::clone(&station.outbox)));
         for _ in 0..own.concurrency {
             station.executors.spawn(slot(
                 Arc::clone(&station.dispatcher),
                 Arc::clone(&executor),
-                station.work.clone(),
+                Arc::clone(&station.outbox),
             ));
         }
-        station.reader.spawn(reader.run());
         Ok(station)
     }
 
@@ -279,11 +291,7 @@ impl Station {
         self.stop_reading.cancel();
         while self.reader.join_next().await.is_some() {}
         for delivery in self.dispatcher.close() {
-            let finished = Finished::new(delivery, Outcome::Interrupted, Duration::ZERO);
-            // The settler runs until this station's senders are gone.
-            if self.work.send(Work::Finished(Box::new(finished))).await.is_err() {
-                tracing::error!("the settler ended before the reader");
-            }
+            self.outbox.push(Work::Finished(Finished::unrun(delivery, Outcome::Interrupted))).await;
         }
     }
 
@@ -295,7 +303,7 @@ impl Station {
             () = hurry.cancelled() => {}
         }
         tracing::info!(queue = %self.queue.name(), running = self.dispatcher.running(), "cancelling what still runs");
-        self.flights.cancel_all();
+        self.flights.cut_all();
         // Handlers have their own time of grace after this; what does not even end then is left to its lease.
         let ended = async { while self.executors.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(15), ended).await.is_err() {
@@ -305,7 +313,7 @@ impl Station {
     }
 
     async fn finish(mut self, consumer: &ConsumerName) {
-        drop(self.work);
+        self.outbox.close();
         let ended = async { while self.settler.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(10), ended).await.is_err() {
             tracing::warn!(queue = %self.queue.name(), "redis does not take the last outcomes; the jobs will run again");
@@ -321,15 +329,26 @@ impl Station {
 }
 
 /// One slot: one attempt at a time.
-async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, work: mpsc::Sender<Work>) {
-    while let Some(delivery) = dispatcher.next().await {
-        let finished = executor.run(delivery).await;
-        // A full channel means that Redis takes no outcomes: the slot waits, and reading stops with it.
-        if work.send(Work::Finished(Box::new(finished))).await.is_err() {
-            tracing::error!("the settler ended before the slots");
+async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<Outbox>) {
+    while let Some(mut delivery) = dispatcher.next().await {
+        loop {
+            let finished = executor.run(delivery).await;
+            // A full outbox means that Redis takes no outcomes: the slot waits, and reading stops with it.
+            outbox.push(Work::Finished(finished)).await;
+            dispatcher.done();
+            // Quick jobs never wait for anything, so the other tasks get their turn here.
+            tokio::task::coop::consume_budget().await;
+            match dispatcher.next_now() {
+                Some(next) => delivery = next,
+                None => break,
+            }
         }
-        dispatcher.done();
     }
+}
+
+/// The threads that run handlers.
+fn threads() -> usize {
+    tokio::runtime::Handle::current().metrics().num_workers()
 }
 
 fn facts(stations: &[Station], registry: &Registry) -> Box<dyn Fn() -> Vec<(&'static str, String)> + Send> {

@@ -1,6 +1,8 @@
 //! Integration tests: the library and the real binary against real servers.
 
 #[cfg(test)]
+mod cli;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod input;

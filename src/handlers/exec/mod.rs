@@ -20,6 +20,8 @@ use super::{Error, attempt, output};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use config::ExecConfig;
+#[cfg(feature = "cli")]
+pub(crate) use pre_exec::tie_to_this_process;
 
 /// Variables of the worker that every program gets, where they are set.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];

@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 /// Lets the child of `command` die by SIGKILL with the *thread* that spawns it, and inherit no file beside standard
 /// input, output and error. Children of the child are not tied: only the child's death closes their pipes.
-pub(super) fn tie_to_this_process(command: &mut Command) {
+pub(crate) fn tie_to_this_process(command: &mut Command) {
     let parent = rustix::process::getpid();
     let before_exec = move || {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;

@@ -1,0 +1,253 @@
+//! One small job's whole life on a private queue: whether this login may do all that a fleet does is found out by doing
+//! it. The queue's keys are deleted at the end; nothing else of the namespace is touched.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fred::types::Key;
+
+use super::error::Error;
+use super::link::{Link, Role};
+use super::settle::{Applied, Begun, Keep, Ran, Taken};
+use super::stream::ClaimFrom;
+use super::{Broker, Due, Entry, NewJob, Queue, keys};
+use crate::job::{
+    Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement,
+};
+
+/// How long the rehearsing worker counts as live.
+const LIVES: Duration = Duration::from_secs(10);
+
+/// Long enough that nobody takes the rehearsal's leadership from it.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// How long a blocking command of the rehearsal may wait.
+const BLOCK: Duration = Duration::from_millis(100);
+
+/// One step of a rehearsal.
+#[derive(Debug)]
+pub struct Step {
+    /// What was done.
+    pub name: &'static str,
+    /// How it went. The first failure is the last step but for the cleaning up.
+    pub result: Result<(), Error>,
+}
+
+impl Broker {
+    /// Lives one small job's life on the queue `check-<random>`: everything that producers, workers, chores and admins
+    /// do, through the same functions. Stops at the first failure, and deletes what it made.
+    pub async fn rehearse(&self) -> Vec<Step> {
+        let random = format!("check-{:016x}", rand::random::<u64>());
+        let rehearsal = Rehearsal {
+            broker: self,
+            queue: self.queue(random.parse().expect("check and hexadecimal digits are a queue name")),
+            consumer: random.parse().expect("check and hexadecimal digits are a consumer name"),
+        };
+        let mut log = Log(Vec::new());
+        // What failed is in the log.
+        rehearsal.act(&mut log).await;
+        log.step("clean up", rehearsal.clean_up()).await;
+        log.0
+    }
+}
+
+/// The steps so far.
+struct Log(Vec<Step>);
+
+impl Log {
+    /// Does one step and notes how it went; `None` where it failed.
+    async fn step<T>(
+        &mut self,
+        name: &'static str,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Option<T> {
+        let (value, result) = match work.await {
+            Ok(value) => (Some(value), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        self.0.push(Step { name, result });
+        value
+    }
+}
+
+struct Rehearsal<'a> {
+    broker: &'a Broker,
+    queue: Queue,
+    consumer: ConsumerName,
+}
+
+impl Rehearsal<'_> {
+    async fn act(&self, log: &mut Log) -> Option<()> {
+        let blocking = log.step("a second connection", self.broker.open(Role::Blocking)).await?;
+        log.step("sign of life", self.live()).await?;
+        log.step("join the group", self.queue.join(LEASE)).await?;
+        log.step("lead the chores", self.queue.lead(&self.consumer, LEASE)).await?;
+        log.step("enqueue", self.queue.append(Lane::Normal, &[job(Due::Now)])).await?;
+        log.step("read and start", self.start()).await?;
+        log.step("defer a failure", self.fail()).await?;
+        log.step("schedule, wake the promoter, promote", self.promote(&blocking)).await?;
+        log.step("cancel", self.cancel()).await?;
+        log.step("release", self.release(&blocking)).await?;
+        log.step("claim and bury", self.bury()).await?;
+        log.step("replay, succeed", self.replay()).await?;
+        log.step("bury, drop", self.drop()).await?;
+        log.step("acknowledge", self.acknowledge()).await?;
+        log.step("look", self.look()).await?;
+        log.step("leave", self.leave(&blocking)).await
+    }
+
+    async fn live(&self) -> Result<(), Error> {
+        let facts = [("state", "rehearsing".to_owned()), ("queues", self.queue.name().to_string())];
+        self.broker.beat(self.broker.link(), &self.consumer, LIVES, &facts).await.map(drop)
+    }
+
+    async fn start(&self) -> Result<(), Error> {
+        let (_, job) = self.read().await?;
+        let lost = self.queue.keep_alive(self.queue.link(), &self.consumer, job.lane, &[job.entry]).await?;
+        same("keepalive", lost, vec![])?;
+        let begun = self.queue.begin(&self.consumer, &job, true).await?;
+        same("begin", begun, Begun::Start)
+    }
+
+    async fn fail(&self) -> Result<(), Error> {
+        let (envelope, job) = self.own().await?;
+        let to = Deferral { delay: Duration::ZERO, attempt: 1, lost: 0, error: Some("rehearsed".to_owned()) };
+        self.apply(&envelope, &job, &Settlement::Defer(to)).await
+    }
+
+    async fn promote(&self, blocking: &Link) -> Result<(), Error> {
+        let later = job(Due::In(Duration::ZERO));
+        let added = self.queue.schedule(&[(self.id("later"), later)]).await?;
+        same("schedule", added, 1)?;
+        self.queue.await_nudge(blocking, BLOCK).await?;
+        let promoted = self.queue.promote(10).await?;
+        same("promote", promoted.moved, 2)
+    }
+
+    async fn cancel(&self) -> Result<(), Error> {
+        let id = self.id("never");
+        self.queue.schedule(&[(id.clone(), job(Due::In(LEASE)))]).await?;
+        let cancelled = self.queue.cancel_delayed(&id, LEASE).await?;
+        same("cancel", cancelled, true)
+    }
+
+    async fn release(&self, blocking: &Link) -> Result<(), Error> {
+        let entries = self.queue.read_waiting(blocking, &self.consumer, 1, BLOCK).await?;
+        let (envelope, job) = parsed(entries)?;
+        self.apply(&envelope, &job, &Settlement::Release).await
+    }
+
+    async fn bury(&self) -> Result<(), Error> {
+        self.read().await?;
+        let link = self.queue.link();
+        let stale = self.queue.first_stale(link, Lane::Normal, Duration::ZERO).await?;
+        let start = stale.ok_or_else(|| Error::contract("xpending", "nothing"))?;
+        let from = ClaimFrom { start, lease: Duration::ZERO, count: 1 };
+        let claimed = self.queue.claim(link, &self.consumer, Lane::Normal, from).await?;
+        let (envelope, job) = parsed(claimed.entries)?;
+        self.apply(&envelope, &job, &burial()).await
+    }
+
+    async fn replay(&self) -> Result<(), Error> {
+        let letter = self.queue.dead_letters(None, 1).await?.pop();
+        let letter = letter.ok_or_else(|| Error::contract("xrange", "no dead letter"))?;
+        let replayed = self.queue.replay(letter.entry, &letter.job()).await?;
+        same("replay", replayed.is_some(), true)?;
+        let (envelope, job) = self.read().await?;
+        self.apply(&envelope, &job, &Settlement::Ack).await
+    }
+
+    async fn drop(&self) -> Result<(), Error> {
+        let (envelope, job) = self.read().await?;
+        self.apply(&envelope, &job, &burial()).await?;
+        let letter = self.queue.recent_dead_letters(None, 1).await?.pop();
+        let letter = letter.ok_or_else(|| Error::contract("xrevrange", "no dead letter"))?;
+        let dropped = self.queue.drop_dead(letter.entry, &letter.job()).await?;
+        same("drop", dropped, true)
+    }
+
+    async fn acknowledge(&self) -> Result<(), Error> {
+        self.queue.append(Lane::Normal, &[job(Due::Now)]).await?;
+        let (_, job) = self.read().await?;
+        let settled = self.queue.acknowledge(self.queue.link(), job.lane, &[job.entry]).await?;
+        same("xack", settled, 1)
+    }
+
+    async fn look(&self) -> Result<(), Error> {
+        let depths = self.queue.depths().await?;
+        same("depths", depths.waiting() + depths.running() + depths.delayed, 0)?;
+        self.queue.status(&self.id("later")).await?;
+        self.queue.seek(&self.id("later"), 1).await?;
+        self.queue.upcoming(0, 1).await?;
+        self.queue.consumers(Lane::Normal).await?;
+        self.broker.workers().await?;
+        self.broker.queues().await.map(drop)
+    }
+
+    async fn leave(&self, blocking: &Link) -> Result<(), Error> {
+        self.queue.lead(&self.consumer, Duration::ZERO).await?;
+        blocking.unblock().await;
+        let gone = self.queue.reap(self.queue.link(), self.consumer.as_str()).await?;
+        same("reap", gone, true)?;
+        self.broker.forget(&self.consumer).await
+    }
+
+    async fn clean_up(&self) -> Result<(), Error> {
+        let mut made: Vec<Key> = self.queue.keys.streams().to_vec();
+        let own = &self.queue.keys;
+        made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
+        made.extend([own.control.clone(), own.leader.clone(), own.wake.clone()]);
+        made.extend(["later", "never", "now"].map(|name| own.record(&self.id(name))));
+        self.broker.delete(made).await?;
+        self.broker.delete(vec![keys::worker(self.broker.namespace(), &self.consumer)]).await
+    }
+
+    /// Reads the next entry.
+    async fn read(&self) -> Result<(Envelope, Job), Error> {
+        parsed(self.queue.read_lane(self.queue.link(), &self.consumer, Lane::Normal, 1).await?)
+    }
+
+    /// Reads the first entry that is pending already.
+    async fn own(&self) -> Result<(Envelope, Job), Error> {
+        let after = EntryId::new(0, 0);
+        let link = self.queue.link();
+        parsed(self.queue.read_own(link, &self.consumer, Lane::Normal, after, 1).await?)
+    }
+
+    async fn apply(&self, envelope: &Envelope, job: &Job, settlement: &Settlement) -> Result<(), Error> {
+        let keep = Keep { record: true, retention: LIVES, result: None };
+        let ran = Ran { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
+        let taken = Taken { job, envelope };
+        let applied = self.queue.apply(&self.consumer, taken, settlement, keep, &ran).await?;
+        same("settle", applied, Applied::Moved)
+    }
+
+    fn id(&self, name: &str) -> JobId {
+        name.parse().expect("a plain word is an id")
+    }
+}
+
+fn job(due: Due) -> NewJob {
+    let field = |name: &'static str, value: &'static str| {
+        (Bytes::from_static(name.as_bytes()), Bytes::from_static(value.as_bytes()))
+    };
+    let id = matches!(due, Due::Now).then(|| "now".parse().expect("a plain word is an id"));
+    NewJob { id, lane: Lane::Normal, due, fields: vec![field("type", "rehearsal"), field("payload", "{}")] }
+}
+
+fn burial() -> Settlement {
+    let error = "rehearsed".to_owned();
+    Settlement::Bury(Burial { reason: DeadReason::Fatal, error, attempts: 1 })
+}
+
+fn parsed(entries: Vec<Entry>) -> Result<(Envelope, Job), Error> {
+    let entry = entries.into_iter().next().ok_or_else(|| Error::contract("xreadgroup", "no entry"))?;
+    let envelope = entry.envelope.ok_or_else(|| Error::contract("xreadgroup", "no fields"))?;
+    let job = Job::parse(&envelope, entry.id, entry.lane);
+    job.map(|job| (envelope, job)).map_err(|why| Error::contract("xreadgroup", why))
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(command: &'static str, answer: T, want: T) -> Result<(), Error> {
+    if answer == want { Ok(()) } else { Err(Error::contract(command, answer)) }
+}

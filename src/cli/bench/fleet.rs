@@ -1,0 +1,127 @@
+//! The process that is measured: a real fleet in this process, with handlers that only take the time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use streamfleet::job::{Backoff, Policy};
+use streamfleet::worker::QueueConfig;
+use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown};
+use tokio::task::JoinSet;
+
+/// What the handlers of one measurement saw.
+#[derive(Clone)]
+pub(super) struct Seen {
+    begun: Instant,
+    done: Arc<AtomicUsize>,
+    late_us: Arc<Mutex<Vec<u64>>>,
+    fails_first: bool,
+    timed: bool,
+}
+
+impl Seen {
+    /// Handlers that only count.
+    pub(super) fn counting() -> Self {
+        Self {
+            begun: Instant::now(),
+            done: Arc::default(),
+            late_us: Arc::default(),
+            fails_first: false,
+            timed: false,
+        }
+    }
+
+    /// Handlers that compare the time in the payload with their own.
+    pub(super) fn timing() -> Self {
+        Self { timed: true, ..Self::counting() }
+    }
+
+    /// Handlers whose first attempt fails.
+    pub(super) fn failing_first() -> Self {
+        Self { fails_first: true, ..Self::counting() }
+    }
+
+    /// A payload that says when the job should start: `ahead` from now.
+    pub(super) fn due(&self, ahead: Duration) -> Vec<u8> {
+        let micros = u64::try_from((self.begun.elapsed() + ahead).as_micros()).unwrap_or(u64::MAX);
+        micros.to_string().into_bytes()
+    }
+
+    /// Waits until so many jobs succeeded.
+    pub(super) async fn until(&self, jobs: usize) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while self.done.load(Ordering::Relaxed) < jobs {
+            if Instant::now() > deadline {
+                bail!("only {} of {jobs} jobs were done in 120 s", self.done.load(Ordering::Relaxed));
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    /// A percentile of the lateness, in milliseconds.
+    pub(super) fn late_ms(&self, percentile: f64) -> f64 {
+        let mut late = self.late_us.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        late.sort_unstable();
+        let at = ((late.len() as f64 - 1.0) * percentile).round().max(0.0) as usize;
+        late.get(at).map_or(f64::NAN, |us| *us as f64 / 1000.0)
+    }
+
+    fn note(&self, payload: &[u8]) {
+        let now = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let due = std::str::from_utf8(payload).ok().and_then(|text| text.parse::<u64>().ok());
+        if let Some(due) = due {
+            self.late_us.lock().unwrap_or_else(PoisonError::into_inner).push(now.saturating_sub(due));
+        }
+    }
+}
+
+impl Handler for Seen {
+    type Payload = RawPayload;
+    type Output = ();
+
+    async fn run(&self, payload: RawPayload, context: JobContext) -> Result<(), JobError> {
+        if self.timed {
+            self.note(&payload.0);
+        }
+        if self.fails_first && context.attempt() == 1 {
+            return Err(JobError::retry("the first attempt fails"));
+        }
+        self.done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// A fleet at work.
+pub(super) struct Running {
+    shutdown: Shutdown,
+    tasks: JoinSet<()>,
+}
+
+impl Running {
+    /// Starts one process with this handler.
+    pub(super) fn start(port: u16, concurrency: usize, seen: &Seen) -> Result<Self> {
+        let mut config = FleetConfig::default();
+        config.redis.url = format!("redis://127.0.0.1:{port}").into();
+        config.worker.queues = [(super::QUEUE.parse()?, QueueConfig { concurrency })].into();
+        let backoff = Backoff::Fixed(Duration::from_millis(10));
+        let policy = Policy { backoff, ..Policy::default() };
+        let fleet = Fleet::builder(config).handler_with(super::TYPE, policy, seen.clone())?.build();
+        let shutdown = Shutdown::new();
+        let stop = shutdown.clone();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            if let Err(error) = fleet.run(stop).await {
+                tracing::error!(%error, "the measured fleet ended");
+            }
+        });
+        Ok(Self { shutdown, tasks })
+    }
+
+    /// Stops it in good order.
+    pub(super) async fn stop(mut self) {
+        self.shutdown.request();
+        while self.tasks.join_next().await.is_some() {}
+    }
+}

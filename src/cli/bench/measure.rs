@@ -1,0 +1,279 @@
+//! The measurements. Each begins with an empty server, and each ratio comes from rounds that alternate between raw and
+//! ours, so that a machine that changes its speed changes both.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use streamfleet::broker::{Broker, Config};
+use streamfleet::job::Encoding;
+use streamfleet::{Producer, Submission};
+
+use super::fleet::{Running, Seen};
+use super::raw::{self, Raw};
+use super::report::{Backlog, Drain, Enqueue, Latency, Memory, Promotion, Retry};
+
+/// How many handlers run at once while draining: no-op jobs need no more.
+const CONCURRENCY: usize = 1000;
+
+const STREAM: &str = "sf:{default}:jobs";
+
+/// A private server, and what is measured on it.
+pub(super) struct Bench {
+    server: Server,
+    raw: Raw,
+    jobs: usize,
+    rounds: usize,
+    payload: Vec<u8>,
+}
+
+struct Server {
+    child: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.kill().is_ok() {
+            drop(self.child.wait());
+        }
+    }
+}
+
+impl Bench {
+    /// Starts the server.
+    pub(super) async fn start(jobs: usize, rounds: usize) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .arg("--dir")
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("redis-server is not installed; on Debian and Ubuntu: apt-get install redis-server")?;
+        let server = Server { child, port, _folder: folder };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let raw = loop {
+            match Raw::connect(port) {
+                Ok(raw) => break raw,
+                Err(error) if Instant::now() > deadline => return Err(error),
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        Ok(Self { server, raw, jobs, rounds, payload: vec![b'x'; 200] })
+    }
+
+    async fn producer(&self) -> Result<Producer> {
+        let url = format!("redis://127.0.0.1:{}", self.server.port);
+        let broker = Broker::connect(Config { url: url.into(), ..Config::default() }).await?;
+        Ok(Producer::new(broker.queue(super::QUEUE.parse()?)))
+    }
+
+    fn submissions(&self, count: usize) -> Result<impl Iterator<Item = Submission> + use<>> {
+        let one = Submission::new(super::TYPE)?.payload(self.payload.clone(), Encoding::Json)?;
+        Ok(std::iter::repeat_n(one, count))
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.raw.flush()?;
+        self.raw.call(&[b"XGROUP", b"CREATE", STREAM.as_bytes(), b"fleet", b"0", b"MKSTREAM"])?;
+        Ok(())
+    }
+
+    /// Bulk enqueue beside pipelined XADD.
+    pub(super) async fn enqueue(&mut self) -> Result<Enqueue> {
+        let producer = self.producer().await?;
+        let (mut raw, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            self.reset()?;
+            raw.push(per_s(self.jobs, self.raw.enqueue(STREAM, self.jobs, &self.payload)?));
+            self.reset()?;
+            let submissions = self.submissions(self.jobs)?;
+            let begun = Instant::now();
+            producer.submit_all(submissions, |_| {}).await?;
+            ours.push(per_s(self.jobs, begun.elapsed()));
+        }
+        let ratio = median_ratio(&ours, &raw);
+        Ok(Enqueue { raw_per_s: median(raw), per_s: median(ours), ratio })
+    }
+
+    /// No-op jobs by one worker process beside raw XREADGROUP + XACK + XDEL.
+    pub(super) async fn drain(&mut self) -> Result<Drain> {
+        let mut rounds = Vec::new();
+        for _ in 0..self.rounds {
+            self.reset()?;
+            rounds.push(self.drain_round().await?);
+        }
+        let pick = |of: fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<_>>();
+        Ok(Drain {
+            raw_per_s: median(pick(|round| round.raw_per_s)),
+            per_s: median(pick(|round| round.per_s)),
+            ratio: median(pick(|round| round.per_s / round.raw_per_s)),
+            raw_redis_us_per_job: median(pick(|round| round.raw_us)),
+            redis_us_per_job: median(pick(|round| round.us)),
+            redis_cpu_ratio: median(pick(|round| round.us / round.raw_us)),
+            worker_us_per_job: median(pick(|round| round.worker_us)),
+        })
+    }
+
+    /// One pair of drains on what is in Redis now.
+    async fn drain_round(&mut self) -> Result<Round> {
+        self.raw.enqueue(STREAM, self.jobs, &self.payload)?;
+        let cpu = self.raw.cpu()?;
+        let took = raw::drain(self.server.port, STREAM, self.jobs)?;
+        let raw_us = (self.raw.cpu()? - cpu) * 1e6 / self.jobs as f64;
+        // A little is left where the two raw readers stopped; it is drained with ours and not counted.
+        self.raw.enqueue(STREAM, self.jobs, &self.payload)?;
+        let seen = Seen::counting();
+        let (cpu, own) = (self.raw.cpu()?, own_cpu()?);
+        let begun = Instant::now();
+        let running = Running::start(self.server.port, CONCURRENCY, &seen)?;
+        seen.until(self.jobs).await?;
+        let ours = begun.elapsed();
+        let us = (self.raw.cpu()? - cpu) * 1e6 / self.jobs as f64;
+        let worker_us = (own_cpu()? - own) * 1e6 / self.jobs as f64;
+        running.stop().await;
+        Ok(Round { raw_per_s: per_s(self.jobs, took), per_s: per_s(self.jobs, ours), raw_us, us, worker_us })
+    }
+
+    /// From XADD to the handler's start, at 500 jobs a second.
+    pub(super) async fn latency(&mut self) -> Result<Latency> {
+        self.reset()?;
+        let seen = Seen::timing();
+        let running = Running::start(self.server.port, 64, &seen)?;
+        let mut raw = Raw::connect(self.server.port)?;
+        let jobs = 2500;
+        let clock = seen.clone();
+        // A thread of its own, so that the submitter's pace does not depend on the runtime that is measured.
+        let submitting = tokio::task::spawn_blocking(move || -> Result<()> {
+            let begun = Instant::now();
+            for nth in 0..jobs {
+                let due = begun + Duration::from_millis(2) * nth;
+                while Instant::now() < due {
+                    std::thread::yield_now();
+                }
+                let payload = clock.due(Duration::ZERO);
+                raw.call(&[b"XADD", STREAM.as_bytes(), b"*", b"type", super::TYPE.as_bytes(), b"payload", &payload])?;
+            }
+            Ok(())
+        });
+        submitting.await??;
+        seen.until(jobs as usize).await?;
+        running.stop().await;
+        Ok(Latency { p50: seen.late_ms(0.5), p99: seen.late_ms(0.99) })
+    }
+
+    /// 100,000 jobs due at once, and then 200 a second.
+    pub(super) async fn promotion(&mut self) -> Result<Promotion> {
+        self.reset()?;
+        let producer = self.producer().await?;
+        let jobs = 100_000;
+        let submissions = self.submissions(jobs)?.map(|submission| submission.delay(Duration::from_millis(1)));
+        producer.submit_all(submissions, |_| {}).await?;
+        let seen = Seen::counting();
+        let begun = Instant::now();
+        let running = Running::start(self.server.port, CONCURRENCY, &seen)?;
+        while self.raw.call(&[b"ZCARD", b"sf:{default}:delayed"])?.number() > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let promoted = begun.elapsed();
+        seen.until(jobs).await?;
+        running.stop().await;
+
+        self.reset()?;
+        let seen = Seen::timing();
+        let running = Running::start(self.server.port, 64, &seen)?;
+        let jobs = 1000;
+        let mut tick = tokio::time::interval(Duration::from_millis(5));
+        for nth in 0..jobs {
+            tick.tick().await;
+            let delay = Duration::from_millis(300 + (nth as u64 * 7919) % 1000);
+            let submission = Submission::new(super::TYPE)?.payload(seen.due(delay), Encoding::Raw)?;
+            producer.submit(submission.delay(delay)).await?;
+        }
+        seen.until(jobs).await?;
+        running.stop().await;
+        Ok(Promotion { per_s: per_s(100_000, promoted), late_p99_ms: seen.late_ms(0.99) })
+    }
+
+    /// What a waiting job takes of Redis's memory.
+    pub(super) async fn memory(&mut self) -> Result<Memory> {
+        let jobs = 100_000;
+        self.reset()?;
+        let empty = self.raw.info("memory", "used_memory")?;
+        self.raw.enqueue(STREAM, jobs, &self.payload)?;
+        let raw = (self.raw.info("memory", "used_memory")? - empty) / jobs as f64;
+        let producer = self.producer().await?;
+        self.reset()?;
+        let empty = self.raw.info("memory", "used_memory")?;
+        producer.submit_all(self.submissions(jobs)?, |_| {}).await?;
+        let ours = (self.raw.info("memory", "used_memory")? - empty) / jobs as f64;
+        Ok(Memory { raw_bytes_per_job: raw, bytes_per_job: ours, ratio: ours / raw })
+    }
+
+    /// Jobs that fail once and then succeed.
+    pub(super) async fn retry(&mut self) -> Result<Retry> {
+        let jobs = 20_000;
+        self.reset()?;
+        self.raw.enqueue(STREAM, jobs, &self.payload)?;
+        let seen = Seen::failing_first();
+        let begun = Instant::now();
+        let running = Running::start(self.server.port, CONCURRENCY, &seen)?;
+        seen.until(jobs).await?;
+        let took = begun.elapsed();
+        running.stop().await;
+        Ok(Retry { per_s: per_s(jobs, took) })
+    }
+
+    /// The drain ratio with two million jobs waiting, and with a million delayed.
+    pub(super) async fn backlog(&mut self) -> Result<Backlog> {
+        self.reset()?;
+        self.raw.enqueue(STREAM, 2_000_000, &self.payload)?;
+        let waiting = self.drain_round().await?;
+        self.reset()?;
+        let producer = self.producer().await?;
+        let hour = Duration::from_secs(3600);
+        let delayed = self.submissions(1_000_000)?.map(move |submission| submission.delay(hour));
+        producer.submit_all(delayed, |_| {}).await?;
+        let delayed = self.drain_round().await?;
+        self.raw.flush()?;
+        Ok(Backlog {
+            drain_ratio_2m: waiting.per_s / waiting.raw_per_s,
+            drain_ratio_1m_delayed: delayed.per_s / delayed.raw_per_s,
+        })
+    }
+}
+
+struct Round {
+    raw_per_s: f64,
+    per_s: f64,
+    raw_us: f64,
+    us: f64,
+    worker_us: f64,
+}
+
+/// The CPU time that this process has used, in seconds. See getrusage(2).
+fn own_cpu() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").context("/proc is not there")?;
+    // The name, in parentheses, may hold spaces; the times are the 12th and 13th fields behind it. See proc_pid_stat(5).
+    let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    Ok((ticks(11) + ticks(12)) / rustix::param::clock_ticks_per_second() as f64)
+}
+
+fn per_s(jobs: usize, took: Duration) -> f64 {
+    jobs as f64 / took.as_secs_f64()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The median of the ratios round by round: what the machine did to one it did to the other.
+fn median_ratio(ours: &[f64], raw: &[f64]) -> f64 {
+    median(ours.iter().zip(raw).map(|(ours, raw)| ours / raw).collect())
+}

@@ -1,0 +1,166 @@
+//! What `INFO` says, judged. Pure but for one look at this machine's clock, which decides nothing.
+
+use std::time::Duration;
+
+use streamfleet::broker::Server;
+
+use super::Finding;
+use crate::cli::times::short;
+
+/// Less free memory than this is worth a warning …
+const TIGHT_PERCENT: u64 = 75;
+
+/// … and less than this an error: new jobs will soon be refused.
+const FULL_PERCENT: u64 = 95;
+
+/// Clocks that differ more are worth a word.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+
+/// Judges. `round_trip` is how long the answer took, which bounds what is known about the clock.
+pub(super) fn judge(server: &Server, address: &str, round_trip: Duration) -> Vec<Finding> {
+    let judged = [
+        Some(version(server)),
+        eviction(server),
+        persistence(server),
+        memory(server),
+        cluster(server, address),
+        Some(replication(server)),
+        clock(server, jiff::Timestamp::now(), round_trip),
+    ];
+    judged.into_iter().flatten().collect()
+}
+
+fn version(server: &Server) -> Finding {
+    const CHECK: &str = "version";
+    let (name, version, least) = match (server.fact("valkey_version"), server.fact("redis_version")) {
+        (Some(version), _) => ("Valkey", version, (7, 2)),
+        (None, Some(version)) => ("Redis", version, (7, 0)),
+        (None, None) => {
+            return Finding::warning(
+                CHECK,
+                "the server does not tell",
+                "use Redis 7.0 or Valkey 7.2, or later",
+            );
+        }
+    };
+    let mut numbers = version.split('.').map_while(|part| part.parse::<u64>().ok());
+    let have = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if have >= least {
+        return Finding::ok(CHECK, format!("{name} {version}"));
+    }
+    let (major, minor) = least;
+    Finding::error(CHECK, format!("{name} {version}"), format!("use {name} {major}.{minor} or later"))
+}
+
+fn eviction(server: &Server) -> Option<Finding> {
+    const CHECK: &str = "eviction";
+    let policy = server.fact("maxmemory_policy")?;
+    let remedy = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf";
+    Some(match policy {
+        "noeviction" => Finding::ok(CHECK, policy),
+        _ if policy.starts_with("volatile-") => {
+            let found = format!("{policy}: when memory is short, records of finished jobs may vanish early");
+            Finding::warning(CHECK, found, remedy)
+        }
+        _ => Finding::error(CHECK, format!("{policy}: when memory is short, Redis deletes jobs"), remedy),
+    })
+}
+
+fn persistence(server: &Server) -> Option<Finding> {
+    const CHECK: &str = "persistence";
+    let aof = server.fact("aof_enabled")?;
+    let failing = |name: &str| server.fact(name).is_some_and(|status| status == "err");
+    if aof == "1" && failing("aof_last_write_status") {
+        let remedy = "look at the server's log and disk: until it can write, it refuses jobs";
+        return Some(Finding::error(CHECK, "the last write to the append-only file failed", remedy));
+    }
+    if failing("rdb_last_bgsave_status") {
+        let remedy = "look at the server's log and disk: a failing snapshot can make it refuse jobs";
+        return Some(Finding::warning(CHECK, "the last snapshot failed", remedy));
+    }
+    if aof == "1" {
+        return Some(Finding::ok(CHECK, "append-only file"));
+    }
+    let found = "no append-only file: a crash of Redis loses every job since its last snapshot";
+    Some(Finding::warning(CHECK, found, "CONFIG SET appendonly yes, and the same in redis.conf"))
+}
+
+fn memory(server: &Server) -> Option<Finding> {
+    const CHECK: &str = "memory";
+    let number = |name: &str| server.fact(name)?.parse::<u64>().ok();
+    let (used, limit) = (number("used_memory")?, number("maxmemory")?);
+    if limit == 0 {
+        let found =
+            format!("{} used, no limit: the system may kill Redis when memory is short", mebibytes(used));
+        let remedy = "set maxmemory to about three quarters of the machine's memory";
+        return Some(Finding::warning(CHECK, found, remedy));
+    }
+    let percent = used.saturating_mul(100) / limit;
+    let found = format!("{} of {} used ({percent} %)", mebibytes(used), mebibytes(limit));
+    let remedy = "raise maxmemory, drop dead letters, or add workers";
+    Some(match percent {
+        FULL_PERCENT.. => Finding::error(CHECK, format!("{found}: new jobs will be refused"), remedy),
+        TIGHT_PERCENT.. => Finding::warning(CHECK, found, remedy),
+        _ => Finding::ok(CHECK, found),
+    })
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1024 * 1024))
+}
+
+fn cluster(server: &Server, address: &str) -> Option<Finding> {
+    const CHECK: &str = "cluster";
+    let clustered = server.fact("cluster_enabled")? == "1";
+    let meant = address.split("://").next().is_some_and(|scheme| scheme.ends_with("-cluster"));
+    Some(match (clustered, meant) {
+        (true, false) => Finding::error(
+            CHECK,
+            "the server is part of a cluster, but the address is not a cluster's",
+            "begin redis.url with redis-cluster:// (or rediss-cluster://)",
+        ),
+        (false, true) => Finding::error(
+            CHECK,
+            "the address is a cluster's, but the server is not part of one",
+            "begin redis.url with redis:// (or rediss://)",
+        ),
+        (true, true) => Finding::ok(CHECK, "the server is part of a cluster, as the address says"),
+        (false, false) => Finding::ok(CHECK, "not in use"),
+    })
+}
+
+fn replication(server: &Server) -> Finding {
+    const CHECK: &str = "replication";
+    if server.fact("role").is_some_and(|role| role != "master") {
+        let remedy = "name the primary in redis.url, or use redis-sentinel:// so that it is found";
+        return Finding::error(CHECK, "this server is a replica: it takes no jobs", remedy);
+    }
+    let replicas = server.fact("connected_slaves").and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+    match (replicas, server.fact("min_slaves_good_slaves")) {
+        (0, _) => Finding::ok(CHECK, "no replicas"),
+        (_, Some(_)) => Finding::ok(CHECK, format!("{replicas} replicas, writes wait for enough of them")),
+        (_, None) => Finding::warning(
+            CHECK,
+            format!(
+                "{replicas} replicas, but an isolated primary goes on accepting jobs that a failover loses"
+            ),
+            "CONFIG SET min-replicas-to-write 1, and the same in redis.conf",
+        ),
+    }
+}
+
+/// The clocks of workers decide nothing, so a difference is only told: people compare logs by them.
+fn clock(server: &Server, here: jiff::Timestamp, round_trip: Duration) -> Option<Finding> {
+    const CHECK: &str = "clock";
+    let micros = server.fact("server_time_usec")?.parse().ok()?;
+    let there = jiff::Timestamp::from_microsecond(micros).ok()?;
+    let difference = here.duration_since(there);
+    let apart = difference.unsigned_abs().saturating_sub(round_trip);
+    if apart <= CLOCK_TOLERANCE {
+        return Some(Finding::ok(CHECK, "this machine and the server agree"));
+    }
+    let which = if difference.is_negative() { "behind" } else { "ahead of" };
+    let found = format!("this machine is {} {which} the server", short(apart));
+    let remedy = "run NTP on both; jobs go by the server's clock alone, but logs of the two do not match";
+    Some(Finding::warning(CHECK, found, remedy))
+}

@@ -1,0 +1,160 @@
+//! `streamfleet check`: is this Redis fit for a fleet, and may this login do what a fleet does? What Redis says of
+//! itself is judged in `facts`; what the login may do is found out by doing it.
+
+mod facts;
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use streamfleet::broker::{self, Broker, Class, Step};
+
+use super::Context;
+use super::exit::Exit;
+use super::output::{self, harmless};
+use super::times::short;
+
+/// The rights that a fleet's login needs, as an ACL rule has them.
+const RIGHTS: &str = "+@read +@write +@scripting +@connection +time +info";
+
+/// How good one thing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    /// As it should be.
+    Ok,
+    /// A fleet works, but somebody should know.
+    Warning,
+    /// A fleet does not work, or loses jobs.
+    Error,
+}
+
+/// What was found out about one thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Finding {
+    check: &'static str,
+    level: Level,
+    found: String,
+    /// What to do about it; none where all is well.
+    remedy: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, level: Level::Ok, found: found.into(), remedy: None }
+    }
+
+    fn warning(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, level: Level::Warning, found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn error(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, level: Level::Error, found: found.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// All findings, as programs get them.
+#[derive(Serialize)]
+struct Report {
+    redis: String,
+    namespace: String,
+    fit: bool,
+    findings: Vec<Finding>,
+}
+
+/// Checks. A Redis that cannot be reached, or refuses the login, is exit code 3; one that is unfit is 5.
+pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
+    let started = Instant::now();
+    let (findings, exit) = match reach(context).await {
+        Err(broker::Error::Address(why)) => return Err(super::Wrong(why).into()),
+        Err(error) => (vec![unreachable(&error)], Exit::Redis),
+        Ok(broker) => {
+            let mut findings = vec![Finding::ok("reachable", format!("in {}", short(started.elapsed())))];
+            findings.extend(examine(&broker).await);
+            let unfit = findings.iter().any(|finding| finding.level == Level::Error);
+            (findings, if unfit { Exit::Unfit } else { Exit::Done })
+        }
+    };
+    let report = Report {
+        redis: context.redis.shown(),
+        namespace: context.redis.namespace.to_string(),
+        fit: exit == Exit::Done,
+        findings,
+    };
+    context.output.print(&report, show)?;
+    Ok(exit)
+}
+
+/// Connects, and asks for a sign of life: some servers take a connection without a login, and then refuse every command.
+async fn reach(context: &Context) -> Result<Broker, broker::Error> {
+    let broker = Broker::connect(context.redis.clone()).await?;
+    match broker.ping().await {
+        // PING itself may be what this login has no right to.
+        Err(error) if !refuses_login(&error) && error.class() == Some(Class::Configuration) => Ok(broker),
+        other => other.map(|()| broker),
+    }
+}
+
+fn refuses_login(error: &broker::Error) -> bool {
+    let text = error.to_string();
+    ["NOAUTH", "WRONGPASS", "invalid password", "Authentication"].iter().any(|word| text.contains(word))
+}
+
+fn unreachable(error: &broker::Error) -> Finding {
+    let remedy = if refuses_login(error) {
+        "set the user and the password: in redis.url, or redis.password_file"
+    } else if error.class() == Some(Class::Busy) {
+        "wait until this server is ready, or name the one that is"
+    } else {
+        "start Redis there, or correct redis.url; then look at firewalls and TLS (rediss://)"
+    };
+    Finding::error("reachable", harmless(&error.to_string()), remedy)
+}
+
+async fn examine(broker: &Broker) -> Vec<Finding> {
+    let asked = Instant::now();
+    let mut findings = match broker.server().await {
+        Ok(server) => facts::judge(&server, &broker.shown(), asked.elapsed()),
+        Err(error) => vec![Finding::warning(
+            "info",
+            format!("version, eviction and persistence are not known: {error}"),
+            "grant INFO: ACL SETUSER <user> +info",
+        )],
+    };
+    let started = Instant::now();
+    findings.push(rights(&broker.rehearse().await, started.elapsed(), broker.namespace().as_str()));
+    findings
+}
+
+/// What the rehearsal of a job's life says about the login's rights.
+fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
+    const CHECK: &str = "rights";
+    let failed = steps.iter().find_map(|step| Some((step.name, step.result.as_ref().err()?)));
+    let Some((name, error)) = failed else {
+        let found = format!("a job lived its whole life in {} steps and {}", steps.len(), short(took));
+        return Finding::ok(CHECK, found);
+    };
+    let remedy = if error.class() == Some(Class::Configuration) {
+        format!("ACL SETUSER <user> ~{namespace}:* {RIGHTS}")
+    } else if error.is_transient() {
+        "check again when the server is ready".to_owned()
+    } else {
+        "this server does not do what Redis does; use Redis 7.0 or Valkey 7.2, or later".to_owned()
+    };
+    let done = steps.iter().take_while(|step| step.result.is_ok()).count();
+    Finding::error(CHECK, format!("after {done} steps, \"{name}\" failed: {error}"), remedy)
+}
+
+fn show(report: &Report) -> String {
+    let mut table = output::table(&["check", "", "found"]);
+    for finding in &report.findings {
+        let level = match finding.level {
+            Level::Ok => "ok",
+            Level::Warning => "warning",
+            Level::Error => "ERROR",
+        };
+        let remedy = finding.remedy.as_ref().map_or_else(String::new, |remedy| format!("\n→ {remedy}"));
+        table.add_row([finding.check, level, &format!("{}{remedy}", harmless(&finding.found))]);
+    }
+    let verdict = if report.fit { "fit for a fleet" } else { "not fit for a fleet" };
+    format!("{table}\n{}, namespace {}: {verdict}", report.redis, report.namespace)
+}

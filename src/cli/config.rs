@@ -1,0 +1,74 @@
+//! `streamfleet config`: finds mistakes in the configuration, and shows what is in effect.
+
+use serde::Serialize;
+use streamfleet::config::{Effective, Invalid, Problem};
+
+use super::Context;
+use super::exit::Exit;
+use super::output::{Output, complain};
+
+/// The arguments of `config`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(super) what: What,
+}
+
+/// What to do with the configuration.
+#[derive(clap::Subcommand)]
+pub(crate) enum What {
+    /// Find everything that is wrong. Redis is not asked.
+    ///
+    /// Exit code 0: nothing is wrong. 2: something is.
+    Check,
+    /// Show the values in effect, each with its source. Secrets are masked.
+    Show,
+}
+
+/// What a check found, for programs.
+#[derive(Serialize)]
+struct Found {
+    valid: bool,
+    problems: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    key: String,
+    reason: String,
+    source: Option<String>,
+}
+
+impl From<&Problem> for Line {
+    fn from(problem: &Problem) -> Self {
+        let Problem { key, reason, origin } = problem.clone();
+        Self { key, reason, source: origin }
+    }
+}
+
+/// Tells what is wrong. Types without a handler are only remarked upon: producers need none.
+pub(super) fn check(read: Result<Effective, Invalid>, output: Output) -> anyhow::Result<Exit> {
+    let (problems, remarks) = match read {
+        Err(invalid) => (invalid.problems, Vec::new()),
+        Ok(effective) => {
+            let refused = effective.fleet().err().map_or_else(Vec::new, |invalid| invalid.problems);
+            refused.into_iter().partition(|problem| !problem.is_missing_handler())
+        }
+    };
+    for remark in &remarks {
+        complain(&format!("{remark}: a worker would refuse to start"));
+    }
+    let found = Found { valid: problems.is_empty(), problems: problems.iter().map(Line::from).collect() };
+    output.print(&found, |_| match Invalid::from_problems(problems) {
+        Some(invalid) => invalid.to_string(),
+        None => "the configuration is valid".to_owned(),
+    })?;
+    Ok(if found.valid { Exit::Done } else { Exit::Usage })
+}
+
+/// Shows what is in effect.
+pub(super) fn show(context: &Context) -> anyhow::Result<Exit> {
+    let shown = context.effective.shown();
+    context.output.print(&shown, |_| context.effective.toml().trim_end().to_owned())?;
+    Ok(Exit::Done)
+}

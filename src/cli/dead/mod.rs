@@ -1,0 +1,92 @@
+//! `streamfleet dead`: the dead letters of a queue. Looking at them is in `list` and `show`; `sweep` replays and drops.
+
+mod list;
+mod show;
+mod sweep;
+
+use anyhow::Context as _;
+use streamfleet::broker::{DeadLetter, Queue};
+use streamfleet::job::{DeadReason, EntryId, JobId, JobType, QueueName};
+
+use super::Context;
+use super::exit::Exit;
+use super::status;
+
+/// The arguments of `dead`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The queue.
+    #[arg(long, short, global = true, default_value = "default")]
+    queue: QueueName,
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// What to do with dead letters.
+#[derive(clap::Subcommand)]
+enum Action {
+    /// List them, the newest first.
+    List(list::Args),
+    /// Show all of one.
+    Show {
+        /// The letter's own id, or the job's.
+        id: JobId,
+    },
+    /// Let jobs run again, with their counters at zero. Each letter is replayed once, whoever else replays it.
+    Replay(sweep::Args),
+    /// Delete letters, and with them their jobs.
+    Drop(sweep::Args),
+}
+
+/// Which letters are meant.
+#[derive(clap::Args, Debug, Clone)]
+struct Filter {
+    /// Only jobs of this type.
+    #[arg(long = "type", value_name = "TYPE")]
+    job_type: Option<JobType>,
+    /// Only letters with this reason: exhausted, fatal, lost, expired, malformed or unroutable.
+    #[arg(long, value_parser = reason)]
+    reason: Option<DeadReason>,
+}
+
+impl Filter {
+    fn admits(&self, letter: &DeadLetter) -> bool {
+        let named = |name: &str, want: Option<&str>| {
+            want.is_none_or(|want| letter.fields.get(name.as_bytes()) == Some(want.as_bytes()))
+        };
+        named("type", self.job_type.as_ref().map(JobType::as_str))
+            && named("dead_reason", self.reason.map(DeadReason::as_str))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.job_type.is_none() && self.reason.is_none()
+    }
+}
+
+/// Does what was asked.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let connect = async |name| anyhow::Ok(context.broker().await?.queue(name));
+    match args.action {
+        Action::List(list) => list::run(list, &connect(args.queue).await?, context).await,
+        Action::Show { id } => show::run(&id, &connect(args.queue).await?, context).await,
+        Action::Replay(sweep) => sweep::run(sweep, sweep::Deed::Replay, args.queue, context).await,
+        Action::Drop(sweep) => sweep::run(sweep, sweep::Deed::Drop, args.queue, context).await,
+    }
+}
+
+/// The letter of this id: its own, or its job's.
+async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<DeadLetter>> {
+    const FAILED: &str = "the dead letter cannot be read";
+    if let Ok(entry) = id.to_string().parse::<EntryId>()
+        && let Some(letter) = queue.dead_letter(entry).await.context(FAILED)?
+    {
+        return Ok(Some(letter));
+    }
+    let Some(entry) = status::find(queue, id).await?.and_then(|status| status.dead) else { return Ok(None) };
+    queue.dead_letter(entry).await.context(FAILED)
+}
+
+fn reason(name: &str) -> Result<DeadReason, String> {
+    let known = DeadReason::ALL.into_iter().find(|reason| reason.as_str() == name);
+    known.ok_or_else(|| format!("a reason is one of {}", DeadReason::ALL.map(DeadReason::as_str).join(", ")))
+}

@@ -1,0 +1,178 @@
+//! `dead replay` and `dead drop`: of letters that are named, or of all that are there now. Each letter is one script, so
+//! two sweeps at once do not replay a letter twice.
+
+use std::io::{IsTerminal, Write};
+
+use anyhow::Context as _;
+use futures_util::{StreamExt, TryStreamExt};
+use serde::Serialize;
+use streamfleet::broker::{self, DeadLetter, Queue};
+use streamfleet::job::{EntryId, JobId, QueueName};
+
+use super::Filter;
+use crate::cli::exit::Exit;
+use crate::cli::output;
+use crate::cli::{Context, Wrong};
+
+/// So many letters are read at once.
+const PAGE: u64 = 200;
+
+/// So many scripts are under way at once.
+const AT_ONCE: usize = 32;
+
+/// The arguments of `dead replay` and `dead drop`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The letters' own ids, or their jobs'.
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    ids: Vec<JobId>,
+    /// All letters that are there now. Letters that come meanwhile are left alone.
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    filter: Filter,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// What is done to each letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// Back to its lane.
+    Replay,
+    /// Gone for good.
+    Drop,
+}
+
+/// What became of the letters, as programs get it.
+#[derive(Serialize, Default)]
+struct Swept {
+    queue: String,
+    replayed: u64,
+    dropped: u64,
+    /// Letters that somebody else replayed or dropped meanwhile, and ids that no letter has.
+    gone: u64,
+}
+
+/// Replays or drops.
+pub(super) async fn run(args: Args, deed: Deed, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
+    if args.all && deed == Deed::Drop && !args.yes && !std::io::stdin().is_terminal() {
+        let why = "dropping all dead letters deletes jobs for good: say --yes where nobody can be asked";
+        return Err(Wrong(why.to_owned()).into());
+    }
+    if !args.all && !args.filter.is_empty() {
+        return Err(Wrong("--type and --reason choose among --all letters, not among ids".to_owned()).into());
+    }
+    let mut sweep = Sweep::new(context.broker().await?.queue(queue), deed);
+    if args.all {
+        sweep.all(&args, context).await?;
+    } else {
+        sweep.named(&args.ids).await?;
+    }
+    context.output.print(&sweep.swept, |swept| show(swept, deed))?;
+    let missing = !args.all && sweep.swept.gone > 0;
+    Ok(if missing { Exit::NotFound } else { Exit::Done })
+}
+
+struct Sweep {
+    queue: Queue,
+    deed: Deed,
+    swept: Swept,
+}
+
+impl Sweep {
+    fn new(queue: Queue, deed: Deed) -> Self {
+        let swept = Swept { queue: queue.name().to_string(), ..Swept::default() };
+        Self { queue, deed, swept }
+    }
+
+    async fn named(&mut self, ids: &[JobId]) -> anyhow::Result<()> {
+        for id in ids {
+            match super::find(&self.queue, id).await? {
+                Some(letter) => self.sweep(vec![letter]).await?,
+                None => self.swept.gone += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Every letter that is there now. The last one is noted at the start, because a replayed job may die again and come
+    /// back as a new letter behind it.
+    async fn all(&mut self, args: &Args, context: &Context) -> anyhow::Result<()> {
+        const FAILED: &str = "the dead letters cannot be read";
+        let newest = self.queue.recent_dead_letters(None, 1).await.context(FAILED)?.pop();
+        let Some(last) = newest.map(|letter| letter.entry) else { return Ok(()) };
+        let total = self.queue.depths().await.context("the dead letters cannot be counted")?.dead;
+        if !args.yes && !self.confirmed(&args.filter, total)? {
+            return Err(anyhow::anyhow!("nothing was done"));
+        }
+        let bar = output::progress(context.output, Some(total), "dead letters");
+        let mut from = None;
+        loop {
+            let page = self.queue.dead_letters(from, PAGE).await.context(FAILED)?;
+            let read = page.len() as u64;
+            let end = page.last().map(|letter| letter.entry);
+            let meant = |letter: &DeadLetter| letter.entry <= last && args.filter.admits(letter);
+            self.sweep(page.into_iter().filter(meant).collect()).await?;
+            bar.inc(read);
+            from = end.map(|end| EntryId::new(end.ms, end.seq.saturating_add(1)));
+            if read < PAGE || end.is_none_or(|end| end >= last) {
+                break;
+            }
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// Asks the person at the terminal; where nobody sits at one, the command line is the answer.
+    fn confirmed(&self, filter: &Filter, total: u64) -> anyhow::Result<bool> {
+        if !std::io::stdin().is_terminal() {
+            return Ok(true);
+        }
+        let deed = match self.deed {
+            Deed::Replay => "Replay",
+            Deed::Drop => "Delete",
+        };
+        let which = if filter.is_empty() { format!("all {total}") } else { format!("some of {total}") };
+        let mut stderr = std::io::stderr().lock();
+        write!(stderr, "{deed} {which} dead letters of the queue {}? [y/N] ", self.queue.name())?;
+        stderr.flush()?;
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
+
+    async fn sweep(&mut self, letters: Vec<DeadLetter>) -> anyhow::Result<()> {
+        let (queue, deed) = (self.queue.clone(), self.deed);
+        let deeds = letters.iter().map(|letter| done(&queue, deed, letter));
+        let mut deeds = futures_util::stream::iter(deeds).buffer_unordered(AT_ONCE);
+        loop {
+            let (replayed, dropped) = (self.swept.replayed, self.swept.dropped);
+            let done = deeds.try_next().await;
+            match done.with_context(|| format!("after {} replayed or dropped", replayed + dropped))? {
+                None => return Ok(()),
+                Some(false) => self.swept.gone += 1,
+                Some(true) if deed == Deed::Replay => self.swept.replayed += 1,
+                Some(true) => self.swept.dropped += 1,
+            }
+        }
+    }
+}
+
+/// True where the letter was still there.
+async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, broker::Error> {
+    match deed {
+        Deed::Replay => Ok(queue.replay(letter.entry, &letter.job()).await?.is_some()),
+        Deed::Drop => queue.drop_dead(letter.entry, &letter.job()).await,
+    }
+}
+
+fn show(swept: &Swept, deed: Deed) -> String {
+    let done = match deed {
+        Deed::Replay => format!("{} replayed", swept.replayed),
+        Deed::Drop => format!("{} dropped", swept.dropped),
+    };
+    let gone = if swept.gone > 0 { format!(", {} gone or unknown", swept.gone) } else { String::new() };
+    format!("{done}{gone}")
+}

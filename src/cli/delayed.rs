@@ -1,0 +1,146 @@
+//! `streamfleet delayed`: the jobs that are due later, and how to stop one of them.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{Queue, Upcoming};
+use streamfleet::job::{JobId, QueueName, Timestamp};
+
+use super::exit::Exit;
+use super::output::{self, harmless};
+use super::times::{rfc3339, with_age};
+use super::{Context, status};
+
+/// The arguments of `delayed`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The queue.
+    #[arg(long, short, global = true, default_value = "default")]
+    queue: QueueName,
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// What to do with delayed jobs.
+#[derive(clap::Subcommand)]
+enum Action {
+    /// List them, the next due first.
+    List {
+        /// At most so many.
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
+        limit: u64,
+        /// Leave out so many.
+        #[arg(long, default_value_t = 0)]
+        skip: u64,
+    },
+    /// Take one out for good: it will not run.
+    Cancel {
+        /// The job's id.
+        id: JobId,
+    },
+}
+
+/// A page of the delayed set, as programs get it.
+#[derive(Serialize)]
+struct Page {
+    queue: String,
+    total: u64,
+    /// What `--skip` takes for the page that follows.
+    next: Option<u64>,
+    jobs: Vec<Delayed>,
+}
+
+/// One delayed job, as programs get it.
+#[derive(Serialize)]
+struct Delayed {
+    id: String,
+    #[serde(rename = "type")]
+    job_type: String,
+    lane: Option<&'static str>,
+    due: String,
+    due_ms: u64,
+    /// Failures so far.
+    failures: u64,
+    #[serde(skip)]
+    due_time: Timestamp,
+}
+
+/// What was cancelled.
+#[derive(Serialize)]
+struct Cancelled {
+    id: String,
+    queue: String,
+    state: &'static str,
+}
+
+/// Lists or cancels.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let queue = context.broker().await?.queue(args.queue);
+    match args.action {
+        Action::List { limit, skip } => list(&queue, limit, skip, context).await,
+        Action::Cancel { id } => cancel(&queue, &id, context).await,
+    }
+}
+
+async fn list(queue: &Queue, limit: u64, skip: u64, context: &Context) -> anyhow::Result<Exit> {
+    let upcoming = queue.upcoming(skip, limit).await.context("the delayed jobs cannot be listed")?;
+    let depths = queue.depths().await.context("the delayed jobs cannot be counted")?;
+    let end = skip + upcoming.len() as u64;
+    let page = Page {
+        queue: queue.name().to_string(),
+        total: depths.delayed,
+        next: (end < depths.delayed && !upcoming.is_empty()).then_some(end),
+        jobs: upcoming.into_iter().map(delayed).collect(),
+    };
+    context.output.print(&page, |page| show(page, depths.now))?;
+    Ok(Exit::Done)
+}
+
+fn delayed(upcoming: Upcoming) -> Delayed {
+    let (lane, fields) = upcoming.fields.unzip();
+    let text = |name: &str| {
+        let value = fields.as_ref().and_then(|fields| fields.get(name.as_bytes())).unwrap_or_default();
+        String::from_utf8_lossy(value).into_owned()
+    };
+    Delayed {
+        id: upcoming.id,
+        job_type: text("type"),
+        lane: lane.map(|lane| lane.as_str()),
+        due: rfc3339(upcoming.due),
+        due_ms: upcoming.due.as_ms(),
+        failures: text("attempt").parse().unwrap_or(0),
+        due_time: upcoming.due,
+    }
+}
+
+fn show(page: &Page, now: Timestamp) -> String {
+    if page.jobs.is_empty() {
+        return format!("the queue {} has {} delayed jobs, none of them here", page.queue, page.total);
+    }
+    let mut table = output::table(&["job", "type", "lane", "due", "failures"]);
+    for job in &page.jobs {
+        table.add_row([
+            harmless(&job.id),
+            harmless(&job.job_type),
+            job.lane.unwrap_or("?").to_owned(),
+            with_age(job.due_time, now),
+            job.failures.to_string(),
+        ]);
+    }
+    let more = page.next.map_or_else(String::new, |next| format!("; the next page: --skip {next}"));
+    format!("{table}\n{} of {} delayed jobs{more}", page.jobs.len(), page.total)
+}
+
+async fn cancel(queue: &Queue, id: &JobId, context: &Context) -> anyhow::Result<Exit> {
+    let retention = streamfleet::worker::Config::default().retention;
+    if queue.cancel_delayed(id, retention).await.context("the job cannot be cancelled")? {
+        let cancelled = Cancelled { id: id.to_string(), queue: queue.name().to_string(), state: "cancelled" };
+        context.output.print(&cancelled, |cancelled| format!("{} is cancelled", cancelled.id))?;
+        return Ok(Exit::Done);
+    }
+    let why = match status::find(queue, id).await? {
+        Some(status) => format!("it is {}", status.state),
+        None => "nothing is known of it".to_owned(),
+    };
+    output::complain(&format!("{id} is not among the delayed jobs of the queue {}: {why}", queue.name()));
+    Ok(Exit::NotFound)
+}

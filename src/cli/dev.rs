@@ -1,0 +1,97 @@
+//! `streamfleet dev`: a private Redis and a worker in one command, to try things out.
+
+use std::path::{Path, PathBuf};
+
+use streamfleet::Shutdown;
+use streamfleet::broker::{self, stream_name};
+use streamfleet::config::{Effective, TypeSection};
+use streamfleet::dev_server::DevServer;
+use streamfleet::handlers;
+use streamfleet::job::{Lane, Tracking};
+
+use super::exit::Exit;
+use super::serve::{Port, Process, listed};
+use super::{Context, Wrong};
+
+/// The type that is there where the configuration has none.
+const DEMO: &str = "demo.echo";
+
+/// The arguments of `dev`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where the server's data and port are kept.
+    #[arg(long, value_name = "FOLDER", default_value = ".streamfleet")]
+    folder: PathBuf,
+}
+
+/// Runs until stopped.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let mut effective = context.effective.clone();
+    if effective.config.types.is_empty() {
+        let demo = TypeSection {
+            handler: Some(handlers::Config::Noop),
+            tracking: Tracking::All,
+            ..TypeSection::default()
+        };
+        effective.config.types.insert(DEMO.parse()?, demo);
+    }
+    // Before anything is started: whatever is wrong with the types should not cost a server's start.
+    effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
+    let mut server = DevServer::start(&args.folder).await?;
+    let namespace = effective.config.redis.namespace.clone();
+    effective.config.redis = broker::Config { url: server.url().into(), namespace, ..broker::Config::default() };
+    let worked = work(&effective, context, &mut server, &args.folder).await;
+    server.stop().await?;
+    worked
+}
+
+async fn work(
+    effective: &Effective,
+    context: &Context,
+    server: &mut DevServer,
+    folder: &Path,
+) -> anyhow::Result<Exit> {
+    let process = Process::prepare(effective, Port::IfFree).await?;
+    let metrics = process.metrics_url().unwrap_or_else(|| "off".to_owned());
+    context.output.line(&greeting(effective, server.port(), folder, &metrics))?;
+    let shutdown = Shutdown::new();
+    let mut running = std::pin::pin!(process.run(shutdown.clone()));
+    tokio::select! {
+        ran = &mut running => {
+            ran?;
+            Ok(Exit::Done)
+        }
+        ended = server.ended() => {
+            // Without Redis nothing can be given back: no use in waiting for it.
+            shutdown.request();
+            shutdown.request();
+            running.await?;
+            let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
+            anyhow::bail!("the redis server ended by itself: {ended}; see {}", folder.join("server.log").display())
+        }
+    }
+}
+
+/// What to do next, to be copied into another terminal.
+fn greeting(effective: &Effective, port: u16, folder: &Path, metrics: &str) -> String {
+    let config = &effective.config;
+    let namespace = &config.redis.namespace;
+    let types = listed(config.types.keys());
+    let job_type = config.types.keys().next().map_or(DEMO, |name| name.as_str());
+    let Some(queue) = config.queues.keys().next() else { return String::new() };
+    let stream = stream_name(namespace, queue, Lane::Normal);
+    let mut options = format!("--redis redis://127.0.0.1:{port}");
+    if *namespace != broker::Config::default().namespace {
+        options.push_str(&format!(" --namespace {namespace}"));
+    }
+    let queue = if queue.as_str() == "default" { String::new() } else { format!(" --queue {queue}") };
+    let payload = r#"'{"hello":"world"}'"#;
+    format!(
+        "redis on port {port}, its data in {}; handlers for {types}; metrics: {metrics}\n\
+         submit a job:  redis-cli -p {port} XADD '{stream}' '*' type {job_type} payload {payload}\n\
+         or:            streamfleet {options} enqueue{queue} {job_type} {payload}\n\
+         look at it:    streamfleet {options} queues\n\
+         Ctrl-C stops both.",
+        folder.display()
+    )
+}

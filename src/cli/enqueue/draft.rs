@@ -1,0 +1,134 @@
+//! What a job shall be, whether flags or a line of a file said so, before it becomes a submission.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use serde::de::IgnoredAny;
+use streamfleet::job::{Encoding, Job, JobId, Lane, Timestamp, Tracking};
+use streamfleet::{Submission, SubmitError};
+
+use crate::cli::Wrong;
+
+/// When a job shall run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// As soon as a worker is free.
+    Now,
+    /// After so long.
+    In(Duration),
+    /// Not before this instant.
+    At(Timestamp),
+}
+
+/// A job to be submitted.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub(super) job_type: String,
+    /// The payload's bytes in their encoding.
+    pub(super) payload: Option<Vec<u8>>,
+    pub(super) encoding: Encoding,
+    pub(super) id: Option<JobId>,
+    pub(super) lane: Lane,
+    pub(super) when: When,
+    pub(super) max_attempts: Option<NonZeroU32>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) expires_at: Option<Timestamp>,
+    pub(super) track: bool,
+    pub(super) headers: Vec<(String, String)>,
+}
+
+impl Draft {
+    /// The submission of this job.
+    pub(super) fn submission(self) -> Result<Submission, SubmitError> {
+        let mut submission = Submission::new(&self.job_type)?.lane(self.lane);
+        if let Some(payload) = self.payload {
+            submission = submission.payload(payload, self.encoding)?;
+        }
+        if let Some(id) = self.id {
+            submission = submission.id(id);
+        }
+        submission = match self.when {
+            When::Now => submission,
+            When::In(delay) => submission.delay(delay),
+            When::At(time) => submission.at(time),
+        };
+        if let Some(attempts) = self.max_attempts {
+            submission = submission.max_attempts(attempts);
+        }
+        if let Some(timeout) = self.timeout {
+            submission = submission.timeout(timeout);
+        }
+        if let Some(time) = self.expires_at {
+            submission = submission.expires_at(time);
+        }
+        if self.track {
+            submission = submission.tracking(Tracking::All);
+        }
+        self.headers.iter().try_fold(submission, |submission, (name, value)| submission.header(name, value))
+    }
+}
+
+/// A payload's bytes as they are sent: JSON is checked and, for MessagePack, converted. Bytes that are MessagePack
+/// already are sent as they are.
+pub(super) fn encode(bytes: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, String> {
+    match encoding {
+        Encoding::Raw => Ok(bytes),
+        Encoding::Json => match serde_json::from_slice::<IgnoredAny>(&bytes) {
+            Ok(IgnoredAny) => Ok(bytes),
+            Err(error) => Err(format!(
+                "the payload is not JSON: {error} (bytes of another kind go with --encoding raw)"
+            )),
+        },
+        Encoding::Msgpack => match serde_json::from_slice::<serde_json::Value>(&bytes) {
+            Ok(value) => rmp_serde::to_vec_named(&value).map_err(|error| error.to_string()),
+            Err(_) if is_msgpack(&bytes) => Ok(bytes),
+            Err(error) => Err(format!("the payload is neither JSON ({error}) nor MessagePack")),
+        },
+    }
+}
+
+fn is_msgpack(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    let read: Result<IgnoredAny, _> = rmp_serde::from_read(&mut rest);
+    read.is_ok() && rest.is_empty()
+}
+
+/// A timeout that a job may have.
+pub(super) fn timeout_in_bounds(timeout: Duration) -> Result<Duration, String> {
+    let fits = (Duration::from_millis(1)..=Job::LONGEST_TIMEOUT).contains(&timeout);
+    fits.then_some(timeout).ok_or_else(|| "a timeout is between 1ms and 7d".to_owned())
+}
+
+/// The error of a submission, so that its exit code tells whose fault it was.
+pub(super) fn refused(error: SubmitError) -> anyhow::Error {
+    match error {
+        SubmitError::Broker(error) => error.into(),
+        SubmitError::Payload(_)
+        | SubmitError::TooLarge { .. }
+        | SubmitError::Header(_)
+        | SubmitError::Name(_) => Wrong(error.to_string()).into(),
+        other => anyhow!(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_checked_and_converted_where_messagepack_is_wanted() {
+        let json = br#"{"a":[1,2]}"#.to_vec();
+        assert_eq!(encode(json.clone(), Encoding::Json), Ok(json.clone()));
+        let packed = encode(json, Encoding::Msgpack).unwrap();
+        assert_eq!(packed, [0x81, 0xa1, b'a', 0x92, 1, 2]);
+        assert_eq!(encode(packed.clone(), Encoding::Msgpack), Ok(packed));
+    }
+
+    #[test]
+    fn bytes_that_are_not_in_their_encoding_are_refused() {
+        assert!(encode(b"{oops".to_vec(), Encoding::Json).unwrap_err().contains("not JSON"));
+        assert!(encode(vec![0x92, 1], Encoding::Msgpack).unwrap_err().contains("neither JSON"));
+        assert_eq!(encode(vec![0xff], Encoding::Raw), Ok(vec![0xff]));
+    }
+}

@@ -1,0 +1,150 @@
+//! One line of `enqueue --bulk`: a JSON object that describes a job.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use streamfleet::Submission;
+use streamfleet::job::Encoding;
+
+use super::draft::{Draft, When, encode, timeout_in_bounds};
+use crate::cli::times;
+
+/// The keys of a line.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    job_type: Cow<'a, str>,
+    /// Kept as it was written: numbers of any size, keys in their order.
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    #[serde(borrow)]
+    encoding: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    lane: Option<Cow<'a, str>>,
+    delay: Option<Length>,
+    #[serde(borrow)]
+    at: Option<Cow<'a, str>>,
+    max_attempts: Option<NonZeroU32>,
+    timeout: Option<Length>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+/// A duration: milliseconds as a number, or a text with a unit.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a duration is a number of milliseconds, or a text like \"10s\"")]
+enum Length {
+    Ms(u64),
+    Text(String),
+}
+
+impl Length {
+    fn read(&self) -> Result<Duration, String> {
+        match self {
+            Self::Ms(ms) => Ok(Duration::from_millis(*ms)),
+            Self::Text(text) => times::duration(text),
+        }
+    }
+}
+
+/// Reads one line.
+///
+/// # Errors
+///
+/// What is wrong with it, naming the key.
+pub(super) fn parse(text: &[u8]) -> Result<Submission, String> {
+    let line: Line<'_> = serde_json::from_slice(text).map_err(|error| {
+        // Every line is line 1 to the parser; the caller knows its number.
+        error.to_string().replace(" at line 1 column ", " at column ")
+    })?;
+    line.draft()?.submission().map_err(|error| error.to_string())
+}
+
+impl Line<'_> {
+    fn draft(self) -> Result<Draft, String> {
+        let encoding = match self.encoding.as_deref() {
+            None => Encoding::default(),
+            Some(name) => Encoding::parse(name)
+                .ok_or_else(|| format!("encoding {name:?} is not one of json, msgpack, raw"))?,
+        };
+        let when = match (&self.delay, &self.at) {
+            (None, None) => When::Now,
+            (Some(delay), None) => When::In(delay.read().map_err(|rule| format!("delay: {rule}"))?),
+            (None, Some(at)) => When::At(times::instant(at).map_err(|rule| format!("at: {rule}"))?),
+            (Some(_), Some(_)) => return Err("delay and at exclude each other".to_owned()),
+        };
+        let timeout = self.timeout.map(|timeout| timeout.read().and_then(timeout_in_bounds)).transpose();
+        let named = |error: streamfleet::job::InvalidName| error.to_string();
+        Ok(Draft {
+            payload: self.payload.map(|payload| bytes(payload, encoding)).transpose()?,
+            encoding,
+            id: self.id.map(|id| id.parse()).transpose().map_err(named)?,
+            lane: self.lane.map(|lane| lane.parse()).transpose().map_err(named)?.unwrap_or_default(),
+            job_type: self.job_type.into_owned(),
+            when,
+            max_attempts: self.max_attempts,
+            timeout: timeout.map_err(|rule| format!("timeout: {rule}"))?,
+            expires_at: None,
+            track: false,
+            headers: self.headers.into_iter().collect(),
+        })
+    }
+}
+
+/// The payload's bytes: JSON as it was written; for `raw`, the text of a JSON string.
+fn bytes(payload: &RawValue, encoding: Encoding) -> Result<Vec<u8>, String> {
+    if encoding != Encoding::Raw {
+        return encode(payload.get().as_bytes().to_vec(), encoding);
+    }
+    let text: String = serde_json::from_str(payload.get()).map_err(|_| {
+        "payload: with the encoding raw it is a string, whose UTF-8 bytes are sent".to_owned()
+    })?;
+    Ok(text.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_may_say_everything_about_a_job() {
+        let full = br#"{"type":"a.b","payload":{"z":1,"a":123456789012345678901234567890},"encoding":"json","id":"x-1",
+            "lane":"high","delay":"10s","max_attempts":3,"timeout":500,"headers":{"tenant":"acme"}}"#;
+        let shown = format!("{:?}", parse(full).unwrap());
+        for part in ["a.b", "123456789012345678901234567890", "x-1", "High", "10s", "h.tenant", "acme"] {
+            assert!(shown.contains(part), "{part} is not in {shown}");
+        }
+        assert!(shown.contains(r#"{\"z\":1,\"a\""#), "the keys keep their order: {shown}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_line_is_named() {
+        let wrong = [
+            ("", "EOF"),
+            ("[]", "invalid"),
+            ("{}", "missing field `type`"),
+            (r#"{"type":"A"}"#, "job type \"A\""),
+            (r#"{"type":"a","colour":1}"#, "unknown field `colour`"),
+            (r#"{"type":"a","lane":"fast"}"#, "lane \"fast\""),
+            (r#"{"type":"a","encoding":"xml"}"#, "encoding \"xml\""),
+            (r#"{"type":"a","delay":"soon"}"#, "delay: a duration is"),
+            (r#"{"type":"a","delay":1,"at":"2026-12-01T10:00:00Z"}"#, "exclude each other"),
+            (r#"{"type":"a","at":"noon"}"#, "at: an instant"),
+            (r#"{"type":"a","max_attempts":0}"#, "nonzero"),
+            (r#"{"type":"a","timeout":0}"#, "timeout: a timeout is between"),
+            (r#"{"type":"a","payload":{},"encoding":"raw"}"#, "it is a string"),
+            (r#"{"type":"a","id":"two words"}"#, "job id \"two words\""),
+        ];
+        for (line, want) in wrong {
+            let error = parse(line.as_bytes()).unwrap_err();
+            assert!(error.contains(want), "{line}: {error}");
+        }
+    }
+}

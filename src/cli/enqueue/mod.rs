@@ -1,0 +1,169 @@
+//! `streamfleet enqueue`: one job from flags, or many from stdin.
+
+mod bulk;
+mod draft;
+mod line;
+
+use std::io::Read;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bulk::BadLine;
+use draft::{Draft, When};
+use serde::Serialize;
+use streamfleet::Producer;
+use streamfleet::job::{Encoding, JobId, JobType, Lane, QueueName, Timestamp};
+
+use super::exit::Exit;
+use super::times;
+use super::{Context, Wrong};
+
+/// The arguments of `enqueue`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What handler the job needs, like report.generate.
+    #[arg(value_name = "TYPE", required_unless_present = "bulk")]
+    job_type: Option<JobType>,
+    /// The payload: a text, @FILE, or - for stdin.
+    payload: Option<String>,
+    /// The queue.
+    #[arg(long, short, default_value = "default")]
+    queue: QueueName,
+    /// How the payload is written: json (checked), msgpack (JSON is converted) or raw.
+    #[arg(long, default_value = "json", value_parser = encoding)]
+    encoding: Encoding,
+    /// The job's id, of your choice. Default: derived from its stream entry.
+    #[arg(long)]
+    id: Option<JobId>,
+    /// The priority lane: high, normal or low.
+    #[arg(long, default_value = "normal")]
+    lane: Lane,
+    /// Not before this long from now, like 10s or 1h30m.
+    #[arg(long, value_parser = times::duration, conflicts_with = "at")]
+    delay: Option<Duration>,
+    /// Not before this instant, like 2026-12-01T10:00:00Z.
+    #[arg(long, value_parser = times::instant)]
+    at: Option<Timestamp>,
+    /// How many failures bury the job, in place of its type's limit.
+    #[arg(long)]
+    max_attempts: Option<NonZeroU32>,
+    /// How long one attempt may run, in place of its type's limit.
+    #[arg(long, value_parser = timeout)]
+    timeout: Option<Duration>,
+    /// Do not start it after this instant.
+    #[arg(long, value_parser = times::instant)]
+    expires_at: Option<Timestamp>,
+    /// Keep a record of the job even if it never fails.
+    #[arg(long)]
+    track: bool,
+    /// A header for the handler, NAME=VALUE. May be given several times.
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+    /// Read jobs from stdin, one JSON object per line.
+    #[arg(long, conflicts_with_all = SINGLE, long_help = BULK)]
+    bulk: bool,
+    /// With --bulk: skip lines that are no jobs, and tell them at the end.
+    #[arg(long, requires = "bulk")]
+    skip_bad: bool,
+}
+
+/// The help of --bulk.
+const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": …, \"payload\": …} and, if wanted, encoding, id, \
+    lane, delay (milliseconds, or a text like \"10s\"), at, max_attempts, timeout, headers. A line that is no job ends it: \
+    the lines before it are sent, or some of them, and it is said how many.";
+
+/// What describes one job, and has no meaning for many.
+const SINGLE: [&str; 12] = [
+    "job_type",
+    "payload",
+    "encoding",
+    "id",
+    "lane",
+    "delay",
+    "at",
+    "max_attempts",
+    "timeout",
+    "expires_at",
+    "headers",
+    "track",
+];
+
+/// What was submitted.
+#[derive(Serialize)]
+struct Submitted {
+    id: String,
+    queue: String,
+    lane: &'static str,
+    state: &'static str,
+}
+
+/// Submits.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    if args.bulk {
+        let queue = context.broker().await?.queue(args.queue);
+        let bad_line = if args.skip_bad { BadLine::Skip } else { BadLine::Stop };
+        return bulk::run(queue, bad_line, context).await;
+    }
+    let (lane, name) = (args.lane, args.queue.clone());
+    let draft = args.draft()?;
+    let state = if draft.when == When::Now { "waiting" } else { "scheduled" };
+    let submission = draft.submission().map_err(draft::refused)?;
+    let producer = Producer::new(context.broker().await?.queue(name.clone()));
+    let id = producer.submit(submission).await.map_err(draft::refused).context("the job is not submitted")?;
+    let submitted = Submitted { id: id.to_string(), queue: name.to_string(), lane: lane.as_str(), state };
+    context.output.print(&submitted, |submitted| submitted.id.clone())?;
+    Ok(Exit::Done)
+}
+
+impl Args {
+    fn draft(self) -> anyhow::Result<Draft> {
+        let job_type = self.job_type.ok_or_else(|| Wrong("the type is missing".to_owned()))?;
+        let payload = self.payload.map(read).transpose()?;
+        let payload = payload.map(|bytes| draft::encode(bytes, self.encoding)).transpose().map_err(Wrong)?;
+        Ok(Draft {
+            job_type: job_type.to_string(),
+            payload,
+            encoding: self.encoding,
+            id: self.id,
+            lane: self.lane,
+            when: match (self.delay, self.at) {
+                (Some(delay), _) => When::In(delay),
+                (None, Some(time)) => When::At(time),
+                (None, None) => When::Now,
+            },
+            max_attempts: self.max_attempts,
+            timeout: self.timeout,
+            expires_at: self.expires_at,
+            track: self.track,
+            headers: self.headers,
+        })
+    }
+}
+
+/// The payload's bytes from where the argument says.
+fn read(payload: String) -> anyhow::Result<Vec<u8>> {
+    if payload == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).context("the payload cannot be read from stdin")?;
+        return Ok(bytes);
+    }
+    let Some(path) = payload.strip_prefix('@').map(PathBuf::from) else { return Ok(payload.into_bytes()) };
+    let read = std::fs::read(&path);
+    read.map_err(|error| Wrong(format!("the payload {} cannot be read: {error}", path.display())).into())
+}
+
+fn encoding(name: &str) -> Result<Encoding, String> {
+    Encoding::parse(name).ok_or_else(|| "an encoding is json, msgpack or raw".to_owned())
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    times::duration(text).and_then(draft::timeout_in_bounds)
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let pair = pair.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    pair.ok_or_else(|| "a header is NAME=VALUE".to_owned())
+}

@@ -1,0 +1,150 @@
+//! `streamfleet queues`: how many jobs each queue has, and where.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{Broker, Depths, LaneDepth, Queue};
+use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
+
+use super::Context;
+use super::exit::Exit;
+use super::output::{self, harmless};
+use super::times::{rfc3339, short, with_age};
+
+/// The arguments of `queues`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only these queues. Default: every queue of the namespace.
+    names: Vec<QueueName>,
+}
+
+/// One queue, as programs get it.
+#[derive(Serialize)]
+struct Report {
+    queue: String,
+    waiting: u64,
+    running: u64,
+    delayed: u64,
+    dead: u64,
+    lanes: Vec<LaneReport>,
+    next_due: Option<String>,
+    next_due_ms: Option<u64>,
+    oldest_waiting: Option<String>,
+    oldest_waiting_ms: Option<u64>,
+    oldest_waiting_age_ms: Option<u64>,
+    consumers: usize,
+    leader: Option<String>,
+    #[serde(skip)]
+    now: Timestamp,
+    #[serde(skip)]
+    due: Option<Timestamp>,
+}
+
+/// One lane, as programs get it.
+#[derive(Serialize)]
+struct LaneReport {
+    lane: &'static str,
+    waiting: u64,
+    running: u64,
+}
+
+/// Counts.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let broker = context.broker().await?;
+    let known = broker.queues().await.context("the queues cannot be listed")?;
+    if let Some(unknown) = args.names.iter().find(|name| !known.contains(name)) {
+        output::complain(&unknown_queue(&broker, unknown, &known));
+        return Ok(Exit::NotFound);
+    }
+    let mut reports = Vec::new();
+    for name in if args.names.is_empty() { known } else { args.names } {
+        let queue = broker.queue(name);
+        let depths = queue.depths().await.context("the jobs cannot be counted")?;
+        let consumers = consumers(&queue).await?;
+        reports.push(report(&queue, depths, consumers.len()));
+    }
+    context.output.print(&reports, |reports| show(reports, &broker))?;
+    Ok(Exit::Done)
+}
+
+/// A sentence about a queue that is not there.
+fn unknown_queue(broker: &Broker, name: &QueueName, known: &[QueueName]) -> String {
+    let names: Vec<_> = known.iter().map(QueueName::as_str).collect();
+    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    format!("the namespace {} at {} has no queue {name}; it has: {known}", broker.namespace(), broker.shown())
+}
+
+/// The names of the members of a queue's groups.
+async fn consumers(queue: &Queue) -> anyhow::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for lane in Lane::ALL {
+        let members = queue.consumers(lane).await.context("the consumers cannot be listed")?;
+        names.extend(members.into_iter().map(|consumer| consumer.name));
+    }
+    Ok(names)
+}
+
+fn report(queue: &Queue, depths: Depths, consumers: usize) -> Report {
+    let instant = |entry: EntryId| Timestamp::from_ms(entry.ms).unwrap_or(Timestamp::MAX);
+    let oldest = depths.lanes.iter().filter_map(|lane| lane.oldest_waiting).min().map(instant);
+    let age = oldest.map(|oldest| depths.now.since(oldest));
+    let lane = |(lane, depth): (Lane, &LaneDepth)| LaneReport {
+        lane: lane.as_str(),
+        waiting: depth.waiting,
+        running: depth.running,
+    };
+    Report {
+        queue: queue.name().to_string(),
+        waiting: depths.waiting(),
+        running: depths.running(),
+        delayed: depths.delayed,
+        dead: depths.dead,
+        lanes: Lane::ALL.into_iter().zip(&depths.lanes).map(lane).collect(),
+        next_due: depths.next_due.map(rfc3339),
+        next_due_ms: depths.next_due.map(|time| time.as_ms()),
+        oldest_waiting: oldest.map(rfc3339),
+        oldest_waiting_ms: oldest.map(|time| time.as_ms()),
+        oldest_waiting_age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+        consumers,
+        leader: depths.leader,
+        now: depths.now,
+        due: depths.next_due,
+    }
+}
+
+fn show(reports: &[Report], broker: &Broker) -> String {
+    if reports.is_empty() {
+        return format!("the namespace {} at {} has no queues yet", broker.namespace(), broker.shown());
+    }
+    let mut table = output::table(&[
+        "queue",
+        "waiting\nhigh/normal/low",
+        "running\nhigh/normal/low",
+        "delayed",
+        "next due",
+        "dead",
+        "oldest\nwaiting",
+        "consumers",
+        "leader",
+    ]);
+    for report in reports {
+        let lanes = |count: fn(&LaneReport) -> u64| {
+            report.lanes.iter().map(|lane| count(lane).to_string()).collect::<Vec<_>>().join("/")
+        };
+        table.add_row([
+            report.queue.clone(),
+            lanes(|lane| lane.waiting),
+            lanes(|lane| lane.running),
+            report.delayed.to_string(),
+            report.due.map_or_else(|| "-".to_owned(), |due| with_age(due, report.now)),
+            report.dead.to_string(),
+            report
+                .oldest_waiting_age_ms
+                .map_or_else(|| "-".to_owned(), |age| short(std::time::Duration::from_millis(age))),
+            report.consumers.to_string(),
+            report.leader.as_deref().map_or_else(|| "-".to_owned(), harmless),
+        ]);
+    }
+    table.to_string()
+}

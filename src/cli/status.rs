@@ -1,0 +1,153 @@
+//! `streamfleet status`: everything known about one job.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{Attempt, Queue, Status};
+use streamfleet::job::{JobId, Lane, QueueName};
+
+use super::Context;
+use super::exit::Exit;
+use super::output::{self, harmless};
+use super::times::{rfc3339, short, with_age};
+
+/// So many entries of each lane are searched for a job that nothing points to.
+const SOUGHT: u64 = 10_000;
+
+/// The arguments of `status`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The job's id, or the entry id that XADD returned.
+    id: JobId,
+    /// The queue.
+    #[arg(long, short, default_value = "default")]
+    queue: QueueName,
+}
+
+/// A job, as programs get it.
+#[derive(Serialize)]
+struct Report {
+    id: String,
+    queue: String,
+    state: &'static str,
+    #[serde(rename = "type")]
+    job_type: String,
+    lane: &'static str,
+    created: Option<String>,
+    created_ms: Option<u64>,
+    due: Option<String>,
+    due_ms: Option<u64>,
+    entry: Option<String>,
+    worker: Option<String>,
+    attempts: Vec<AttemptReport>,
+    result: Option<serde_json::Value>,
+    error: Option<String>,
+    dead_letter: Option<String>,
+}
+
+/// One attempt, as programs get it.
+#[derive(Serialize)]
+struct AttemptReport {
+    started: String,
+    started_ms: u64,
+    ended: String,
+    ended_ms: u64,
+    duration_ms: u64,
+    worker: String,
+    outcome: String,
+    error: Option<String>,
+}
+
+/// Looks the job up.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let queue = context.broker().await?.queue(args.queue);
+    let Some(status) = find(&queue, &args.id).await? else {
+        output::complain(&format!(
+            "the queue {} knows no job {}, nor has one of its newest {SOUGHT} entries this id. A plain job that succeeded \
+             leaves no record; enqueue it with --track or with an id of its own to keep one.",
+            queue.name(),
+            args.id
+        ));
+        return Ok(Exit::NotFound);
+    };
+    context.output.print(&report(&queue, &status), |_| show(&queue, &status))?;
+    Ok(Exit::Done)
+}
+
+/// A job's status. An entry id means the normal lane, but whoever sent it to another lane got it from XADD all the same,
+/// so the others are tried too. A job that nothing points to is looked for among the newest entries.
+pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
+    let mut candidates = vec![id.clone()];
+    if let Some((entry, Lane::Normal)) = id.origin() {
+        candidates.extend([Lane::High, Lane::Low].map(|lane| JobId::derived(entry, lane)));
+    }
+    for id in candidates {
+        if let Some(status) = queue.status(&id).await.context("the job cannot be looked up")? {
+            return Ok(Some(status));
+        }
+    }
+    queue.seek(id, SOUGHT).await.context("the job cannot be looked up")
+}
+
+fn report(queue: &Queue, status: &Status) -> Report {
+    Report {
+        id: status.id.to_string(),
+        queue: queue.name().to_string(),
+        state: status.state.as_str(),
+        job_type: status.job_type.clone(),
+        lane: status.lane.as_str(),
+        created: status.created.map(rfc3339),
+        created_ms: status.created.map(|time| time.as_ms()),
+        due: status.due.map(rfc3339),
+        due_ms: status.due.map(|time| time.as_ms()),
+        entry: status.entry.map(|entry| entry.to_string()),
+        worker: status.worker.clone(),
+        attempts: status.attempts.iter().map(attempt).collect(),
+        result: status.result.as_ref().map(|text| {
+            serde_json::from_str(text).unwrap_or_else(|_| serde_json::Value::String(text.clone()))
+        }),
+        error: status.error.clone(),
+        dead_letter: status.dead.map(|entry| entry.to_string()),
+    }
+}
+
+fn attempt(attempt: &Attempt) -> AttemptReport {
+    AttemptReport {
+        started: rfc3339(attempt.started),
+        started_ms: attempt.started.as_ms(),
+        ended: rfc3339(attempt.ended),
+        ended_ms: attempt.ended.as_ms(),
+        duration_ms: u64::try_from(attempt.duration().as_millis()).unwrap_or(u64::MAX),
+        worker: attempt.worker.clone(),
+        outcome: attempt.outcome.clone(),
+        error: Some(attempt.error.clone()).filter(|error| !error.is_empty()),
+    }
+}
+
+fn show(queue: &Queue, status: &Status) -> String {
+    let time = |time| with_age(time, status.now);
+    let facts = [
+        ("job", Some(status.id.to_string())),
+        ("queue", Some(queue.name().to_string())),
+        ("type", Some(status.job_type.clone()).filter(|name| !name.is_empty())),
+        ("lane", Some(status.lane.to_string())),
+        ("state", Some(status.state.to_string())),
+        ("created", status.created.map(time)),
+        ("due", status.due.map(time)),
+        ("worker", status.worker.clone()),
+        ("entry", status.entry.map(|entry| entry.to_string())),
+        ("result", status.result.clone()),
+        ("error", status.error.clone()),
+        ("dead letter", status.dead.map(|entry| entry.to_string())),
+    ];
+    let mut text = output::facts(&facts);
+    if !status.attempts.is_empty() {
+        let mut table = output::table(&["started", "took", "outcome", "worker", "error"]);
+        for attempt in &status.attempts {
+            let [outcome, worker, error] =
+                [&attempt.outcome, &attempt.worker, &attempt.error].map(|text| harmless(text));
+            table.add_row([time(attempt.started), short(attempt.duration()), outcome, worker, error]);
+        }
+        text += &format!("\n{table}");
+    }
+    text
+}

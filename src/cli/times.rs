@@ -1,0 +1,105 @@
+//! Times and durations: as people and programs read them, and as people write them. What is shown comes from the
+//! server's clock; the clock of this machine is never asked.
+
+use std::time::Duration;
+
+use streamfleet::job::Timestamp;
+
+/// RFC 3339 in UTC, with milliseconds.
+pub(crate) fn rfc3339(time: Timestamp) -> String {
+    let ms = i64::try_from(time.as_ms()).unwrap_or(i64::MAX);
+    let civil = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
+    format!("{civil:.3}")
+}
+
+/// A time with its distance from `now`: `2026-12-01T10:00:00.000Z (5m ago)`.
+pub(crate) fn with_age(time: Timestamp, now: Timestamp) -> String {
+    let distance = if time > now {
+        format!("in {}", short(time.since(now)))
+    } else {
+        format!("{} ago", short(now.since(time)))
+    };
+    format!("{} ({distance})", rfc3339(time))
+}
+
+/// A duration in its two greatest units: `3d 4h`, `1m 5s`, `1.2s`, `35ms`.
+pub(crate) fn short(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    let (seconds, minutes, hours) = (ms / 1000, ms / 60_000, ms / 3_600_000);
+    let two = |great: u128, unit: &str, small: u128, part: &str| {
+        if small == 0 { format!("{great}{unit}") } else { format!("{great}{unit} {small}{part}") }
+    };
+    match () {
+        () if hours >= 24 => two(hours / 24, "d", hours % 24, "h"),
+        () if minutes >= 60 => two(hours, "h", minutes % 60, "m"),
+        () if seconds >= 60 => two(minutes, "m", seconds % 60, "s"),
+        () if seconds >= 10 || (ms % 1000 < 100 && ms >= 1000) => format!("{seconds}s"),
+        () if ms >= 1000 => format!("{seconds}.{}s", ms % 1000 / 100),
+        () => format!("{ms}ms"),
+    }
+}
+
+/// Reads a duration such as `10s`, `1h 30m` or `2 days`.
+///
+/// # Errors
+///
+/// What is wrong with the text, and what would be right.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    const RULE: &str = "a duration is a number with a unit, like 500ms, 10s, 1h30m or 2d";
+    let span: jiff::Span = text.trim().parse().map_err(|_| RULE.to_owned())?;
+    let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| RULE.to_owned())?;
+    Duration::try_from(length).map_err(|_| format!("{RULE}, and never negative"))
+}
+
+/// Reads an instant such as `2026-12-01T10:00:00Z` or `2026-12-01T10:00[Europe/Berlin]`.
+///
+/// # Errors
+///
+/// What is wrong with the text, and what would be right.
+pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
+    let zoned = || text.parse::<jiff::Zoned>().map(|zoned| zoned.timestamp());
+    let time = text.parse::<jiff::Timestamp>().or_else(|_| zoned()).map_err(|error| {
+        format!("an instant has a date, a time and a zone, like 2026-12-01T10:00:00Z, 2026-12-01T12:00+02:00 or 2026-12-01T11:00[Europe/Berlin] ({error})")
+    })?;
+    let ms = u64::try_from(time.as_millisecond()).ok().and_then(Timestamp::from_ms);
+    ms.ok_or_else(|| "an instant is not before 1970".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_shown_in_two_units_at_most() {
+        let shown = [0, 35, 1_000, 1_250, 61_000, 3_600_000, 5_400_000, 100_800_000, 172_800_000]
+            .map(|ms| short(Duration::from_millis(ms)));
+        assert_eq!(shown, ["0ms", "35ms", "1s", "1.2s", "1m 1s", "1h", "1h 30m", "1d 4h", "2d"]);
+    }
+
+    #[test]
+    fn durations_are_read_with_their_unit_only() {
+        let read = ["500ms", "10s", "1h30m", "2d", "1h 30m"].map(|text| duration(text).unwrap().as_millis());
+        assert_eq!(read, [500, 10_000, 5_400_000, 172_800_000, 5_400_000]);
+        for text in ["", "10", "ten", "-5s", "1 month"] {
+            assert!(duration(text).unwrap_err().contains("a number with a unit"), "{text}");
+        }
+    }
+
+    #[test]
+    fn instants_are_read_with_a_zone_only() {
+        for text in ["2026-12-01T10:00:00Z", "2026-12-01T12:00:00+02:00", "2026-12-01T10:00[UTC]"] {
+            assert_eq!(instant(text).unwrap().as_ms(), 1_796_119_200_000, "{text}");
+        }
+        for text in ["2026-12-01T10:00:00", "tomorrow", "1969-01-01T00:00:00Z"] {
+            assert!(instant(text).unwrap_err().starts_with("an instant "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_shown_with_its_distance_from_now() {
+        let at = |ms| Timestamp::from_ms(ms).unwrap();
+        assert_eq!(with_age(at(1_000), at(6_000)), "1970-01-01T00:00:01.000Z (5s ago)");
+        assert_eq!(with_age(at(6_000), at(1_000)), "1970-01-01T00:00:06.000Z (in 5s)");
+        assert!(rfc3339(Timestamp::MAX).starts_with("9999-12-30"));
+    }
+}

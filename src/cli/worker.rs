@@ -1,0 +1,68 @@
+//! `streamfleet worker`: runs the configured types' handlers until a signal stops it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use streamfleet::Shutdown;
+use streamfleet::job::QueueName;
+
+use super::exit::Exit;
+use super::serve::{Port, Process, listed};
+use super::{Context, Flags, Wrong};
+
+/// The arguments of `worker`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Serve these queues, and no others that are configured.
+    #[arg(long, short, value_delimiter = ',', value_name = "QUEUE,…")]
+    queues: Vec<QueueName>,
+    /// How many jobs of each queue run at once.
+    #[arg(long, value_name = "N")]
+    concurrency: Option<usize>,
+}
+
+impl Args {
+    /// What these arguments say over the configuration.
+    pub(super) fn lay_on(&self, flags: &mut Flags) {
+        flags.queues = self.queues.iter().map(ToString::to_string).collect();
+        flags.concurrency = self.concurrency;
+    }
+}
+
+/// What is said at the start.
+#[derive(Serialize)]
+struct Serving {
+    redis: String,
+    queues: BTreeMap<String, usize>,
+    types: Vec<String>,
+    metrics: Option<String>,
+}
+
+/// Runs until stopped.
+pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
+    let config = &context.effective.config;
+    if config.types.is_empty() {
+        let why = "no types are configured, so there is nothing this worker could run: \
+            add [types.\"<type>\"] with a handler to the configuration, or try `streamfleet dev`";
+        return Err(Wrong(why.to_owned()).into());
+    }
+    let process = Process::prepare(&context.effective, Port::Required).await?;
+    let serving = Serving {
+        redis: config.redis.shown(),
+        queues: config.queues.iter().map(|(name, queue)| (name.to_string(), queue.concurrency)).collect(),
+        types: config.types.keys().map(ToString::to_string).collect(),
+        metrics: process.metrics_url(),
+    };
+    context.output.print(&serving, Serving::line)?;
+    process.run(Shutdown::new()).await?;
+    Ok(Exit::Done)
+}
+
+impl Serving {
+    fn line(&self) -> String {
+        let queues = self.queues.iter().map(|(name, slots)| format!("{name} ({slots} at once)"));
+        let metrics = self.metrics.as_deref().unwrap_or("off");
+        let (queues, types) = (listed(queues), listed(&self.types));
+        format!("serving {queues} at {} with handlers for {types}; metrics: {metrics}", self.redis)
+    }
+}

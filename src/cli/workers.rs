@@ -1,0 +1,128 @@
+//! `streamfleet workers`: who works, by their own words, and who once did and still has entries.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{Broker, WorkerInfo};
+use streamfleet::job::Lane;
+
+use super::Context;
+use super::exit::Exit;
+use super::output::{self, harmless};
+use super::times::short;
+
+/// All workers, as programs get them.
+#[derive(Serialize)]
+struct Report {
+    live: Vec<Live>,
+    stale: Vec<Stale>,
+}
+
+/// A worker that gives signs of life.
+#[derive(Serialize)]
+struct Live {
+    consumer: String,
+    state: String,
+    queues: Vec<String>,
+    types: Vec<String>,
+    running: u64,
+    slots: u64,
+    version: String,
+}
+
+/// A consumer that the group knows, but that gives no sign of life.
+#[derive(Serialize)]
+struct Stale {
+    consumer: String,
+    queue: String,
+    pending: u64,
+    idle_ms: u64,
+}
+
+/// Lists.
+pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
+    let broker = context.broker().await?;
+    // The groups are asked first: a worker that stops in between is then in neither list, not in the wrong one.
+    let known = known(&broker).await?;
+    let live = broker.workers().await.context("the workers cannot be listed")?;
+    let names: BTreeSet<_> = live.iter().map(|worker| worker.consumer.clone()).collect();
+    let stale = known.into_iter().filter(|consumer| !names.contains(&consumer.consumer)).collect();
+    let report = Report { live: live.into_iter().map(live_report).collect(), stale };
+    context.output.print(&report, show)?;
+    Ok(Exit::Done)
+}
+
+/// The consumers of every queue's groups: what is pending in all lanes, and the least idle time of them.
+async fn known(broker: &Broker) -> anyhow::Result<Vec<Stale>> {
+    let mut known = Vec::new();
+    for name in broker.queues().await.context("the queues cannot be listed")? {
+        let queue = broker.queue(name);
+        let mut members: BTreeMap<String, (u64, Duration)> = BTreeMap::new();
+        for lane in Lane::ALL {
+            for consumer in queue.consumers(lane).await.context("the consumers cannot be listed")? {
+                let (pending, idle) = members.entry(consumer.name).or_insert((0, Duration::MAX));
+                *pending += consumer.pending;
+                *idle = consumer.idle.min(*idle);
+            }
+        }
+        known.extend(members.into_iter().map(|(consumer, (pending, idle))| Stale {
+            consumer,
+            queue: queue.name().to_string(),
+            pending,
+            idle_ms: u64::try_from(idle.as_millis()).unwrap_or(u64::MAX),
+        }));
+    }
+    Ok(known)
+}
+
+fn live_report(worker: WorkerInfo) -> Live {
+    let fact = |name: &str| worker.facts.get(name).cloned().unwrap_or_default();
+    let list = |name: &str| {
+        fact(name).split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let count = |name: &str| fact(name).parse().unwrap_or(0);
+    Live {
+        state: fact("state"),
+        queues: list("queues"),
+        types: list("types"),
+        running: count("running"),
+        slots: count("slots"),
+        version: fact("version"),
+        consumer: worker.consumer,
+    }
+}
+
+fn show(report: &Report) -> String {
+    let mut text = if report.live.is_empty() {
+        "no worker gives a sign of life".to_owned()
+    } else {
+        let mut table = output::table(&["worker", "state", "queues", "types", "running/slots", "version"]);
+        for worker in &report.live {
+            table.add_row([
+                harmless(&worker.consumer),
+                harmless(&worker.state),
+                harmless(&worker.queues.join(", ")),
+                harmless(&worker.types.join(", ")),
+                format!("{}/{}", worker.running, worker.slots),
+                harmless(&worker.version),
+            ]);
+        }
+        table.to_string()
+    };
+    if !report.stale.is_empty() {
+        text += "\nknown to a group, but without a sign of life (after the lease, others take over what is pending):\n";
+        let mut table = output::table(&["consumer", "queue", "pending", "silent for"]);
+        for stale in &report.stale {
+            table.add_row([
+                harmless(&stale.consumer),
+                stale.queue.clone(),
+                stale.pending.to_string(),
+                short(Duration::from_millis(stale.idle_ms)),
+            ]);
+        }
+        text += &table.to_string();
+    }
+    text
+}

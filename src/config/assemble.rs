@@ -1,0 +1,65 @@
+//! From the configuration to a fleet's process.
+
+use super::Effective;
+use super::problem::{Invalid, Problem};
+use super::sections::{Config, QueueSection, TypeSection, WorkerSection};
+use crate::fleet::{Builder, Fleet};
+use crate::handlers::{self, Exec, Noop};
+use crate::job::JobType;
+use crate::{FleetConfig, worker};
+
+impl Config {
+    /// The fleet's part.
+    pub fn fleet_config(&self) -> FleetConfig {
+        let queue = |(name, section): (&_, &QueueSection)| {
+            (Clone::clone(name), worker::QueueConfig { concurrency: section.concurrency })
+        };
+        let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after } =
+            self.worker.clone();
+        let queues = self.queues.iter().map(queue).collect();
+        let worker =
+            worker::Config { lease, drain_timeout, prefetch, retention, unroutable_after, queues };
+        FleetConfig { redis: self.redis.clone(), worker }
+    }
+}
+
+impl Effective {
+    /// A fleet's process with the handlers of all types.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] with the types that have no handler, and the handlers that cannot be made.
+    pub fn fleet(&self) -> Result<Builder, Invalid> {
+        let mut builder = Fleet::builder(self.config.fleet_config());
+        let mut problems = Vec::new();
+        for (name, section) in &self.config.types {
+            if let Err(reason) = register(&mut builder, name, section) {
+                let path = ["types".to_owned(), name.to_string()];
+                problems.push(Problem::at(&path, reason, &self.tree));
+            }
+        }
+        Invalid::unless_none(problems).map(|()| builder)
+    }
+}
+
+fn register(builder: &mut Builder, name: &JobType, section: &TypeSection) -> Result<(), String> {
+    let (name, policy) = (name.clone(), section.policy());
+    match section.handler.clone() {
+        None => return Err(Problem::NO_HANDLER.to_owned()),
+        Some(handlers::Config::Noop) => builder.register(name, policy, Noop),
+        Some(handlers::Config::Exec(config)) => {
+            builder.register(name, policy, Exec::new(config).map_err(|error| said(&error))?);
+        }
+        #[cfg(feature = "http")]
+        Some(handlers::Config::Http(config)) => {
+            builder.register(name, policy, handlers::Http::open(config).map_err(|error| said(&error))?);
+        }
+    }
+    Ok(())
+}
+
+fn said(error: &handlers::Error) -> String {
+    use std::error::Error as _;
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{error}{cause}")
+}

@@ -1,0 +1,95 @@
+//! The bounds of the values, and the rules between them.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::sections::{Config, TypeSection, WorkerSection};
+use super::values::shown;
+use crate::job::Job;
+
+/// A key's path and what is wrong with it.
+type Wrong = (Vec<String>, String);
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const LEASE: RangeInclusive<Duration> = Duration::from_millis(500)..=HOUR;
+const CONCURRENCY: RangeInclusive<usize> = 1..=100_000;
+const PREFETCH_MAX: usize = 100_000;
+
+/// Everything that is wrong.
+pub(super) fn run(config: &Config) -> Vec<Wrong> {
+    let mut wrong: Vec<Wrong> = listed(&[], config.redis.validate()).collect();
+    wrong.extend(worker(&config.worker));
+    if config.queues.is_empty() {
+        wrong.push((path(&["queues"]), "names no queue; a worker would have nothing to do".to_owned()));
+    }
+    for (name, queue) in &config.queues {
+        if !CONCURRENCY.contains(&queue.concurrency) {
+            let reason = format!("is {}, but must be between 1 and {}", queue.concurrency, CONCURRENCY.end());
+            wrong.push((path(&["queues", name.as_str(), "concurrency"]), reason));
+        }
+    }
+    for (name, section) in &config.types {
+        wrong.extend(job_type(&path(&["types", name.as_str()]), section));
+    }
+    wrong.extend(listed(&["telemetry"], config.telemetry.validate()));
+    wrong
+}
+
+fn worker(section: &WorkerSection) -> Vec<Wrong> {
+    let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after } = section;
+    let year = DAY * 365;
+    let mut wrong = Vec::new();
+    wrong.extend(within(*lease, LEASE, &["worker", "lease"]));
+    wrong.extend(within(*drain_timeout, Duration::ZERO..=HOUR, &["worker", "drain_timeout"]));
+    wrong.extend(within(*retention, Duration::from_secs(1)..=year, &["worker", "retention"]));
+    wrong.extend(within(*unroutable_after, Duration::ZERO..=year, &["worker", "unroutable_after"]));
+    if *prefetch > PREFETCH_MAX {
+        let reason = format!("is {prefetch}, but must be at most {PREFETCH_MAX}");
+        wrong.push((path(&["worker", "prefetch"]), reason));
+    }
+    wrong
+}
+
+fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
+    let TypeSection { handler, timeout, max_attempts, max_losses, backoff, jitter, tracking: _ } = section;
+    let key = |key: &str| [at, &path(&[key])].concat();
+    let mut wrong: Vec<Wrong> = Vec::new();
+    let timeouts = Duration::from_millis(1)..=Job::LONGEST_TIMEOUT;
+    wrong.extend(within(*timeout, timeouts, &[]).map(|(_, reason)| (key("timeout"), reason)));
+    for (name, count) in [("max_attempts", max_attempts), ("max_losses", max_losses)] {
+        if *count == 0 {
+            wrong.push((key(name), "is 0, but must be at least 1".to_owned()));
+        }
+    }
+    if !(0.0..=1.0).contains(jitter) {
+        wrong.push((key("jitter"), format!("is {jitter}, but must be between 0 and 1")));
+    }
+    wrong.extend(backoff.validate().err().map(|reason| (key("backoff"), reason)));
+    let at: Vec<&str> = at.iter().map(String::as_str).chain(["handler"]).collect();
+    wrong.extend(listed(&at, handler.iter().flat_map(|handler| handler.validate())));
+    wrong
+}
+
+fn within(value: Duration, allowed: RangeInclusive<Duration>, at: &[&str]) -> Option<Wrong> {
+    if allowed.contains(&value) {
+        return None;
+    }
+    let (least, most) = (shown(*allowed.start()), shown(*allowed.end()));
+    Some((path(at), format!("is {}, but must be between {least} and {most}", shown(value))))
+}
+
+/// Problems that a component tells as `key.of.its.own: reason`.
+fn listed(at: &[&str], problems: impl IntoIterator<Item = String>) -> impl Iterator<Item = Wrong> {
+    let at = path(at);
+    problems.into_iter().map(move |problem| match problem.split_once(": ") {
+        Some((key, reason)) => {
+            (at.iter().cloned().chain(key.split('.').map(str::to_owned)).collect(), reason.to_owned())
+        }
+        None => (at.clone(), problem),
+    })
+}
+
+fn path(keys: &[&str]) -> Vec<String> {
+    keys.iter().map(ToString::to_string).collect()
+}

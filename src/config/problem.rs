@@ -1,0 +1,150 @@
+//! What is wrong with a configuration, told so that it can be mended: the key, the reason, and where it was set.
+
+use std::fmt;
+
+use super::tree::{Node, dotted};
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The key's full path, as the file would write it; empty for a file as a whole.
+    pub key: String,
+    /// What is wrong with it.
+    pub reason: String,
+    /// Where it was set: file and line, the variable's name, or the flag.
+    pub origin: Option<String>,
+}
+
+impl Problem {
+    pub(super) const NO_HANDLER: &str = "has no handler";
+
+    /// A problem with the key at `path`.
+    pub(super) fn at(path: &[String], reason: impl Into<String>, tree: &Node) -> Self {
+        // A node that is not there at all has no source of its own: then the default is what is wrong.
+        let origin = (1..=path.len()).rev().find_map(|depth| tree.get(&path[..depth]));
+        let origin = origin.map(|node| node.origin.to_string()).filter(|origin| !origin.is_empty());
+        Self { key: dotted(path), reason: reason.into(), origin }
+    }
+
+    /// A type that nothing runs: a worker refuses it, other commands do not mind.
+    pub fn is_missing_handler(&self) -> bool {
+        self.reason == Self::NO_HANDLER
+    }
+
+    /// A problem with a source as a whole.
+    pub(super) fn with(origin: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { key: String::new(), reason: reason.into(), origin: Some(origin.into()) }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&*self.key, &self.origin) {
+            ("", Some(origin)) => write!(out, "{origin}: {}", self.reason),
+            (key, Some(origin)) => write!(out, "{key}: {} ({origin})", self.reason),
+            (key, None) => write!(out, "{key}: {}", self.reason),
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Invalid {
+    /// At least one.
+    pub problems: Vec<Problem>,
+}
+
+impl Invalid {
+    /// These problems, if there are any.
+    pub fn from_problems(problems: Vec<Problem>) -> Option<Self> {
+        Self::unless_none(problems).err()
+    }
+
+    /// `Err` where there are problems; sorted, each once.
+    pub(super) fn unless_none(mut problems: Vec<Problem>) -> Result<(), Self> {
+        problems.sort();
+        problems.dedup();
+        if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.problems {
+            [one] => write!(out, "the configuration has a problem: {one}"),
+            many => {
+                write!(out, "the configuration has {} problems:", many.len())?;
+                many.iter().try_for_each(|problem| write!(out, "\n  {problem}"))
+            }
+        }
+    }
+}
+
+/// What serde says, in the words of a configuration file, with the nearest key that is known.
+pub(super) fn reworded(reason: &str) -> String {
+    let what = match () {
+        () if reason.starts_with("unknown field") => "key",
+        () if reason.starts_with("unknown variant") => "value",
+        () if reason.starts_with("missing field") => {
+            return format!("{} is missing", reason.split('`').nth(1).unwrap_or("something"));
+        }
+        () if reason.contains("expected newtype variant") || reason.contains("expected struct variant") => {
+            return "must be a table with values of its own".to_owned();
+        }
+        () if reason.contains("expected map with a single key") => return "must name exactly one kind".to_owned(),
+        () if reason.ends_with("expected a map") || reason.contains("expected struct") => {
+            return "must be a table".to_owned();
+        }
+        () if reason.ends_with("expected a sequence") => return "must be a list".to_owned(),
+        () if reason.ends_with("expected a string") => return "must be a text".to_owned(),
+        () => return reason.to_owned(),
+    };
+    let mut quoted = reason.split('`').skip(1).step_by(2);
+    let given = quoted.next().unwrap_or_default();
+    let known: Vec<&str> = quoted.collect();
+    let near = known.iter().map(|known| (distance(given, known), known)).min();
+    match near {
+        Some((far, near)) if far <= (given.len() / 3).max(2) => {
+            format!("unknown {what}; did you mean {near:?}?")
+        }
+        Some(_) => format!("unknown {what}; known here: {}", known.join(", ")),
+        None => format!("unknown {what}"),
+    }
+}
+
+/// How many letters must be changed, added or left out to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_key_is_suggested_and_all_known_ones_where_none_is_near() {
+        let reason = "unknown field `lese`, expected one of `lease`, `prefetch`";
+        assert_eq!(reworded(reason), "unknown key; did you mean \"lease\"?");
+        let reason = "unknown field `zzzzzz`, expected `a` or `b`";
+        assert_eq!(reworded(reason), "unknown key; known here: a, b");
+        assert_eq!(reworded("invalid type: map, expected struct WorkerSection"), "must be a table");
+    }
+
+    #[test]
+    fn the_distance_counts_changes() {
+        let want = [("lease", "lease", 0), ("lese", "lease", 1), ("", "abc", 3), ("abc", "", 3), ("ab", "ba", 2)];
+        for (one, other, want) in want {
+            assert_eq!(distance(one, other), want, "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The sections of the configuration, as the file has them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::values;
+use crate::job::{Backoff, JobType, Policy, QueueName, Tracking};
+use crate::{broker, handlers, telemetry, worker};
+
+/// The whole configuration.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where Redis is.
+    #[serde(serialize_with = "super::show::redis")]
+    pub redis: broker::Config,
+    /// How a worker works.
+    pub worker: WorkerSection,
+    /// The queues a worker serves.
+    #[serde(with = "values::named")]
+    pub queues: BTreeMap<QueueName, QueueSection>,
+    /// The types of jobs, and what runs them.
+    #[serde(with = "values::named")]
+    pub types: BTreeMap<JobType, TypeSection>,
+    /// Logs, metrics and probes.
+    pub telemetry: telemetry::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let default = "default".parse().expect("default is a queue name");
+        Self {
+            redis: broker::Config::default(),
+            worker: WorkerSection::default(),
+            queues: BTreeMap::from([(default, QueueSection::default())]),
+            types: BTreeMap::new(),
+            telemetry: telemetry::Config::default(),
+        }
+    }
+}
+
+/// How a worker works; see [`worker::Config`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkerSection {
+    /// How long an entry may be silent before another worker takes it over.
+    #[serde(with = "values::duration")]
+    pub lease: Duration,
+    /// How long running handlers get to end when the worker stops.
+    #[serde(with = "values::duration")]
+    pub drain_timeout: Duration,
+    /// Unstarted entries kept at hand beyond the free slots.
+    #[serde(deserialize_with = "values::count")]
+    pub prefetch: usize,
+    /// How long the record of a job that succeeded is kept.
+    #[serde(with = "values::duration")]
+    pub retention: Duration,
+    /// How long jobs of unknown types are offered to other workers.
+    #[serde(with = "values::duration")]
+    pub unroutable_after: Duration,
+}
+
+impl Default for WorkerSection {
+    fn default() -> Self {
+        let worker::Config { lease, drain_timeout, prefetch, retention, unroutable_after, queues: _ } =
+            worker::Config::default();
+        Self { lease, drain_timeout, prefetch, retention, unroutable_after }
+    }
+}
+
+/// How one queue is served.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueueSection {
+    /// How many handlers of this queue run at once in one process.
+    #[serde(deserialize_with = "values::count")]
+    pub concurrency: usize,
+}
+
+impl Default for QueueSection {
+    fn default() -> Self {
+        Self { concurrency: worker::QueueConfig::default().concurrency }
+    }
+}
+
+/// What runs the jobs of one type, and what it allows them; see [`Policy`].
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TypeSection {
+    /// What runs the jobs. A worker refuses to start without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handler: Option<handlers::Config>,
+    /// How long one attempt may run.
+    #[serde(with = "values::duration")]
+    pub timeout: Duration,
+    /// How many failures bury a job.
+    #[serde(deserialize_with = "values::count")]
+    pub max_attempts: u32,
+    /// How many lost workers bury a job.
+    #[serde(deserialize_with = "values::count")]
+    pub max_losses: u32,
+    /// The pause before a retry.
+    #[serde(with = "BackoffSection")]
+    pub backoff: Backoff,
+    /// How much of a pause chance may add or take away.
+    #[serde(deserialize_with = "values::fraction")]
+    pub jitter: f64,
+    /// Which jobs leave a record.
+    #[serde(with = "TrackingSection")]
+    pub tracking: Tracking,
+}
+
+impl Default for TypeSection {
+    fn default() -> Self {
+        let Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking } = Policy::default();
+        Self { handler: None, timeout, max_attempts, max_losses, backoff, jitter, tracking }
+    }
+}
+
+impl TypeSection {
+    /// What the type allows its jobs.
+    pub fn policy(&self) -> Policy {
+        let Self { handler: _, timeout, max_attempts, max_losses, backoff, jitter, tracking } = self.clone();
+        Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking }
+    }
+}
+
+/// How the file writes a [`Backoff`].
+#[derive(Deserialize, Serialize)]
+#[serde(remote = "Backoff", rename_all = "snake_case", deny_unknown_fields)]
+enum BackoffSection {
+    Fixed(#[serde(with = "values::duration")] Duration),
+    List(#[serde(with = "values::durations")] Vec<Duration>),
+    Linear {
+        #[serde(with = "values::duration")]
+        step: Duration,
+        #[serde(with = "values::duration")]
+        max: Duration,
+    },
+    Exponential {
+        #[serde(with = "values::duration")]
+        base: Duration,
+        #[serde(default = "doubling", deserialize_with = "values::fraction")]
+        factor: f64,
+        #[serde(with = "values::duration")]
+        max: Duration,
+    },
+}
+
+fn doubling() -> f64 {
+    2.0
+}
+
+/// How the file writes a [`Tracking`].
+#[derive(Deserialize, Serialize)]
+#[serde(remote = "Tracking", rename_all = "snake_case")]
+enum TrackingSection {
+    Failures,
+    All,
+}

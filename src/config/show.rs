@@ -1,0 +1,74 @@
+//! The effective configuration, to be shown to people: secrets masked, each value with its source.
+
+use std::fmt::Write;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::Effective;
+use super::tree::dotted;
+use crate::broker;
+
+/// In place of a secret.
+const MASK: &str = "***";
+
+/// Where Redis is, without the password.
+pub(super) fn redis<S: Serializer>(config: &broker::Config, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Shown<'a> {
+        url: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        url_file: &'a Option<std::path::PathBuf>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        password_file: &'a Option<std::path::PathBuf>,
+        namespace: &'a str,
+    }
+    let broker::Config { url: _, url_file, password_file, namespace } = config;
+    Shown { url: config.shown(), url_file, password_file, namespace: namespace.as_str() }.serialize(to)
+}
+
+impl Effective {
+    /// The values in effect, with `***` in place of secrets.
+    pub fn shown(&self) -> Value {
+        let mut value = serde_json::to_value(&self.config).expect("every key is a text");
+        let types = value.get_mut("types").and_then(Value::as_object_mut);
+        for section in types.into_iter().flat_map(Map::values_mut) {
+            for secrets in ["/handler/exec/env", "/handler/http/headers"] {
+                let values = section.pointer_mut(secrets).and_then(Value::as_object_mut);
+                values.into_iter().flat_map(Map::values_mut).for_each(|value| *value = MASK.into());
+            }
+        }
+        value
+    }
+
+    /// The same as TOML, each value with its source as a comment.
+    pub fn toml(&self) -> String {
+        let mut text = String::new();
+        let shown = self.shown();
+        for section in ["redis", "worker", "queues", "types", "telemetry"] {
+            let path = vec![section.to_owned()];
+            match shown[section].as_object() {
+                Some(entries) if matches!(section, "queues" | "types") => {
+                    for (name, entry) in entries {
+                        self.section(&mut text, &[section.to_owned(), name.clone()], entry);
+                    }
+                }
+                _ => self.section(&mut text, &path, &shown[section]),
+            }
+        }
+        text
+    }
+
+    fn section(&self, text: &mut String, path: &[String], value: &Value) {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let mut lines = format!("{gap}[{}]\n", dotted(path));
+        for (key, value) in value.as_object().into_iter().flatten() {
+            let at = [path, std::slice::from_ref(key)].concat();
+            let origin = self.tree.get(&at).map_or("default", |node| &node.origin);
+            let value = toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string());
+            // Writing to a String cannot fail.
+            writeln!(lines, "{key} = {value}  # {origin}").expect("a String takes every write");
+        }
+        text.push_str(&lines);
+    }
+}

@@ -1,0 +1,204 @@
+//! Where the configuration comes from: files, then the environment, then flags; later ones win.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::Problem;
+use super::tree::{Kind, Node};
+
+/// Read where no file is named, if it is there.
+pub const DEFAULT_FILE: &str = "streamfleet.toml";
+
+/// Variables that begin so are keys. The second underscore keeps Kubernetes' own `STREAMFLEET_PORT` and the like out.
+pub const PREFIX: &str = "STREAMFLEET__";
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// Files; each must exist. None: [`DEFAULT_FILE`] in the current folder, if it is there.
+    pub files: Vec<PathBuf>,
+    /// Variables; those without [`PREFIX`] are not looked at.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What was said on the command line.
+    pub flags: Flags,
+}
+
+/// What was said on the command line.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    /// `--redis`.
+    pub redis: Option<String>,
+    /// `--namespace`.
+    pub namespace: Option<String>,
+    /// `--queues`: serve these and no others.
+    pub queues: Vec<String>,
+    /// `--concurrency`: of every queue that is served.
+    pub concurrency: Option<usize>,
+}
+
+impl Sources {
+    /// These files and flags, and this process's environment.
+    pub fn of_process(files: Vec<PathBuf>, flags: Flags) -> Self {
+        Self { files, environment: std::env::vars_os().collect(), flags }
+    }
+
+    /// One tree out of all sources, and what could not be read.
+    pub(super) fn merged(&self) -> (Node, Vec<Problem>) {
+        let mut tree = Node::table(&Arc::from(""));
+        let mut problems = Vec::new();
+        let standard = [PathBuf::from(DEFAULT_FILE)];
+        let files = if self.files.is_empty() { &standard[..] } else { &self.files };
+        for file in files {
+            match read(file) {
+                Ok(Some(layer)) => tree.lay(layer),
+                Ok(None) if self.files.is_empty() => {}
+                Ok(None) => problems.push(Problem::with(file.display().to_string(), "there is no such file")),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        let prefixed = |(name, _): &&(OsString, OsString)| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let mut variables: Vec<_> = self.environment.iter().filter(prefixed).collect();
+        variables.sort();
+        for (name, value) in variables {
+            match (name.to_str(), value.to_str()) {
+                (Some(name), Some(value)) => set_variable(&mut tree, name, value),
+                _ => problems.push(Problem::with(name.to_string_lossy(), "is not UTF-8")),
+            }
+        }
+        self.flags.lay_on(&mut tree);
+        (tree, problems)
+    }
+}
+
+impl Flags {
+    fn lay_on(&self, tree: &mut Node) {
+        let set = |tree: &mut Node, key: &str, value: &Option<String>, flag: &str| {
+            let origin = Arc::from(flag);
+            if let Some(value) = value {
+                let leaf = Node::leaf(value.clone().into(), &origin);
+                tree.make_table(&["redis".to_owned()], &origin).insert(key.to_owned(), leaf);
+            }
+        };
+        set(tree, "url", &self.redis, "--redis");
+        set(tree, "namespace", &self.namespace, "--namespace");
+        if self.redis.is_some() {
+            // A file with another address would win over the flag.
+            tree.remove_exactly(&["redis", "url_file"]);
+        }
+        if !self.queues.is_empty() {
+            let origin = Arc::from("--queues");
+            let queues = tree.make_table(&["queues".to_owned()], &origin);
+            queues.retain(|name, _| self.queues.contains(name));
+            for name in &self.queues {
+                queues.entry(name.clone()).or_insert_with(|| Node::table(&origin));
+            }
+        }
+        if let Some(concurrency) = self.concurrency {
+            let origin = Arc::from("--concurrency");
+            let queues = tree.make_table(&["queues".to_owned()], &origin);
+            if queues.is_empty() {
+                queues.insert("default".to_owned(), Node::table(&origin));
+            }
+            for queue in queues.values_mut() {
+                let leaf = Node::leaf(concurrency.into(), &origin);
+                queue.make_table(&[], &origin).insert("concurrency".to_owned(), leaf);
+            }
+        }
+    }
+}
+
+fn set_variable(tree: &mut Node, name: &str, value: &str) {
+    let origin = Arc::from(name);
+    let mut path: Vec<String> = name[PREFIX.len()..].split("__").map(str::to_lowercase).collect();
+    if let [section, own, ..] = &mut path[..]
+        && let Some(known) = known_name(tree, section, own)
+    {
+        *own = known;
+    }
+    let Some(last) = path.pop() else { return };
+    tree.make_table(&path, &origin).insert(last, Node::leaf(value.into(), &origin));
+}
+
+/// The queue or type of the files that a variable means: shells allow only underscores in a variable's name, so
+/// `REPORT_GENERATE` stands for `report.generate` where that is the only type it can mean.
+fn known_name(tree: &Node, section: &str, own: &str) -> Option<String> {
+    if !matches!(section, "queues" | "types") {
+        return None;
+    }
+    let Kind::Table(names) = &tree.get(&[section.to_owned()])?.kind else { return None };
+    let mut alike = names.keys().filter(|name| name.replace(['.', '-'], "_") == own);
+    let only = alike.next()?.clone();
+    (!names.contains_key(own) && alike.next().is_none()).then_some(only)
+}
+
+/// A file as a tree; `None` where there is none.
+fn read(path: &Path) -> Result<Option<Node>, Problem> {
+    let name = path.display().to_string();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Problem::with(name, format!("cannot be read: {error}"))),
+    };
+    let lines = Lines { name: &name, text: &text };
+    let table = DeTable::parse(&text).map_err(|error| {
+        // Not the error's own text: it quotes the line, which may hold a password.
+        let at = error.span().map_or(0, |span| span.start);
+        Problem::with(lines.origin(at).to_string(), format!("is not TOML: {}", error.message()))
+    })?;
+    let origin = lines.origin(0);
+    Ok(Some(lines.table(table.get_ref(), &origin)))
+}
+
+/// Turns what the parser found into nodes that know their lines.
+struct Lines<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl Lines<'_> {
+    fn origin(&self, at: usize) -> Arc<str> {
+        let line = 1 + self.text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count();
+        Arc::from(format!("{}:{line}", self.name))
+    }
+
+    fn table(&self, table: &DeTable<'_>, origin: &Arc<str>) -> Node {
+        let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+            let key: &std::borrow::Cow<'_, str> = key.get_ref();
+            let origin = self.origin(value.span().start);
+            let node = match value.get_ref() {
+                DeValue::Table(table) => self.table(table, &origin),
+                leaf => Node::leaf(json(leaf), &origin),
+            };
+            (key.to_string(), node)
+        };
+        Node { kind: Kind::Table(table.iter().map(entry).collect()), origin: Arc::clone(origin) }
+    }
+}
+
+fn json(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => text.as_ref().into(),
+        DeValue::Integer(number) => {
+            let digits = number.as_str().replace('_', "");
+            i64::from_str_radix(&digits, number.radix()).map_or_else(|_| digits.into(), Value::from)
+        }
+        DeValue::Float(number) => {
+            let digits = number.as_str().replace('_', "");
+            digits.parse::<f64>().map_or_else(|_| digits.clone().into(), Value::from)
+        }
+        DeValue::Boolean(flag) => (*flag).into(),
+        DeValue::Datetime(time) => time.to_string().into(),
+        DeValue::Array(items) => items.iter().map(|item| json(item.get_ref())).collect(),
+        DeValue::Table(table) => {
+            let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+                let key: &std::borrow::Cow<'_, str> = key.get_ref();
+                (key.to_string(), json(value.get_ref()))
+            };
+            Value::Object(table.iter().map(entry).collect())
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What the sources become, and what is said when they are wrong.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::job::{Backoff, JobType, QueueName};
+
+const REFERENCE: &str = include_str!("../../config/streamfleet.toml");
+
+/// A file in a folder of its own. Its name is as long as the folder's is random, so tests show only the last part.
+struct File {
+    dir: tempfile::TempDir,
+}
+
+impl File {
+    fn new(toml: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.toml"), toml).unwrap();
+        Self { dir }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("a.toml")
+    }
+}
+
+fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+    variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn read_with(toml: &str, variables: &[(&str, &str)], flags: Flags) -> Result<Effective, Vec<String>> {
+    let file = File::new(toml);
+    let sources = Sources { files: vec![file.path()], environment: environment(variables), flags };
+    let dir = format!("{}/", file.dir.path().display());
+    let lines = |invalid: Invalid| {
+        invalid.problems.iter().map(|problem| problem.to_string().replace(&dir, "")).collect::<Vec<_>>()
+    };
+    sources.read().map_err(lines)
+}
+
+fn read(toml: &str) -> Result<Effective, Vec<String>> {
+    read_with(toml, &[], Flags::default())
+}
+
+fn wrong(toml: &str) -> Vec<String> {
+    read(toml).map(|effective| effective.config).unwrap_err()
+}
+
+fn default_queue() -> QueueName {
+    "default".parse().unwrap()
+}
+
+#[test]
+fn the_reference_file_says_what_the_defaults_are() {
+    let read = read(REFERENCE).unwrap();
+    let defaults = Effective { config: Config::default(), tree: tree::Node::table(&"".into()) };
+    assert_eq!(read.shown(), defaults.shown());
+}
+
+#[test]
+fn the_reference_file_has_every_key_and_its_examples_are_the_defaults() {
+    let is_key = |line: &str| line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) || line.starts_with('[');
+    let uncomment = |line: &str| match line.strip_prefix("# ") {
+        Some(rest) if is_key(rest) && !rest.contains("secrets") => rest.to_owned(),
+        _ => line.to_owned(),
+    };
+    let everything: String = REFERENCE.lines().map(|line| uncomment(line) + "\n").collect();
+    let read = read(&everything).unwrap();
+    let section = read.config.types.values().next().unwrap();
+    let handler = section.handler.clone();
+    assert_eq!(*section, TypeSection { handler, ..TypeSection::default() });
+    let mut keys = BTreeSet::new();
+    leaves("", &read.shown(), &mut keys);
+    let written: BTreeSet<_> = everything.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key).collect();
+    for key in keys {
+        assert!(written.contains(&*key), "{key} is not in config/streamfleet.toml");
+    }
+    for key in ["url_file", "password_file"] {
+        assert!(REFERENCE.contains(&format!("# {key} = ")), "{key}");
+    }
+}
+
+/// The last parts of the paths of all values. A backoff is one value.
+fn leaves(key: &str, value: &Value, keys: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(entries) if key != "backoff" => {
+            entries.iter().for_each(|(key, value)| leaves(key, value, keys));
+        }
+        _ => {
+            keys.insert(key.to_owned());
+        }
+    }
+}
+
+#[test]
+fn all_problems_are_told_at_once_with_key_reason_and_source() {
+    let toml = r#"
+[redis]
+url = "http://user:canary@host"
+[worker]
+lese = "15s"
+lease = 15
+drain_timeout = "2h"
+prefetch = -1
+[queues.Default]
+concurrency = 1
+[queues.mail]
+concurrency = 0
+[types."report.generate"]
+handler = { exec = { command = [], shell = true } }
+timeout = "8d"
+jitter = 2
+max_attempts = 0
+backoff = { fibonacci = "1s" }
+[types.a]
+handler = "exec"
+backoff = { linear = { step = "1s" } }
+tracking = "some"
+[types.b]
+handler = { exec = { comand = ["true"] } }
+[telemtry]
+listen = "off"
+[telemetry]
+listen = "nowhere"
+log = "a=b=c"
+"#;
+    let variables = [("STREAMFLEET__WORKER__RETENTION", "soon"), ("STREAMFLEET__REDIS__PASSWORD", "canary")];
+    let problems = read_with(toml, &variables, Flags::default()).unwrap_err();
+    assert!(!problems.join("\n").contains("canary"), "{problems:#?}");
+    insta::assert_snapshot!(problems.join("\n"));
+}
+
+#[test]
+fn variables_win_over_files_and_flags_over_variables() {
+    let toml = "[redis]\nnamespace = \"file\"\n[worker]\nlease = \"1s\"\nprefetch = 1\n";
+    let variables =
+        [("STREAMFLEET__REDIS__NAMESPACE", "variable"), ("STREAMFLEET__WORKER__PREFETCH", "7"), ("STREAMFLEET_PORT", "x")];
+    let flags = Flags { namespace: Some("flag".to_owned()), ..Flags::default() };
+    let config = read_with(toml, &variables, flags).unwrap().config;
+    assert_eq!(config.redis.namespace.as_str(), "flag");
+    assert_eq!((config.worker.lease, config.worker.prefetch), (Duration::from_secs(1), 7));
+}
+
+#[test]
+fn later_files_win_and_a_choice_is_replaced_as_a_whole() {
+    let first = File::new("[types.a]\nhandler = \"noop\"\nbackoff = { fixed = \"1s\" }\ntimeout = \"1m\"\n");
+    let second = File::new("[types.a]\nhandler.exec.command = [\"true\"]\nbackoff = { list = [\"2s\"] }\n");
+    let sources = Sources { files: vec![first.path(), second.path()], ..Sources::default() };
+    let config = sources.read().unwrap().config;
+    let section = &config.types[&"a".parse::<JobType>().unwrap()];
+    assert_eq!(section.timeout, Duration::from_secs(60));
+    assert_eq!(section.backoff, Backoff::List(vec![Duration::from_secs(2)]));
+    assert!(matches!(section.handler, Some(crate::handlers::Config::Exec(_))));
+}
+
+#[test]
+fn an_underscore_in_a_variable_may_stand_for_a_dot_or_a_hyphen_of_a_known_name() {
+    let toml = "[types.\"report.generate\"]\n[queues.mail-out]\n";
+    let variables = [
+        ("STREAMFLEET__TYPES__REPORT_GENERATE__TIMEOUT", "7s"),
+        ("STREAMFLEET__QUEUES__MAIL_OUT__CONCURRENCY", "3"),
+        ("STREAMFLEET__TYPES__NEW_ONE__MAX_ATTEMPTS", "9"),
+    ];
+    let config = read_with(toml, &variables, Flags::default()).unwrap().config;
+    let of = |name: &str| &config.types[&name.parse::<JobType>().unwrap()];
+    assert_eq!(of("report.generate").timeout, Duration::from_secs(7));
+    assert_eq!(of("new_one").max_attempts, 9);
+    assert_eq!(config.queues[&"mail-out".parse::<QueueName>().unwrap()].concurrency, 3);
+}
+
+#[test]
+fn texts_that_look_like_numbers_stay_texts() {
+    let variables = [("STREAMFLEET__REDIS__NAMESPACE", "00123"), ("STREAMFLEET__REDIS__URL", "redis://:1e5@h")];
+    let config = read_with("", &variables, Flags::default()).unwrap().config;
+    assert_eq!(config.redis.namespace.as_str(), "00123");
+    assert!(secrecy::ExposeSecret::expose_secret(&config.redis.url).contains("1e5"));
+}
+
+#[test]
+fn queues_of_the_command_line_are_served_and_no_others() {
+    let toml = "[queues.a]\nconcurrency = 3\n[queues.b]\nconcurrency = 4\n";
+    let serve = |concurrency| Flags { queues: vec!["b".into(), "c".into()], concurrency, ..Flags::default() };
+    let slots = |concurrency| {
+        let config = read_with(toml, &[], serve(concurrency)).unwrap().config;
+        config.queues.iter().map(|(name, queue)| format!("{name}={}", queue.concurrency)).collect::<Vec<_>>()
+    };
+    assert_eq!(slots(None), ["b=4", "c=64"]);
+    assert_eq!(slots(Some(9)), ["b=9", "c=9"]);
+    let flags = Flags { concurrency: Some(5), ..Flags::default() };
+    assert_eq!(read_with("", &[], flags).unwrap().config.queues[&default_queue()].concurrency, 5);
+}
+
+#[test]
+fn a_named_file_must_exist_and_be_toml_and_its_secrets_stay_in_it() {
+    let missing = Sources { files: vec!["no/such.toml".into()], ..Sources::default() }.read().unwrap_err();
+    assert_eq!(missing.problems[0].to_string(), "no/such.toml: there is no such file");
+    let problems = wrong("[redis]\nurl = \"redis://:canary@host\nnamespace = \"canary\"\n");
+    assert!(problems[0].starts_with("a.toml:2: is not TOML"), "{problems:?}");
+    assert!(!problems.join("\n").contains("canary"), "{problems:?}");
+}
+
+#[test]
+fn a_value_at_a_wrong_place_is_not_repeated_where_it_may_be_a_secret() {
+    let variables = [("STREAMFLEET__REDIS", "redis://:canary@host"), ("STREAMFLEET__WORKER__LEASE", "x://canary")];
+    let toml = "[types.a]\nhandler = \"canary\"\n[types.b]\nhandler.exec = { command = [\"a\"], env = \"canary\" }\n\
+        [types.c]\nhandler.exec.pass_env = { canary = \"canary\" }\n";
+    let problems = read_with(toml, &variables, Flags::default()).unwrap_err();
+    assert_eq!(problems.len(), 5, "{problems:#?}");
+    assert!(!problems.join("\n").replace("pass_env.canary", "").contains("canary"), "{problems:#?}");
+}
+
+#[test]
+fn what_is_in_effect_is_shown_with_its_sources_and_without_secrets() {
+    let toml = r#"
+[redis]
+url = "redis://user:canary@host:1/2"
+[types."report.generate"]
+handler = { exec = { command = ["python3", "report.py"], env = { TOKEN = "canary" } } }
+backoff = { exponential = { base = "1s", max = "10m" } }
+[types.b]
+handler = { http = { url = "https://example.com/", headers = { x-token = "canary" } } }
+"#;
+    let flags = Flags { queues: vec!["mail".into()], ..Flags::default() };
+    let effective = read_with(toml, &[("STREAMFLEET__WORKER__LEASE", "90s")], flags).unwrap();
+    let text: String = effective.toml().lines().map(|line| without_folder(line) + "\n").collect();
+    assert!(!text.contains("canary") && !effective.shown().to_string().contains("canary"), "{text}");
+    assert!(toml::from_str::<toml::Table>(&text).is_ok(), "{text}");
+    insta::assert_snapshot!(text);
+    assert_eq!(effective.shown()["queues"], json!({"mail": {"concurrency": 64}}));
+}
+
+fn without_folder(line: &str) -> String {
+    match (line.find("# /"), line.rfind('/')) {
+        (Some(start), Some(end)) => format!("{}{}", &line[..start + 2], &line[end + 1..]),
+        _ => line.to_owned(),
+    }
+}
+
+#[test]
+fn types_without_a_handler_are_refused_by_a_worker_all_at_once() {
+    let effective = read("[types.\"a.b\"]\n[types.c]\n[types.d]\nhandler = \"noop\"\n").unwrap();
+    let refused = effective.fleet().map(|_| ()).unwrap_err();
+    let keys: Vec<_> = refused.problems.iter().map(|problem| (&*problem.key, &*problem.reason)).collect();
+    assert_eq!(keys, [("types.\"a.b\"", "has no handler"), ("types.c", "has no handler")]);
+}
+
+#[test]
+fn a_fleet_gets_all_that_is_configured() {
+    let toml = "[worker]\nlease = \"2s\"\n[queues.mail]\nconcurrency = 5\n[types.a]\nhandler = \"noop\"\n";
+    let effective = read(toml).unwrap();
+    let fleet = effective.config.fleet_config();
+    assert_eq!(fleet.worker.lease, Duration::from_secs(2));
+    assert_eq!(fleet.worker.queues.values().map(|queue| queue.concurrency).collect::<Vec<_>>(), [5]);
+    assert_eq!(effective.fleet().unwrap().types(), ["a".parse::<JobType>().unwrap()]);
+}

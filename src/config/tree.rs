@@ -1,0 +1,146 @@
+//! The configuration as a tree of values that remember where they came from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// One value or table, and its source.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) kind: Kind,
+    /// Where it was set, in words for people: `streamfleet.toml:12`, a variable's or a flag's name.
+    pub(super) origin: Arc<str>,
+}
+
+/// What a node holds.
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    Leaf(Value),
+    Table(BTreeMap<String, Node>),
+}
+
+impl Node {
+    /// An empty table.
+    pub(super) fn table(origin: &Arc<str>) -> Self {
+        Self { kind: Kind::Table(BTreeMap::new()), origin: Arc::clone(origin) }
+    }
+
+    /// A value.
+    pub(super) fn leaf(value: Value, origin: &Arc<str>) -> Self {
+        Self { kind: Kind::Leaf(value), origin: Arc::clone(origin) }
+    }
+
+    /// The node at exactly this path.
+    pub(super) fn get(&self, path: &[String]) -> Option<&Self> {
+        let Some((first, rest)) = path.split_first() else { return Some(self) };
+        match &self.kind {
+            Kind::Table(entries) => entries.get(first)?.get(rest),
+            Kind::Leaf(_) => None,
+        }
+    }
+
+    /// The node at this path, or the nearest one above it.
+    pub(super) fn nearest(&self, path: &[String]) -> &Self {
+        let deeper = match (&self.kind, path.first()) {
+            (Kind::Table(entries), Some(first)) => entries.get(first),
+            (Kind::Table(_), None) | (Kind::Leaf(_), _) => None,
+        };
+        deeper.map_or(self, |node| node.nearest(&path[1..]))
+    }
+
+    /// Takes the node at this path away, or the nearest one above it, and the tables that are left with nothing. False
+    /// where that would be the root.
+    pub(super) fn remove(&mut self, path: &[String]) -> bool {
+        let (Kind::Table(entries), Some((first, rest))) = (&mut self.kind, path.split_first()) else {
+            return false;
+        };
+        let Some(node) = entries.get_mut(first) else { return false };
+        // A table that is left with nothing says nothing.
+        let gone = !node.remove(rest) || matches!(&node.kind, Kind::Table(left) if left.is_empty());
+        if gone {
+            entries.remove(first);
+        }
+        true
+    }
+
+    /// Takes away what is at exactly this path, if anything is.
+    pub(super) fn remove_exactly(&mut self, path: &[&str]) {
+        let path: Vec<String> = path.iter().map(ToString::to_string).collect();
+        if self.get(&path).is_some() {
+            self.remove(&path);
+        }
+    }
+
+    /// The table at this path, made where it is missing, in place of a value that is there.
+    pub(super) fn make_table(&mut self, path: &[String], origin: &Arc<str>) -> &mut BTreeMap<String, Self> {
+        if matches!(self.kind, Kind::Leaf(_)) {
+            *self = Self::table(origin);
+        }
+        let Kind::Table(entries) = &mut self.kind else { unreachable!("made a table above") };
+        match path.split_first() {
+            None => entries,
+            Some((first, rest)) => {
+                entries.entry(first.clone()).or_insert_with(|| Self::table(origin)).make_table(rest, origin)
+            }
+        }
+    }
+
+    /// Lays `over` on top: tables are joined, values replaced. A choice (`handler`, `backoff`) is replaced as a whole
+    /// where another one is made.
+    pub(super) fn lay(&mut self, over: Self) {
+        self.lay_at(over, 0);
+    }
+
+    fn lay_at(&mut self, over: Self, depth: usize) {
+        let Self { kind: Kind::Table(new), origin } = over else {
+            *self = over;
+            return;
+        };
+        let Kind::Table(entries) = &mut self.kind else {
+            *self = Self { kind: Kind::Table(new), origin };
+            return;
+        };
+        for (key, node) in new {
+            match entries.get_mut(&key) {
+                Some(old) if depth == 2 && is_choice(&key) && !old.shares_key(&node) => *old = node,
+                Some(old) => old.lay_at(node, depth + 1),
+                None => {
+                    entries.insert(key, node);
+                }
+            }
+        }
+    }
+
+    fn shares_key(&self, other: &Self) -> bool {
+        match (&self.kind, &other.kind) {
+            (Kind::Table(old), Kind::Table(new)) => new.keys().any(|key| old.contains_key(key)),
+            (Kind::Leaf(_), _) | (_, Kind::Leaf(_)) => false,
+        }
+    }
+
+    /// The values without their sources.
+    pub(super) fn value(&self) -> Value {
+        match &self.kind {
+            Kind::Leaf(value) => value.clone(),
+            Kind::Table(entries) => {
+                Value::Object(entries.iter().map(|(key, node)| (key.clone(), node.value())).collect())
+            }
+        }
+    }
+}
+
+/// Keys of a type whose table names one of several kinds.
+fn is_choice(key: &str) -> bool {
+    matches!(key, "handler" | "backoff")
+}
+
+/// A path as the file would write it: `types."report.generate".timeout`.
+pub(super) fn dotted(path: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let quoted = |key: &String| match key.is_empty() || !key.chars().all(plain) {
+        true => format!("{key:?}"),
+        false => key.clone(),
+    };
+    path.iter().map(quoted).collect::<Vec<_>>().join(".")
+}

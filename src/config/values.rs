@@ -1,0 +1,162 @@
+//! How single values are written: durations, numbers that may come as text, and names.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Durations such as `500ms`, `15s`, `1h 30m`, `3d`.
+pub(super) mod duration {
+    use super::*;
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let value = serde_json::Value::deserialize(from)?;
+        parse(&value).map_err(D::Error::custom)
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&shown(*value))
+    }
+
+    pub(super) fn parse(value: &serde_json::Value) -> Result<Duration, String> {
+        let wrong = || format!("expected a duration such as \"15s\", \"5m\" or \"3d\", not {value}");
+        let text = value.as_str().ok_or_else(wrong)?;
+        let span: jiff::Span = text.trim().parse().map_err(|_| wrong())?;
+        let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
+        Duration::try_from(length).map_err(|_| wrong())
+    }
+}
+
+/// Lists of durations.
+pub(super) mod durations {
+    use super::*;
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<Duration>, D::Error> {
+        let values: Vec<serde_json::Value> = Vec::deserialize(from)?;
+        values.iter().map(|value| duration::parse(value).map_err(D::Error::custom)).collect()
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &[Duration], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(value.iter().map(|value| shown(*value)))
+    }
+}
+
+/// A duration as the file writes it.
+pub(super) fn shown(duration: Duration) -> String {
+    const UNITS: [(&str, u128); 5] =
+        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+    let mut left = duration.as_millis();
+    let mut parts = Vec::new();
+    for (unit, size) in UNITS {
+        if left >= size {
+            parts.push(format!("{}{unit}", left / size));
+            left %= size;
+        }
+    }
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
+}
+
+/// Counts. From the environment they come as text.
+pub(super) fn count<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
+where
+    T: DeserializeOwned + FromStr,
+{
+    number(from, "a whole number, 0 or more")
+}
+
+/// Numbers that may be fractions. From the environment they come as text.
+pub(super) fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    number(from, "a number")
+}
+
+fn number<'de, D: Deserializer<'de>, T>(from: D, what: &str) -> Result<T, D::Error>
+where
+    T: DeserializeOwned + FromStr,
+{
+    let value = serde_json::Value::deserialize(from)?;
+    let number = match &value {
+        serde_json::Value::String(text) => text.trim().parse().ok(),
+        other => T::deserialize(other.clone()).ok(),
+    };
+    number.ok_or_else(|| D::Error::custom(format!("expected {what}, not {value}")))
+}
+
+/// A text that is parsed.
+pub(super) fn text<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
+}
+
+/// Tables whose keys are names.
+pub(super) mod named {
+    use super::*;
+
+    pub(in crate::config) fn deserialize<'de, D, K, V>(from: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        D: Deserializer<'de>,
+        K: FromStr + Ord,
+        K::Err: Display,
+        V: Deserialize<'de>,
+    {
+        let entries = BTreeMap::<Key<K>, V>::deserialize(from)?;
+        Ok(entries.into_iter().map(|(Key(key), value)| (key, value)).collect())
+    }
+
+    pub(in crate::config) fn serialize<S, K, V>(map: &BTreeMap<K, V>, to: S) -> Result<S::Ok, S::Error>
+    where
+        S: Serializer,
+        K: Display,
+        V: Serialize,
+    {
+        to.collect_map(map.iter().map(|(key, value)| (key.to_string(), value)))
+    }
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key<K>(K);
+
+impl<'de, K: FromStr> Deserialize<'de> for Key<K>
+where
+    K::Err: Display,
+{
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        text(from).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parsed(text: &str) -> Result<Duration, String> {
+        duration::parse(&text.into())
+    }
+
+    #[test]
+    fn durations_are_read_with_days_and_in_parts() {
+        let want = [("500ms", 500), ("15s", 15_000), ("5m", 300_000), ("1h 30m", 5_400_000), ("3d", 259_200_000)];
+        for (text, ms) in want {
+            assert_eq!(parsed(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "15", "-3s", "3 parsecs", "1y", "1mo"] {
+            assert!(parsed(text).unwrap_err().contains("expected a duration"), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_duration_survives_being_shown_and_read(ms in 0_u64..40_000_000_000) {
+            let duration = Duration::from_millis(ms);
+            prop_assert_eq!(parsed(&shown(duration)), Ok(duration));
+        }
+    }
+}

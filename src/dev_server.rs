@@ -1,0 +1,198 @@
+//! A private Redis for trying things out: one child process with its data in one folder, gone when we are gone. Not for
+//! production.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use crate::handlers::tie_to_this_process;
+
+/// The programs that serve, in the order in which they are looked for.
+const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// Ports to choose from when the folder does not remember one: below those that systems give to outgoing connections.
+const PORTS: std::ops::Range<u16> = 6390..6890;
+
+/// How long the server may take to load its data, or to write it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// No server is installed.
+    #[error(
+        "neither redis-server nor valkey-server is on the PATH; on Debian and Ubuntu, install the package redis-server"
+    )]
+    NoProgram,
+    /// The folder cannot be used.
+    #[error("{} cannot be used", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another process serves from this folder.
+    #[error("{} is in use by another process", folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The server does not start.
+    #[error("the server does not start; its log, {}, ends with:\n{tail}", log.display())]
+    Server {
+        /// The log.
+        log: PathBuf,
+        /// Its last lines.
+        tail: String,
+    },
+}
+
+/// A running server, of which no more than one runs per folder. Killed when dropped.
+#[derive(Debug)]
+pub struct DevServer {
+    child: Child,
+    port: u16,
+    folder: PathBuf,
+    // Held as long as the server lives.
+    _lock: File,
+}
+
+impl DevServer {
+    /// Starts a server whose data and port are kept in `folder`, and waits until it answers.
+    ///
+    /// The server dies with the thread that calls this, so call it from one that lives as long as the process.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`] where no server is installed, or it does not start.
+    pub async fn start(folder: &Path) -> Result<Self, StartError> {
+        let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
+        fs::create_dir_all(folder).map_err(unusable)?;
+        // What lies in there is nobody's source code.
+        fs::write(folder.join(".gitignore"), "*\n").map_err(unusable)?;
+        let lock = File::create(folder.join("lock")).map_err(unusable)?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => StartError::InUse { folder: folder.to_owned() },
+            TryLockError::Error(source) => unusable(source),
+        })?;
+        let port = choose_port(folder).map_err(unusable)?;
+        let child = spawn(folder, port)?;
+        let mut server = Self { child, port, folder: folder.to_owned(), _lock: lock };
+        server.answers().await?;
+        Ok(server)
+    }
+
+    /// The port on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address for [`broker::Config`](crate::broker::Config).
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The server's process id; `None` when it has ended.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Waits until the server has ended by itself.
+    ///
+    /// # Errors
+    ///
+    /// Where the system does not say.
+    pub async fn ended(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Asks the server to write its data and to stop, and waits until it has.
+    ///
+    /// # Errors
+    ///
+    /// Where it had to be killed, or the system does not say how it ended.
+    pub async fn stop(mut self) -> io::Result<()> {
+        let pid = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(pid) = pid {
+            kill_process(pid, Signal::TERM)?;
+        }
+        match tokio::time::timeout(PATIENCE, self.child.wait()).await {
+            Ok(ended) => ended.map(drop),
+            Err(_elapsed) => {
+                self.child.kill().await?;
+                Err(io::Error::other("the server did not stop and was killed"))
+            }
+        }
+    }
+
+    /// Waits until the server answers PING: before, it loads its data.
+    async fn answers(&mut self) -> Result<(), StartError> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            if ping(self.port).await.unwrap_or(false) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let log = self.folder.join("server.log");
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = lines[lines.len().saturating_sub(5)..].join("\n");
+        Err(StartError::Server { log, tail })
+    }
+}
+
+fn spawn(folder: &Path, port: u16) -> Result<Child, StartError> {
+    let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
+    let folder = folder.canonicalize().map_err(unusable)?;
+    let log = || File::options().create(true).append(true).open(folder.join("server.log"));
+    for program in PROGRAMS {
+        let mut command = Command::new(program);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
+        command.args(["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]);
+        command.arg("--dir").arg(&folder);
+        command.stdin(Stdio::null()).stdout(log().map_err(unusable)?).stderr(log().map_err(unusable)?);
+        // A group of its own: Ctrl-C is for us, and the server is stopped when its clients are done.
+        command.process_group(0).kill_on_drop(true);
+        tie_to_this_process(&mut command);
+        match command.spawn() {
+            Ok(child) => return Ok(child),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(unusable(error)),
+        }
+    }
+    Err(StartError::NoProgram)
+}
+
+/// The port of the last time where it is free, so that commands in a shell's history go on working; else another.
+fn choose_port(folder: &Path) -> io::Result<u16> {
+    let memory = folder.join("port");
+    let remembered = fs::read_to_string(&memory).ok().and_then(|text| text.trim().parse().ok());
+    let is_free = |port: &u16| std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let port = remembered.into_iter().chain(PORTS).find(is_free);
+    let port = port.ok_or_else(|| io::Error::other("no port is free"))?;
+    fs::write(memory, format!("{port}\n"))?;
+    Ok(port)
+}
+
+async fn ping(port: u16) -> io::Result<bool> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+    stream.write_all(b"PING\r\n").await?;
+    let mut reply = [0; 7];
+    let read = tokio::time::timeout(Duration::from_secs(1), stream.read_exact(&mut reply)).await;
+    Ok(read.is_ok_and(|read| read.is_ok()) && reply == *b"+PONG\r\n")
+}

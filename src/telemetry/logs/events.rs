@@ -1,0 +1,131 @@
+//! Events as lines: what a person on duty wants to see, at a bounded rate, without payloads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::{debug, error, info, warn};
+
+use crate::event::{Ending, Event};
+
+/// Lines per second about Redis, and about fences and leases: one says it all.
+const RARE: u32 = 1;
+
+/// Lines per second about single jobs.
+const JOBS: u32 = 10;
+
+/// A listener that logs. Lines beyond the rate are counted, and the count goes with the next line.
+pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+    let log = Log {
+        redis: Throttle::new(RARE),
+        failed: Throttle::new(JOBS),
+        dead: Throttle::new(JOBS),
+        fenced: Throttle::new(RARE),
+        lost: Throttle::new(RARE),
+    };
+    Arc::new(move |event| log.write(event))
+}
+
+struct Log {
+    redis: Throttle,
+    failed: Throttle,
+    dead: Throttle,
+    fenced: Throttle,
+    lost: Throttle,
+}
+
+impl Log {
+    fn write(&self, event: &Event<'_>) {
+        match *event {
+            Event::RedisError { kind, error } => {
+                self.redis.then(|suppressed| warn!(kind, error, suppressed, "redis did not do what was asked"));
+            }
+            Event::Failed { queue, job_type, job, kind, error } => self.failed.then(|suppressed| {
+                let kind = kind.as_str();
+                info!(%queue, %job_type, %job, kind, error, suppressed, "a handler failed");
+            }),
+            Event::Finished { queue, job_type, job, ending: Ending::Dead(reason), elapsed: _ } => {
+                let job_type = job_type.map_or("-", |job_type| job_type.as_str());
+                self.dead.then(|suppressed| {
+                    warn!(%queue, job_type, %job, %reason, suppressed, "a job is dead");
+                });
+            }
+            Event::Fenced { queue } => {
+                self.fenced.then(|suppressed| info!(%queue, suppressed, "an outcome came too late"));
+            }
+            Event::LeaseLost { queue } => self.lost.then(|suppressed| {
+                warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");
+            }),
+            Event::Claimed { queue, jobs } => info!(%queue, jobs, "took over jobs of a silent worker"),
+            Event::BodiesLost { queue, entries } => {
+                error!(%queue, entries, "somebody deleted pending entries; their jobs are lost");
+            }
+            Event::GroupRecreated { queue } => {
+                error!(%queue, "somebody deleted streams or groups; they are made again");
+            }
+            Event::Leading { queue, leading } => debug!(%queue, leading, "chores"),
+            Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
+            Event::Started { .. }
+            | Event::Ran { .. }
+            | Event::Finished { .. }
+            | Event::Read { .. }
+            | Event::Contact { .. }
+            | Event::Stopping => {}
+        }
+    }
+}
+
+/// Lets so many lines per second pass, and counts the others.
+struct Throttle {
+    per_second: u32,
+    window: Mutex<Window>,
+}
+
+#[derive(Default)]
+struct Window {
+    began: Option<Instant>,
+    passed: u32,
+    suppressed: u64,
+}
+
+impl Throttle {
+    fn new(per_second: u32) -> Self {
+        Self { per_second, window: Mutex::default() }
+    }
+
+    fn then(&self, write: impl FnOnce(u64)) {
+        // The lock is free again before anything is written.
+        let admitted = self.window.lock().unwrap_or_else(PoisonError::into_inner).admit(self.per_second, Instant::now());
+        if let Some(suppressed) = admitted {
+            write(suppressed);
+        }
+    }
+}
+
+impl Window {
+    /// How many lines were suppressed before this one; `None` where this one is, too.
+    fn admit(&mut self, per_second: u32, now: Instant) -> Option<u64> {
+        let fresh = self.began.is_none_or(|began| now.duration_since(began) >= Duration::from_secs(1));
+        if fresh {
+            (self.began, self.passed) = (Some(now), 0);
+        }
+        if self.passed >= per_second {
+            self.suppressed += 1;
+            return None;
+        }
+        self.passed += 1;
+        Some(std::mem::take(&mut self.suppressed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_beyond_the_rate_are_counted_and_told_with_the_next() {
+        let (mut window, start) = (Window::default(), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        let admitted: Vec<_> = [0, 1, 2, 999, 1000, 2500].map(|ms| window.admit(2, at(ms))).into();
+        assert_eq!(admitted, [Some(0), Some(0), None, None, Some(2), Some(0)]);
+    }
+}

@@ -1,0 +1,152 @@
+//! Standard error behind a bounded queue and a thread of its own: a terminal that is stopped, or a pipe that nobody
+//! reads, costs lines, never a worker's time. A standard error that is closed is no error.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// More lines than this at once are lost, and counted.
+const WAITING_MAX: usize = 4096;
+
+/// The end of the process waits at most so long for the last lines.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Where lines go in.
+#[derive(Clone)]
+pub(super) struct Lines {
+    queue: SyncSender<Vec<u8>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    lost: AtomicU64,
+    closing: AtomicBool,
+}
+
+/// Sees to it that the last lines are written when it is dropped.
+#[must_use]
+pub struct Flush {
+    lines: Lines,
+    written: Receiver<()>,
+}
+
+/// Starts the thread.
+pub(super) fn open() -> io::Result<(Lines, Flush)> {
+    open_to(io::stderr())
+}
+
+fn open_to(out: impl Write + Send + 'static) -> io::Result<(Lines, Flush)> {
+    let (queue, waiting) = sync_channel(WAITING_MAX);
+    let (done, written) = sync_channel(1);
+    let lines = Lines { queue, shared: Arc::default() };
+    let shared = Arc::clone(&lines.shared);
+    let thread = std::thread::Builder::new().name("logs".to_owned());
+    thread.spawn(move || write(out, &waiting, &shared, &done))?;
+    Ok((lines.clone(), Flush { lines, written }))
+}
+
+fn write(mut out: impl Write, waiting: &Receiver<Vec<u8>>, shared: &Shared, done: &SyncSender<()>) {
+    // An error means that nobody listens any more, and there is nowhere to say so.
+    let mut put = |bytes: &[u8]| out.write_all(bytes).and_then(|()| out.flush()).unwrap_or_default();
+    while let Ok(line) = waiting.recv() {
+        put(&line);
+        waiting.try_iter().for_each(|line| put(&line));
+        let lost = shared.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            put(format!("{lost} log lines were lost: standard error was too slow\n").as_bytes());
+        }
+        if shared.closing.load(Ordering::Acquire) {
+            done.try_send(()).unwrap_or_default();
+        }
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(TrySendError::Full(_)) = self.queue.try_send(bytes.to_vec()) {
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        self.lines.shared.closing.store(true, Ordering::Release);
+        // An empty line wakes the thread where it sleeps. Where the queue is full, it does not sleep.
+        self.lines.queue.try_send(Vec::new()).unwrap_or_default();
+        self.written.recv_timeout(LAST_WORDS).unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Broken;
+
+    impl Write for Broken {
+        fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_slow_reader_costs_lines_and_is_told_how_many() {
+        let sink = Sink::default();
+        let held = sink.0.lock().unwrap();
+        let (mut lines, flush) = open_to(sink.clone()).unwrap();
+        for _ in 0..WAITING_MAX + 100 {
+            lines.write_all(b"line\n").unwrap();
+        }
+        drop(held);
+        drop(flush);
+        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        assert!(text.contains("log lines were lost"), "{} bytes", text.len());
+    }
+
+    #[test]
+    fn a_closed_standard_error_is_no_error() {
+        let (mut lines, flush) = open_to(Broken).unwrap();
+        lines.write_all(b"line\n").unwrap();
+        drop(flush);
+        lines.write_all(b"line\n").unwrap();
+    }
+}

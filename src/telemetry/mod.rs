@@ -1,0 +1,108 @@
+//! Logs, metrics and probes: what a process tells about itself. Nothing here can change what happens to a job.
+//!
+//! Events go to the [`Metrics`] and to the [`logs`], which both only listen. The [`Listener`] answers `/metrics` from
+//! the former, `/livez` and `/readyz` from the process's [`Probe`](crate::Probe).
+
+mod catalogue;
+mod listener;
+pub mod logs;
+mod metrics;
+mod series;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use catalogue::{CATALOGUE, Descriptor, Kind};
+pub use listener::{Listener, NotListening};
+pub use metrics::Metrics;
+
+/// What is told, where and how.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where `/metrics`, `/livez` and `/readyz` are served.
+    pub listen: Listen,
+    /// Which logs are written: a level, or directives such as `info,streamfleet=debug`.
+    pub log: String,
+    /// How logs are written.
+    pub log_format: LogFormat,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { listen: Listen::default(), log: "info".to_owned(), log_format: LogFormat::default() }
+    }
+}
+
+impl Config {
+    /// All that is wrong with these values, each as `key: reason`.
+    pub fn validate(&self) -> Vec<String> {
+        logs::filter(&self.log).err().map(|reason| format!("log: {reason}")).into_iter().collect()
+    }
+}
+
+/// Where the listener listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere: `off`.
+    Off,
+    /// At an address and port.
+    At(SocketAddr),
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self::At(([127, 0, 0, 1], 9464).into())
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.trim() {
+            "" => Ok(Self::default()),
+            "off" => Ok(Self::Off),
+            text => text.parse().map(Self::At).map_err(|_| {
+                format!("expected an address and port such as \"127.0.0.1:9464\", or \"off\", not {text:?}")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => out.write_str("off"),
+            Self::At(address) => address.fmt(out),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Listen {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// For people.
+    Human,
+    /// One JSON object per line.
+    Json,
+}

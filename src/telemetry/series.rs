@@ -1,0 +1,201 @@
+//! The handles of the series, made once at the start: recording needs no allocation, and one or two look-ups in small
+//! tables that never change.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
+use metrics_exporter_prometheus::PrometheusRecorder;
+use rustc_hash::FxHashMap;
+
+use super::catalogue::{self, CATALOGUE, Descriptor, Kind};
+use crate::event::Ending;
+use crate::job::{FailureKind, JobType, QueueName};
+
+/// At most so many pairs of queue and type have series of their own in one process.
+pub(super) const PAIRS_MAX: usize = 200;
+
+/// The label of a type that this process has no handler for.
+const UNKNOWN: &str = "_unknown";
+
+/// The label of types beyond [`PAIRS_MAX`].
+const OTHER: &str = "_other";
+
+/// Makes series in one recorder.
+pub(super) struct Maker<'a>(pub(super) &'a PrometheusRecorder);
+
+impl Maker<'_> {
+    /// Tells the recorder what each metric means.
+    pub(super) fn describe(&self) {
+        for Descriptor { name, kind, help, .. } in CATALOGUE {
+            match kind {
+                Kind::Counter => self.0.describe_counter((*name).into(), None, (*help).into()),
+                Kind::Gauge => self.0.describe_gauge((*name).into(), None, (*help).into()),
+                Kind::Histogram(_) => self.0.describe_histogram((*name).into(), None, (*help).into()),
+            }
+        }
+    }
+
+    /// A counter that is there from the start, as 0: without it the first increase would be missed.
+    pub(super) fn counter(&self, descriptor: &Descriptor, values: &[&str]) -> Counter {
+        let counter = self.0.register_counter(&key(descriptor, values), &METADATA);
+        counter.absolute(0);
+        counter
+    }
+
+    pub(super) fn gauge(&self, descriptor: &Descriptor, values: &[&str]) -> Gauge {
+        let gauge = self.0.register_gauge(&key(descriptor, values), &METADATA);
+        gauge.set(0.0);
+        gauge
+    }
+
+    fn histogram(&self, descriptor: &Descriptor, values: &[&str]) -> Histogram {
+        self.0.register_histogram(&key(descriptor, values), &METADATA)
+    }
+}
+
+const METADATA: Metadata<'static> = Metadata::new("streamfleet", Level::INFO, None);
+
+fn key(descriptor: &Descriptor, values: &[&str]) -> Key {
+    debug_assert_eq!(descriptor.labels.len(), values.len(), "{}", descriptor.name);
+    let labels = descriptor.labels.iter().zip(values);
+    let labels: Vec<Label> = labels.map(|(name, value)| Label::new(*name, (*value).to_owned())).collect();
+    Key::from_parts(descriptor.name, labels)
+}
+
+/// The series of one queue.
+pub(super) struct QueueSeries {
+    pub(super) running: Gauge,
+    pub(super) last_poll: Gauge,
+    pub(super) reclaimed: Counter,
+    pub(super) leases_lost: Counter,
+    pub(super) fenced: Counter,
+    pub(super) bodies_lost: Counter,
+    pub(super) groups_recreated: Counter,
+    pub(super) leader: Gauge,
+    pub(super) promoted: Counter,
+    lag: Gauge,
+    lag_max_us: AtomicU64,
+    types: FxHashMap<JobType, TypeSeries>,
+    unknown: TypeSeries,
+    /// Of the types that found no room, where there are any.
+    other: Option<TypeSeries>,
+    known: Vec<JobType>,
+}
+
+/// The series of one queue and type.
+pub(super) struct TypeSeries {
+    pub(super) started: Counter,
+    pub(super) duration: Histogram,
+    pub(super) wait: Histogram,
+    finished: [Counter; OUTCOMES.len()],
+    failures: [Counter; FAILURES.len()],
+}
+
+/// The values of `outcome`, in the order of [`outcome`].
+const OUTCOMES: [&str; 6] = ["succeeded", "retried", "dead", "expired", "snoozed", "interrupted"];
+
+/// The values of `reason`, in the order of [`TypeSeries::failure`].
+const FAILURES: [FailureKind; 3] = [FailureKind::Error, FailureKind::Timeout, FailureKind::Panic];
+
+impl QueueSeries {
+    /// The series of a queue, for these types as far as `room` allows.
+    pub(super) fn new(maker: &Maker<'_>, queue: &QueueName, types: &[JobType], room: &mut usize) -> Self {
+        let name = queue.as_str();
+        let own = types.len().min(*room);
+        *room -= own;
+        let (own, rest) = types.split_at(own);
+        let series = |job_type: &str| TypeSeries::new(maker, name, job_type);
+        Self {
+            running: maker.gauge(&catalogue::RUNNING, &[name]),
+            last_poll: maker.gauge(&catalogue::LAST_POLL, &[name]),
+            reclaimed: maker.counter(&catalogue::RECLAIMED, &[name, "idle"]),
+            leases_lost: maker.counter(&catalogue::LEASES_LOST, &[name]),
+            fenced: maker.counter(&catalogue::FENCED, &[name]),
+            bodies_lost: maker.counter(&catalogue::BODIES_LOST, &[name]),
+            groups_recreated: maker.counter(&catalogue::GROUPS_RECREATED, &[name]),
+            leader: maker.gauge(&catalogue::LEADER, &[name]),
+            promoted: maker.counter(&catalogue::PROMOTED, &[name]),
+            lag: maker.gauge(&catalogue::LAG, &[name]),
+            lag_max_us: AtomicU64::new(0),
+            types: own.iter().map(|job_type| (job_type.clone(), series(job_type.as_str()))).collect(),
+            unknown: series(UNKNOWN),
+            other: (!rest.is_empty()).then(|| series(OTHER)),
+            known: rest.to_vec(),
+        }
+    }
+
+    /// The series of a type.
+    pub(super) fn of(&self, job_type: Option<&JobType>) -> &TypeSeries {
+        let Some(job_type) = job_type else { return &self.unknown };
+        let own = self.types.get(job_type);
+        let other = || self.other.as_ref().filter(|_| self.known.contains(job_type));
+        own.or_else(other).unwrap_or(&self.unknown)
+    }
+
+    /// Notes by how much a job was late.
+    pub(super) fn late(&self, late: Duration) {
+        let us = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
+        self.lag_max_us.fetch_max(us, Ordering::Relaxed);
+    }
+
+    /// Publishes the greatest lag since the last time.
+    pub(super) fn tick(&self) {
+        let us = self.lag_max_us.swap(0, Ordering::Relaxed);
+        self.lag.set(Duration::from_micros(us).as_secs_f64());
+    }
+}
+
+impl TypeSeries {
+    fn new(maker: &Maker<'_>, queue: &str, job_type: &str) -> Self {
+        Self {
+            started: maker.counter(&catalogue::STARTED, &[queue, job_type]),
+            duration: maker.histogram(&catalogue::DURATION, &[queue, job_type]),
+            wait: maker.histogram(&catalogue::WAITED, &[queue, job_type]),
+            finished: OUTCOMES.map(|outcome| maker.counter(&catalogue::FINISHED, &[queue, job_type, outcome])),
+            failures: FAILURES
+                .map(|kind| maker.counter(&catalogue::FAILURES, &[queue, job_type, kind.as_str()])),
+        }
+    }
+
+    /// The counter of attempts that ended so.
+    pub(super) fn finished(&self, ending: Ending) -> &Counter {
+        let outcome = ending.as_str();
+        let at = OUTCOMES.iter().position(|known| *known == outcome);
+        &self.finished[at.unwrap_or(0)]
+    }
+
+    /// The counter of handlers that failed so.
+    pub(super) fn failure(&self, kind: FailureKind) -> &Counter {
+        &self.failures[match kind {
+            FailureKind::Error => 0,
+            FailureKind::Timeout => 1,
+            FailureKind::Panic => 2,
+        }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::DeadReason;
+
+    #[test]
+    fn every_ending_has_an_outcome() {
+        let plain = [Ending::Succeeded, Ending::Retried, Ending::Snoozed, Ending::Interrupted];
+        let endings = plain.into_iter().chain(DeadReason::ALL.map(Ending::Dead));
+        assert!(endings.into_iter().all(|ending| OUTCOMES.contains(&ending.as_str())));
+    }
+
+    #[test]
+    fn every_kind_of_failure_has_its_place() {
+        for (at, kind) in FAILURES.iter().enumerate() {
+            let place = match kind {
+                FailureKind::Error => 0,
+                FailureKind::Timeout => 1,
+                FailureKind::Panic => 2,
+            };
+            assert_eq!(at, place);
+        }
+    }
+}

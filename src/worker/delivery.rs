@@ -1,0 +1,54 @@
+//! A job that was delivered to this process. One allocation, shared by the slot that runs it, the handler that sees it,
+//! the heartbeat that keeps it and the settler that ends it.
+
+use std::time::Duration;
+
+use super::flight::{Flight, Held};
+use crate::broker::Entry;
+use crate::job::{Envelope, Job, Outcome};
+
+/// A job with the entry that carries it, owned by this process until it is settled.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    pub(crate) job: Job,
+    pub(crate) envelope: Envelope,
+    pub(crate) flight: Flight,
+}
+
+impl Delivery {
+    pub(crate) fn held(&self) -> Held {
+        (self.job.lane, self.job.entry)
+    }
+}
+
+/// A delivery that was dealt with, and how that ended. Settling consumes it.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) delivery: std::sync::Arc<Delivery>,
+    pub(crate) outcome: Outcome,
+    /// How long its handler ran.
+    pub(crate) elapsed: Duration,
+    /// Whether the job's success leaves a record.
+    pub(crate) tracked: bool,
+}
+
+impl Finished {
+    /// A delivery whose handler did not run.
+    pub(crate) fn unrun(delivery: std::sync::Arc<Delivery>, outcome: Outcome) -> Self {
+        Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false }
+    }
+
+    /// True for what a batch settles without a script.
+    pub(crate) fn is_plain_success(&self) -> bool {
+        matches!(self.outcome, Outcome::Done(_)) && !self.tracked
+    }
+}
+
+/// What the settler gets to deal with.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A delivery that was dealt with.
+    Finished(Finished),
+    /// An entry that is no job, and why.
+    Malformed(Entry, String),
+}

@@ -1,0 +1,86 @@
+//! Between the slots and the settler: outcomes that Redis does not know yet. Bounded: slots wait when it is full, and
+//! reading stops with them.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::delivery::Work;
+
+/// The outcomes that wait to be settled.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    state: Mutex<State>,
+    arrived: Notify,
+    taken: Notify,
+    limit: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    work: Vec<Work>,
+    closed: bool,
+}
+
+impl Outbox {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { state: Mutex::default(), arrived: Notify::new(), taken: Notify::new(), limit }
+    }
+
+    /// Adds work; waits while too much of it is waiting.
+    pub(crate) async fn push(&self, work: Work) {
+        let count = {
+            let mut state = self.lock();
+            state.work.push(work);
+            state.work.len()
+        };
+        if count == 1 {
+            self.arrived.notify_one();
+        }
+        if count > self.limit {
+            self.await_room().await;
+        }
+    }
+
+    async fn await_room(&self) {
+        loop {
+            let taken = self.taken.notified();
+            let mut taken = std::pin::pin!(taken);
+            taken.as_mut().enable();
+            if self.lock().work.len() <= self.limit {
+                return;
+            }
+            taken.await;
+        }
+    }
+
+    /// Everything that waits; `None` when nothing does and nothing will. May be dropped without a loss.
+    pub(crate) async fn take(&self) -> Option<Vec<Work>> {
+        loop {
+            let arrived = self.arrived.notified();
+            {
+                let mut state = self.lock();
+                if !state.work.is_empty() {
+                    let work = std::mem::take(&mut state.work);
+                    drop(state);
+                    self.taken.notify_waiters();
+                    return Some(work);
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            arrived.await;
+        }
+    }
+
+    /// Says that nothing more will be added.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_one();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,103 @@
+//! `check`: what it finds on good and on bad servers.
+
+use serde_json::Value;
+
+use super::desk::sf;
+use crate::harness::process::{Output, run};
+use crate::harness::redis_server::{Aof, RedisServer};
+
+fn level(output: &Output, check: &str) -> String {
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["check"] == check);
+    found.unwrap_or_else(|| panic!("nothing about {check}: {report}"))["level"].as_str().unwrap().to_owned()
+}
+
+/// The address for a user of the server, by password.
+fn as_user(server: &RedisServer, login: &str) -> String {
+    format!("redis://{login}@{}/0", server.addr())
+}
+
+#[test]
+fn a_good_server_is_fit_and_nothing_is_left_on_it() {
+    let server = RedisServer::builder().aof(Aof::EverySec).args(&["--maxmemory", "200mb"]).start();
+    let output = sf(&server, &["check", "--json"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(report["fit"], true);
+    for finding in report["findings"].as_array().unwrap() {
+        assert_eq!(finding["level"], "ok", "{finding}");
+    }
+    assert_eq!(server.cmd(&["DBSIZE"]), redis::Value::Int(0));
+}
+
+#[test]
+fn people_see_a_table() {
+    let server = RedisServer::builder().aof(Aof::EverySec).args(&["--maxmemory", "200mb"]).start();
+    let output = sf(&server, &["check"]);
+    for part in ["reachable", "version", "eviction", "noeviction", "rights", "fit for a fleet"] {
+        assert!(output.stdout.contains(part), "{part}: {}", output.stdout);
+    }
+}
+
+#[test]
+fn a_server_that_may_delete_jobs_is_unfit_and_one_without_aof_gets_a_warning() {
+    let server = RedisServer::start();
+    let output = sf(&server, &["check", "--json"]);
+    assert_eq!((output.code, level(&output, "persistence").as_str()), (Some(0), "warning"));
+    server.cmd(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let output = sf(&server, &["check", "--json"]);
+    assert_eq!((output.code, level(&output, "eviction").as_str()), (Some(5), "error"));
+    server.cmd(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
+    let output = sf(&server, &["check", "--json"]);
+    assert_eq!((output.code, level(&output, "eviction").as_str()), (Some(0), "warning"));
+}
+
+#[test]
+fn a_missing_password_is_named() {
+    let server = RedisServer::builder().password("canary").start();
+    let url = format!("redis://{}/0", server.addr());
+    let output = run(&["--redis", &url, "check"], b"");
+    assert_eq!(output.code, Some(3), "{output:?}");
+    assert!(output.stdout.contains("redis.password_file"), "{}", output.stdout);
+    let output = run(&["--redis", &server.url(), "check"], b"");
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(!output.stdout.contains("canary"), "{}", output.stdout);
+}
+
+#[test]
+fn a_right_that_the_login_lacks_is_found_out() {
+    let users = "user short on >pw ~sf:* +@all -xautoclaim\nuser shorter on >pw ~sf:* +@all -xadd -info\n\
+                 user outside on >pw ~other:* +@all\n";
+    let server = RedisServer::builder().users_acl(users).start();
+    for (user, step) in [("short", "claim and bury"), ("shorter", "enqueue"), ("outside", "sign of life")] {
+        let output = run(&["--redis", &as_user(&server, &format!("{user}:pw")), "check", "--json"], b"");
+        assert_eq!((output.code, level(&output, "rights").as_str()), (Some(5), "error"), "{output:?}");
+        assert!(output.stdout.contains(step) && output.stdout.contains("ACL SETUSER"), "{}", output.stdout);
+    }
+    assert_eq!(server.cmd(&["DBSIZE"]), redis::Value::Int(0));
+}
+
+#[test]
+fn the_rights_that_the_remedy_names_are_enough() {
+    let server = RedisServer::builder()
+        .users_acl("user fleet on >pw ~sf:* +@read +@write +@scripting +@connection +time +info")
+        .start();
+    let output = run(&["--redis", &as_user(&server, "fleet:pw"), "check", "--json"], b"");
+    assert_eq!((output.code, level(&output, "rights").as_str()), (Some(0), "ok"), "{output:?}");
+}
+
+#[test]
+fn a_server_that_is_down_is_exit_code_3_in_one_sentence_without_the_password() {
+    let server = RedisServer::start();
+    let url = as_user(&server, "somebody:canary");
+    server.kill9();
+    let output = run(&["--redis", &url, "check"], b"");
+    assert_eq!(output.code, Some(3), "{output:?}");
+    for command in [vec!["queues"], vec!["status", "1-1"], vec!["dead", "list"], vec!["enqueue", "a"]] {
+        let output = run(&[vec!["--redis", &url], command].concat(), b"");
+        assert_eq!(output.code, Some(3), "{output:?}");
+        let shown = format!("redis://somebody:***@{}/0", server.addr());
+        assert_eq!(output.stderr, format!("error: cannot reach redis at {shown}: Connection refused\n"));
+    }
+}

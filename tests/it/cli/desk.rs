@@ -1,0 +1,88 @@
+//! Commands against one server, and what stays the same in what they print.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use streamfleet::JobError;
+use streamfleet::broker::Queue;
+
+use crate::harness::fleet::{Acts, Running, quick, submit};
+use crate::harness::process::{Launch, Output, run};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+/// Runs a command against the server.
+pub(super) fn sf(server: &RedisServer, args: &[&str]) -> Output {
+    sf_with(server, args, b"")
+}
+
+/// The same with something on stdin.
+pub(super) fn sf_with(server: &RedisServer, args: &[&str], stdin: &[u8]) -> Output {
+    run(&with_address(&server.url(), args), stdin)
+}
+
+/// A command against the server, to be started.
+pub(super) fn launch(server: &RedisServer, args: &[&str]) -> Launch {
+    Launch::new(&with_address(&server.url(), args))
+}
+
+/// The JSON of a command that did what was asked.
+pub(super) fn json(server: &RedisServer, args: &[&str]) -> Value {
+    let output = sf(server, &[args, &["--json"]].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
+/// What a command that did what was asked tells people, without times and random names.
+pub(super) fn told(server: &RedisServer, args: &[&str]) -> String {
+    let output = sf(server, args);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    output.stdout
+}
+
+/// Compares with the stored text, whatever the times, ids and widths of columns.
+macro_rules! assert_told {
+    ($text:expr) => {
+        insta::with_settings!({filters => vec![
+            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "[time]"),
+            (r"\((in )?(\d[\d.]*(d|h|m|s|ms) ?){1,2}( ago)?\)", "([age])"),
+            (r"\b(\d[\d.]*(d|h|m|s|ms) ?){1,2} ago", "[age] ago"),
+            (r" (\d[\d.]*(ms|m|s)) ", " [age] "),
+            (r"\b[a-z0-9._-]+-\d+-[0-9a-f]{8}\b", "[consumer]"),
+            (r"\b\d{13}-\d+", "[entry]"),
+            (r"\b\d{13}\b", "[ms]"),
+            (r"\b[0-9a-f]{32}\b", "[id]"),
+            (r"redis://127.0.0.1:\d+/0", "[redis]"),
+            (r" +", " "),
+            (r"[─═┬┴┼╪]+", "─"),
+        ]}, { insta::assert_snapshot!($text) })
+    };
+}
+pub(super) use assert_told;
+
+/// Submits so many jobs and lets a fleet bury them all.
+pub(super) async fn bury(server: &RedisServer, queue: &Queue, count: u64) {
+    let fleet = Running::start(&server.url(), quick(1), doomed());
+    for _ in 0..count {
+        submit(queue, "{}").await;
+    }
+    until_dead(queue, count).await;
+    fleet.stop().await;
+}
+
+/// A handler that never succeeds.
+pub(super) fn doomed() -> Acts {
+    Acts::new(|_, _| Err(JobError::fatal("no such\taccount")))
+}
+
+/// Waits until there are so many dead letters.
+pub(super) async fn until_dead(queue: &Queue, count: u64) {
+    until_async(&format!("{count} dead letters"), Duration::from_secs(30), async || {
+        queue.depths().await.unwrap().dead == count
+    })
+    .await;
+}
+
+fn with_address<'a>(url: &'a str, args: &[&'a str]) -> Vec<&'a str> {
+    [&["--redis", url], args].concat()
+}

@@ -1,0 +1,159 @@
+//! `enqueue`: one job, and many.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::desk::{json, sf, sf_with};
+use crate::harness::fleet::queue;
+use crate::harness::redis_server::RedisServer;
+
+/// The fields of the only entry of a stream.
+fn entry(server: &RedisServer, stream: &str) -> BTreeMap<String, Vec<u8>> {
+    let mut entries: Vec<(String, Vec<Vec<u8>>)> =
+        redis::cmd("XRANGE").arg(&[stream, "-", "+"]).query(&mut server.client()).unwrap();
+    assert_eq!(entries.len(), 1, "{stream}");
+    let (_id, flat) = entries.remove(0);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    flat.chunks_exact(2).map(|pair| (text(&pair[0]), pair[1].clone())).collect()
+}
+
+fn length(server: &RedisServer, stream: &str) -> i64 {
+    redis::cmd("XLEN").arg(stream).query(&mut server.client()).unwrap()
+}
+
+#[test]
+fn a_job_is_submitted_with_all_that_was_said_of_it() {
+    let server = RedisServer::start();
+    let mut args = vec!["enqueue", "mail.send", r#"{"to": "x"}"#, "--queue", "mail", "--id", "order-7"];
+    args.extend(["--lane", "high", "--max-attempts", "3", "--timeout", "1m", "--header", "tenant=acme"]);
+    args.extend(["--expires-at", "2100-01-01T00:00:00Z", "--track"]);
+    let submitted = json(&server, &args);
+    let want = serde_json::json!({"id": "order-7", "queue": "mail", "lane": "high", "state": "waiting"});
+    assert_eq!(submitted, want);
+    let fields = entry(&server, "sf:{mail}:jobs:high");
+    let want = [
+        ("expires_at_ms", "4102444800000"),
+        ("h.tenant", "acme"),
+        ("id", "order-7"),
+        ("max_attempts", "3"),
+        ("payload", r#"{"to": "x"}"#),
+        ("timeout_ms", "60000"),
+        ("tracking", "all"),
+        ("type", "mail.send"),
+    ];
+    let want = want.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
+    assert_eq!(fields, BTreeMap::from(want));
+}
+
+#[test]
+fn the_payload_comes_from_a_file_or_from_stdin_and_json_becomes_messagepack() {
+    let server = RedisServer::start();
+    let output = sf_with(&server, &["enqueue", "a", "-", "--encoding", "msgpack"], b"[1,2]");
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let fields = entry(&server, "sf:{default}:jobs");
+    assert_eq!((&fields["payload"][..], &fields["encoding"][..]), (&[0x92, 1, 2][..], &b"msgpack"[..]));
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut file, &[0xff, 0x00]).unwrap();
+    let from = format!("@{}", file.path().display());
+    let output = sf(&server, &["enqueue", "a", &from, "--encoding", "raw", "--lane", "low"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(entry(&server, "sf:{default}:jobs:low")["payload"], [0xff, 0x00]);
+}
+
+#[test]
+fn a_job_for_later_is_scheduled() {
+    let server = RedisServer::start();
+    assert_eq!(json(&server, &["enqueue", "a", "--delay", "1h"])["state"], "scheduled");
+    assert_eq!(json(&server, &["enqueue", "a", "--at", "2100-01-01T00:00:00Z"])["state"], "scheduled");
+    assert_eq!(server.cmd(&["ZCARD", "sf:{default}:delayed"]), redis::Value::Int(2));
+    let due: f64 = redis::cmd("ZSCORE")
+        .arg("sf:{default}:delayed")
+        .arg(json(&server, &["delayed", "list"])["jobs"][1]["id"].as_str().unwrap())
+        .query(&mut server.client())
+        .unwrap();
+    assert_eq!(due, 4_102_444_800_000.0);
+}
+
+#[test]
+fn what_is_wrong_with_a_command_line_is_named_and_nothing_is_sent() {
+    let server = RedisServer::start();
+    let wrong: [(&[&str], &str); 13] = [
+        (&["enqueue"], "<TYPE>"),
+        (&["enqueue", "Mail"], "a type matches"),
+        (&["enqueue", "a", "{oops"], "the payload is not JSON"),
+        (&["enqueue", "a", "@no/such/file"], "no/such/file cannot be read"),
+        (&["enqueue", "a", "--lane", "fast"], "a lane is high, normal or low"),
+        (&["enqueue", "a", "--delay", "10"], "a duration is a number with a unit"),
+        (&["enqueue", "a", "--at", "noon"], "an instant has a date"),
+        (&["enqueue", "a", "--delay", "1s", "--at", "2100-01-01T00:00:00Z"], "cannot be used with"),
+        (&["enqueue", "a", "--timeout", "8d"], "between 1ms and 7d"),
+        (&["enqueue", "a", "--header", "tenant"], "NAME=VALUE"),
+        (&["enqueue", "a", "--queue", "A b"], "a queue name matches"),
+        (&["enqueue", "a", "--prioriy", "high"], "unexpected argument"),
+        (&["enqueue", "--bulk", "--id", "x"], "cannot be used with"),
+    ];
+    for (args, want) in wrong {
+        let output = sf(&server, args);
+        assert_eq!(output.code, Some(2), "{args:?}: {output:?}");
+        assert!(output.stderr.contains(want), "{args:?}: {}", output.stderr);
+        assert_eq!(output.stdout, "");
+    }
+    assert_eq!(server.cmd(&["DBSIZE"]), redis::Value::Int(0));
+}
+
+fn lines(count: usize) -> String {
+    (0..count).fold(String::new(), |mut text, at| {
+        writeln!(text, r#"{{"type":"a","payload":{{"n":{at}}},"lane":"{}"}}"#, ["normal", "low"][at % 2])
+            .unwrap();
+        text
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_lines_are_ten_thousand_jobs() {
+    let server = RedisServer::start();
+    let output = sf_with(&server, &["enqueue", "--bulk", "--json"], lines(10_000).as_bytes());
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:?}");
+    let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((&summary["accepted"], &summary["rejected"]), (&10_000.into(), &0.into()));
+    assert!(summary["jobs_per_second"].as_f64().unwrap() > 0.0);
+    let depths = queue(&server).await.depths().await.unwrap();
+    assert_eq!(depths.lanes.map(|lane| lane.waiting), [0, 5_000, 5_000]);
+}
+
+#[test]
+fn a_bad_line_ends_a_bulk_and_the_lines_before_it_that_were_sent_are_told() {
+    let server = RedisServer::start();
+    let text = format!("{}{{\"type\":\"a\",\"colour\":1}}\n{}", lines(601), lines(601));
+    let output = sf_with(&server, &["enqueue", "--bulk"], text.as_bytes());
+    assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{output:?}");
+    assert!(output.stderr.contains("line 602 is no job: unknown field `colour`"), "{}", output.stderr);
+    let accepted = length(&server, "sf:{default}:jobs") + length(&server, "sf:{default}:jobs:low");
+    assert!(accepted <= 601, "{accepted}");
+    let told = format!("{accepted} jobs are accepted, all up to line {accepted}");
+    assert!(output.stderr.contains(&told), "{told}: {}", output.stderr);
+}
+
+#[test]
+fn bad_lines_are_skipped_and_counted_where_that_was_asked_for() {
+    let server = RedisServer::start();
+    let text = format!("{}nonsense\n\n{}{{}}", lines(300), lines(300));
+    let output = sf_with(&server, &["enqueue", "--bulk", "--skip-bad", "--json"], text.as_bytes());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((&summary["accepted"], &summary["rejected"]), (&600.into(), &2.into()));
+    assert_eq!(
+        (&summary["rejected_lines"][0]["line"], &summary["rejected_lines"][1]["line"]),
+        (&301.into(), &603.into())
+    );
+}
+
+#[test]
+fn a_bulk_without_lines_is_a_mistake() {
+    let server = RedisServer::start();
+    let output = sf(&server, &["enqueue", "--bulk"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("stdin holds no jobs"), "{}", output.stderr);
+}

@@ -1,0 +1,144 @@
+//! `status`, `queues`, `workers`, `delayed`: looking, and one cancellation.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use streamfleet::JobError;
+use streamfleet::job::State;
+
+use super::desk::{assert_told, json, launch, sf, sf_with, told};
+use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_state};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_tells_every_attempt() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let fails_once = Acts::new(|context, _| {
+        if context.attempt() < 2 { Err(JobError::retry("not\x1b[31myet")) } else { Ok(Value::from(42)) }
+    });
+    let fleet = Running::start(&server.url(), quick(3), fails_once);
+    let job = submit(&queue, "{}").await;
+    until_state(&queue, &job, State::Done).await;
+    let id = job.to_string();
+    let status = json(&server, &["status", &id]);
+    assert_eq!(
+        (&status["state"], &status["type"], &status["result"]),
+        (&"done".into(), &"test".into(), &42.into())
+    );
+    let attempts = status["attempts"].as_array().unwrap();
+    assert_eq!(attempts.len(), 2);
+    assert_eq!((&attempts[0]["outcome"], &attempts[1]["outcome"]), (&"error".into(), &"done".into()));
+    assert!(attempts[0]["started_ms"].is_u64() && attempts[0]["started"].as_str().unwrap().ends_with('Z'));
+    assert_told!(told(&server, &["status", &id]));
+    fleet.stop().await;
+}
+
+#[test]
+fn a_waiting_job_is_found_by_what_xadd_returned_whatever_its_lane() {
+    let server = RedisServer::start();
+    for (stream, lane) in [("sf:{default}:jobs:high", "high"), ("sf:{default}:jobs", "normal")] {
+        let entry: String =
+            redis::cmd("XADD").arg(&[stream, "*", "type", "a.b"]).query(&mut server.client()).unwrap();
+        let status = json(&server, &["status", &entry]);
+        let known = (&status["state"], &status["lane"], &status["type"], &status["entry"]);
+        assert_eq!(known, (&"waiting".into(), &lane.into(), &"a.b".into(), &entry.as_str().into()));
+    }
+}
+
+#[test]
+fn a_job_that_waits_under_an_id_of_its_own_is_found() {
+    let server = RedisServer::start();
+    sf(&server, &["enqueue", "a.b", "--id", "order-7", "--lane", "low"]);
+    let filler = "{\"type\":\"a\",\"lane\":\"low\"}\n".repeat(250);
+    sf_with(&server, &["enqueue", "--bulk"], filler.as_bytes());
+    let status = json(&server, &["status", "order-7"]);
+    let known = (&status["id"], &status["state"], &status["lane"], &status["type"]);
+    assert_eq!(known, (&"order-7".into(), &"waiting".into(), &"low".into(), &"a.b".into()));
+    assert!(status["created_ms"].is_u64(), "{status}");
+}
+
+#[test]
+fn a_job_that_is_not_known_is_exit_code_4() {
+    let server = RedisServer::start();
+    for args in
+        [vec!["status", "1700000000000-0"], vec!["dead", "show", "nobody"], vec!["delayed", "cancel", "x"]]
+    {
+        let output = sf(&server, &args);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(4), ""), "{output:?}");
+        assert!(!output.stderr.is_empty());
+    }
+    let output = sf(&server, &["status", "1700000000000-0"]);
+    assert!(output.stderr.contains("leaves no record"), "{}", output.stderr);
+    let output = sf(&server, &["status", "two words"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+}
+
+#[test]
+fn queues_are_listed_before_anybody_has_joined_them() {
+    let server = RedisServer::start();
+    sf(&server, &["enqueue", "a", "--queue", "mail", "--lane", "high"]);
+    sf(&server, &["enqueue", "a", "--queue", "later", "--delay", "1h"]);
+    let queues = json(&server, &["queues"]);
+    let names: Vec<_> = queues.as_array().unwrap().iter().map(|queue| queue["queue"].clone()).collect();
+    assert_eq!(names, ["later", "mail"]);
+    assert_eq!((&queues[1]["waiting"], &queues[1]["lanes"][0]["waiting"]), (&1.into(), &1.into()));
+    assert!(queues[1]["oldest_waiting_age_ms"].is_u64() && queues[0]["next_due_ms"].is_u64());
+    assert_told!(told(&server, &["queues"]));
+    assert_eq!(sf(&server, &["queues", "mail"]).code, Some(0));
+    let output = sf(&server, &["queues", "male"]);
+    assert_eq!(output.code, Some(4), "{output:?}");
+    assert!(output.stderr.contains("has no queue male; it has: later, mail"), "{}", output.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_listed_while_they_live_and_consumers_that_left_entries_behind_after() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    until_async("the worker's sign of life", Duration::from_secs(10), async || {
+        !json(&server, &["workers"])["live"].as_array().unwrap().is_empty()
+    })
+    .await;
+    let live = json(&server, &["workers"])["live"][0].clone();
+    assert_eq!(
+        (&live["state"], &live["queues"][0], &live["types"][0]),
+        (&"running".into(), &"default".into(), &"test".into())
+    );
+    assert_eq!(live["version"], env!("CARGO_PKG_VERSION"));
+    assert_told!(told(&server, &["workers"]));
+    fleet.stop().await;
+    submit(&queue, "{}").await;
+    server.cmd(&["XREADGROUP", "GROUP", "fleet", "gone", "STREAMS", "sf:{default}:jobs", ">"]);
+    let workers = json(&server, &["workers"]);
+    assert_eq!(workers["live"].as_array().unwrap().len(), 0);
+    let stale = &workers["stale"][0];
+    assert_eq!((&stale["consumer"], &stale["pending"]), (&"gone".into(), &1.into()));
+    assert_told!(told(&server, &["workers"]));
+}
+
+#[test]
+fn delayed_jobs_are_paged_and_can_be_cancelled() {
+    let server = RedisServer::start();
+    for (id, delay) in [("late", "2h"), ("soon", "1h"), ("latest", "3h")] {
+        sf(&server, &["enqueue", "a", "--id", id, "--delay", delay]);
+    }
+    let page = json(&server, &["delayed", "list", "--limit", "2"]);
+    let ids = |page: &Value| {
+        page["jobs"].as_array().unwrap().iter().map(|job| job["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (ids(&page), &page["total"], &page["next"]),
+        (vec!["soon".into(), "late".into()], &3.into(), &2.into())
+    );
+    let page = json(&server, &["delayed", "list", "--limit", "2", "--skip", "2"]);
+    assert_eq!((ids(&page), &page["next"]), (vec![Value::from("latest")], &Value::Null));
+    assert_told!(told(&server, &["delayed", "list"]));
+    assert_eq!(json(&server, &["delayed", "cancel", "late"])["state"], "cancelled");
+    assert_eq!(json(&server, &["status", "late"])["state"], "cancelled");
+    assert_eq!(json(&server, &["delayed", "list"])["total"], 2);
+    let again = launch(&server, &["delayed", "cancel", "late"]).output(Duration::from_secs(30));
+    assert_eq!(again.code, Some(4), "{again:?}");
+    assert!(again.stderr.contains("it is cancelled"), "{}", again.stderr);
+}
