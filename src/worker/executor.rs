@@ -89,7 +89,11 @@ impl Executor {
         self.dispatcher.yield_to_next();
         let cut_short = tokio::select! {
             biased;
-            outcome = &mut running => return outcome,
+            outcome = &mut running => return match outcome {
+                // It may have ended because it was told to, before we looked.
+                Outcome::Failed(_) if cancellation.is_cancelled() => Outcome::Interrupted,
+                other => other,
+            },
             () = tokio::time::sleep_until(deadline.into()) => {
                 let error = format!("the handler ran longer than its timeout of {timeout:?}");
                 delivery.flight.cut();

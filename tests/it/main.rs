@@ -15,6 +15,8 @@ mod lifecycle;
 #[cfg(test)]
 mod program;
 #[cfg(test)]
+mod promises;
+#[cfg(test)]
 mod selftest;
 #[cfg(test)]
 mod traps;

@@ -1,4 +1,5 @@
-//! Workers that wake up after their jobs were taken over. They are real processes, stopped for three leases.
+//! Workers that wake up after their jobs were taken over. They are real processes, stopped for three leases. The two
+//! plainest cases are a promise, and tested under its name.
 
 use std::fs;
 use std::path::PathBuf;
@@ -92,8 +93,8 @@ impl Zombie {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_zombie_whose_job_was_done_by_another_changes_nothing() {
+/// A zombie whose job was done by another changes nothing.
+pub(crate) async fn is_fenced() {
     let zombie = Zombie::running(Duration::ZERO).await;
     let frozen = zombie.freeze();
     let handler = Gate::closed();
@@ -135,8 +136,8 @@ async fn a_zombie_stopped_before_it_settles_changes_nothing_after_a_takeover() {
     assert_eq!((handler.of(&zombie.job).ends, zombie.dead()), (1, 0));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_late_success_cancels_the_retry_that_is_parked() {
+/// A late success cancels the retry that is parked.
+pub(crate) async fn cancels_the_parked_retry() {
     let hour = Duration::from_secs(3600);
     let zombie = Zombie::running(hour).await;
     let frozen = zombie.freeze();
