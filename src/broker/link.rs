@@ -68,8 +68,7 @@ impl Link {
         let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(client.init())).await;
         let late = || Error::Unreachable(format!("no connection within {:?}", 3 * CONNECT_DEADLINE));
         let task = connected.map_err(|_| late())?.map_err(|error| Error::from_connect(&error))?;
-        let live =
-            Live { client, task, silent_since: None, sound: Instant::now(), unanswered: 0 };
+        let live = Live { client, task, silent_since: None, sound: Instant::now(), unanswered: 0 };
         Ok(Self { shared: Arc::new(Shared { config, role, live: Mutex::new(live) }) })
     }
 

@@ -134,8 +134,7 @@ impl Queue {
         let client = link.client();
         let count = Some(take.count as u64);
         let reply = client.xreadgroup(GROUP, consumer.as_str(), count, block, false, streams, ids);
-        let reply: Value = link.ask("xreadgroup", reply)
-            .await?;
+        let reply: Value = link.ask("xreadgroup", reply).await?;
         decode::streams("xreadgroup", reply, |name| self.lane_of(name))
     }
 
@@ -191,8 +190,7 @@ impl Queue {
         let idle = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let client = link.client();
         let reply = client.xpending(self.keys.stream(lane).clone(), GROUP, (idle, "-", "+", 1));
-        let reply: Value =
-            link.ask("xpending", reply).await?;
+        let reply: Value = link.ask("xpending", reply).await?;
         match &reply {
             Value::Null => Ok(None),
             Value::Array(items) => match items.first() {
@@ -217,8 +215,7 @@ impl Queue {
         let key = self.keys.stream(lane).clone();
         let start = from.start.to_string();
         let reply = client.xautoclaim(key, GROUP, consumer.as_str(), idle, start, Some(from.count), false);
-        let reply: Value = link.ask("xautoclaim", reply)
-            .await?;
+        let reply: Value = link.ask("xautoclaim", reply).await?;
         let Value::Array(mut parts) = reply else { return Err(Error::contract("xautoclaim", reply)) };
         if parts.len() < 2 {
             return Err(Error::contract("xautoclaim", parts));

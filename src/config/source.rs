@@ -166,7 +166,6 @@ impl Lines<'_> {
         Arc::from(format!("{}:{line}", self.name))
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
     fn table(&self, table: &DeTable<'_>, origin: &Arc<str>) -> Node {
         let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
             let key: &std::borrow::Cow<'_, str> = key.get_ref();

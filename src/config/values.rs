@@ -74,7 +74,6 @@ pub(super) fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Err
     number(from, "a number")
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
 fn number<'de, D: Deserializer<'de>, T>(from: D, what: &str) -> Result<T, D::Error>
 where
     T: DeserializeOwned + FromStr,

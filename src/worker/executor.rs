@@ -89,11 +89,11 @@ impl Executor {
         self.dispatcher.yield_to_next();
         let cut_short = tokio::select! {
             biased;
-            outcome = &mut running => return match outcome {
-                // It may have ended because it was told to, before we looked.
-                Outcome::Failed(_) if cancellation.is_cancelled() => Outcome::Interrupted,
-                other => other,
-            },
+            outcome = &mut running => {
+                // It may have failed because it was told to end, before we looked.
+                let told = matches!(outcome, Outcome::Failed(_)) && delivery.flight.is_cut();
+                return if told { Outcome::Interrupted } else { outcome };
+            }
             () = tokio::time::sleep_until(deadline.into()) => {
                 let error = format!("the handler ran longer than its timeout of {timeout:?}");
                 delivery.flight.cut();
