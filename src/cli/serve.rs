@@ -82,7 +82,12 @@ fn opened(opened: Result<Listener, NotListening>, port: Port) -> anyhow::Result<
 }
 
 /// Probes and metrics are answered until the fleet has stopped: somebody may want to see how it does.
-fn answer(listener: Option<Listener>, metrics: Metrics, probe: Probe, stop: &CancellationToken) -> JoinSet<()> {
+fn answer(
+    listener: Option<Listener>,
+    metrics: Metrics,
+    probe: Probe,
+    stop: &CancellationToken,
+) -> JoinSet<()> {
     let mut telemetry = JoinSet::new();
     if let Some(listener) = listener {
         telemetry.spawn(listener.run(metrics, probe, stop.clone()));

@@ -60,7 +60,8 @@ impl Sources {
                 Err(problem) => problems.push(problem),
             }
         }
-        let prefixed = |(name, _): &&(OsString, OsString)| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let prefixed =
+            |(name, _): &&(OsString, OsString)| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
         let mut variables: Vec<_> = self.environment.iter().filter(prefixed).collect();
         variables.sort();
         for (name, value) in variables {

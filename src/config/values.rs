@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn durations_are_read_with_days_and_in_parts() {
-        let want = [("500ms", 500), ("15s", 15_000), ("5m", 300_000), ("1h 30m", 5_400_000), ("3d", 259_200_000)];
+        let want =
+            [("500ms", 500), ("15s", 15_000), ("5m", 300_000), ("1h 30m", 5_400_000), ("3d", 259_200_000)];
         for (text, ms) in want {
             assert_eq!(parsed(text), Ok(Duration::from_millis(ms)), "{text}");
         }

@@ -91,7 +91,7 @@ impl Executor {
             biased;
             outcome = &mut running => return match outcome {
                 // It may have ended because it was told to, before we looked.
-                Outcome::Failed(_) if cancellation.is_cancelled() => Outcome::Interrupted,
+                Outcome::Failed(_) if delivery.flight.is_cut() => Outcome::Interrupted,
                 other => other,
             },
             () = tokio::time::sleep_until(deadline.into()) => {
