@@ -52,9 +52,11 @@ struct Live {
     task: ConnectHandle,
     /// Since when nothing was answered; `None` while answers come.
     silent_since: Option<Instant>,
-    /// When something was last answered, or a new connection asked for.
+    /// When something was last answered.
     sound: Instant,
-    unanswered: u32,
+    /// Whether a new connection was asked for since then. Each request is one more for the client to work off, with a
+    /// pause before it, so one at a time must do.
+    forced: bool,
 }
 
 impl Link {
@@ -68,7 +70,7 @@ impl Link {
         let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(client.init())).await;
         let late = || Error::Unreachable(format!("no connection within {:?}", 3 * CONNECT_DEADLINE));
         let task = connected.map_err(|_| late())?.map_err(|error| Error::from_connect(&error))?;
-        let live = Live { client, task, silent_since: None, sound: Instant::now(), unanswered: 0 };
+        let live = Live { client, task, silent_since: None, sound: Instant::now(), forced: false };
         Ok(Self { shared: Arc::new(Shared { config, role, live: Mutex::new(live) }) })
     }
 
@@ -118,12 +120,11 @@ impl Link {
     /// Drops the connection, so that a new one is made; builds a new client where that has not helped.
     pub(crate) fn reconnect(&self) {
         let mut live = self.live();
-        live.sound = Instant::now();
-        let stale = live.silent_since.is_some_and(|since| since.elapsed() > REBUILD_AFTER);
-        if stale || live.task.is_finished() {
+        let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
+        if silent_since.elapsed() > REBUILD_AFTER || live.task.is_finished() {
             self.rebuild(&mut live);
-        } else {
-            live.unanswered = 0;
+        } else if !live.forced {
+            live.forced = true;
             let client = live.client.clone();
             drop(live);
             // The first poll queues the request for the client's own task; its answer tells nothing that matters.
@@ -135,17 +136,16 @@ impl Link {
         let mut live = self.live();
         live.silent_since = None;
         live.sound = Instant::now();
-        live.unanswered = 0;
+        live.forced = false;
     }
 
     fn note_silence(&self, asked: Instant) {
         let mut live = self.live();
-        live.silent_since.get_or_insert_with(Instant::now);
-        live.unanswered += 1;
-        // A broken connection is mended by the client. One on which a command waited in vain for its whole deadline,
+        let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
+        // A broken connection is mended by the client: asking it to would only make it do so once more. One on which a command waited in vain for its whole deadline,
         // and nothing else was answered meanwhile, is dead without knowing it.
         let dead = asked.elapsed() >= COMMAND_DEADLINE && live.sound < asked;
-        let stuck = dead || live.unanswered >= 3 || live.task.is_finished();
+        let stuck = dead || silent_since.elapsed() > REBUILD_AFTER || live.task.is_finished();
         drop(live);
         if stuck {
             self.reconnect();
@@ -160,7 +160,7 @@ impl Link {
         live.task = client.connect();
         live.client = client;
         live.silent_since = None;
-        live.unanswered = 0;
+        live.forced = false;
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, Live> {
