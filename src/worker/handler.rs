@@ -12,9 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::Delivery;
-use crate::job::{
-    Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry,
-};
+use crate::job::{Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry};
 
 /// Runs the jobs of one type.
 ///

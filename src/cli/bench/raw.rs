@@ -96,7 +96,10 @@ impl Raw {
     /// Appends `jobs` entries, pipelined without a pause: one thread writes while this one counts the replies.
     pub(super) fn enqueue(&mut self, stream: &str, jobs: usize, payload: &[u8]) -> Result<Duration> {
         let mut one = Vec::new();
-        encode(&mut one, &[b"XADD", stream.as_bytes(), b"*", b"type", super::TYPE.as_bytes(), b"payload", payload]);
+        encode(
+            &mut one,
+            &[b"XADD", stream.as_bytes(), b"*", b"type", super::TYPE.as_bytes(), b"payload", payload],
+        );
         let batch = one.repeat(500);
         let mut output = self.output.try_clone()?;
         let begun = Instant::now();
@@ -121,7 +124,14 @@ impl Raw {
         let (mut done, mut ids) = (0, Vec::new());
         let count = COUNT.to_string();
         let read: [&[u8]; 9] = [
-            b"XREADGROUP", b"GROUP", b"fleet", consumer.as_bytes(), b"COUNT", count.as_bytes(), b"STREAMS", stream.as_bytes(),
+            b"XREADGROUP",
+            b"GROUP",
+            b"fleet",
+            consumer.as_bytes(),
+            b"COUNT",
+            count.as_bytes(),
+            b"STREAMS",
+            stream.as_bytes(),
             b">",
         ];
         while done < jobs {
