@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fred::bytes_utils::Str;
 use fred::interfaces::StreamsInterface;
 use fred::types::{Key, Value};
 
@@ -147,7 +148,7 @@ impl Queue {
     /// They are deleted first: a crash in between leaves entries that are pending but deleted, which a claim clears up;
     /// the other order would leave entries that are neither.
     pub(crate) async fn acknowledge(&self, link: &Link, lane: Lane, ids: &[EntryId]) -> Result<u64, Error> {
-        let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let texts: Vec<Str> = ids.iter().map(|id| Str::from(id.to_string())).collect();
         let key = self.keys.stream(lane).clone();
         let pipeline = link.client().pipeline();
         let reply = link

@@ -1,5 +1,6 @@
 //! What an entry's fields mean: the wire contract, version 1.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -136,7 +137,7 @@ struct Draft {
 impl Draft {
     fn read(&mut self, name: &[u8], value: &[u8], bytes: impl FnOnce() -> Bytes) -> Result<(), Malformed> {
         match name {
-            b"type" => self.job_type = Some(parsed("type", value)?),
+            b"type" => self.job_type = Some(job_type(value)?),
             b"payload" => self.payload = bytes(),
             b"id" => self.id = Some(parsed("id", value)?),
             b"encoding" => {
@@ -181,6 +182,17 @@ impl Draft {
             tracking: self.tracking,
         })
     }
+}
+
+/// A queue's jobs are mostly of few types, so the last name is remembered: it is checked and allocated once.
+fn job_type(value: &[u8]) -> Result<JobType, Malformed> {
+    thread_local! {
+        static LAST: RefCell<Option<JobType>> = const { RefCell::new(None) };
+    }
+    LAST.with_borrow_mut(|last| match last {
+        Some(last) if last.as_str().as_bytes() == value => Ok(last.clone()),
+        _ => parsed("type", value).inspect(|job_type: &JobType| *last = Some(job_type.clone())),
+    })
 }
 
 fn parsed<T: std::str::FromStr>(name: &str, value: &[u8]) -> Result<T, Malformed>

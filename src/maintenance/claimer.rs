@@ -25,11 +25,14 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
             () = tokio::time::sleep(every.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}
             () = stop.cancelled() => break,
         }
-        // After an outage every entry looks silent. Live workers get time to renew theirs before anything is taken.
+        // After an outage, or a stall, every entry looks silent. Live workers get time to renew theirs before anything
+        // is taken.
+        let asked = Instant::now();
+        let prompt = duty.broker.ping().await.is_ok() && asked.elapsed() < duty.lease / 4;
+        if !prompt {
+            trusted_from = Instant::now() + duty.lease / 2;
+        }
         if Instant::now() < trusted_from {
-            if duty.broker.ping().await.is_err() {
-                trusted_from = Instant::now() + duty.lease / 2;
-            }
             continue;
         }
         if let Err(error) = pass(&duty).await {

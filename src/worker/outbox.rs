@@ -7,6 +7,10 @@ use tokio::sync::Notify;
 
 use super::delivery::Work;
 
+/// While a batch is under way, another one is sent only when it has this size: many small trips cost Redis more than a
+/// few large ones, and what waits meanwhile waits for one trip at most.
+pub(crate) const WORTH_A_TRIP: usize = 100;
+
 /// The outcomes that wait to be settled.
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -34,7 +38,7 @@ impl Outbox {
             state.work.push(work);
             state.work.len()
         };
-        if count == 1 {
+        if count == 1 || count == WORTH_A_TRIP {
             self.arrived.notify_one();
         }
         if count > self.limit {
@@ -54,13 +58,14 @@ impl Outbox {
         }
     }
 
-    /// Everything that waits; `None` when nothing does and nothing will. May be dropped without a loss.
-    pub(crate) async fn take(&self) -> Option<Vec<Work>> {
+    /// Everything that waits, once there is this much of it; `None` when nothing does and nothing will. May be dropped
+    /// without a loss.
+    pub(crate) async fn take(&self, least: usize) -> Option<Vec<Work>> {
         loop {
             let arrived = self.arrived.notified();
             {
                 let mut state = self.lock();
-                if !state.work.is_empty() {
+                if state.work.len() >= least || (state.closed && !state.work.is_empty()) {
                     let work = std::mem::take(&mut state.work);
                     drop(state);
                     self.taken.notify_waiters();

@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 
 use super::delivery::{Finished, Work};
 use super::flight::{Flights, Held};
-use super::outbox::Outbox;
+use super::outbox::{Outbox, WORTH_A_TRIP};
 use super::patience::Patience;
 use crate::broker::{Applied, Entry, Error, Keep, Queue, Ran, Taken};
 use crate::event::{Ending, Event, Events};
@@ -43,11 +43,12 @@ impl Settler {
         let (mut batches, mut others) = (FuturesUnordered::new(), FuturesUnordered::new());
         let mut open = true;
         while open || !batches.is_empty() || !others.is_empty() {
+            let least = if batches.is_empty() { 1 } else { WORTH_A_TRIP };
             tokio::select! {
                 biased;
                 Some(()) = batches.next() => {}
                 Some(held) = others.next() => self.flights.remove(std::iter::once(&held)),
-                work = outbox.take(), if open && batches.len() < BATCHES_UNDER_WAY && others.len() < OTHERS_UNDER_WAY => {
+                work = outbox.take(least), if open && batches.len() < BATCHES_UNDER_WAY && others.len() < OTHERS_UNDER_WAY => {
                     let Some(work) = work else {
                         open = false;
                         continue;

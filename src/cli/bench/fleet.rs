@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use streamfleet::event::Events;
 use streamfleet::job::{Backoff, Policy};
+use streamfleet::telemetry::Metrics;
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown};
 use tokio::task::JoinSet;
@@ -107,7 +109,12 @@ impl Running {
         config.worker.queues = [(super::QUEUE.parse()?, QueueConfig { concurrency })].into();
         let backoff = Backoff::Fixed(Duration::from_millis(10));
         let policy = Policy { backoff, ..Policy::default() };
-        let fleet = Fleet::builder(config).handler_with(super::TYPE, policy, seen.clone())?.build();
+        // With its metrics, as a worker would run.
+        let queues = config.worker.queues.iter().map(|(name, queue)| (name, queue.concurrency));
+        let metrics = Metrics::new(queues, &[super::TYPE.parse()?]);
+        let events = Events::new(vec![metrics.listener()]);
+        let fleet =
+            Fleet::builder(config).handler_with(super::TYPE, policy, seen.clone())?.events(events).build();
         let shutdown = Shutdown::new();
         let stop = shutdown.clone();
         let mut tasks = JoinSet::new();
