@@ -1,1 +1,307 @@
+//! The tidy test: what ARCHITECTURE.md and CONTRIBUTING.md say of the code's shape is checked here, so that it stays
+//! true. Each finding names the place and the rule.
+#![expect(clippy::unwrap_used, reason = "a test that cannot read the sources fails")]
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Code lines, without tests, that a file may have.
+const FILE_LINES: usize = 500;
+
+/// Lines that a function may have.
+const FUNCTION_LINES: usize = 70;
+
+/// Names that say nothing of what is inside.
+const BANNED_NAMES: [&str; 8] = ["util", "utils", "common", "helpers", "misc", "types", "core", "manager"];
+
+/// Who may import whom, inside the library: imports go down only.
+const MAY_IMPORT: [(&str, &[&str]); 14] = [
+    ("job", &[]),
+    ("event", &["job"]),
+    ("broker", &["job"]),
+    ("telemetry", &["job", "event", "broker", "probe"]),
+    ("producer", &["job", "broker"]),
+    ("worker", &["job", "event", "broker"]),
+    ("handlers", &["job", "worker", "Handler", "JobContext", "JobError", "Payload", "RawPayload"]),
+    ("maintenance", &["job", "event", "broker"]),
+    ("probe", &["worker"]),
+    ("shutdown", &[]),
+    ("dev_server", &["handlers"]),
+    (
+        "config",
+        &["job", "broker", "worker", "handlers", "telemetry", "fleet", "FleetConfig", "Fleet", "Builder"],
+    ),
+    ("fleet", &["job", "event", "broker", "worker", "maintenance", "probe", "shutdown", "handlers"]),
+    ("lib", &["*"]),
+];
+
+struct Source {
+    path: PathBuf,
+    lines: Vec<String>,
+}
+
+impl Source {
+    fn code(&self) -> &[String] {
+        let tests =
+            self.lines.iter().position(|line| line.trim() == "#[cfg(test)]" && !line.starts_with(' '));
+        &self.lines[..tests.unwrap_or(self.lines.len())]
+    }
+
+    fn at(&self, line: usize, rule: &str) -> String {
+        format!("{}:{}: {rule}", self.path.display(), line + 1)
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.starts_with("tests") || self.path.ends_with("tests.rs") || self.path.ends_with("fixture.rs")
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, ending, found);
+        } else if path.extension().is_some_and(|extension| extension == ending) {
+            found.push(path);
+        }
+    }
+}
+
+fn sources(folder: &str) -> Vec<Source> {
+    let mut paths = Vec::new();
+    files(&root().join(folder), "rs", &mut paths);
+    paths.sort();
+    let read = |path: PathBuf| Source {
+        lines: fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect(),
+        path: path.strip_prefix(root()).unwrap().to_owned(),
+    };
+    paths.into_iter().map(read).collect()
+}
+
+fn assert_none(findings: Vec<String>) {
+    let text = findings.iter().fold(String::new(), |mut text, finding| {
+        writeln!(text, "  {finding}").unwrap();
+        text
+    });
+    assert!(findings.is_empty(), "{} findings:\n{text}", findings.len());
+}
+
+/// The part of the library that a file belongs to.
+fn layer(path: &Path) -> String {
+    let inside = path.strip_prefix("src").unwrap();
+    let first = inside.iter().next().unwrap().to_string_lossy().into_owned();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+/// What a line imports from this crate: the names behind each `crate::`.
+fn imports(line: &str) -> impl Iterator<Item = String> + '_ {
+    line.match_indices("crate::").filter(|(at, _)| !line[..*at].ends_with("pub(")).flat_map(|(at, found)| {
+        let rest = &line[at + found.len()..];
+        let names: Vec<&str> = match rest.strip_prefix('{') {
+            Some(group) => group.split('}').next().unwrap().split(',').map(str::trim).collect(),
+            None => vec![rest],
+        };
+        let name =
+            |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+        names.into_iter().map(name).filter(|name| !name.is_empty()).collect::<Vec<_>>()
+    })
+}
+
+#[test]
+fn imports_go_down_only() {
+    let mut findings = Vec::new();
+    for source in sources("src") {
+        let layer = layer(&source.path);
+        if matches!(layer.as_str(), "main" | "cli" | "lib") || source.is_test() {
+            continue;
+        }
+        let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == layer) else {
+            findings.push(source.at(0, "a part that the import table does not know"));
+            continue;
+        };
+        for (at, line) in
+            source.code().iter().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+        {
+            for import in imports(line) {
+                if import != layer && !allowed.contains(&import.as_str()) {
+                    findings.push(source.at(at, &format!("{layer} must not import {import}")));
+                }
+            }
+        }
+    }
+    assert_none(findings);
+}
+
+#[test]
+fn only_the_broker_names_the_redis_client() {
+    let mut findings = Vec::new();
+    for source in sources("src").iter().filter(|source| !source.path.starts_with("src/broker")) {
+        for (at, line) in source.lines.iter().enumerate() {
+            if line.contains("fred::") && !line.trim_start().starts_with("//") {
+                findings.push(source.at(at, "names the Redis client outside src/broker"));
+            }
+        }
+    }
+    assert_none(findings);
+}
+
+#[test]
+fn the_command_line_uses_only_what_is_public() {
+    let mut findings = Vec::new();
+    for source in sources("src/cli") {
+        for (at, line) in source.code().iter().enumerate() {
+            let outside = line.contains("crate::job")
+                || line.contains("crate::broker")
+                || line.contains("crate::worker");
+            if outside {
+                findings.push(source.at(at, "reaches into the library; use streamfleet::…"));
+            }
+        }
+    }
+    assert_none(findings);
+}
+
+#[test]
+fn the_domain_is_pure() {
+    let impure = ["Instant::now", "SystemTime", "rand::", "tokio::", "std::fs", "std::net", "std::env"];
+    let mut findings = Vec::new();
+    for source in sources("src/job") {
+        for (at, line) in
+            source.code().iter().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+        {
+            for word in impure.iter().filter(|word| line.contains(**word)) {
+                findings.push(source.at(at, &format!("{word} in the domain")));
+            }
+        }
+    }
+    assert_none(findings);
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let all = sources("src").into_iter().chain(sources("tests"));
+    let silent = all.filter(|source| !source.lines.first().is_some_and(|line| line.starts_with("//!")));
+    assert_none(silent.map(|source| source.at(0, "has no //! header")).collect());
+}
+
+#[test]
+fn no_file_and_no_function_is_too_long() {
+    let mut findings = Vec::new();
+    for source in sources("src").into_iter().chain(sources("tests")) {
+        let code = source.code();
+        if code.len() > FILE_LINES {
+            findings.push(source.at(0, &format!("{} lines, at most {FILE_LINES}", code.len())));
+        }
+        for (from, to) in functions(&source.lines) {
+            if to - from + 1 > FUNCTION_LINES {
+                let lines = to - from + 1;
+                findings
+                    .push(source.at(from, &format!("a function of {lines} lines, at most {FUNCTION_LINES}")));
+            }
+        }
+    }
+    assert_none(findings);
+}
+
+/// The first and last line of each function with a body, as rustfmt lays them out: the closing brace is indented as the
+/// `fn` is.
+fn functions(lines: &[String]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    for (from, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let indent = &line[..line.len() - code.len()];
+        let words: Vec<&str> = code.split_whitespace().take(5).collect();
+        let is_fn =
+            words.contains(&"fn") && !code.starts_with("//") && !code.ends_with(';') && !code.contains('"');
+        if is_fn && let Some(length) = lines[from..].iter().position(|line| *line == format!("{indent}}}")) {
+            found.push((from, from + length));
+        }
+    }
+    found
+}
+
+#[test]
+fn no_file_has_a_name_that_says_nothing() {
+    let all = sources("src").into_iter().chain(sources("tests"));
+    let named = all.filter(|source| {
+        let stem = source.path.file_stem().unwrap().to_string_lossy().into_owned();
+        BANNED_NAMES.contains(&stem.as_str())
+    });
+    assert_none(named.map(|source| source.at(0, "a name that says nothing")).collect());
+}
+
+#[test]
+fn every_script_has_its_contract_and_is_used() {
+    let mut scripts = Vec::new();
+    files(&root().join("src/broker/scripts"), "lua", &mut scripts);
+    let used = fs::read_to_string(root().join("src/broker/script.rs")).unwrap();
+    let mut findings = Vec::new();
+    for path in scripts {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        if !text.starts_with(&format!("-- {name}: ")) {
+            findings.push(format!("{name}.lua does not begin with its name and purpose"));
+        }
+        if name == "prelude" {
+            continue;
+        }
+        for part in ["-- KEYS ", "-- returns {"] {
+            if !text.contains(part) {
+                findings.push(format!("{name}.lua has no line that begins with {part:?}"));
+            }
+        }
+        if !used.contains(&format!("\"{name}\"")) {
+            findings.push(format!("{name}.lua is not used"));
+        }
+    }
+    assert_none(findings);
+}
+
+#[test]
+fn the_code_map_names_every_file() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let folders: BTreeSet<String> = sources("src")
+        .iter()
+        .filter_map(|source| source.path.parent().map(|parent| parent.display().to_string()))
+        .collect();
+    let mut findings = Vec::new();
+    for source in sources("src") {
+        let name = source.path.file_name().unwrap().to_string_lossy().into_owned();
+        if name != "mod.rs" && !map.contains(&name) {
+            findings.push(source.at(0, "is not in ARCHITECTURE.md's code map"));
+        }
+    }
+    for folder in folders {
+        let last = folder.rsplit('/').next().unwrap();
+        if !map.contains(&format!("{last}/")) {
+            findings.push(format!("{folder}/ is not in ARCHITECTURE.md's code map"));
+        }
+    }
+    assert_none(findings);
+}
+
+#[test]
+fn nothing_is_left_undone_or_tied_to_a_machine() {
+    let mut findings = Vec::new();
+    // Put together here, so that this file does not find itself.
+    let marks = [
+        ["todo", "!("].concat(),
+        ["unimplemented", "!("].concat(),
+        ["#[ig", "nore"].concat(),
+        ["/ro", "ot/"].concat(),
+    ];
+    for source in sources("src").into_iter().chain(sources("tests")) {
+        for (at, line) in source.lines.iter().enumerate() {
+            for mark in marks.iter().filter(|mark| line.contains(mark.as_str())) {
+                findings.push(source.at(at, &format!("{mark} in the code")));
+            }
+        }
+    }
+    assert_none(findings);
+}

@@ -53,8 +53,7 @@ impl Queue {
         let client = self.link.client();
         let end = before.map_or_else(|| "+".to_owned(), |entry| format!("({entry}"));
         let reply = client.xrevrange(self.keys.dead.clone(), end, "-", Some(count));
-        let answer = async { reply.await.map_err(|error| Error::from_client("xrevrange", &error)) };
-        letters("xrevrange", self.link.watch(answer).await?)
+        letters("xrevrange", self.link.ask("xrevrange", reply).await?)
     }
 
     /// One dead letter by its own entry id.
@@ -69,8 +68,7 @@ impl Queue {
     async fn dead_range(&self, start: String, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
         let client = self.link.client();
         let reply = client.xrange(self.keys.dead.clone(), start, end, Some(count));
-        let answer = async { reply.await.map_err(|error| Error::from_client("xrange", &error)) };
-        letters("xrange", self.link.watch(answer).await?)
+        letters("xrange", self.link.ask("xrange", reply).await?)
     }
 }
 

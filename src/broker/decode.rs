@@ -16,6 +16,7 @@ pub(crate) struct Entry {
 }
 
 /// What XREADGROUP answers: `nil`, or for each stream its name and entries.
+#[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
 pub(crate) fn streams(
     command: &'static str,
     reply: Value,
@@ -76,6 +77,7 @@ pub(crate) fn text(value: &Value) -> String {
 }
 
 /// A value as a number, whether Redis sent it as one or as text.
+#[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
 pub(crate) fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Integer(number) => u64::try_from(*number).ok(),

@@ -52,10 +52,11 @@ struct Live {
     task: ConnectHandle,
     /// Since when nothing was answered; `None` while answers come.
     silent_since: Option<Instant>,
-    /// When something was last answered, or a new connection asked for.
+    /// When something was last answered.
     sound: Instant,
-    unanswered: u32,
-    reconnects: u64,
+    /// Whether a new connection was asked for since then. Each request is one more for the client to work off, with a
+    /// pause before it, so one at a time must do.
+    forced: bool,
 }
 
 impl Link {
@@ -66,11 +67,10 @@ impl Link {
     /// Why the first connection failed: a wrong address or password, or nobody listening.
     pub(crate) async fn open(config: fred::types::config::Config, role: Role) -> Result<Self, Error> {
         let client = build(&config, role)?;
-        let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, client.init()).await;
+        let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(client.init())).await;
         let late = || Error::Unreachable(format!("no connection within {:?}", 3 * CONNECT_DEADLINE));
         let task = connected.map_err(|_| late())?.map_err(|error| Error::from_connect(&error))?;
-        let live =
-            Live { client, task, silent_since: None, sound: Instant::now(), unanswered: 0, reconnects: 0 };
+        let live = Live { client, task, silent_since: None, sound: Instant::now(), forced: false };
         Ok(Self { shared: Arc::new(Shared { config, role, live: Mutex::new(live) }) })
     }
 
@@ -83,38 +83,48 @@ impl Link {
     /// does not know the command, the block ends by itself.
     pub(crate) async fn unblock(&self) {
         let client = self.client();
-        let unblock = client.unblock_self(Some(ClientUnblockFlag::Timeout));
+        let unblock = Box::pin(client.unblock_self(Some(ClientUnblockFlag::Timeout)));
         if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(1), unblock).await {
             tracing::debug!(error = error.details(), "nothing was unblocked");
         }
     }
 
-    /// How often this link had to mend itself.
-    pub(crate) fn reconnects(&self) -> u64 {
-        self.live().reconnects
+    /// Awaits the reply to one command of the client, and draws conclusions from its absence.
+    pub(crate) fn ask<'a, T: 'a>(
+        &'a self,
+        command: &'static str,
+        reply: impl Future<Output = Result<T, fred::error::Error>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
+        let reply = Box::pin(reply);
+        self.watch(async move { reply.await.map_err(|error| Error::from_client(command, &error)) })
     }
 
-    /// Awaits one answer, and draws conclusions from its absence.
-    pub(crate) async fn watch<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let asked = Instant::now();
-        let result = answer.await;
-        match &result {
-            Err(Error::Unknown { .. }) => self.note_silence(asked),
-            _ => self.note_answer(),
+    /// Awaits one answer, and draws conclusions from its absence. The client's futures are tens of kilobytes large, so
+    /// they are put into a box here, and into nobody's stack.
+    pub(crate) fn watch<'a, T: 'a>(
+        &'a self,
+        answer: impl Future<Output = Result<T, Error>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
+        let answer = Box::pin(answer);
+        async move {
+            let asked = Instant::now();
+            let result = answer.await;
+            match &result {
+                Err(Error::Unknown { .. }) => self.note_silence(asked),
+                _ => self.note_answer(),
+            }
+            result
         }
-        result
     }
 
     /// Drops the connection, so that a new one is made; builds a new client where that has not helped.
     pub(crate) fn reconnect(&self) {
         let mut live = self.live();
-        live.reconnects += 1;
-        live.sound = Instant::now();
-        let stale = live.silent_since.is_some_and(|since| since.elapsed() > REBUILD_AFTER);
-        if stale || live.task.is_finished() {
+        let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
+        if silent_since.elapsed() > REBUILD_AFTER || live.task.is_finished() {
             self.rebuild(&mut live);
-        } else {
-            live.unanswered = 0;
+        } else if !live.forced {
+            live.forced = true;
             let client = live.client.clone();
             drop(live);
             // The first poll queues the request for the client's own task; its answer tells nothing that matters.
@@ -126,17 +136,16 @@ impl Link {
         let mut live = self.live();
         live.silent_since = None;
         live.sound = Instant::now();
-        live.unanswered = 0;
+        live.forced = false;
     }
 
     fn note_silence(&self, asked: Instant) {
         let mut live = self.live();
-        live.silent_since.get_or_insert_with(Instant::now);
-        live.unanswered += 1;
-        // A broken connection is mended by the client. One on which a command waited in vain for its whole deadline,
+        let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
+        // A broken connection is mended by the client: asking it to would only make it do so once more. One on which a command waited in vain for its whole deadline,
         // and nothing else was answered meanwhile, is dead without knowing it.
         let dead = asked.elapsed() >= COMMAND_DEADLINE && live.sound < asked;
-        let stuck = dead || live.unanswered >= 3 || live.task.is_finished();
+        let stuck = dead || silent_since.elapsed() > REBUILD_AFTER || live.task.is_finished();
         drop(live);
         if stuck {
             self.reconnect();
@@ -151,7 +160,7 @@ impl Link {
         live.task = client.connect();
         live.client = client;
         live.silent_since = None;
-        live.unanswered = 0;
+        live.forced = false;
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, Live> {

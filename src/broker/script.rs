@@ -68,7 +68,7 @@ impl Script {
     ) -> Result<Answer, Error> {
         let reply = match self.call(client, keys.clone(), args.clone()).await {
             Err(error) if error.class() == Some(Class::NoScript) => {
-                let reply = client.eval(self.source, keys, args).await;
+                let reply = Box::pin(client.eval(self.source, keys, args)).await;
                 reply.map_err(|error| Error::from_client(self.name, &error))?
             }
             other => other?,
@@ -77,10 +77,8 @@ impl Script {
     }
 
     async fn call(&self, client: &Client, keys: Vec<Key>, args: Vec<Value>) -> Result<Value, Error> {
-        client
-            .evalsha(self.sha.as_str(), keys, args)
-            .await
-            .map_err(|error| Error::from_client(self.name, &error))
+        let reply = Box::pin(client.evalsha(self.sha.as_str(), keys, args)).await;
+        reply.map_err(|error| Error::from_client(self.name, &error))
     }
 
     fn read(&self, reply: Value) -> Result<Answer, Error> {

@@ -48,9 +48,8 @@ impl Broker {
     /// [`Error`] where there is none.
     pub async fn ping(&self) -> Result<(), Error> {
         let client = self.link().client();
-        let reply =
-            async { client.ping::<Value>(None).await.map_err(|error| Error::from_client("ping", &error)) };
-        self.link().watch(reply).await.map(drop)
+        let reply = client.ping::<Value>(None);
+        self.link().ask("ping", reply).await.map(drop)
     }
 
     /// What Redis says of itself.
@@ -60,9 +59,8 @@ impl Broker {
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn server(&self) -> Result<Server, Error> {
         let client = self.link().client();
-        let reply =
-            async { client.info::<Value>(None).await.map_err(|error| Error::from_client("info", &error)) };
-        Ok(Server::read(&decode::text(&self.link().watch(reply).await?)))
+        let reply = client.info::<Value>(None);
+        Ok(Server::read(&decode::text(&self.link().ask("info", reply).await?)))
     }
 
     /// Says that a worker lives and what it does; returns the server's time. See `scripts/beat.lua`.
@@ -123,9 +121,8 @@ impl Broker {
     /// Deletes keys of this namespace that a check has made.
     pub(crate) async fn delete(&self, keys: Vec<Key>) -> Result<(), Error> {
         let client = self.link().client();
-        let reply =
-            async { client.del::<Value, _>(keys).await.map_err(|error| Error::from_client("del", &error)) };
-        self.link().watch(reply).await.map(drop)
+        let reply = client.del::<Value, _>(keys);
+        self.link().ask("del", reply).await.map(drop)
     }
 
     async fn scan(&self, pattern: String) -> Result<Vec<Key>, Error> {

@@ -134,9 +134,7 @@ impl Queue {
         let client = link.client();
         let count = Some(take.count as u64);
         let reply = client.xreadgroup(GROUP, consumer.as_str(), count, block, false, streams, ids);
-        let reply: Value = link
-            .watch(async { reply.await.map_err(|error| Error::from_client("xreadgroup", &error)) })
-            .await?;
+        let reply: Value = link.ask("xreadgroup", reply).await?;
         decode::streams("xreadgroup", reply, |name| self.lane_of(name))
     }
 
@@ -150,15 +148,15 @@ impl Queue {
     /// the other order would leave entries that are neither.
     pub(crate) async fn acknowledge(&self, link: &Link, lane: Lane, ids: &[EntryId]) -> Result<u64, Error> {
         let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        let key = self.keys.stream(lane);
+        let key = self.keys.stream(lane).clone();
         let pipeline = link.client().pipeline();
-        let failed = |error: fred::error::Error| Error::from_client("xack", &error);
-        let sent = async {
-            let _: () = pipeline.xdel(key.clone(), texts.clone()).await.map_err(failed)?;
-            let _: () = pipeline.xack(key.clone(), GROUP, texts).await.map_err(failed)?;
-            pipeline.last::<Value>().await.map_err(failed)
-        };
-        let reply = link.watch(sent).await?;
+        let reply = link
+            .ask("xack", async move {
+                let _: () = Box::pin(pipeline.xdel(key.clone(), texts.clone())).await?;
+                let _: () = Box::pin(pipeline.xack(key, GROUP, texts)).await?;
+                Box::pin(pipeline.last::<Value>()).await
+            })
+            .await?;
         decode::number(&reply).ok_or_else(|| Error::contract("xack", reply))
     }
 
@@ -182,6 +180,7 @@ impl Queue {
     }
 
     /// The first entry of a lane that was silent for longer than the lease, if there is one.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
     pub(crate) async fn first_stale(
         &self,
         link: &Link,
@@ -191,8 +190,7 @@ impl Queue {
         let idle = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let client = link.client();
         let reply = client.xpending(self.keys.stream(lane).clone(), GROUP, (idle, "-", "+", 1));
-        let reply: Value =
-            link.watch(async { reply.await.map_err(|error| Error::from_client("xpending", &error)) }).await?;
+        let reply: Value = link.ask("xpending", reply).await?;
         match &reply {
             Value::Null => Ok(None),
             Value::Array(items) => match items.first() {
@@ -217,9 +215,7 @@ impl Queue {
         let key = self.keys.stream(lane).clone();
         let start = from.start.to_string();
         let reply = client.xautoclaim(key, GROUP, consumer.as_str(), idle, start, Some(from.count), false);
-        let reply: Value = link
-            .watch(async { reply.await.map_err(|error| Error::from_client("xautoclaim", &error)) })
-            .await?;
+        let reply: Value = link.ask("xautoclaim", reply).await?;
         let Value::Array(mut parts) = reply else { return Err(Error::contract("xautoclaim", reply)) };
         if parts.len() < 2 {
             return Err(Error::contract("xautoclaim", parts));
@@ -240,8 +236,7 @@ impl Queue {
     pub async fn consumers(&self, lane: Lane) -> Result<Vec<Consumer>, Error> {
         let client = self.link.client();
         let reply = client.xinfo_consumers(self.keys.stream(lane).clone(), GROUP);
-        let answer = async { reply.await.map_err(|error| Error::from_client("xinfo", &error)) };
-        match self.link.watch(answer).await {
+        match self.link.ask("xinfo", reply).await {
             Ok(Value::Array(items)) => Ok(items.iter().filter_map(consumer).collect()),
             Ok(reply) => Err(Error::contract("xinfo", reply)),
             Err(error) if error.class() == Some(Class::NoGroup) => Ok(Vec::new()),

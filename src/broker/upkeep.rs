@@ -48,7 +48,7 @@ impl Queue {
     /// Waits until the head of the delayed set changes, at most so long. True where it changed.
     pub(crate) async fn await_nudge(&self, link: &Link, longest: Duration) -> Result<bool, Error> {
         let client = link.client();
-        let wake = client.blpop(self.keys.wake.clone(), longest.as_secs_f64());
+        let wake = Box::pin(client.blpop(self.keys.wake.clone(), longest.as_secs_f64()));
         let nudged = async {
             match wake.await {
                 Ok(Value::Null) => Ok(false),

@@ -39,7 +39,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
     let mut server = DevServer::start(&args.folder).await?;
     let namespace = effective.config.redis.namespace.clone();
-    effective.config.redis = broker::Config { url: server.url().into(), namespace, ..broker::Config::default() };
+    effective.config.redis =
+        broker::Config { url: server.url().into(), namespace, ..broker::Config::default() };
     let worked = work(&effective, context, &mut server, &args.folder).await;
     server.stop().await?;
     worked

@@ -62,7 +62,7 @@ impl Process {
         let signals = Watch::start(shutdown.clone()).context("signals cannot be watched")?;
         let stop = CancellationToken::new();
         let mut telemetry = answer(self.listener, self.metrics, fleet.probe(), &stop);
-        let ran = fleet.run(shutdown).await;
+        let ran = Box::pin(fleet.run(shutdown)).await;
         stop.cancel();
         while telemetry.join_next().await.is_some() {}
         drop(signals);
@@ -82,7 +82,12 @@ fn opened(opened: Result<Listener, NotListening>, port: Port) -> anyhow::Result<
 }
 
 /// Probes and metrics are answered until the fleet has stopped: somebody may want to see how it does.
-fn answer(listener: Option<Listener>, metrics: Metrics, probe: Probe, stop: &CancellationToken) -> JoinSet<()> {
+fn answer(
+    listener: Option<Listener>,
+    metrics: Metrics,
+    probe: Probe,
+    stop: &CancellationToken,
+) -> JoinSet<()> {
     let mut telemetry = JoinSet::new();
     if let Some(listener) = listener {
         telemetry.spawn(listener.run(metrics, probe, stop.clone()));

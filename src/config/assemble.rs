@@ -17,8 +17,7 @@ impl Config {
         let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after } =
             self.worker.clone();
         let queues = self.queues.iter().map(queue).collect();
-        let worker =
-            worker::Config { lease, drain_timeout, prefetch, retention, unroutable_after, queues };
+        let worker = worker::Config { lease, drain_timeout, prefetch, retention, unroutable_after, queues };
         FleetConfig { redis: self.redis.clone(), worker }
     }
 }

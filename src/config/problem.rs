@@ -91,7 +91,9 @@ pub(super) fn reworded(reason: &str) -> String {
         () if reason.contains("expected newtype variant") || reason.contains("expected struct variant") => {
             return "must be a table with values of its own".to_owned();
         }
-        () if reason.contains("expected map with a single key") => return "must name exactly one kind".to_owned(),
+        () if reason.contains("expected map with a single key") => {
+            return "must name exactly one kind".to_owned();
+        }
         () if reason.ends_with("expected a map") || reason.contains("expected struct") => {
             return "must be a table".to_owned();
         }
@@ -142,7 +144,8 @@ mod tests {
 
     #[test]
     fn the_distance_counts_changes() {
-        let want = [("lease", "lease", 0), ("lese", "lease", 1), ("", "abc", 3), ("abc", "", 3), ("ab", "ba", 2)];
+        let want =
+            [("lease", "lease", 0), ("lese", "lease", 1), ("", "abc", 3), ("abc", "", 3), ("ab", "ba", 2)];
         for (one, other, want) in want {
             assert_eq!(distance(one, other), want, "{one} {other}");
         }

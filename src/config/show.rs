@@ -65,7 +65,8 @@ impl Effective {
         for (key, value) in value.as_object().into_iter().flatten() {
             let at = [path, std::slice::from_ref(key)].concat();
             let origin = self.tree.get(&at).map_or("default", |node| &node.origin);
-            let value = toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string());
+            let value =
+                toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string());
             // Writing to a String cannot fail.
             writeln!(lines, "{key} = {value}  # {origin}").expect("a String takes every write");
         }

@@ -60,7 +60,8 @@ impl Sources {
                 Err(problem) => problems.push(problem),
             }
         }
-        let prefixed = |(name, _): &&(OsString, OsString)| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let prefixed =
+            |(name, _): &&(OsString, OsString)| name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
         let mut variables: Vec<_> = self.environment.iter().filter(prefixed).collect();
         variables.sort();
         for (name, value) in variables {
@@ -169,10 +170,9 @@ impl Lines<'_> {
         let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
             let key: &std::borrow::Cow<'_, str> = key.get_ref();
             let origin = self.origin(value.span().start);
-            let node = match value.get_ref() {
-                DeValue::Table(table) => self.table(table, &origin),
-                leaf => Node::leaf(json(leaf), &origin),
-            };
+            let table = value.get_ref().as_table();
+            let leaf = || Node::leaf(json(value.get_ref()), &origin);
+            let node = table.map_or_else(leaf, |table| self.table(table, &origin));
             (key.to_string(), node)
         };
         Node { kind: Kind::Table(table.iter().map(entry).collect()), origin: Arc::clone(origin) }

@@ -79,9 +79,9 @@ where
     T: DeserializeOwned + FromStr,
 {
     let value = serde_json::Value::deserialize(from)?;
-    let number = match &value {
-        serde_json::Value::String(text) => text.trim().parse().ok(),
-        other => T::deserialize(other.clone()).ok(),
+    let number = match value.as_str() {
+        Some(text) => text.trim().parse().ok(),
+        None => T::deserialize(value.clone()).ok(),
     };
     number.ok_or_else(|| D::Error::custom(format!("expected {what}, not {value}")))
 }
@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn durations_are_read_with_days_and_in_parts() {
-        let want = [("500ms", 500), ("15s", 15_000), ("5m", 300_000), ("1h 30m", 5_400_000), ("3d", 259_200_000)];
+        let want =
+            [("500ms", 500), ("15s", 15_000), ("5m", 300_000), ("1h 30m", 5_400_000), ("3d", 259_200_000)];
         for (text, ms) in want {
             assert_eq!(parsed(text), Ok(Duration::from_millis(ms)), "{text}");
         }

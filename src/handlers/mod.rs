@@ -115,10 +115,12 @@ mod tests {
     #[cfg(feature = "cli")]
     #[test]
     fn names_of_variables_keep_their_case_in_a_configuration_file() {
-        let file = "[exec]\ncommand = [\"true\"]\nenv = { API_Base = \"x\" }\n";
-        let file = config::File::from_str(file, config::FileFormat::Toml);
-        let read = config::Config::builder().add_source(file).build().unwrap();
-        let Config::Exec(exec) = read.try_deserialize::<Config>().unwrap() else { panic!("not exec") };
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let toml = "[types.a]\nhandler.exec = { command = [\"true\"], env = { API_Base = \"x\" } }\n";
+        std::io::Write::write_all(&mut file, toml.as_bytes()).unwrap();
+        let sources = crate::config::Sources { files: vec![file.path().into()], ..Default::default() };
+        let types = sources.read().unwrap().config.types;
+        let Some(Config::Exec(exec)) = &types["a"].handler else { panic!("not exec") };
         assert_eq!(exec.env.keys().collect::<Vec<_>>(), ["API_Base"]);
     }
 }

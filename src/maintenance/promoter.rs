@@ -34,7 +34,11 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
             Ok(promoted) => {
                 tell(&duty, promoted);
                 let more = promoted.moved >= u64::from(BATCH);
-                if more { Duration::ZERO } else { promoted.next_in.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP) }
+                if more {
+                    Duration::ZERO
+                } else {
+                    promoted.next_in.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)
+                }
             }
             Err(error) => {
                 duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });

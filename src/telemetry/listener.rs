@@ -58,8 +58,7 @@ impl Listener {
 
     /// Answers until stopped, and does the upkeep of the metrics.
     pub async fn run(self, metrics: Metrics, probe: Probe, stop: CancellationToken) {
-        let bounded =
-            Bounded { listener: self.listener, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) };
+        let bounded = Bounded { listener: self.listener, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) };
         let routes = Router::new()
             .route("/metrics", get(figures))
             .route("/livez", get(alive))
@@ -157,7 +156,11 @@ impl AsyncRead for Mortal {
 }
 
 impl AsyncWrite for Mortal {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_end(context)?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }

@@ -162,7 +162,12 @@ mod tests {
         name.parse().unwrap()
     }
 
-    fn finished<'a>(queue: &'a QueueName, job_type: &'a JobType, job: &'a JobId, ending: Ending) -> Event<'a> {
+    fn finished<'a>(
+        queue: &'a QueueName,
+        job_type: &'a JobType,
+        job: &'a JobId,
+        ending: Ending,
+    ) -> Event<'a> {
         Event::Finished { queue, job_type: Some(job_type), job, ending, elapsed: Duration::ZERO }
     }
 
@@ -191,7 +196,8 @@ mod tests {
     fn an_attempt_is_counted_from_start_to_end() {
         let (queue, send, job) = (queue(), job_type("send"), "a".parse().unwrap());
         let metrics = Metrics::new([(&queue, 1)], std::slice::from_ref(&send));
-        let running = |metrics: &Metrics| value(&metrics.render(), r#"streamfleet_jobs_running{queue="mail"}"#);
+        let running =
+            |metrics: &Metrics| value(&metrics.render(), r#"streamfleet_jobs_running{queue="mail"}"#);
         metrics.record(&Event::Started { queue: &queue, job_type: &send, wait: Duration::from_millis(3) });
         assert_eq!(running(&metrics), Some(1.0));
         metrics.record(&Event::Ran { queue: &queue, job_type: &send, elapsed: Duration::from_secs(2) });
@@ -234,7 +240,9 @@ mod tests {
     fn lag_is_that_of_the_last_seconds() {
         let queue = queue();
         let metrics = Metrics::new([(&queue, 1)], &[]);
-        let lag = |metrics: &Metrics| value(&metrics.render(), r#"streamfleet_scheduler_lag_seconds{queue="mail"}"#);
+        let lag = |metrics: &Metrics| {
+            value(&metrics.render(), r#"streamfleet_scheduler_lag_seconds{queue="mail"}"#)
+        };
         for late in [900, 1500, 40] {
             metrics.record(&Event::Promoted { queue: &queue, jobs: 1, late: Duration::from_millis(late) });
         }
@@ -252,14 +260,17 @@ mod tests {
         metrics.record(&Event::Ran { queue: &queue, job_type: &send, elapsed: Duration::ZERO });
         let rendered = metrics.render();
         let typed: BTreeSet<_> = rendered.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-        let want: BTreeSet<_> = CATALOGUE.iter().map(|descriptor| {
-            let kind = match descriptor.kind {
-                Kind::Counter => "counter",
-                Kind::Gauge => "gauge",
-                Kind::Histogram(_) => "histogram",
-            };
-            format!("{} {kind}", descriptor.name)
-        }).collect();
+        let want: BTreeSet<_> = CATALOGUE
+            .iter()
+            .map(|descriptor| {
+                let kind = match descriptor.kind {
+                    Kind::Counter => "counter",
+                    Kind::Gauge => "gauge",
+                    Kind::Histogram(_) => "histogram",
+                };
+                format!("{} {kind}", descriptor.name)
+            })
+            .collect();
         assert_eq!(typed, want.iter().map(String::as_str).collect());
         assert_eq!(rendered.matches("# HELP").count(), CATALOGUE.len());
     }

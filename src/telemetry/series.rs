@@ -152,7 +152,8 @@ impl TypeSeries {
             started: maker.counter(&catalogue::STARTED, &[queue, job_type]),
             duration: maker.histogram(&catalogue::DURATION, &[queue, job_type]),
             wait: maker.histogram(&catalogue::WAITED, &[queue, job_type]),
-            finished: OUTCOMES.map(|outcome| maker.counter(&catalogue::FINISHED, &[queue, job_type, outcome])),
+            finished: OUTCOMES
+                .map(|outcome| maker.counter(&catalogue::FINISHED, &[queue, job_type, outcome])),
             failures: FAILURES
                 .map(|kind| maker.counter(&catalogue::FAILURES, &[queue, job_type, kind.as_str()])),
         }

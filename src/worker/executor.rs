@@ -89,7 +89,11 @@ impl Executor {
         self.dispatcher.yield_to_next();
         let cut_short = tokio::select! {
             biased;
-            outcome = &mut running => return outcome,
+            outcome = &mut running => {
+                // It may have failed because it was told to end, before we looked.
+                let told = matches!(outcome, Outcome::Failed(_)) && delivery.flight.is_cut();
+                return if told { Outcome::Interrupted } else { outcome };
+            }
             () = tokio::time::sleep_until(deadline.into()) => {
                 let error = format!("the handler ran longer than its timeout of {timeout:?}");
                 delivery.flight.cut();

@@ -12,9 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::Delivery;
-use crate::job::{
-    Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry,
-};
+use crate::job::{Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry};
 
 /// Runs the jobs of one type.
 ///
@@ -78,7 +76,7 @@ pub trait Payload: Sized {
     fn decode(bytes: Bytes, encoding: Encoding) -> Result<Self, String>;
 }
 
-/// MessagePack nested deeper than this is refused. serde_json has a limit of 128 of its own.
+/// MessagePack nested deeper than this is refused. `serde_json` has a limit of 128 of its own.
 const MAX_DEPTH: usize = 64;
 
 impl<T: DeserializeOwned> Payload for T {

@@ -129,7 +129,14 @@ impl Settler {
         let taken = Taken { job: &finished.delivery.job, envelope: &finished.delivery.envelope };
         let result = match &finished.outcome {
             Outcome::Done(result) => result.as_ref(),
-            _ => None,
+            Outcome::Snoozed(_)
+            | Outcome::Interrupted
+            | Outcome::NotDue(_)
+            | Outcome::Unroutable
+            | Outcome::Expired
+            | Outcome::Failed(_)
+            | Outcome::Lost
+            | Outcome::Malformed(_) => None,
         };
         let keep = Keep { record: finished.tracked, retention: self.retention, result };
         let ran = Ran {

@@ -1,4 +1,6 @@
 //! Integration tests: the library and the real binary against real servers.
+#![expect(clippy::wildcard_enum_match_arm, reason = "an answer of another kind than expected fails the test")]
+#![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
 #[cfg(test)]
 mod cli;
@@ -12,6 +14,8 @@ mod kill;
 mod lifecycle;
 #[cfg(test)]
 mod program;
+#[cfg(test)]
+mod promises;
 #[cfg(test)]
 mod selftest;
 #[cfg(test)]

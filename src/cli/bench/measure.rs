@@ -156,7 +156,15 @@ impl Bench {
                     std::thread::yield_now();
                 }
                 let payload = clock.due(Duration::ZERO);
-                raw.call(&[b"XADD", STREAM.as_bytes(), b"*", b"type", super::TYPE.as_bytes(), b"payload", &payload])?;
+                raw.call(&[
+                    b"XADD",
+                    STREAM.as_bytes(),
+                    b"*",
+                    b"type",
+                    super::TYPE.as_bytes(),
+                    b"payload",
+                    &payload,
+                ])?;
             }
             Ok(())
         });
@@ -171,7 +179,8 @@ impl Bench {
         self.reset()?;
         let producer = self.producer().await?;
         let jobs = 100_000;
-        let submissions = self.submissions(jobs)?.map(|submission| submission.delay(Duration::from_millis(1)));
+        let submissions =
+            self.submissions(jobs)?.map(|submission| submission.delay(Duration::from_millis(1)));
         producer.submit_all(submissions, |_| {}).await?;
         let seen = Seen::counting();
         let begun = Instant::now();

@@ -49,7 +49,9 @@ enum Subject {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let subjects = if args.only.is_empty() { Subject::value_variants().to_vec() } else { args.only };
     let progress = ProgressBar::new(subjects.len() as u64);
-    progress.set_style(ProgressStyle::with_template("{spinner} measuring {msg} ({pos} of {len} done, {elapsed})")?);
+    progress.set_style(ProgressStyle::with_template(
+        "{spinner} measuring {msg} ({pos} of {len} done, {elapsed})",
+    )?);
     let mut bench = measure::Bench::start(args.jobs, args.rounds.max(1)).await?;
     let mut report = Report::default();
     for subject in subjects {

@@ -18,7 +18,7 @@ pub(super) struct Raw {
 /// A reply, with bulk strings as they came.
 #[derive(Debug)]
 pub(super) enum Reply {
-    Line(String),
+    Line,
     Number(i64),
     Bulk(Vec<u8>),
     Nil,
@@ -30,7 +30,7 @@ impl Reply {
     pub(super) fn number(&self) -> i64 {
         match self {
             Self::Number(number) => *number,
-            Self::Line(_) | Self::Bulk(_) | Self::Nil | Self::List(_) => 0,
+            Self::Line | Self::Bulk(_) | Self::Nil | Self::List(_) => 0,
         }
     }
 }
@@ -56,7 +56,7 @@ impl Raw {
         read_line(&mut self.input, &mut line)?;
         let text = || String::from_utf8_lossy(&line[1..]).into_owned();
         match line.first() {
-            Some(b'+') => Ok(Reply::Line(text())),
+            Some(b'+') => Ok(Reply::Line),
             Some(b'-') => bail!("redis refused: {}", text()),
             Some(b':') => Ok(Reply::Number(text().parse()?)),
             Some(b'$') => match text().parse::<i64>()? {
@@ -96,7 +96,10 @@ impl Raw {
     /// Appends `jobs` entries, pipelined without a pause: one thread writes while this one counts the replies.
     pub(super) fn enqueue(&mut self, stream: &str, jobs: usize, payload: &[u8]) -> Result<Duration> {
         let mut one = Vec::new();
-        encode(&mut one, &[b"XADD", stream.as_bytes(), b"*", b"type", super::TYPE.as_bytes(), b"payload", payload]);
+        encode(
+            &mut one,
+            &[b"XADD", stream.as_bytes(), b"*", b"type", super::TYPE.as_bytes(), b"payload", payload],
+        );
         let batch = one.repeat(500);
         let mut output = self.output.try_clone()?;
         let begun = Instant::now();
@@ -121,7 +124,14 @@ impl Raw {
         let (mut done, mut ids) = (0, Vec::new());
         let count = COUNT.to_string();
         let read: [&[u8]; 9] = [
-            b"XREADGROUP", b"GROUP", b"fleet", consumer.as_bytes(), b"COUNT", count.as_bytes(), b"STREAMS", stream.as_bytes(),
+            b"XREADGROUP",
+            b"GROUP",
+            b"fleet",
+            consumer.as_bytes(),
+            b"COUNT",
+            count.as_bytes(),
+            b"STREAMS",
+            stream.as_bytes(),
             b">",
         ];
         while done < jobs {
@@ -172,7 +182,7 @@ fn entry_ids(reply: Reply) -> Result<Vec<Vec<u8>>> {
     let streams = match reply {
         Reply::Nil => return Ok(Vec::new()),
         Reply::List(streams) => streams,
-        other => bail!("XREADGROUP answered {other:?}"),
+        other @ (Reply::Line | Reply::Number(_) | Reply::Bulk(_)) => bail!("XREADGROUP answered {other:?}"),
     };
     let mut ids = Vec::with_capacity(COUNT);
     for stream in streams {

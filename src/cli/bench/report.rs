@@ -91,7 +91,12 @@ impl Report {
     fn rows(&self) -> Vec<[String; 5]> {
         let mut rows = Vec::new();
         if let Some(enqueue) = &self.enqueue {
-            rows.push(pair("bulk enqueue", [enqueue.raw_per_s, enqueue.per_s].map(per_s), enqueue.ratio, "≥ 0.50"));
+            rows.push(pair(
+                "bulk enqueue",
+                [enqueue.raw_per_s, enqueue.per_s].map(per_s),
+                enqueue.ratio,
+                "≥ 0.50",
+            ));
         }
         if let Some(drain) = &self.drain {
             rows.push(pair("drain", [drain.raw_per_s, drain.per_s].map(per_s), drain.ratio, "≥ 0.80"));

@@ -37,7 +37,8 @@ impl Log {
     fn write(&self, event: &Event<'_>) {
         match *event {
             Event::RedisError { kind, error } => {
-                self.redis.then(|suppressed| warn!(kind, error, suppressed, "redis did not do what was asked"));
+                self.redis
+                    .then(|suppressed| warn!(kind, error, suppressed, "redis did not do what was asked"));
             }
             Event::Failed { queue, job_type, job, kind, error } => self.failed.then(|suppressed| {
                 let kind = kind.as_str();
@@ -94,7 +95,8 @@ impl Throttle {
 
     fn then(&self, write: impl FnOnce(u64)) {
         // The lock is free again before anything is written.
-        let admitted = self.window.lock().unwrap_or_else(PoisonError::into_inner).admit(self.per_second, Instant::now());
+        let admitted =
+            self.window.lock().unwrap_or_else(PoisonError::into_inner).admit(self.per_second, Instant::now());
         if let Some(suppressed) = admitted {
             write(suppressed);
         }

@@ -1,7 +1,12 @@
 //! The command line: what it prints, what it changes and how it exits.
 
 mod check;
+mod config;
 mod dead;
 mod desk;
+mod dev;
 mod enqueue;
 mod look;
+mod scrape;
+mod secrets;
+mod worker;

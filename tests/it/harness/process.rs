@@ -141,6 +141,11 @@ impl Worker {
         self.signal(Signal::TERM);
     }
 
+    /// Does what Ctrl-C in a terminal does to it.
+    pub(crate) fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
     /// Stops it from running; its connections stay open.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);

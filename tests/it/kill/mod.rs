@@ -2,6 +2,6 @@
 //! again within the bound.
 
 mod mix;
-mod remains;
+pub(crate) mod remains;
 mod sabotage;
 mod storm;

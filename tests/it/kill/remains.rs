@@ -22,7 +22,7 @@ fn in_streams(server: &RedisServer) -> u64 {
 }
 
 /// Waits until nothing is waiting, running or delayed. Where that does not come, the checker says what is left.
-pub(super) fn until_at_rest(server: &RedisServer, deadline: Duration) {
+pub(crate) fn until_at_rest(server: &RedisServer, deadline: Duration) {
     let started = Instant::now();
     until("nothing to be left to do, or the time to be over", 2 * deadline, || {
         in_streams(server) + int(server, &["ZCARD", DELAYED]) == 0 || started.elapsed() > deadline
@@ -35,7 +35,7 @@ pub(super) fn until_at_rest(server: &RedisServer, deadline: Duration) {
 }
 
 /// The facts for the checker.
-pub(super) fn facts(server: &RedisServer) -> Facts {
+pub(crate) fn facts(server: &RedisServer) -> Facts {
     let pending = |stream: &&str| -> u64 {
         let summary: Vec<redis::Value> =
             redis::from_redis_value(server.cmd(&["XPENDING", stream, "fleet"])).unwrap();
@@ -52,7 +52,7 @@ pub(super) fn facts(server: &RedisServer) -> Facts {
 }
 
 /// Everything that may be left: the streams, what the fleet agrees on, live workers, the dead and their records.
-pub(super) fn is_allowed(key: &str, dead: &BTreeMap<String, usize>) -> bool {
+pub(crate) fn is_allowed(key: &str, dead: &BTreeMap<String, usize>) -> bool {
     let fleet = ["sf:{default}:control", "sf:{default}:leader", DEAD];
     STREAMS.contains(&key)
         || fleet.contains(&key)
@@ -61,7 +61,7 @@ pub(super) fn is_allowed(key: &str, dead: &BTreeMap<String, usize>) -> bool {
 }
 
 /// Workers' keys without an end of their own.
-pub(super) fn immortal_workers(server: &RedisServer) -> Vec<String> {
+pub(crate) fn immortal_workers(server: &RedisServer) -> Vec<String> {
     let workers = keys(server).into_iter().filter(|key| key.starts_with(WORKER));
     let pttl = |key: &String| redis::from_redis_value::<i64>(server.cmd(&["PTTL", key])).unwrap();
     workers.filter(|key| pttl(key) == -1).collect()

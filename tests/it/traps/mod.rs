@@ -11,4 +11,4 @@ mod lost_reply;
 mod refused;
 mod scripts;
 mod vandal;
-mod zombie;
+pub(crate) mod zombie;

@@ -1,10 +1,12 @@
-//! Workers that wake up after their jobs were taken over. They are real processes, stopped for three leases.
+//! Workers that wake up after their jobs were taken over. They are real processes, stopped for three leases. The two
+//! plainest cases are a promise, and tested under its name.
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use streamfleet::Producer;
+use streamfleet::broker::Attempt;
 use streamfleet::job::{JobId, State};
 use tempfile::TempDir;
 
@@ -87,20 +89,26 @@ impl Zombie {
         Running::start_with(config, policy, handler)
     }
 
+    /// What is known of the job.
+    async fn told(&self) -> (State, Vec<Attempt>) {
+        let status = self.scene.queue.status(&self.job).await.unwrap().unwrap();
+        (status.state, status.attempts)
+    }
+
     fn dead(&self) -> i64 {
         self.scene.int(&["XLEN", "sf:{default}:dead"])
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_zombie_whose_job_was_done_by_another_changes_nothing() {
+/// A zombie whose job was done by another changes nothing.
+pub(crate) async fn is_fenced() {
     let zombie = Zombie::running(Duration::ZERO).await;
     let frozen = zombie.freeze();
     let handler = Gate::closed();
     handler.open();
     let successor = zombie.successor(4, Duration::ZERO, handler.clone());
     zombie.until_taken_over(frozen, State::Done).await;
-    let before = zombie.scene.queue.status(&zombie.job).await.unwrap();
+    let before = zombie.told().await;
     zombie.let_end();
     zombie.worker.thaw();
     zombie.until_ended().await;
@@ -109,7 +117,7 @@ async fn a_zombie_whose_job_was_done_by_another_changes_nothing() {
     successor.stop().await;
     let next = producer.submit(job("ok").tracking(streamfleet::job::Tracking::All)).await.unwrap();
     until_state(&zombie.scene.queue, &next, State::Done).await;
-    assert_eq!(zombie.scene.queue.status(&zombie.job).await.unwrap(), before);
+    assert_eq!(zombie.told().await, before);
     assert_eq!((handler.of(&zombie.job).ends, zombie.dead()), (1, 0));
 }
 
@@ -124,19 +132,19 @@ async fn a_zombie_stopped_before_it_settles_changes_nothing_after_a_takeover() {
     handler.open();
     let successor = zombie.successor(4, Duration::ZERO, handler.clone());
     zombie.until_taken_over(frozen, State::Done).await;
-    let before = zombie.scene.queue.status(&zombie.job).await.unwrap();
+    let before = zombie.told().await;
     successor.stop().await;
     zombie.scene.proxy.set(Mode::Pass);
     zombie.worker.thaw();
     let producer = Producer::new(zombie.scene.queue.clone());
     let next = producer.submit(job("ok").tracking(streamfleet::job::Tracking::All)).await.unwrap();
     until_state(&zombie.scene.queue, &next, State::Done).await;
-    assert_eq!(zombie.scene.queue.status(&zombie.job).await.unwrap(), before);
+    assert_eq!(zombie.told().await, before);
     assert_eq!((handler.of(&zombie.job).ends, zombie.dead()), (1, 0));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_late_success_cancels_the_retry_that_is_parked() {
+/// A late success cancels the retry that is parked.
+pub(crate) async fn cancels_the_parked_retry() {
     let hour = Duration::from_secs(3600);
     let zombie = Zombie::running(hour).await;
     let frozen = zombie.freeze();

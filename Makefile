@@ -1,0 +1,41 @@
+# make demo    real report jobs over real weather data: run, fail, retry, die, come back
+# make test    everything that CI checks
+# make bench   what streamfleet costs, beside the same work as raw Redis commands
+
+CARGO ?= cargo
+
+.PHONY: demo test bench lint unit redis
+
+demo: redis
+	$(CARGO) build --release --locked
+	./target/release/streamfleet demo
+
+bench: redis
+	$(CARGO) build --release --locked
+	./target/release/streamfleet bench $(ARGS)
+
+test: redis lint unit
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
+	$(CARGO) check --locked --no-default-features --lib
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features
+
+unit:
+	$(CARGO) test --locked --all-features
+
+# A server binary is all that is needed: demo, tests and bench start private servers of their own.
+redis:
+	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || $(MAKE) --no-print-directory install-redis
+
+.PHONY: install-redis
+install-redis:
+	@command -v apt-get >/dev/null || { \
+	  echo "streamfleet needs redis-server (7.0 or later) or valkey-server on the PATH; install it with your system's package manager"; exit 1; }
+	@sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  command -v $${sudo:-true} >/dev/null || { echo "streamfleet needs redis-server: as root, run apt-get install redis-server"; exit 1; }; \
+	  echo "installing redis-server from the system's packages"; \
+	  $$sudo apt-get update -qq && \
+	  RUNLEVEL=1 $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server redis-tools >/dev/null || { \
+	    echo "redis-server could not be installed; install it by hand and try again"; exit 1; }

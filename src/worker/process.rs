@@ -1,0 +1,163 @@
+//! One worker process at work: a station for each of its queues, one heartbeat for all of them, and the order in which
+//! they stop.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::Config;
+use super::clock::ServerClock;
+use super::heartbeat::Heartbeat;
+use super::pulse::Pulse;
+use super::registry::Registry;
+use super::station::{Shared, Station};
+use crate::broker::{Broker, Error, Joined, Queue};
+use crate::event::{Event, Events};
+use crate::job::ConsumerName;
+
+/// One worker process at work.
+pub struct Worker {
+    consumer: ConsumerName,
+    broker: Broker,
+    stations: Vec<Station>,
+    heartbeat: std::thread::JoinHandle<()>,
+    heartbeat_stop: CancellationToken,
+    drain_timeout: Duration,
+    events: Events,
+}
+
+/// A queue that the worker serves, for those who do its chores.
+pub(crate) struct Served {
+    pub(crate) queue: Queue,
+    pub(crate) lease: Duration,
+    pub(crate) pulse: Arc<Pulse>,
+}
+
+impl Worker {
+    /// Joins the queues' groups and starts to work.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis cannot be reached, refuses, or holds keys of another type under a queue's names.
+    pub async fn start(
+        broker: Broker,
+        consumer: ConsumerName,
+        config: &Config,
+        registry: Arc<Registry>,
+        events: Events,
+    ) -> Result<Self, Error> {
+        let clock = Arc::new(ServerClock::default());
+        let mut stations = Vec::new();
+        for (name, queue_config) in &config.queues {
+            let queue = broker.queue(name.clone());
+            let joined = queue.join(config.lease).await?;
+            warn_of_differences(&queue, joined, config.lease);
+            let shared = Shared {
+                broker: &broker,
+                consumer: &consumer,
+                registry: &registry,
+                events: &events,
+                clock: &clock,
+            };
+            stations.push(Station::start(&shared, queue, joined.lease, (queue_config, config)).await?);
+        }
+        let heartbeat_stop = CancellationToken::new();
+        let heartbeat = Heartbeat {
+            broker: broker.clone(),
+            consumer: consumer.clone(),
+            charges: stations.iter().map(Station::charge).collect(),
+            clock,
+            events: events.clone(),
+            facts: facts(&stations, &registry),
+            stop: heartbeat_stop.clone(),
+        };
+        let heartbeat =
+            heartbeat.start().map_err(|error| Error::Address(format!("no heartbeat thread: {error}")))?;
+        let drain_timeout = config.drain_timeout;
+        Ok(Self { consumer, broker, stations, heartbeat, heartbeat_stop, drain_timeout, events })
+    }
+
+    /// The name under which this process joined.
+    pub fn consumer(&self) -> &ConsumerName {
+        &self.consumer
+    }
+
+    /// The queues served, for those who do their chores.
+    pub(crate) fn served(&self) -> Vec<Served> {
+        let served = |station: &Station| Served {
+            queue: station.queue.clone(),
+            lease: station.lease,
+            pulse: station.pulse(),
+        };
+        self.stations.iter().map(served).collect()
+    }
+
+    /// The access to Redis that this worker uses.
+    pub(crate) fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// The signs of life of the readers.
+    pub(crate) fn pulses(&self) -> Vec<Arc<Pulse>> {
+        self.stations.iter().map(|station| station.pulse()).collect()
+    }
+
+    /// Stops in order: no more reading, unstarted jobs back at once, running ones get until the drain timeout (or
+    /// `hurry`), then they are cancelled and given back. Returns when Redis knows every outcome, or does not answer.
+    pub async fn stop(mut self, hurry: CancellationToken) {
+        for station in &mut self.stations {
+            station.stop_reading().await;
+        }
+        let deadline = Instant::now() + self.drain_timeout;
+        for station in &mut self.stations {
+            station.drain(deadline, &hurry).await;
+        }
+        for station in self.stations {
+            station.finish(&self.consumer).await;
+        }
+        self.heartbeat_stop.cancel();
+        let heartbeat = self.heartbeat;
+        // The thread ends within one command's deadline; a panic in it was reported by the runtime already.
+        let ended = tokio::task::spawn_blocking(move || heartbeat.join().is_ok()).await;
+        if !ended.unwrap_or(false) {
+            tracing::error!("the heartbeat ended badly");
+        }
+        if let Err(error) = self.broker.forget(&self.consumer).await {
+            self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+        }
+    }
+}
+
+fn facts(stations: &[Station], registry: &Registry) -> Box<dyn Fn() -> Vec<(&'static str, String)> + Send> {
+    let names: Vec<_> = stations.iter().map(|station| station.queue.name().to_string()).collect();
+    let types: Vec<_> = registry.types().iter().map(ToString::to_string).collect();
+    let slots: usize = stations.iter().map(|station| station.slots).sum();
+    let dispatchers: Vec<_> = stations.iter().map(Station::dispatcher).collect();
+    let stopping: Vec<_> = stations.iter().map(Station::stopping).collect();
+    Box::new(move || {
+        let running: usize = dispatchers.iter().map(|dispatcher| dispatcher.running()).sum();
+        let draining = stopping.iter().any(CancellationToken::is_cancelled);
+        vec![
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("queues", names.join(",")),
+            ("types", types.join(",")),
+            ("slots", slots.to_string()),
+            ("running", running.to_string()),
+            ("state", if draining { "draining" } else { "running" }.to_owned()),
+            ("pid", std::process::id().to_string()),
+        ]
+    })
+}
+
+fn warn_of_differences(queue: &Queue, joined: Joined, lease: Duration) {
+    if joined.lease != lease {
+        tracing::warn!(
+            queue = %queue.name(), configured = ?lease, adopted = ?joined.lease,
+            "the fleet has another lease and it is adopted; to change it, stop every worker of the queue first"
+        );
+    }
+    if joined.wire > u64::from(crate::broker::WIRE_VERSION) {
+        tracing::warn!(queue = %queue.name(), wire = joined.wire, "a newer version of streamfleet works here");
+    }
+}

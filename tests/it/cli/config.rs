@@ -1,0 +1,70 @@
+//! `config check` and `config show`.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::process::{Launch, Output};
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn config(args: &[&str], toml: &str) -> Output {
+    Launch::new(&[&["--config", "{config}", "config"], args].concat()).config(toml).output(SOON)
+}
+
+#[test]
+fn everything_that_is_wrong_is_listed_with_exit_code_2() {
+    let output = config(&["check"], "[worker]\nlese = \"1s\"\n[types.a]\ntimeout = \"9d\"\n");
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let file = output.stdout.split('(').nth(1).and_then(|rest| rest.split(':').next()).unwrap();
+    insta::assert_snapshot!(output.stdout.replace(file, "[file]"), @r#"
+    the configuration has 2 problems:
+      types.a.timeout: is 9d, but must be between 1ms and 7d ([file]:4)
+      worker.lese: unknown key; did you mean "lease"? ([file]:2)
+    "#);
+}
+
+#[test]
+fn programs_get_the_problems_as_json() {
+    let output = config(&["check", "--json"], "[worker]\nlease = \"1d\"\n");
+    let found: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(
+        (found["valid"].as_bool(), found["problems"][0]["key"].as_str()),
+        (Some(false), Some("worker.lease"))
+    );
+    let fine: Value = serde_json::from_str(&config(&["check", "--json"], "").stdout).unwrap();
+    assert_eq!(fine, serde_json::json!({"valid": true, "problems": []}));
+}
+
+#[test]
+fn a_type_without_a_handler_is_remarked_upon_and_a_handler_that_cannot_be_made_is_wrong() {
+    let output = config(&["check"], "[types.a]\n");
+    assert_eq!((output.code, output.stdout.as_str()), (Some(0), "the configuration is valid\n"));
+    assert!(output.stderr.contains("types.a: has no handler"), "{output:?}");
+    let toml = "[types.a]\nhandler = { http = { url = \"http://h/\", bearer_file = \"/no/such\" } }\n";
+    let output = config(&["check"], toml);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stdout.contains("/no/such cannot be read"), "{output:?}");
+}
+
+#[test]
+fn what_is_shown_can_be_used_as_a_configuration() {
+    let toml =
+        "[queues.mail]\nconcurrency = 3\n[types.\"a.b\"]\nhandler = \"noop\"\nbackoff = { fixed = \"5s\" }\n";
+    let shown = config(&["show"], toml).stdout;
+    let again = config(&["show", "--json"], &shown).stdout;
+    assert_eq!(again, config(&["show", "--json"], toml).stdout);
+    let values: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(values["types"]["a.b"]["backoff"]["fixed"], "5s");
+}
+
+#[test]
+fn other_commands_refuse_a_wrong_configuration_too() {
+    let launch = Launch::new(&["queues"]).env("STREAMFLEET__REDIS__URI", "redis://h");
+    let output = launch.output(SOON);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(
+        output.stderr.contains("redis.uri: unknown key; did you mean \"url\"? (STREAMFLEET__REDIS__URI)"),
+        "{output:?}"
+    );
+}

@@ -1,0 +1,61 @@
+//! A password given to a worker comes out nowhere.
+
+use std::time::Duration;
+
+use super::scrape::{address, get};
+use crate::harness::process::Launch;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+
+const SOON: Duration = Duration::from_secs(30);
+const CANARY: &str = "canary-7f3a";
+
+const CONFIG: &str = r#"
+[types.note]
+handler = { exec = { command = ["false"], env = { TOKEN = "canary-7f3a" } } }
+max_attempts = 1
+[telemetry]
+listen = "127.0.0.1:0"
+log = "trace"
+"#;
+
+#[test]
+fn a_password_is_in_no_log_no_metric_and_no_list_of_processes() {
+    let server = RedisServer::builder().password(CANARY).start();
+    let launch = Launch::new(&["--config", "{config}", "--json", "worker"]).config(CONFIG);
+    let worker = launch.env("STREAMFLEET__REDIS__URL", server.url()).start();
+    let address = address(&worker);
+    server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "note", "payload", "canary-7f3a"]);
+    until("the job is dead", SOON, || worker.stderr().contains("a job is dead"));
+    server.kill9();
+    until("redis is missed", SOON, || worker.stderr().contains("redis did not do what was asked"));
+    let (_, metrics) = get(&address, "/metrics").unwrap();
+    let line = std::fs::read_to_string(format!("/proc/{}/cmdline", worker.pid())).unwrap();
+    server.restart();
+    worker.term();
+    worker.wait_exit(SOON);
+    let places =
+        [("stderr", worker.stderr()), ("stdout", worker.stdout()), ("metrics", metrics), ("cmdline", line)];
+    for (place, text) in places {
+        assert!(!text.is_empty(), "nothing in {place}");
+        let hit = text.lines().find(|line| line.contains(CANARY));
+        assert_eq!(hit, None, "in {place}");
+    }
+}
+
+#[test]
+fn a_password_is_in_no_message_about_a_wrong_configuration() {
+    let urls = [
+        "http://u:canary-7f3a@host",
+        "redis://u:canary-7f3a@host:port",
+        "canary-7f3a",
+        "redis://:canary-7f3a@[",
+    ];
+    for url in urls {
+        for args in [&["worker"][..], &["queues"], &["config", "check"], &["config", "show"]] {
+            let output = Launch::new(args).env("STREAMFLEET__REDIS__URL", url).output(SOON);
+            assert_eq!(output.code, Some(2), "{url}: {output:?}");
+            assert!(!format!("{output:?}").contains(CANARY), "{url}: {output:?}");
+        }
+    }
+}
