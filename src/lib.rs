@@ -1,4 +1,60 @@
 //! Background jobs on Redis Streams, run by a fleet of identical workers.
+//!
+//! A job is one entry of a stream: any language submits it with `XADD`, as `docs/wire.md` describes. This library runs
+//! the jobs, submits them from Rust, and looks at what Redis holds; the `streamfleet` program is the command line around
+//! it.
+//!
+//! ```no_run
+//! use streamfleet::broker::Broker;
+//! use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Shutdown, Submission};
+//!
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct Mail {
+//!     to: String,
+//! }
+//!
+//! struct SendMail;
+//!
+//! impl Handler for SendMail {
+//!     type Payload = Mail;
+//!     type Output = ();
+//!
+//!     async fn run(&self, mail: Mail, context: JobContext) -> Result<(), JobError> {
+//!         if !mail.to.contains('@') {
+//!             return Err(JobError::fatal("not an address")); // dead at once
+//!         }
+//!         println!("attempt {} of {}: to {}", context.attempt(), context.id(), mail.to);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = FleetConfig::default(); // redis://127.0.0.1:6379, the queue `default`
+//!
+//! let broker = Broker::connect(config.redis.clone()).await?;
+//! let producer = Producer::new(broker.queue("default".parse()?));
+//! let mail = Mail { to: "ann@example.com".to_owned() };
+//! let id = producer.submit(Submission::new("mail.send")?.json(&mail)?).await?;
+//! println!("submitted {id}");
+//!
+//! let shutdown = Shutdown::new(); // `shutdown.request()`, from wherever it is known, stops the fleet in good order
+//! let fleet = Fleet::builder(config).handler("mail.send", SendMail)?.build();
+//! fleet.run(shutdown).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`job`] | the domain: ids, policies, outcomes, and what follows from them |
+//! | [`broker`] | access to Redis: queues, what they hold, dead letters |
+//! | [`producer`] | submitting jobs |
+//! | [`worker`] | [`Handler`] and what it sees of its job |
+//! | [`handlers`] | the built-in handlers: a program or a POST per job |
+//! | [`event`] | what happens, for those who listen |
+//! | `config`, `telemetry`, `dev_server` | the configuration file, logs and metrics, a private Redis (feature `cli`, a default) |
+//!
+//! [`Fleet`] puts a process together, [`Shutdown`] stops it, and [`Probe`] says how it does.
 
 pub mod broker;
 #[cfg(feature = "cli")]

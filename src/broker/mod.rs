@@ -1,7 +1,7 @@
 //! Redis. The only folder that names the client crate.
 //!
 //! [`Broker`] is the process's access to one Redis; [`Queue`] is one queue of it. Every transition of a job is one
-//! script (`scripts/*.lua`, behind [`script`]), except reading and the acknowledgement of plain successes, which are
+//! script (`scripts/*.lua`, behind `script`), except reading and the acknowledgement of plain successes, which are
 //! plain commands because they are the hot path. Everything here is idempotent when sent twice, so an unknown outcome is
 //! answered by sending again; the one exception, appending a new job, reports it to the caller.
 

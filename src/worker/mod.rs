@@ -1,6 +1,6 @@
-//! The worker: four stages, one way. The [reader](reader) takes entries and makes deliveries of them; the
-//! [dispatcher](dispatcher) hands these to free slots; the [executor](executor) runs one and says how it ended; the
-//! [settler](settler) has Redis draw the consequences. The [heartbeat](heartbeat) keeps the leases of all that is held.
+//! The worker: four stages, one way. The reader takes entries and makes deliveries of them; the
+//! dispatcher hands these to free slots; the executor runs one and says how it ended; the
+//! settler has Redis draw the consequences. The heartbeat keeps the leases of all that is held.
 //!
 //! Stopping goes the same way: the reader ends, what had not started goes back, running handlers get time, then they are
 //! cancelled, and the settler ends when the last outcome is settled.
