@@ -40,6 +40,12 @@ pub enum SubmitError {
     /// A name is not valid.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// A job of this id waits in the delayed set. It stays as it is; the others of its batch were accepted.
+    #[error("a job with the id {id} is scheduled already; it was left as it is")]
+    AlreadyScheduled {
+        /// The id.
+        id: JobId,
+    },
     /// Redis refused, or did not answer. After [`broker::Error::Unknown`] the job may have been accepted.
     #[error(transparent)]
     Broker(#[from] broker::Error),
@@ -253,10 +259,14 @@ impl Producer {
     }
 
     /// Scheduling twice does no harm, so a lost answer is met by sending once more.
-    async fn schedule(&self, jobs: &[(JobId, NewJob)]) -> Result<(), broker::Error> {
+    async fn schedule(&self, jobs: &[(JobId, NewJob)]) -> Result<(), SubmitError> {
         match self.queue.schedule(jobs).await {
-            Err(broker::Error::Unknown { .. }) => self.queue.schedule(jobs).await.map(drop),
-            other => other.map(drop),
+            Err(broker::Error::Unknown { .. }) => {
+                self.queue.schedule(jobs).await.map(drop).map_err(Into::into)
+            }
+            Ok(Some(id)) => Err(SubmitError::AlreadyScheduled { id }),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -57,8 +57,9 @@ impl Queue {
         Ok(ids)
     }
 
-    /// Puts jobs with ids into the delayed set in one round trip. Sending twice does no harm.
-    pub(crate) async fn schedule(&self, jobs: &[(JobId, NewJob)]) -> Result<u64, Error> {
+    /// Puts jobs with ids into the delayed set in one round trip. Sending twice does no harm: a job that is in the set
+    /// stays as it is. Returns the first of those, if there is one.
+    pub(crate) async fn schedule(&self, jobs: &[(JobId, NewJob)]) -> Result<Option<JobId>, Error> {
         let mut args = Vec::with_capacity(4 * jobs.len());
         for (id, job) in jobs {
             let (kind, ms) = match job.due {
@@ -74,6 +75,12 @@ impl Queue {
         }
         let keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.wake.clone()];
         let answer = self.run(&script::SCHEDULE, keys, args).await?;
-        u64::try_from(answer.status).map_err(|_| Error::contract("schedule", answer))
+        let known = answer
+            .rest
+            .first()
+            .and_then(decode::number)
+            .ok_or_else(|| Error::contract("schedule", &answer))?;
+        let place = usize::try_from(known).ok().and_then(|place| place.checked_sub(1));
+        Ok(place.and_then(|place| jobs.get(place)).map(|(id, _)| id.clone()))
     }
 }

@@ -284,7 +284,7 @@ impl Letter<'_> {
     fn fields(&self) -> Envelope {
         let id = self.id.to_string();
         let broken = [(b"dead_job".as_slice(), id.as_bytes())];
-        if self.envelope.len() > Envelope::MAX_FIELDS {
+        if self.envelope.len() > Envelope::MAX_FIELDS + Envelope::FLEET_FIELDS {
             let packed = self.envelope.pack(self.lane);
             let raw = [(b"raw".as_slice(), packed.as_slice()), broken[0]];
             return Envelope::new(raw.into_iter());

@@ -131,7 +131,7 @@ fn show(page: &Page, now: Timestamp) -> String {
 }
 
 async fn cancel(queue: &Queue, id: &JobId, context: &Context) -> anyhow::Result<Exit> {
-    let retention = streamfleet::worker::Config::default().retention;
+    let retention = context.effective.config.worker.retention;
     if queue.cancel_delayed(id, retention).await.context("the job cannot be cancelled")? {
         let cancelled = Cancelled { id: id.to_string(), queue: queue.name().to_string(), state: "cancelled" };
         context.output.print(&cancelled, |cancelled| format!("{} is cancelled", cancelled.id))?;

@@ -25,6 +25,9 @@ impl Envelope {
     /// More fields than this make an entry malformed: Lua's stack bounds what a script can append at once.
     pub const MAX_FIELDS: usize = 1000;
 
+    /// The fleet adds some of its own to entries that it writes: so many more are allowed in those.
+    pub const FLEET_FIELDS: usize = 24;
+
     /// Copies fields into one buffer.
     pub fn new<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> Self {
         let size = fields.clone().map(|(name, value)| name.len() + value.len()).sum();

@@ -91,13 +91,7 @@ impl Job {
     ///
     /// [`Malformed`], naming the field and the rule, where the fields break the wire contract.
     pub fn parse(envelope: &Envelope, entry: EntryId, lane: Lane) -> Result<Self, Malformed> {
-        if envelope.len() > Envelope::MAX_FIELDS {
-            return Err(Malformed::new(format!(
-                "{} fields, but at most {} are allowed",
-                envelope.len(),
-                Envelope::MAX_FIELDS
-            )));
-        }
+        bound_fields(envelope)?;
         let mut draft = Draft::default();
         for (index, (name, value)) in envelope.fields().enumerate() {
             draft.read(name, value, || envelope.value_at(index))?;
@@ -182,6 +176,19 @@ impl Draft {
             tracking: self.tracking,
         })
     }
+}
+
+fn bound_fields(envelope: &Envelope) -> Result<(), Malformed> {
+    let (count, most) = (envelope.len(), Envelope::MAX_FIELDS);
+    let is_fleets = || {
+        [b"created_ms".as_slice(), b"dead_reason", b"replay_of"]
+            .iter()
+            .any(|name| envelope.get(name).is_some())
+    };
+    if count <= most || (count <= most + Envelope::FLEET_FIELDS && is_fleets()) {
+        return Ok(());
+    }
+    Err(Malformed::new(format!("{count} fields, but at most {most} are allowed")))
 }
 
 /// A queue's jobs are mostly of few types, so the last name is remembered: it is checked and allocated once.

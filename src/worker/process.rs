@@ -110,9 +110,8 @@ impl Worker {
             station.stop_reading().await;
         }
         let deadline = Instant::now() + self.drain_timeout;
-        for station in &mut self.stations {
-            station.drain(deadline, &hurry).await;
-        }
+        let draining = self.stations.iter_mut().map(|station| station.drain(deadline, &hurry));
+        futures_util::future::join_all(draining).await;
         for station in self.stations {
             station.finish(&self.consumer).await;
         }

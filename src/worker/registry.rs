@@ -55,6 +55,11 @@ impl Registry {
         types
     }
 
+    /// The longest time of grace of all handlers.
+    pub(crate) fn longest_grace(&self) -> Duration {
+        self.handlers.values().map(|registered| registered.grace).max().unwrap_or_default()
+    }
+
     /// The types' policies, for those who settle without running.
     pub(crate) fn policies(&self) -> Policies {
         Policies::new(

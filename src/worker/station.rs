@@ -25,12 +25,17 @@ use crate::job::{ConsumerName, Outcome, Routing};
 /// From this concurrency on, a queue has a second reader.
 const MANY_SLOTS: usize = 64;
 
+/// A cancelled handler's slot ends so long after its time of grace at the latest.
+const END_MARGIN: Duration = Duration::from_secs(5);
+
 /// The stages of one queue.
 pub(super) struct Station {
     pub(super) queue: Queue,
     parts: Parts,
     pub(super) lease: Duration,
     pub(super) slots: usize,
+    /// The longest time of grace of all handlers.
+    grace: Duration,
     readers: JoinSet<()>,
     executors: JoinSet<()>,
     settler: JoinSet<()>,
@@ -126,7 +131,18 @@ impl Station {
             };
             readers.spawn(reader.run());
         }
-        Ok(Self { queue, parts, lease, slots: own.concurrency, readers, executors, settler, stop_reading })
+        let grace = shared.registry.longest_grace();
+        Ok(Self {
+            grace,
+            queue,
+            parts,
+            lease,
+            slots: own.concurrency,
+            readers,
+            executors,
+            settler,
+            stop_reading,
+        })
     }
 
     pub(super) fn pulse(&self) -> Arc<Pulse> {
@@ -165,7 +181,7 @@ impl Station {
         self.parts.flights.cut_all();
         // Handlers have their own time of grace after this; what does not even end then is left to its lease.
         let ended = async { while self.executors.join_next().await.is_some() {} };
-        if tokio::time::timeout(Duration::from_secs(15), ended).await.is_err() {
+        if tokio::time::timeout(self.grace + END_MARGIN, ended).await.is_err() {
             tracing::warn!(queue = %self.queue.name(), "some handlers do not end; their leases will expire");
             self.executors.abort_all();
         }

@@ -6,23 +6,28 @@
 local now = now_ms()
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
 local lanes = { high = KEYS[4], normal = KEYS[5], low = KEYS[6] }
-local members, late = {}, 0
+local moved, late = 0, 0
 if due[2] then late = now - tonumber(due[2]) end
 for at = 1, #due, 2 do
-  local packed = redis.call('HGET', KEYS[2], due[at])
-  local read, fields = pcall(cmsgpack.unpack, packed or '')
-  local stream = read and type(fields) == 'table' and lanes[fields[1]]
+  local id = due[at]
+  local packed = redis.call('HGET', KEYS[2], id) or ''
+  local read, fields = pcall(cmsgpack.unpack, packed)
+  local stream, added = read and type(fields) == 'table' and lanes[fields[1]], nil
   if stream and #fields > 2 and #fields % 2 == 1 then
-    redis.call('XADD', stream, '*', unpack(fields, 2))
+    added = redis.pcall('XADD', stream, '*', unpack(fields, 2))
   else
-    redis.call('XADD', KEYS[3], '*', 'raw', packed or '', 'dead_reason', 'malformed', 'dead_error',
-      'the fields of the delayed job ' .. due[at] .. ' cannot be read', 'dead_at_ms', string.format('%.0f', now))
+    added = redis.pcall('XADD', KEYS[3], '*', 'raw', packed, 'dead_job', id, 'dead_reason', 'malformed', 'dead_error',
+      'the fields of the delayed job cannot be read', 'dead_at_ms', string.format('%.0f', now))
   end
-  members[#members + 1] = due[at]
-end
-if #members > 0 then
-  redis.call('ZREM', KEYS[1], unpack(members))
-  redis.call('HDEL', KEYS[2], unpack(members))
+  -- One by one, so that a job that Redis refuses neither brings back those before it nor holds up those behind it.
+  if type(added) == 'table' and added.err then
+    if string.find(added.err, 'OOM', 1, true) then return redis.error_reply(added.err) end
+    redis.call('ZADD', KEYS[1], now + 5000, id)
+  else
+    redis.call('ZREM', KEYS[1], id)
+    redis.call('HDEL', KEYS[2], id)
+    moved = moved + 1
+  end
 end
 local next = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
-return { #members, next and math.max(0, tonumber(next) - now) or -1, late }
+return { moved, next and math.max(0, tonumber(next) - now) or -1, late }

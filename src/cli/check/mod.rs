@@ -14,7 +14,8 @@ use super::output::{self, harmless};
 use super::times::short;
 
 /// The rights that a fleet's login needs, as an ACL rule has them.
-const RIGHTS: &str = "+@read +@write +@scripting +@connection +time +info";
+const RIGHTS: &str =
+    "-@all +@read +@write +@connection -@dangerous -function +eval +evalsha +time +info +client|unblock";
 
 /// How good one thing is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

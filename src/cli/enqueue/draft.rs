@@ -101,6 +101,7 @@ pub(super) fn timeout_in_bounds(timeout: Duration) -> Result<Duration, String> {
 }
 
 /// The error of a submission, so that its exit code tells whose fault it was.
+#[expect(clippy::wildcard_enum_match_arm, reason = "whatever else goes wrong is told in its own words")]
 pub(super) fn refused(error: SubmitError) -> anyhow::Error {
     match error {
         SubmitError::Broker(error) => error.into(),

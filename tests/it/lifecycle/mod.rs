@@ -1,3 +1,4 @@
 //! What becomes of a job: the whole fleet on a real server, told as sentences.
 
 mod basics;
+mod edges;

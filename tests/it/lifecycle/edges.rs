@@ -1,0 +1,73 @@
+//! Jobs at the edge of what is allowed, and queues that somebody has damaged.
+
+use std::time::Duration;
+
+use streamfleet::job::{Encoding, State};
+use streamfleet::{JobError, Producer, Submission, SubmitError};
+
+use crate::harness::fleet::{Acts, Running, queue, quick, until_empty, until_state};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_with_as_many_fields_as_are_allowed_is_retried_like_any_other() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let handler = Acts::new(|_, _| Err(JobError::retry("no")));
+    let fleet = Running::start(&server.url(), quick(3), handler.clone());
+    let mut xadd = vec!["XADD".to_owned(), "sf:{default}:jobs".to_owned(), "*".to_owned()];
+    xadd.extend(["type", "test", "id", "wide"].map(str::to_owned));
+    xadd.extend((0..998).flat_map(|nth| [format!("field-{nth}"), nth.to_string()]));
+    server.cmd(&xadd.iter().map(String::as_str).collect::<Vec<_>>());
+    let job = "wide".parse().unwrap();
+    let status = until_state(&queue, &job, State::Dead).await;
+    assert_eq!(handler.runs(&job), 3);
+    let letter = queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    assert_eq!((letter.text("dead_reason"), letter.text("field-997")), ("exhausted".into(), "997".into()));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_that_takes_no_entries_does_not_multiply_the_jobs_of_another() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let handler = Acts::well();
+    let fleet = Running::start(&server.url(), quick(3), handler.clone());
+    until_async("the queue to be joined", Duration::from_secs(10), async || {
+        server.try_cmd(&["XINFO", "GROUPS", "sf:{default}:jobs:low"]).is_ok()
+    })
+    .await;
+    server.cmd(&["DEL", "sf:{default}:jobs:low"]);
+    server.cmd(&["SET", "sf:{default}:jobs:low", "not a stream"]);
+    let producer = Producer::new(queue.clone());
+    let due = |lane| Submission::new("test").unwrap().lane(lane).delay(Duration::from_millis(50));
+    let normal = producer.submit(due(streamfleet::job::Lane::Normal)).await.unwrap();
+    let low = producer.submit(due(streamfleet::job::Lane::Low)).await.unwrap();
+    // The promoter moves the one, and puts the other off because its lane does not take it.
+    until_async("the normal job to be moved", Duration::from_secs(10), async || {
+        server.cmd(&["ZCARD", "sf:{default}:delayed"]) == redis::Value::Int(1)
+    })
+    .await;
+    server.cmd(&["DEL", "sf:{default}:jobs:low"]);
+    until_async("the low job to run", Duration::from_secs(40), async || handler.runs(&low) > 0).await;
+    until_empty(&queue).await;
+    assert_eq!((handler.runs(&normal), handler.runs(&low)), (1, 1));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scheduling_an_id_that_is_scheduled_already_is_refused_aloud() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let producer = Producer::new(queue.clone());
+    let submission = |payload: &str| {
+        let job = Submission::new("test").unwrap().payload(payload.to_owned(), Encoding::Json).unwrap();
+        job.id("order-7".parse().unwrap()).delay(Duration::from_secs(3600))
+    };
+    producer.submit(submission("1")).await.unwrap();
+    let again = producer.submit(submission("2")).await;
+    assert!(matches!(again, Err(SubmitError::AlreadyScheduled { .. })), "{again:?}");
+    let upcoming = queue.upcoming(0, 10).await.unwrap();
+    let (_, fields) = upcoming[0].fields.as_ref().unwrap();
+    assert_eq!((upcoming.len(), fields.get(b"payload")), (1, Some(b"1".as_slice())));
+}
