@@ -33,8 +33,8 @@ async fn a_lane_that_takes_no_entries_does_not_multiply_the_jobs_of_another() {
     let queue = queue(&server).await;
     let handler = Acts::well();
     let fleet = Running::start(&server.url(), quick(3), handler.clone());
-    until_async("the queue to be joined", Duration::from_secs(10), async || {
-        server.try_cmd(&["XINFO", "GROUPS", "sf:{default}:jobs:low"]).is_ok()
+    until_async("a leader", Duration::from_secs(10), async || {
+        server.cmd(&["EXISTS", "sf:{default}:leader"]) == redis::Value::Int(1)
     })
     .await;
     server.cmd(&["DEL", "sf:{default}:jobs:low"]);
