@@ -54,7 +54,8 @@ impl Reports {
         let is_done = |job: &&Planned| job.id.as_ref().is_some_and(|id| done.contains(id));
         let reports: Vec<_> = jobs.iter().filter(is_done).filter_map(|job| job.report.clone()).collect();
         let expected = reports.len();
-        let is_missing = |report: &String| !std::fs::metadata(folder.join(report)).is_ok_and(|file| file.len() > 0);
+        let is_missing =
+            |report: &String| !std::fs::metadata(folder.join(report)).is_ok_and(|file| file.len() > 0);
         let missing: Vec<_> = reports.into_iter().filter(is_missing).collect();
         Self { expected, found: expected - missing.len(), missing }
     }
@@ -67,6 +68,8 @@ pub(super) struct Kill {
     pub(super) pid: u32,
     /// The jobs that it ran.
     pub(super) jobs: Vec<String>,
+    /// How long after the kill others had taken over all of them.
+    pub(super) taken_over_ms: Option<u64>,
     /// How long after the kill the first and the last of them started again.
     pub(super) first_restart_ms: Option<u64>,
     pub(super) last_restart_ms: Option<u64>,
@@ -115,14 +118,20 @@ impl Account {
         let Balance { submitted, done, dead, lost, missing, twice } = &self.balance;
         let reasons = self.dead_by_reason.iter().map(|(reason, count)| format!("{count} {reason}"));
         let Notifications { accepted, repeated, refused } = self.notifications;
-        let workers = self.workers.iter().map(|share| format!("{} did {}", share.worker, share.done));
+        let workers = self.workers.iter().map(|share| {
+            let killed = if share.pid == self.killed.pid { " before it was killed" } else { "" };
+            format!("{} did {}{killed}", share.worker, share.done)
+        });
         let verdict = if *lost == 0 { "0 lost".to_owned() } else { format!("{lost} LOST") };
         let mut lines = vec![
             format!("submitted {submitted} = done {done} + dead {dead}, {verdict}"),
             format!("dead           {}", reasons.collect::<Vec<_>>().join(", ")),
-            format!("retries        {} ({})", self.retries, workers.collect::<Vec<_>>().join(", ")),
+            format!("retries        {}", self.retries),
+            format!("workers        {}", workers.collect::<Vec<_>>().join(", ")),
             format!("reports        {} of {} are on disk", self.reports.found, self.reports.expected),
-            format!("notifications  {accepted} accepted, {repeated} of them twice; 503 answered {refused} times"),
+            format!(
+                "notifications  {accepted} accepted, {repeated} of them twice; 503 answered {refused} times"
+            ),
         ];
         lines.extend(listed("MISSING JOBS", missing));
         lines.extend(listed("JOBS THAT ENDED TWICE", twice));
@@ -163,7 +172,9 @@ mod tests {
 
     #[test]
     fn a_job_that_ended_twice_or_was_never_submitted_is_named() {
-        for (done, dead) in [(vec!["a", "b"], vec!["b"]), (vec!["a"], vec!["b", "b"]), (vec!["a", "b"], vec!["x"])] {
+        for (done, dead) in
+            [(vec!["a", "b"], vec!["b"]), (vec!["a"], vec!["b", "b"]), (vec!["a", "b"], vec!["x"])]
+        {
             let wrong = balance(&["a", "b"], &done, &dead);
             assert!(!wrong.holds() && wrong.lost == 0 && wrong.twice.len() == 1, "{wrong:?}");
         }

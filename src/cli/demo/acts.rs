@@ -9,7 +9,7 @@ use streamfleet::job::{EntryId, JobId, Timestamp};
 use tokio::time::Instant;
 
 use super::account::{Account, Balance, Kill, Replay, Reports, Share};
-use super::census::{self, Census};
+use super::census::{self, Census, Comeback};
 use super::command::{Command, Sender};
 use super::endpoint::Endpoint;
 use super::folder::Folder;
@@ -50,7 +50,24 @@ pub(super) struct Stage<'a> {
 struct Killed {
     at: Timestamp,
     jobs: Vec<JobId>,
-    restarts: Option<(Duration, Duration)>,
+    taken_over: Option<Span>,
+    restarted: Option<Span>,
+}
+
+/// When something first and last happened, since the kill.
+#[derive(Clone, Copy)]
+struct Span {
+    first: Duration,
+    last: Duration,
+}
+
+impl Span {
+    /// `None` while it has not happened everywhere.
+    fn of(times: Vec<Option<Duration>>) -> Option<Self> {
+        let times: Vec<_> = times.into_iter().collect::<Option<_>>()?;
+        let (first, last) = (times.iter().min().copied(), times.iter().max().copied());
+        Some(Self { first: first.unwrap_or_default(), last: last.unwrap_or_default() })
+    }
 }
 
 impl Stage<'_> {
@@ -62,8 +79,10 @@ impl Stage<'_> {
         let third = self.submitted.len() as u64 / 3;
         let census = self.watch(None, |census| census.done() >= third).await?;
         let mut killed = self.kill().await?;
-        let census = self.watch(Some(census), |census| killed.note_restarts(census)).await?;
-        self.tell_restarts(&killed)?;
+        let census = self.watch(Some(census), |census| killed.note(census).taken_over.is_some()).await?;
+        self.tell_taken_over(&killed)?;
+        let census = self.watch(Some(census), |census| killed.note(census).restarted.is_some()).await?;
+        self.tell_restarted(&killed)?;
         let census = self.watch(Some(census), |census| census.open() == 0).await?;
         self.screen.end();
         let ended = format!("every job has ended: {} done, {} dead", census.done(), census.depths.dead);
@@ -112,7 +131,8 @@ impl Stage<'_> {
         mut until: impl FnMut(&Census) -> bool,
     ) -> Result<Census> {
         loop {
-            let census = Census::take(&self.queue, &self.ids, self.submitted.len() as u64, last.take()).await?;
+            let census =
+                Census::take(&self.queue, &self.ids, self.submitted.len() as u64, last.take()).await?;
             self.screen.show(&census, self.workers.all())?;
             if until(&census) || Instant::now() > self.deadline {
                 return Ok(census);
@@ -133,19 +153,22 @@ impl Stage<'_> {
         let name = self.workers.start()?.name.clone();
         self.workers.ready(&self.broker).await?;
         self.screen.say(&format!("{name} started in its place"))?;
-        Ok(Killed { at, jobs, restarts: None })
+        Ok(Killed { at, jobs, taken_over: None, restarted: None })
     }
 
-    fn tell_restarts(&self, killed: &Killed) -> Result<()> {
-        let name = &self.workers.all()[VICTIM].name;
-        let Some((first, last)) = killed.restarts else {
-            return self.screen.say(&format!("the jobs of {name} have not all started again"));
+    fn tell_taken_over(&self, killed: &Killed) -> Result<()> {
+        let Some(Span { last, .. }) = killed.taken_over else { return Ok(()) };
+        let (last, lease) = (last.as_secs_f64(), LEASE.as_secs());
+        self.screen
+            .say(&format!("the others took its jobs over within {last:.1} s (their lease is {lease} s)"))
+    }
+
+    fn tell_restarted(&self, killed: &Killed) -> Result<()> {
+        let Some(Span { first, last }) = killed.restarted else {
+            return self.screen.say("its jobs have not all started again");
         };
         let (first, last) = (first.as_secs_f64(), last.as_secs_f64());
-        let (lease, bound) = (LEASE.as_secs_f64(), killed.bound().as_secs_f64());
-        self.screen.say(&format!(
-            "the jobs of {name} started again {first:.1} to {last:.1} s after the kill (lease {lease:.0} s, promised within {bound:.1} s)"
-        ))
+        self.screen.say(&format!("its jobs started again {first:.1} to {last:.1} s after the kill, as their turns came in the queue"))
     }
 
     /// Mends the cause of one letter, and replays it in plain Redis words.
@@ -166,7 +189,8 @@ impl Stage<'_> {
         self.sender.send(self.port, &[xadd.clone()]).await?;
         let job = letter.job();
         self.deadline = self.deadline.max(Instant::now() + Duration::from_secs(5));
-        let census = self.watch(Some(census), |census| census.recorded_done().any(|done| *done == job)).await?;
+        let census =
+            self.watch(Some(census), |census| census.recorded_done().any(|done| *done == job)).await?;
         self.screen.end();
         let done = census.recorded_done().any(|done| *done == job);
         if done {
@@ -213,18 +237,26 @@ impl Stage<'_> {
 }
 
 impl Killed {
-    /// True once all jobs of the worker have started again.
-    fn note_restarts(&mut self, census: &Census) -> bool {
-        let restarts = self.jobs.iter().map(|job| census.restarted(job, self.at));
-        let Ok(restarts) = restarts.collect::<Result<Vec<_>, ()>>() else { return false };
-        let restarts: Vec<Duration> = restarts.into_iter().flatten().collect();
-        self.restarts = restarts.iter().min().copied().zip(restarts.iter().max().copied());
-        true
-    }
-
-    /// What is promised: lease + lease/3 + 1 s, plus the pause before a retry.
-    fn bound(&self) -> Duration {
-        LEASE + LEASE / 3 + Duration::from_secs(1) + super::BACKOFF
+    /// Notes what happened to the jobs of the worker, once it has happened to all.
+    fn note(&mut self, census: &Census) -> &Self {
+        let (mut taken_over, mut restarted) = (Vec::new(), Vec::new());
+        for job in &self.jobs {
+            match census.comeback(job, self.at) {
+                Comeback::Held => return self,
+                Comeback::Over => {}
+                Comeback::TakenOver { after } => {
+                    taken_over.push(Some(after));
+                    restarted.push(None);
+                }
+                Comeback::Restarted { taken_over: before, after } => {
+                    taken_over.push(Some(before));
+                    restarted.push(Some(after));
+                }
+            }
+        }
+        self.taken_over = Span::of(taken_over);
+        self.restarted = Span::of(restarted);
+        self
     }
 
     fn told(&self, worker: &super::workers::Worker) -> Kill {
@@ -233,8 +265,9 @@ impl Killed {
             worker: worker.name.clone(),
             pid: worker.pid,
             jobs: self.jobs.iter().map(ToString::to_string).collect(),
-            first_restart_ms: self.restarts.map(|(first, _)| ms(first)),
-            last_restart_ms: self.restarts.map(|(_, last)| ms(last)),
+            taken_over_ms: self.taken_over.map(|span| ms(span.last)),
+            first_restart_ms: self.restarted.map(|span| ms(span.first)),
+            last_restart_ms: self.restarted.map(|span| ms(span.last)),
         }
     }
 }

@@ -33,7 +33,12 @@ pub(super) struct Share {
 
 impl Census {
     /// Asks for every job, but for those that `before` knows as done: nothing follows that.
-    pub(super) async fn take(queue: &Queue, ids: &[JobId], submitted: u64, before: Option<Self>) -> Result<Self> {
+    pub(super) async fn take(
+        queue: &Queue,
+        ids: &[JobId],
+        submitted: u64,
+        before: Option<Self>,
+    ) -> Result<Self> {
         let mut statuses = before.map(|before| before.statuses).unwrap_or_default();
         statuses.retain(|_, status| status.as_ref().is_some_and(|status| status.state == State::Done));
         let open = ids.iter().filter(|id| !statuses.contains_key(*id)).cloned();
@@ -70,7 +75,8 @@ impl Census {
 
     /// What one worker runs and has run.
     pub(super) fn share(&self, consumer: &str) -> Share {
-        let attempts = || self.known().flat_map(|status| &status.attempts).filter(|attempt| attempt.worker == consumer);
+        let attempts =
+            || self.known().flat_map(|status| &status.attempts).filter(|attempt| attempt.worker == consumer);
         let done = attempts().filter(|attempt| attempt.outcome == "done").count();
         Share { running: self.running_on(consumer).len(), done, failed: attempts().count() - done }
     }
@@ -81,11 +87,10 @@ impl Census {
         self.known().filter(held).map(|status| status.id.clone()).collect()
     }
 
-    /// When a job that lost its worker at `killed_at` started again: `Err` while it has not, and `Ok(None)` where it had
-    /// ended before, and Redis had yet to read so.
-    pub(super) fn restarted(&self, id: &JobId, killed_at: Timestamp) -> Result<Option<Duration>, ()> {
-        let status = self.statuses.get(id).and_then(Option::as_ref).ok_or(())?;
-        restarted(&status.attempts, status.state, killed_at)
+    /// How a job fares whose worker was killed then.
+    pub(super) fn comeback(&self, id: &JobId, killed_at: Timestamp) -> Comeback {
+        let status = self.statuses.get(id).and_then(Option::as_ref);
+        status.map_or(Comeback::Held, |status| comeback(&status.attempts, status.state, killed_at))
     }
 
     fn known(&self) -> impl Iterator<Item = &Status> {
@@ -93,11 +98,29 @@ impl Census {
     }
 }
 
-fn restarted(attempts: &[Attempt], state: State, killed_at: Timestamp) -> Result<Option<Duration>, ()> {
-    match attempts.iter().position(|attempt| attempt.outcome == "lost") {
-        Some(lost) => attempts.get(lost + 1).map(|next| Some(next.started.since(killed_at))).ok_or(()),
-        None if state.is_final() => Ok(None),
-        None => Err(()),
+/// How a job fares whose worker was killed; durations are since then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comeback {
+    /// It still counts as the dead worker's.
+    Held,
+    /// It had ended before, and Redis had yet to read so.
+    Over,
+    /// Another worker has taken it over.
+    TakenOver { after: Duration },
+    /// It ran again.
+    Restarted { taken_over: Duration, after: Duration },
+}
+
+fn comeback(attempts: &[Attempt], state: State, killed_at: Timestamp) -> Comeback {
+    let mut attempts = attempts.iter().skip_while(|attempt| attempt.outcome != "lost");
+    match (attempts.next(), attempts.next()) {
+        (None, _) if state.is_final() => Comeback::Over,
+        (None, _) => Comeback::Held,
+        (Some(lost), None) => Comeback::TakenOver { after: lost.ended.since(killed_at) },
+        (Some(lost), Some(next)) => {
+            let (taken_over, after) = (lost.ended.since(killed_at), next.started.since(killed_at));
+            Comeback::Restarted { taken_over, after }
+        }
     }
 }
 
@@ -128,11 +151,13 @@ mod tests {
     #[test]
     fn a_lost_job_has_restarted_when_its_next_attempt_is_known() {
         let killed_at = Timestamp::from_ms(1000).unwrap();
-        let lost = [attempt(900, "error"), attempt(3000, "lost")];
-        assert_eq!(restarted(&lost, State::Retrying, killed_at), Err(()));
-        let again = [lost[0].clone(), lost[1].clone(), attempt(3600, "done")];
-        assert_eq!(restarted(&again, State::Done, killed_at), Ok(Some(Duration::from_millis(2600))));
-        assert_eq!(restarted(&[attempt(900, "done")], State::Done, killed_at), Ok(None));
-        assert_eq!(restarted(&[], State::Running, killed_at), Err(()));
+        let ms = Duration::from_millis;
+        let mut attempts = vec![attempt(900, "error"), attempt(2990, "lost")];
+        assert_eq!(comeback(&attempts, State::Retrying, killed_at), Comeback::TakenOver { after: ms(2000) });
+        attempts.push(attempt(3600, "done"));
+        let restarted = Comeback::Restarted { taken_over: ms(2000), after: ms(2600) };
+        assert_eq!(comeback(&attempts, State::Done, killed_at), restarted);
+        assert_eq!(comeback(&attempts[..1], State::Running, killed_at), Comeback::Held);
+        assert_eq!(comeback(&attempts[2..], State::Done, killed_at), Comeback::Over);
     }
 }

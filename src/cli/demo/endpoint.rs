@@ -1,6 +1,7 @@
 //! The endpoint that `report.notify` posts to: it collects notifications, and like any endpoint it is sometimes down.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,16 +11,14 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::plan;
 
-/// How often the first attempt of a notification is refused.
-const REFUSED_OF_FIRST: f64 = 0.3;
+/// Of so many notifications, the first attempt of one is refused.
+const REFUSED_ONE_OF: u64 = 4;
 
 /// A running endpoint; it ends when this is dropped.
 pub(super) struct Endpoint {
@@ -34,7 +33,7 @@ struct Desk {
     refused: u64,
     /// Jobs that are refused every time.
     barred: BTreeSet<String>,
-    chance: StdRng,
+    seed: u64,
 }
 
 /// What came in.
@@ -57,7 +56,7 @@ impl Endpoint {
             accepted: BTreeMap::new(),
             refused: 0,
             barred: BTreeSet::from([plan::REFUSED.to_owned()]),
-            chance: StdRng::seed_from_u64(seed),
+            seed,
         }));
         let routes = Router::new().route("/notify", post(notify)).with_state((Arc::clone(&desk), pace));
         let mut serving = JoinSet::new();
@@ -95,19 +94,26 @@ async fn notify(
 ) -> (StatusCode, &'static str) {
     tokio::time::sleep(pace / 2).await;
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let is_first = header("x-streamfleet-attempt") == "1";
+    let is_first = header("x-streamfleet-job-attempt") == "1";
     desk.lock().unwrap_or_else(PoisonError::into_inner).answer(header("idempotency-key"), is_first)
 }
 
 impl Desk {
     fn answer(&mut self, job: &str, is_first: bool) -> (StatusCode, &'static str) {
         let barred = self.barred.contains(job);
-        if barred || is_first && self.chance.random_bool(REFUSED_OF_FIRST) {
+        if barred || is_first && self.is_unlucky(job) {
             self.refused += 1;
             let why = if barred { "the mailbox is full" } else { "too busy" };
             return (StatusCode::SERVICE_UNAVAILABLE, why);
         }
         *self.accepted.entry(job.to_owned()).or_default() += 1;
         (StatusCode::OK, "{\"accepted\":true}")
+    }
+
+    /// The seed's doing, whatever comes first.
+    fn is_unlucky(&self, job: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        (self.seed, job).hash(&mut hasher);
+        hasher.finish().is_multiple_of(REFUSED_ONE_OF)
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn table(letters: &[DeadLetter]) -> String {
             harmless(&first.text("type")),
             first.text("dead_attempts"),
             harmless(&first.text("dead_error")),
-            harmless(&jobs.join("\n")),
+            harmless(&jobs.join(" ")),
         ]);
     }
     table.to_string()

@@ -46,8 +46,16 @@ const BACKOFF: Duration = Duration::from_millis(300);
 /// How many jobs a worker runs at once.
 const CONCURRENCY: usize = 8;
 
+/// The longest pause in a report.
+const LONGEST_PACE: Duration = Duration::from_secs(2);
+
 /// The dead stream of the demo's queue.
 const DEAD: &str = "sf:{default}:dead";
+
+/// What is said first.
+const INTRODUCTION: &str = "\
+Reports over four years of Seattle's weather, as jobs on a private Redis, by two workers. One of them is killed on the\n\
+way, and some jobs fail as jobs do. In the end every job is accounted for. Ctrl-C stops everything.\n";
 
 /// The arguments of `demo`.
 #[derive(clap::Args)]
@@ -58,9 +66,14 @@ pub(crate) struct Args {
     /// Decides the order of the jobs, and what fails by chance. Default: another one each time.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// How long each report takes beyond its work, so that there is something to see.
-    #[arg(long, default_value = "500ms", value_parser = times::duration)]
+    /// How long each report takes beyond its work, so that there is something to see; at most 2s.
+    #[arg(long, default_value = "800ms", value_parser = pace)]
     pace: Duration,
+}
+
+fn pace(text: &str) -> Result<Duration, String> {
+    let pace = times::duration(text)?;
+    if pace <= LONGEST_PACE { Ok(pace) } else { Err("more than 2s would take all day".to_owned()) }
 }
 
 /// Plays the demo and stops everything that it started, however it ends.
@@ -103,8 +116,9 @@ async fn play(
     let with_python = command::runs("python3").await;
     let plan = plan::jobs(seed, with_python);
     let screen = Screen::new(context.output, plan.len() as u64);
-    screen.print("streamfleet demo: reports over four years of Seattle's weather\n")?;
-    let redis = broker::Config { url: format!("redis://127.0.0.1:{port}").into(), ..broker::Config::default() };
+    screen.print(INTRODUCTION)?;
+    let redis =
+        broker::Config { url: format!("redis://127.0.0.1:{port}").into(), ..broker::Config::default() };
     let broker = Broker::connect(redis).await?;
     let version = broker.server().await?.fact("redis_version").unwrap_or("of unknown version").to_owned();
     screen.say(&format!("a private Redis {version} serves on port {port}"))?;

@@ -29,7 +29,8 @@ impl Planned {
     fn new(job_type: &str, name: &str, payload: serde_json::Value) -> Self {
         let kind = job_type.rsplit('.').next().unwrap_or(job_type);
         let id = format!("{kind}-{name}");
-        let fields = vec![("type", job_type.to_owned()), ("id", id.clone()), ("payload", payload.to_string())];
+        let fields =
+            vec![("type", job_type.to_owned()), ("id", id.clone()), ("payload", payload.to_string())];
         Self { id: Some(id), lane: Lane::Normal, report: None, fields }
     }
 

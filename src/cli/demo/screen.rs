@@ -97,7 +97,8 @@ fn line(census: &Census, workers: &[Worker]) -> String {
     let depths = &census.depths;
     let each = workers.iter().map(|worker| {
         let share = census.share(&worker.consumer);
-        let state = if worker.killed { "killed, with".to_owned() } else { format!("{} running,", share.running) };
+        let state =
+            if worker.killed { "killed, with".to_owned() } else { format!("{} running,", share.running) };
         format!("{}: {state} {} done", worker.name, share.done)
     });
     format!(

@@ -76,7 +76,8 @@ impl Workers {
             for worker in &mut self.all {
                 let pid = worker.pid.to_string();
                 let own = shown.iter().find(|info| info.facts.get("pid") == Some(&pid));
-                worker.consumer = own.map_or_else(|| std::mem::take(&mut worker.consumer), |info| info.consumer.clone());
+                worker.consumer =
+                    own.map_or_else(|| std::mem::take(&mut worker.consumer), |info| info.consumer.clone());
                 if !worker.killed && worker.child.try_wait()?.is_some() {
                     bail!("{} ended by itself; see {}", worker.name, self.folder.join("logs").display());
                 }

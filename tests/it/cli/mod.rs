@@ -2,6 +2,7 @@
 
 mod check;
 mod dead;
+mod demo;
 mod desk;
 mod enqueue;
 mod look;

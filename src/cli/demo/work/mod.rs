@@ -38,7 +38,8 @@ pub(crate) struct Args {
 
 /// Works until stopped, or until the demo is gone.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let csv = std::fs::read_to_string(args.folder.join(folder::TABLE_FILE)).context("the table cannot be read")?;
+    let csv =
+        std::fs::read_to_string(args.folder.join(folder::TABLE_FILE)).context("the table cannot be read")?;
     let table = Arc::new(Table::parse(&csv).map_err(anyhow::Error::msg)?);
     let desk = Desk { table, folder: args.folder, pace: args.pace };
     let builder = context.effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;

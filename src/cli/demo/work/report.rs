@@ -31,11 +31,13 @@ pub(super) fn extremes(days: &[&Day]) -> Option<String> {
     let most = |measure: Measure| {
         days.iter().copied().max_by(|one, other| one.value(measure).total_cmp(&other.value(measure)))
     };
-    let coldest = days.iter().copied().min_by(|one, other| {
-        one.value(Measure::TempMin).total_cmp(&other.value(Measure::TempMin))
-    })?;
+    let coldest = days
+        .iter()
+        .copied()
+        .min_by(|one, other| one.value(Measure::TempMin).total_cmp(&other.value(Measure::TempMin)))?;
     let first = days.first()?;
-    let mut text = format!("# Seattle, {}-{:02}: extremes\n\n| | day | |\n|---|---|---|\n", first.year, first.month);
+    let mut text =
+        format!("# Seattle, {}-{:02}: extremes\n\n| | day | |\n|---|---|---|\n", first.year, first.month);
     let rows = [
         ("warmest", most(Measure::TempMax)?, Measure::TempMax),
         ("coldest", coldest, Measure::TempMin),

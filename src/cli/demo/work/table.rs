@@ -147,7 +147,10 @@ mod tests {
         assert_eq!(Summary::of(&table.month(2016, 1), Measure::Wind), None);
         // 173.3 mm fell in the 31 days of January 2012, as a sum over the file's column by another program says.
         let rain = Summary::of(&table.month(2012, 1), Measure::Precipitation).unwrap();
-        assert_eq!((rain.days, format!("{:.1}", rain.total), format!("{:.3}", rain.mean)), (31, "173.3".into(), "5.590".into()));
+        assert_eq!(
+            (rain.days, format!("{:.1}", rain.total), format!("{:.3}", rain.mean)),
+            (31, "173.3".into(), "5.590".into())
+        );
     }
 
     #[test]
