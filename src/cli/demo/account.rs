@@ -185,7 +185,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("reports/year")).unwrap();
         std::fs::write(dir.path().join("reports/year/2012-wind.md"), "x").unwrap();
-        let jobs = super::super::plan::jobs(1, true);
+        let jobs = super::super::plan::jobs(1, super::super::plan::Python::Installed);
         let done = names(&["year-2012-wind", "year-2013-wind", "notify-2012-01"]);
         let reports = Reports::look(dir.path(), &jobs, &done);
         assert_eq!((reports.expected, reports.found), (2, 1));

@@ -186,7 +186,7 @@ impl Stage<'_> {
             plan::REFUSED,
             xadd.shell(self.port)
         ))?;
-        self.sender.send(self.port, &[xadd.clone()]).await?;
+        self.sender.send(self.port, std::slice::from_ref(&xadd)).await?;
         let job = letter.job();
         self.deadline = self.deadline.max(Instant::now() + Duration::from_secs(5));
         let census =
@@ -195,7 +195,7 @@ impl Stage<'_> {
         let done = census.recorded_done().any(|done| *done == job);
         if done {
             // The job is done: a letter left behind would count it twice, and somebody might replay it once more.
-            self.sender.send(self.port, &[xdel.clone()]).await?;
+            self.sender.send(self.port, std::slice::from_ref(&xdel)).await?;
             self.screen.print(&format!(
                 "It is done now. The letter is deleted, or somebody might replay it once more:\n\n  {}\n",
                 xdel.shell(self.port)

@@ -128,7 +128,9 @@ fn comeback(attempts: &[Attempt], state: State, killed_at: Timestamp) -> Comebac
 pub(super) async fn letters(queue: &Queue) -> Result<Vec<DeadLetter>> {
     let (mut letters, mut from) = (Vec::new(), None);
     loop {
-        let page = queue.dead_letters(from, PAGE).await.context("the dead letters cannot be read")?;
+        // The client's future is large.
+        let page =
+            Box::pin(queue.dead_letters(from, PAGE)).await.context("the dead letters cannot be read")?;
         let is_last = (page.len() as u64) < PAGE;
         from = page.last().map(|letter| EntryId::new(letter.entry.ms, letter.entry.seq.saturating_add(1)));
         letters.extend(page);

@@ -94,14 +94,14 @@ async fn notify(
 ) -> (StatusCode, &'static str) {
     tokio::time::sleep(pace / 2).await;
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let is_first = header("x-streamfleet-job-attempt") == "1";
-    desk.lock().unwrap_or_else(PoisonError::into_inner).answer(header("idempotency-key"), is_first)
+    let attempt = header("x-streamfleet-job-attempt");
+    desk.lock().unwrap_or_else(PoisonError::into_inner).answer(header("idempotency-key"), attempt)
 }
 
 impl Desk {
-    fn answer(&mut self, job: &str, is_first: bool) -> (StatusCode, &'static str) {
+    fn answer(&mut self, job: &str, attempt: &str) -> (StatusCode, &'static str) {
         let barred = self.barred.contains(job);
-        if barred || is_first && self.is_unlucky(job) {
+        if barred || attempt == "1" && self.is_unlucky(job) {
             self.refused += 1;
             let why = if barred { "the mailbox is full" } else { "too busy" };
             return (StatusCode::SERVICE_UNAVAILABLE, why);

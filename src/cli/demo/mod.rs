@@ -25,6 +25,7 @@ use anyhow::{Context as _, Result, bail};
 use command::Sender;
 use endpoint::Endpoint;
 use folder::Folder;
+use plan::Python;
 use screen::Screen;
 use streamfleet::Shutdown;
 use streamfleet::broker::{self, Broker};
@@ -113,8 +114,8 @@ async fn play(
     workers: &mut Workers,
 ) -> Result<account::Account> {
     let seed = args.seed.unwrap_or_else(rand::random);
-    let with_python = command::runs("python3").await;
-    let plan = plan::jobs(seed, with_python);
+    let python = if command::runs("python3").await { Python::Installed } else { Python::Missing };
+    let plan = plan::jobs(seed, python);
     let screen = Screen::new(context.output, plan.len() as u64);
     screen.print(INTRODUCTION)?;
     let redis =
@@ -122,7 +123,7 @@ async fn play(
     let broker = Broker::connect(redis).await?;
     let version = broker.server().await?.fact("redis_version").unwrap_or("of unknown version").to_owned();
     screen.say(&format!("a private Redis {version} serves on port {port}"))?;
-    if !with_python {
+    if python == Python::Missing {
         screen.say("python3 is not installed, so the jobs that run it (report.year) are left out")?;
     }
     let endpoint = Endpoint::open(seed, args.pace).await?;
@@ -142,7 +143,7 @@ async fn play(
         submitted: std::collections::BTreeSet::new(),
         deadline: Instant::now(),
     };
-    stage.play().await
+    Box::pin(stage.play()).await
 }
 
 fn queue() -> Result<QueueName, InvalidName> {

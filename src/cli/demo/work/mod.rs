@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let process = Process::of(native(builder, &desk)?, &context.effective, Port::IfFree).await?;
     let shutdown = Shutdown::new();
     follow_parent(shutdown.clone())?;
-    process.run(shutdown).await?;
+    Box::pin(process.run(shutdown)).await?;
     Ok(Exit::Done)
 }
 
