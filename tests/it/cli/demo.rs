@@ -76,7 +76,8 @@ fn a_demo_that_is_stopped_or_killed_leaves_no_process() {
         let demo = Launch::new(&["demo", "--output", output]).start();
         let working = || (demo.stdout().contains("jobs at once each")).then_some(());
         until("the demo's workers", Duration::from_secs(30), working);
-        assert_eq!(processes(output).iter().filter(|line| line.contains("demo-worker")).count(), 2);
+        // Two, or more: a worker that starts a program is two for a moment.
+        assert!(processes(output).iter().filter(|line| line.contains("demo-worker")).count() >= 2);
         if is_killed {
             demo.kill9();
         } else {
