@@ -22,6 +22,9 @@ const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 /// Ports to choose from when the folder does not remember one: below those that systems give to outgoing connections.
 const PORTS: std::ops::Range<u16> = 6390..6890;
 
+/// So many ports are tried, should others be quicker.
+const PORTS_TRIED: usize = 10;
+
 /// How long the server may take to load its data, or to write it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -86,11 +89,20 @@ impl DevServer {
             TryLockError::WouldBlock => StartError::InUse { folder: folder.to_owned() },
             TryLockError::Error(source) => unusable(source),
         })?;
-        let port = choose_port(folder).map_err(unusable)?;
-        let child = spawn(folder, port)?;
-        let mut server = Self { child, port, folder: folder.to_owned(), _lock: lock };
-        server.answers().await?;
-        Ok(server)
+        let folder = folder.canonicalize().map_err(unusable)?;
+        let port = choose_port(&folder).map_err(unusable)?;
+        let mut server = Self { child: spawn(&folder, port)?, port, folder, _lock: lock };
+        for _ in 1..PORTS_TRIED {
+            match server.answers().await {
+                // Somebody else, perhaps another of these, took the port between our look and the server's.
+                Err(_) if !server.is_running() && !is_free(&server.port) => {
+                    server.port = choose_port(&server.folder).map_err(unusable)?;
+                    server.child = spawn(&server.folder, server.port)?;
+                }
+                answered => return answered.map(|()| server),
+            }
+        }
+        server.answers().await.map(|()| server)
     }
 
     /// The port on the loopback address.
@@ -136,14 +148,18 @@ impl DevServer {
         }
     }
 
+    fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Waits until the server answers PING: before, it loads its data.
     async fn answers(&mut self) -> Result<(), StartError> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            if !matches!(self.child.try_wait(), Ok(None)) {
+            if !self.is_running() {
                 break;
             }
-            if ping(self.port).await.unwrap_or(false) {
+            if is_ours(self.port, &self.folder).await.unwrap_or(false) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -158,13 +174,12 @@ impl DevServer {
 
 fn spawn(folder: &Path, port: u16) -> Result<Child, StartError> {
     let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
-    let folder = folder.canonicalize().map_err(unusable)?;
     let log = || File::options().create(true).append(true).open(folder.join("server.log"));
     for program in PROGRAMS {
         let mut command = Command::new(program);
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
         command.args(["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]);
-        command.arg("--dir").arg(&folder);
+        command.arg("--dir").arg(folder);
         command.stdin(Stdio::null()).stdout(log().map_err(unusable)?).stderr(log().map_err(unusable)?);
         // A group of its own: Ctrl-C is for us, and the server is stopped when its clients are done.
         command.process_group(0).kill_on_drop(true);
@@ -182,19 +197,24 @@ fn spawn(folder: &Path, port: u16) -> Result<Child, StartError> {
 fn choose_port(folder: &Path) -> io::Result<u16> {
     let memory = folder.join("port");
     let remembered = fs::read_to_string(&memory).ok().and_then(|text| text.trim().parse().ok());
-    let is_free = |port: &u16| std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    // Two that start at the same moment seldom begin at the same port.
-    let offset = rand::random_range(0..PORTS.len());
-    let port = remembered.into_iter().chain(PORTS.skip(offset)).chain(PORTS).find(is_free);
+    let port = remembered.into_iter().chain(PORTS).find(is_free);
     let port = port.ok_or_else(|| io::Error::other("no port is free"))?;
     fs::write(memory, format!("{port}\n"))?;
     Ok(port)
 }
 
-async fn ping(port: u16) -> io::Result<bool> {
+fn is_free(port: &u16) -> bool {
+    std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()
+}
+
+/// True where a server answers that works in this folder. One that got the port before ours works in another.
+async fn is_ours(port: u16, folder: &Path) -> io::Result<bool> {
+    let folder = folder.as_os_str().as_encoded_bytes();
+    let mut want = format!("+PONG\r\n*2\r\n$3\r\ndir\r\n${}\r\n", folder.len()).into_bytes();
+    want.extend(folder);
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-    stream.write_all(b"PING\r\n").await?;
-    let mut reply = [0; 7];
+    stream.write_all(b"PING\r\nCONFIG GET dir\r\n").await?;
+    let mut reply = vec![0; want.len()];
     let read = tokio::time::timeout(Duration::from_secs(1), stream.read_exact(&mut reply)).await;
-    Ok(read.is_ok_and(|read| read.is_ok()) && reply == *b"+PONG\r\n")
+    Ok(read.is_ok_and(|read| read.is_ok()) && reply == want)
 }

@@ -5,6 +5,8 @@ mod check;
 mod config;
 mod dead;
 mod delayed;
+#[cfg(feature = "http")]
+mod demo;
 mod dev;
 mod enqueue;
 mod exit;
@@ -64,6 +66,13 @@ enum Command {
     Worker(worker::Args),
     /// Start a private Redis and a worker, to try things out.
     Dev(dev::Args),
+    /// See it all at work: 300 report jobs, two workers, one of them killed in the middle, and the account.
+    #[cfg(feature = "http")]
+    Demo(demo::Args),
+    /// One worker of the demo.
+    #[cfg(feature = "http")]
+    #[command(hide = true)]
+    DemoWorker(demo::work::Args),
     /// Submit a job, or with --bulk many.
     Enqueue(Box<enqueue::Args>),
     /// Show everything known about one job.
@@ -91,6 +100,10 @@ impl Command {
         match self {
             Self::Worker(_) => worker::run(context).await,
             Self::Dev(args) => dev::run(args, context).await,
+            #[cfg(feature = "http")]
+            Self::Demo(args) => demo::run(args, context).await,
+            #[cfg(feature = "http")]
+            Self::DemoWorker(args) => demo::work::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(*args, context).await,
             Self::Status(args) => status::run(args, context).await,
             Self::Queues(args) => queues::run(args, context).await,

@@ -34,6 +34,11 @@ impl Process {
     /// Makes the handlers and opens the port. Redis is not asked yet.
     pub(crate) async fn prepare(effective: &Effective, port: Port) -> anyhow::Result<Self> {
         let builder = effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
+        Self::of(builder, effective, port).await
+    }
+
+    /// The same with handlers beyond the configured ones.
+    pub(crate) async fn of(builder: Builder, effective: &Effective, port: Port) -> anyhow::Result<Self> {
         let telemetry = &effective.config.telemetry;
         let logs = logs::start(telemetry).map_err(Wrong)?;
         let listener = match telemetry.listen {
@@ -96,12 +101,12 @@ fn answer(
 }
 
 /// Turns SIGTERM and SIGINT into requests to stop: the first in good order, the second at once.
-struct Watch {
+pub(crate) struct Watch {
     handle: Handle,
 }
 
 impl Watch {
-    fn start(shutdown: Shutdown) -> std::io::Result<Self> {
+    pub(crate) fn start(shutdown: Shutdown) -> std::io::Result<Self> {
         let mut signals = Signals::new([SIGTERM, SIGINT])?;
         let handle = signals.handle();
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {

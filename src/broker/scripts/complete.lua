@@ -8,6 +8,7 @@ local record, now = KEYS[4], now_ms()
 local function done()
   redis.call('HSET', record, 'state', 'done', 'entry', ARGV[2], 'type', ARGV[7], 'lane', ARGV[8],
     'created_ms', ARGV[9], 'updated_ms', now)
+  redis.call('HDEL', record, 'dead_id')
   if ARGV[5] ~= '' then redis.call('HSET', record, 'result', ARGV[5]) end
   note(record, now, tonumber(ARGV[4]), 'done', ARGV[1], '')
   redis.call('PEXPIRE', record, ARGV[6])

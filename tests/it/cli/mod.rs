@@ -3,6 +3,7 @@
 mod check;
 mod config;
 mod dead;
+mod demo;
 mod desk;
 mod dev;
 mod enqueue;

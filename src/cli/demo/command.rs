@@ -1,0 +1,151 @@
+//! A Redis command in words, as a producer in any language could send it: by redis-cli where it is installed, or over a
+//! plain connection. Nothing of this library is between the demo's producer and Redis.
+
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+/// The programs that send, in the order in which they are looked for.
+const PROGRAMS: [&str; 2] = ["redis-cli", "valkey-cli"];
+
+/// A command and its arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Command(Vec<Vec<u8>>);
+
+impl Command {
+    pub(super) fn new<T: AsRef<[u8]>>(words: impl IntoIterator<Item = T>) -> Self {
+        Self(words.into_iter().map(|word| word.as_ref().to_vec()).collect())
+    }
+
+    /// One line, as redis-cli reads it on standard input and as Redis itself takes it.
+    pub(super) fn line(&self) -> String {
+        self.0.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What a person types into a shell.
+    pub(super) fn shell(&self, port: u16) -> String {
+        let words = self.0.iter().map(|word| in_shell(&String::from_utf8_lossy(word)));
+        format!("redis-cli -p {port} {}", words.collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// A word in Redis's own quotes, where it needs them.
+fn quoted(word: &[u8]) -> String {
+    let text = String::from_utf8_lossy(word);
+    if is_plain(&text) {
+        return text.into_owned();
+    }
+    if word.iter().all(|byte| (b' '..=b'~').contains(byte) && !b"'\\".contains(byte)) {
+        return format!("'{text}'");
+    }
+    let escaped = word.iter().map(|byte| match byte {
+        b'"' | b'\\' => format!("\\{}", char::from(*byte)),
+        b' '..=b'~' => char::from(*byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
+fn is_plain(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-:{}*".contains(c);
+    !text.is_empty() && text.chars().all(plain)
+}
+
+fn in_shell(word: &str) -> String {
+    let plain = is_plain(word) && !word.contains(['{', '*']);
+    if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// Who sends commands.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Sender {
+    /// This program.
+    Program(&'static str),
+    /// A plain connection.
+    Connection,
+}
+
+impl Sender {
+    /// The program that is installed, or else a connection.
+    pub(super) async fn find() -> Self {
+        for program in PROGRAMS {
+            if runs(program).await {
+                return Self::Program(program);
+            }
+        }
+        Self::Connection
+    }
+
+    /// What it is called.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Program(name) => name,
+            Self::Connection => "a plain connection",
+        }
+    }
+
+    /// Sends all, and returns what Redis answered to each.
+    pub(super) async fn send(self, port: u16, commands: &[Command]) -> Result<Vec<String>> {
+        let lines: String = commands.iter().map(|command| command.line() + "\n").collect();
+        let replies = match self {
+            Self::Program(name) => by_program(name, port, lines).await?,
+            Self::Connection => by_connection(port, &lines, commands.len()).await?,
+        };
+        ensure!(replies.len() == commands.len(), "{} answers to {} commands", replies.len(), commands.len());
+        Ok(replies)
+    }
+}
+
+/// True where the program can be started.
+pub(super) async fn runs(program: &str) -> bool {
+    let mut command = tokio::process::Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().await.is_ok_and(|status| status.success())
+}
+
+async fn by_program(name: &str, port: u16, lines: String) -> Result<Vec<String>> {
+    let mut command = tokio::process::Command::new(name);
+    command.args(["-p", &port.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().with_context(|| format!("{name} cannot be started"))?;
+    let mut stdin = child.stdin.take().context("no pipe")?;
+    // Fed while its answers are read: either pipe may be full.
+    let fed = async move { stdin.write_all(lines.as_bytes()).await };
+    let (fed, output) = tokio::join!(fed, child.wait_with_output());
+    fed?;
+    Ok(String::from_utf8_lossy(&output?.stdout).lines().map(str::to_owned).collect())
+}
+
+async fn by_connection(port: u16, lines: &str, count: usize) -> Result<Vec<String>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let (input, mut output) = stream.split();
+    let read = async {
+        let (mut lines, mut replies) = (BufReader::new(input).lines(), Vec::new());
+        while replies.len() < count {
+            let line = lines.next_line().await?.context("Redis closed the connection")?;
+            // `$15` announces the line that follows; `:1` and `-ERR …` are whole.
+            replies.push(match line.strip_prefix('$') {
+                Some(_) => lines.next_line().await?.unwrap_or_default(),
+                None => line.trim_start_matches([':', '-', '+']).to_owned(),
+            });
+        }
+        anyhow::Ok(replies)
+    };
+    let (written, replies) = tokio::join!(output.write_all(lines.as_bytes()), read);
+    written?;
+    replies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_redis_and_as_a_shell_read_them() {
+        let command = Command::new(["XADD", "sf:{q}:jobs", "*", "payload", r#"{"a":1}"#, "it's", "5 °C", ""]);
+        assert_eq!(command.line(), r#"XADD sf:{q}:jobs * payload '{"a":1}' "it's" "5 \xc2\xb0C" ''"#);
+        let shell = r#"redis-cli -p 1 XADD 'sf:{q}:jobs' '*' payload '{"a":1}' 'it'\''s' '5 °C' ''"#;
+        assert_eq!(command.shell(1), shell);
+    }
+}

@@ -1,0 +1,119 @@
+//! The endpoint that `report.notify` posts to: it collects notifications, and like any endpoint it is sometimes down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::plan;
+
+/// Of so many notifications, the first attempt of one is refused.
+const REFUSED_ONE_OF: u64 = 4;
+
+/// A running endpoint; it ends when this is dropped.
+pub(super) struct Endpoint {
+    port: u16,
+    desk: Arc<Mutex<Desk>>,
+    _serving: JoinSet<()>,
+}
+
+struct Desk {
+    /// How often each job's notification was accepted.
+    accepted: BTreeMap<String, u64>,
+    refused: u64,
+    /// Jobs that are refused every time.
+    barred: BTreeSet<String>,
+    seed: u64,
+}
+
+/// What came in.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Notifications {
+    /// Different jobs that were accepted.
+    pub(super) accepted: usize,
+    /// Those of them that came more than once: the `Idempotency-Key` tells.
+    pub(super) repeated: usize,
+    /// How often 503 was answered.
+    pub(super) refused: u64,
+}
+
+impl Endpoint {
+    /// Opens it on a port of its own.
+    pub(super) async fn open(seed: u64, pace: Duration) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let desk = Arc::new(Mutex::new(Desk {
+            accepted: BTreeMap::new(),
+            refused: 0,
+            barred: BTreeSet::from([plan::REFUSED.to_owned()]),
+            seed,
+        }));
+        let routes = Router::new().route("/notify", post(notify)).with_state((Arc::clone(&desk), pace));
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            if let Err(error) = axum::serve(listener, routes).await {
+                tracing::error!(%error, "the endpoint ended");
+            }
+        });
+        Ok(Self { port, desk, _serving: serving })
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/notify", self.port)
+    }
+
+    /// Mends what made it refuse one notification every time.
+    pub(super) fn mend(&self) {
+        self.desk().barred.clear();
+    }
+
+    pub(super) fn notifications(&self) -> Notifications {
+        let desk = self.desk();
+        let repeated = desk.accepted.values().filter(|times| **times > 1).count();
+        Notifications { accepted: desk.accepted.len(), repeated, refused: desk.refused }
+    }
+
+    fn desk(&self) -> std::sync::MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn notify(
+    State((desk, pace)): State<(Arc<Mutex<Desk>>, Duration)>,
+    headers: HeaderMap,
+) -> (StatusCode, &'static str) {
+    tokio::time::sleep(pace / 2).await;
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let attempt = header("x-streamfleet-job-attempt");
+    desk.lock().unwrap_or_else(PoisonError::into_inner).answer(header("idempotency-key"), attempt)
+}
+
+impl Desk {
+    fn answer(&mut self, job: &str, attempt: &str) -> (StatusCode, &'static str) {
+        let barred = self.barred.contains(job);
+        if barred || attempt == "1" && self.is_unlucky(job) {
+            self.refused += 1;
+            let why = if barred { "the mailbox is full" } else { "too busy" };
+            return (StatusCode::SERVICE_UNAVAILABLE, why);
+        }
+        *self.accepted.entry(job.to_owned()).or_default() += 1;
+        (StatusCode::OK, "{\"accepted\":true}")
+    }
+
+    /// The seed's doing, whatever comes first.
+    fn is_unlucky(&self, job: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        (self.seed, job).hash(&mut hasher);
+        hasher.finish().is_multiple_of(REFUSED_ONE_OF)
+    }
+}

@@ -1,0 +1,161 @@
+//! Which jobs the demo submits, and in which order: the same for the same seed. Pure.
+
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use streamfleet::broker::stream_name;
+use streamfleet::job::{Lane, Namespace, QueueName};
+
+use super::command::Command;
+use super::work::table::Measure;
+
+const YEARS: std::ops::RangeInclusive<u16> = 2012..=2015;
+
+/// The job whose notification is refused until the cause is mended.
+pub(super) const REFUSED: &str = "notify-2015-12";
+
+/// Whether there is a Python to run `report.year`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Python {
+    Installed,
+    Missing,
+}
+
+/// A job to be submitted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Planned {
+    /// The producer's own id; `None` for the entry that is no job.
+    pub(super) id: Option<String>,
+    pub(super) lane: Lane,
+    /// The report that is on disk when the job is done, relative to the demo's folder.
+    pub(super) report: Option<String>,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Planned {
+    fn new(job_type: &str, name: &str, payload: serde_json::Value) -> Self {
+        let kind = job_type.rsplit('.').next().unwrap_or(job_type);
+        let id = format!("{kind}-{name}");
+        let fields =
+            vec![("type", job_type.to_owned()), ("id", id.clone()), ("payload", payload.to_string())];
+        Self { id: Some(id), lane: Lane::Normal, report: None, fields }
+    }
+
+    fn report(self, report: String) -> Self {
+        Self { report: Some(report), ..self }
+    }
+
+    /// The `XADD` that submits it.
+    pub(super) fn command(&self, namespace: &Namespace, queue: &QueueName) -> Command {
+        let stream = stream_name(namespace, queue, self.lane);
+        let fields = self.fields.iter().flat_map(|(name, value)| [*name, value.as_str()]);
+        Command::new(["XADD", &stream, "*"].into_iter().chain(fields))
+    }
+}
+
+/// All jobs in the order of their submission.
+pub(super) fn jobs(seed: u64, python: Python) -> Vec<Planned> {
+    let mut chance = StdRng::seed_from_u64(seed);
+    let mut jobs = months();
+    jobs.shuffle(&mut chance);
+    // Some are wanted later: the producer says so in a field, and no worker waits for them.
+    for job in jobs.iter_mut().take(24) {
+        job.fields.push(("delay_ms", chance.random_range(2000..5000_u32).to_string()));
+    }
+    if python == Python::Installed {
+        jobs.extend(years());
+    }
+    jobs.extend(notices());
+    jobs.extend(troubles());
+    jobs.shuffle(&mut chance);
+    jobs
+}
+
+/// `report.month`, native: every measure of every month. Old years are less urgent.
+fn months() -> Vec<Planned> {
+    let of = |(year, month): (u16, u8)| {
+        Measure::ALL.into_iter().map(move |measure| {
+            let name = format!("{year}-{month:02}-{}", measure.as_str());
+            let payload = serde_json::json!({ "year": year, "month": month, "measure": measure });
+            let lane = if year < 2014 { Lane::Low } else { Lane::Normal };
+            let job = Planned { lane, ..Planned::new("report.month", &name, payload) };
+            job.report(format!("reports/month/{name}.md"))
+        })
+    };
+    every_month().flat_map(of).collect()
+}
+
+/// `report.year`, by Python: every measure of every year, before all others.
+fn years() -> impl Iterator<Item = Planned> {
+    let of = |(year, measure): (u16, Measure)| {
+        let name = format!("{year}-{}", measure.as_str());
+        let payload = serde_json::json!({ "year": year, "measure": measure });
+        let job = Planned { lane: Lane::High, ..Planned::new("report.year", &name, payload) };
+        job.report(format!("reports/year/{name}.md"))
+    };
+    YEARS.flat_map(|year| Measure::ALL.map(|measure| (year, measure))).map(of)
+}
+
+/// `report.notify`, by POST: one for every month.
+fn notices() -> impl Iterator<Item = Planned> {
+    every_month().map(|(year, month)| {
+        let name = format!("{year}-{month:02}");
+        Planned::new("report.notify", &name, serde_json::json!({ "month": name }))
+    })
+}
+
+/// Jobs that fail: some for a while, some for good, and an entry that is no job, because its producer misspelt a field.
+fn troubles() -> Vec<Planned> {
+    let job = |job_type: &str, year: u16, month: u8| {
+        let payload = serde_json::json!({ "year": year, "month": month, "measure": Measure::Wind });
+        Planned::new(job_type, &format!("{year}-{month:02}"), payload)
+    };
+    let flaky = every_month().take(30).map(|(year, month)| {
+        job("report.flaky", year, month).report(format!("reports/extremes/{year}-{month:02}.md"))
+    });
+    let hang = (1..=5).map(|month| job("report.hang", 2012, month));
+    // The table ends in 2015.
+    let fatal = (1..=8).map(|month| job("report.fatal", 2016, month));
+    let fields = vec![("typ", "report.month".to_owned()), ("payload", "{}".to_owned())];
+    let malformed = Planned { id: None, lane: Lane::Normal, report: None, fields };
+    flaky.chain(hang).chain(fatal).chain([malformed]).collect()
+}
+
+fn every_month() -> impl Iterator<Item = (u16, u8)> {
+    YEARS.flat_map(|year| (1..=12).map(move |month| (year, month)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn there_are_300_jobs_with_ids_of_their_own_and_one_entry_that_is_none() {
+        let jobs = jobs(1, Python::Installed);
+        assert_eq!(jobs.len(), 300);
+        let ids: BTreeSet<_> = jobs.iter().filter_map(|job| job.id.as_deref()).collect();
+        assert_eq!(ids.len(), 299);
+        assert!(ids.contains(REFUSED));
+        for lane in Lane::ALL {
+            assert!(jobs.iter().filter(|job| job.lane == lane).count() >= 16, "{lane}");
+        }
+    }
+
+    #[test]
+    fn the_order_is_the_seeds() {
+        assert_eq!(jobs(7, Python::Installed), jobs(7, Python::Installed));
+        assert_ne!(jobs(7, Python::Installed), jobs(8, Python::Installed));
+        assert_eq!(jobs(7, Python::Missing).len(), 300 - 16);
+    }
+
+    #[test]
+    fn a_job_is_one_xadd_of_plain_fields() {
+        let year = years().next().unwrap();
+        let line = year.command(&"sf".parse().unwrap(), &"default".parse().unwrap()).line();
+        assert_eq!(
+            line,
+            r#"XADD sf:{default}:jobs:high * type report.year id year-2012-precipitation payload '{"measure":"precipitation","year":2012}'"#
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! The hidden command `demo-worker`: one process of the demo's fleet. What needs no Rust is in its configuration
+//! (`report.year` runs a program, `report.notify` sends a POST); the native handlers are added here.
+
+mod handlers;
+mod report;
+pub(super) mod table;
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use handlers::{Averages, Desk, Flaky, Hang};
+use streamfleet::job::{Backoff, Policy, Tracking};
+use streamfleet::{Builder, Shutdown};
+use table::Table;
+
+use super::folder;
+use crate::cli::Context;
+use crate::cli::exit::Exit;
+use crate::cli::serve::{Port, Process};
+use crate::cli::{Wrong, times};
+
+/// How long a worker whose parent is gone may take to end.
+const ORPHANED_FOR: Duration = Duration::from_secs(5);
+
+/// The arguments of `demo-worker`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The demo's folder.
+    #[arg(long)]
+    folder: PathBuf,
+    /// How long a report takes beyond its work.
+    #[arg(long, value_parser = times::duration)]
+    pace: Duration,
+}
+
+/// Works until stopped, or until the demo is gone.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let csv =
+        std::fs::read_to_string(args.folder.join(folder::TABLE_FILE)).context("the table cannot be read")?;
+    let table = Arc::new(Table::parse(&csv).map_err(anyhow::Error::msg)?);
+    let desk = Desk { table, folder: args.folder, pace: args.pace };
+    let builder = context.effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
+    let process = Process::of(native(builder, &desk)?, &context.effective, Port::IfFree).await?;
+    let shutdown = Shutdown::new();
+    follow_parent(shutdown.clone())?;
+    Box::pin(process.run(shutdown)).await?;
+    Ok(Exit::Done)
+}
+
+fn native(builder: Builder, desk: &Desk) -> anyhow::Result<Builder> {
+    let policy = Policy {
+        timeout: Duration::from_secs(10),
+        backoff: Backoff::Fixed(super::BACKOFF),
+        tracking: Tracking::All,
+        ..Policy::default()
+    };
+    let impatient = Policy { timeout: Duration::from_secs(1), max_attempts: 2, ..policy.clone() };
+    Ok(builder
+        .handler_with("report.month", policy.clone(), Averages(desk.clone()))?
+        .handler_with("report.flaky", policy.clone(), Flaky(desk.clone()))?
+        .handler_with("report.fatal", policy, Averages(desk.clone()))?
+        .handler_with("report.hang", impatient, Hang)?)
+}
+
+/// The demo holds the other end of standard input, and never writes: its end means that the demo is gone, however it
+/// went. Its Redis is gone too then, so nothing can be given back and nothing need be waited for.
+fn follow_parent(shutdown: Shutdown) -> std::io::Result<()> {
+    let watch = move || {
+        drop(std::io::stdin().lock().read(&mut [0]));
+        shutdown.request();
+        shutdown.request();
+        std::thread::park_timeout(ORPHANED_FOR);
+        std::process::exit(1);
+    };
+    std::thread::Builder::new().name("parent".to_owned()).spawn(watch).map(drop)
+}

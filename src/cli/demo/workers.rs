@@ -1,0 +1,129 @@
+//! The demo's fleet: worker processes of this same program, one of which is to be killed.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use streamfleet::broker::Broker;
+use streamfleet::config::PREFIX;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+/// How long a worker may take to start, and to stop.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One worker process.
+pub(super) struct Worker {
+    /// What people call it: `worker 2`.
+    pub(super) name: String,
+    pub(super) pid: u32,
+    /// Its name in Redis, as soon as it has shown itself.
+    pub(super) consumer: String,
+    pub(super) killed: bool,
+    child: Child,
+}
+
+/// All workers that were ever started. Killed when dropped.
+pub(super) struct Workers {
+    folder: PathBuf,
+    pace: Duration,
+    all: Vec<Worker>,
+}
+
+impl Workers {
+    /// None yet.
+    pub(super) fn new(folder: PathBuf, pace: Duration) -> Self {
+        Self { folder, pace, all: Vec::new() }
+    }
+
+    /// All of them, also those that are gone.
+    pub(super) fn all(&self) -> &[Worker] {
+        &self.all
+    }
+
+    /// Starts one more. It logs into a file of its own.
+    pub(super) fn start(&mut self) -> Result<&Worker> {
+        let nth = self.all.len() + 1;
+        let log = File::create(self.folder.join(format!("logs/worker-{nth}.log")))?;
+        let program = std::env::current_exe().context("this program cannot find itself")?;
+        let mut command = Command::new(program);
+        // What is set for other fleets must not change this one.
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+                command.env_remove(name);
+            }
+        }
+        command.arg("--config").arg(self.folder.join("fleet.toml")).arg("demo-worker");
+        command.arg("--folder").arg(&self.folder).args(["--pace", &format!("{}ms", self.pace.as_millis())]);
+        // Standard input tells it when we are gone. A group of its own: Ctrl-C is for us.
+        command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
+        command.process_group(0).kill_on_drop(true);
+        let child = command.spawn().context("a worker cannot be started")?;
+        let pid = child.id().context("a worker ended at once")?;
+        let name = format!("worker {nth}");
+        self.all.push(Worker { name, pid, consumer: String::new(), killed: false, child });
+        self.all.last().context("the worker that was just started")
+    }
+
+    /// Waits until all have shown themselves to the fleet.
+    pub(super) async fn ready(&mut self, broker: &Broker) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let shown = broker.workers().await?;
+            for worker in &mut self.all {
+                let pid = worker.pid.to_string();
+                let own = shown.iter().find(|info| info.facts.get("pid") == Some(&pid));
+                worker.consumer =
+                    own.map_or_else(|| std::mem::take(&mut worker.consumer), |info| info.consumer.clone());
+                if !worker.killed && worker.child.try_wait()?.is_some() {
+                    bail!("{} ended by itself; see {}", worker.name, self.folder.join("logs").display());
+                }
+            }
+            if self.all.iter().all(|worker| !worker.consumer.is_empty()) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("a worker has not shown itself; see {}", self.folder.join("logs").display());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Kills one as a crash or the kernel's OOM killer would: by SIGKILL, without a word. Returns when it is gone.
+    pub(super) async fn kill(&mut self, nth: usize) -> Result<()> {
+        let worker = self.all.get_mut(nth).context("no such worker")?;
+        worker.killed = true;
+        worker.child.kill().await.with_context(|| format!("{} cannot be killed", worker.name))
+    }
+
+    /// Stops all in good order, by SIGTERM.
+    pub(super) async fn stop(&mut self) -> Result<()> {
+        for worker in &self.all {
+            // None where it was reaped: the number may be another's already.
+            if let Some(pid) = worker.child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
+                kill_process(pid, Signal::TERM)?;
+            }
+        }
+        for worker in &mut self.all {
+            // wait() would close standard input, which means to the worker that we are gone.
+            let stdin = worker.child.stdin.take();
+            if tokio::time::timeout(PATIENCE, worker.child.wait()).await.is_err() {
+                worker.child.kill().await?;
+            }
+            drop(stdin);
+        }
+        Ok(())
+    }
+
+    /// Ends all at once.
+    pub(super) async fn kill_all(&mut self) -> Result<()> {
+        for worker in self.all.iter_mut().filter(|worker| !worker.killed) {
+            worker.killed = true;
+            worker.child.kill().await?;
+        }
+        Ok(())
+    }
+}
