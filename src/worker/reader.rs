@@ -28,6 +28,9 @@ const MOST: usize = 500;
 /// Above this many members of the group, readers poll: from Redis 7.2 on, every XADD runs every blocked reader again.
 const BLOCKING_READERS: u64 = 64;
 
+/// How often other tasks get their turn before a reader without much room sleeps.
+const TURNS: usize = 32;
+
 const POLL_SHORTEST: Duration = Duration::from_millis(20);
 const POLL_LONGEST: Duration = Duration::from_millis(500);
 
@@ -110,7 +113,7 @@ impl Reader {
 
     /// Waits for room, then a little longer for more of it: few large reads cost Redis less than many small ones.
     async fn room(&self) -> Option<usize> {
-        let room = loop {
+        let mut room = loop {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return None,
@@ -119,8 +122,14 @@ impl Reader {
                 () = tokio::time::sleep(BLOCK) => self.pulse.turn(),
             }
         };
-        if room >= MOST.min(self.dispatcher.capacity() / 4) {
-            return Some(room);
+        let enough = MOST.min(self.dispatcher.capacity() / 4);
+        // Quick jobs end while other tasks have their turn; only slower ones are worth a sleep.
+        for _ in 0..TURNS {
+            if room >= enough {
+                return Some(room);
+            }
+            tokio::task::yield_now().await;
+            room += self.dispatcher.reserve_now(MOST - room);
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
         Some(room + self.dispatcher.reserve_now(MOST - room))

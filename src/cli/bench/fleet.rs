@@ -50,6 +50,11 @@ impl Seen {
         micros.to_string().into_bytes()
     }
 
+    /// How many jobs have succeeded.
+    pub(super) fn done(&self) -> usize {
+        self.done.load(Ordering::Relaxed)
+    }
+
     /// Waits until so many jobs succeeded.
     pub(super) async fn until(&self, jobs: usize) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(120);
