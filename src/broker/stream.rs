@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use fred::bytes_utils::Str;
 use fred::interfaces::StreamsInterface;
 use fred::types::{Key, Value};
@@ -148,7 +149,7 @@ impl Queue {
     /// They are deleted first: a crash in between leaves entries that are pending but deleted, which a claim clears up;
     /// the other order would leave entries that are neither.
     pub(crate) async fn acknowledge(&self, link: &Link, lane: Lane, ids: &[EntryId]) -> Result<u64, Error> {
-        let texts: Vec<Str> = ids.iter().map(|id| Str::from(id.to_string())).collect();
+        let texts = texts(ids);
         let key = self.keys.stream(lane).clone();
         let pipeline = link.client().pipeline();
         let reply = link
@@ -253,6 +254,21 @@ impl Queue {
         let answer = link.watch(script::REAP.run(&link.client(), self.keys.streams().to_vec(), args)).await?;
         Ok(answer.rest.first().and_then(decode::number) == Some(0))
     }
+}
+
+/// Ids as text, all in one buffer: they are sent twice, and one by one each would cost several allocations.
+fn texts(ids: &[EntryId]) -> Vec<Str> {
+    use std::fmt::Write as _;
+    let mut all = String::with_capacity(ids.len() * 20);
+    let ends = ids.iter().map(|id| {
+        write!(all, "{id}").expect("a String takes every write");
+        all.len()
+    });
+    let ends: Vec<usize> = ends.collect();
+    let all = Bytes::from(all);
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let slices = starts.zip(&ends).map(|(start, end)| Str::from_inner(all.slice(start..*end)));
+    slices.map(|text| text.expect("digits are UTF-8")).collect()
 }
 
 /// Where a claim begins, and what it takes.
