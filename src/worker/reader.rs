@@ -28,6 +28,13 @@ const MOST: usize = 500;
 /// Above this many members of the group, readers poll: from Redis 7.2 on, every XADD runs every blocked reader again.
 const BLOCKING_READERS: u64 = 64;
 
+/// A lane that was empty is looked at again after so long while another lane has a backlog: each look is a round trip that
+/// the backlog waits for.
+const QUIET_FOR: Duration = Duration::from_millis(5);
+
+/// When each lane was last found empty, in the order of [`Lane::ALL`].
+type Empty = [Option<Instant>; 3];
+
 /// How often other tasks get their turn before a reader without much room sleeps.
 const TURNS: usize = 32;
 
@@ -73,7 +80,7 @@ impl Reader {
     /// Reads until stopped. No error ends it.
     pub(crate) async fn run(self) {
         let (mut mode, mut round, mut patience) = (Mode::Drain, 0u32, Patience::new());
-        let mut poll = POLL_SHORTEST;
+        let (mut poll, mut empty) = (POLL_SHORTEST, Empty::default());
         while !self.stop.is_cancelled() {
             if self.helps && mode == Mode::Wait {
                 tokio::select! {
@@ -85,7 +92,7 @@ impl Reader {
             round = round.wrapping_add(1);
             let reading = self.reading.gate.read().await;
             let read = match mode {
-                Mode::Drain => self.drain(room, round).await,
+                Mode::Drain => self.drain(room, round, &mut empty).await,
                 Mode::Wait if self.pulse.consumers() > BLOCKING_READERS => {
                     self.poll(room, round, &mut poll).await
                 }
@@ -136,14 +143,18 @@ impl Reader {
     }
 
     /// Takes what is there, lane by lane.
-    async fn drain(&self, room: usize, round: u32) -> Result<Vec<Entry>, Error> {
+    async fn drain(&self, room: usize, round: u32, empty: &mut Empty) -> Result<Vec<Entry>, Error> {
         let mut entries = Vec::new();
         for lane in order(round) {
-            if entries.len() < room {
+            let quiet = empty[lane as usize].is_some_and(|since| since.elapsed() < QUIET_FOR);
+            if entries.len() < room && !quiet {
                 let count = room - entries.len();
                 let read = self.queue.read_lane(&self.link, &self.consumer, lane, count);
                 match self.answered(read).await {
-                    Ok(more) => entries.extend(more),
+                    Ok(more) => {
+                        empty[lane as usize] = more.is_empty().then(Instant::now);
+                        entries.extend(more);
+                    }
                     // What was read before is ours, and must run.
                     Err(error) if !entries.is_empty() => {
                         tracing::debug!(%error, "a later lane was not read");
@@ -167,7 +178,7 @@ impl Reader {
             () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
             () = self.stop.cancelled() => {}
         }
-        let entries = self.drain(room, round).await?;
+        let entries = self.drain(room, round, &mut Empty::default()).await?;
         *pause = if entries.is_empty() { (*pause * 2).min(POLL_LONGEST) } else { POLL_SHORTEST };
         Ok(entries)
     }
