@@ -161,7 +161,11 @@ fn try_main(cli: Cli) -> anyhow::Result<Exit> {
     }
     let effective = read.map_err(|invalid| Wrong(invalid.to_string()))?;
     let context = Context { output, redis: effective.config.redis.clone(), effective };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if matches!(cli.command, Command::Bench(_)) {
+        runtime.worker_threads(bench::threads());
+    }
+    let runtime = runtime.enable_all().build()?;
     let done = runtime.block_on(cli.command.run(&context));
     // A handler that blocks its thread must not keep the process.
     runtime.shutdown_background();

@@ -45,6 +45,11 @@ enum Subject {
     Backlog,
 }
 
+/// The threads of the measured process: all cores but one, which is left to the Redis that is measured beside it.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().saturating_sub(1).max(1))
+}
+
 /// Runs the measurements and prints them.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let subjects = if args.only.is_empty() { Subject::value_variants().to_vec() } else { args.only };
