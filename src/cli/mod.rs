@@ -120,15 +120,15 @@ impl Command {
 /// What every command gets.
 pub(crate) struct Context {
     pub(crate) output: Output,
-    pub(crate) redis: streamfleet::broker::Config,
     pub(crate) effective: Effective,
 }
 
 impl Context {
     /// Connects to the configured Redis.
     pub(crate) async fn broker(&self) -> anyhow::Result<Broker> {
-        let broker = Broker::connect(self.redis.clone()).await;
-        broker.with_context(|| format!("cannot reach redis at {}", self.redis.shown()))
+        let redis = &self.effective.config.redis;
+        let broker = Broker::connect(redis.clone()).await;
+        broker.with_context(|| format!("cannot reach redis at {}", redis.shown()))
     }
 }
 
@@ -160,7 +160,7 @@ fn try_main(cli: Cli) -> anyhow::Result<Exit> {
         return config::check(read, output);
     }
     let effective = read.map_err(|invalid| Wrong(invalid.to_string()))?;
-    let context = Context { output, redis: effective.config.redis.clone(), effective };
+    let context = Context { output, effective };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if matches!(cli.command, Command::Bench(_)) {
         runtime.worker_threads(bench::threads());

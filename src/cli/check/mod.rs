@@ -76,8 +76,8 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
         }
     };
     let report = Report {
-        redis: context.redis.shown(),
-        namespace: context.redis.namespace.to_string(),
+        redis: context.effective.config.redis.shown(),
+        namespace: context.effective.config.redis.namespace.to_string(),
         fit: exit == Exit::Done,
         findings,
     };
@@ -87,7 +87,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
 
 /// Connects, and asks for a sign of life: some servers take a connection without a login, and then refuse every command.
 async fn reach(context: &Context) -> Result<Broker, broker::Error> {
-    let broker = Broker::connect(context.redis.clone()).await?;
+    let broker = Broker::connect(context.effective.config.redis.clone()).await?;
     match broker.ping().await {
         // PING itself may be what this login has no right to.
         Err(error) if !refuses_login(&error) && error.class() == Some(Class::Configuration) => Ok(broker),
