@@ -52,6 +52,8 @@ impl Worker {
         for (name, queue_config) in &config.queues {
             let queue = broker.queue(name.clone());
             let joined = queue.join(config.lease).await?;
+            // Said before the first job can run, so that no figure shows jobs done by a Redis that is away.
+            events.tell(&Event::Contact { alive: true });
             warn_of_differences(&queue, joined, config.lease);
             let shared = Shared {
                 broker: &broker,
