@@ -197,7 +197,9 @@ fn spawn(folder: &Path, port: u16) -> Result<Child, StartError> {
 fn choose_port(folder: &Path) -> io::Result<u16> {
     let memory = folder.join("port");
     let remembered = fs::read_to_string(&memory).ok().and_then(|text| text.trim().parse().ok());
-    let port = remembered.into_iter().chain(PORTS).find(is_free);
+    // Two that start at the same moment seldom begin at the same port.
+    let offset = rand::random_range(0..PORTS.len());
+    let port = remembered.into_iter().chain(PORTS.skip(offset)).chain(PORTS).find(is_free);
     let port = port.ok_or_else(|| io::Error::other("no port is free"))?;
     fs::write(memory, format!("{port}\n"))?;
     Ok(port)
