@@ -74,5 +74,5 @@ impl Queue {
 
 fn letters(command: &'static str, reply: Value) -> Result<Vec<DeadLetter>, Error> {
     let letter = |entry: Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
-    Ok(decode::entries(command, reply, Lane::Normal)?.into_iter().map(letter).collect())
+    Ok(decode::entries(command, &reply, Lane::Normal)?.into_iter().map(letter).collect())
 }

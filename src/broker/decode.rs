@@ -1,7 +1,7 @@
 //! Redis's replies, decoded by hand: the client's own conversions fail on empty reads and on deleted entries, and
 //! collapse arrays of one item. Bytes are copied out, because a kept slice keeps the whole reply alive.
 
-use fred::types::Value;
+use fred::types::{Resp3Frame, Value};
 
 use super::error::Error;
 use crate::job::{EntryId, Envelope, Lane};
@@ -15,55 +15,94 @@ pub(crate) struct Entry {
     pub(crate) envelope: Option<Envelope>,
 }
 
+/// A reply in either of the client's two forms: as it came, which is cheap and for large replies, or as a value.
+pub(crate) trait Reply: Sized + std::fmt::Debug {
+    /// The items of an array.
+    fn items(&self) -> Option<&[Self]>;
+    /// The bytes of a text.
+    fn bytes(&self) -> Option<&[u8]>;
+    /// True for `nil`.
+    fn is_nil(&self) -> bool;
+}
+
+impl Reply for Value {
+    fn items(&self) -> Option<&[Self]> {
+        if let Self::Array(items) = self { Some(items) } else { None }
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        self.as_bytes()
+    }
+
+    fn is_nil(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+}
+
+impl Reply for Resp3Frame {
+    fn items(&self) -> Option<&[Self]> {
+        if let Self::Array { data, .. } = self { Some(data) } else { None }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::BlobString { data, .. } | Self::SimpleString { data, .. } => Some(data),
+            _ => None,
+        }
+    }
+
+    fn is_nil(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+}
+
 /// What XREADGROUP answers: `nil`, or for each stream its name and entries.
-#[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
-pub(crate) fn streams(
+pub(crate) fn streams<R: Reply>(
     command: &'static str,
-    reply: Value,
+    reply: &R,
     lane_of: impl Fn(&[u8]) -> Option<Lane>,
 ) -> Result<Vec<Entry>, Error> {
     let mut entries = Vec::new();
-    match reply {
-        Value::Null => {}
-        Value::Array(streams) => {
-            for stream in streams {
-                let [name, Value::Array(items)] = pair(command, stream)? else {
-                    return Err(Error::contract(command, "a stream without entries"));
-                };
-                let lane = name.as_bytes().and_then(&lane_of);
-                let lane = lane.ok_or_else(|| Error::contract(command, &name))?;
-                entries.reserve(items.len());
-                for item in items {
-                    entries.push(entry(command, item, lane)?);
-                }
-            }
+    if reply.is_nil() {
+        return Ok(entries);
+    }
+    for stream in reply.items().ok_or_else(|| Error::contract(command, reply))? {
+        let Some([name, list]) = stream.items() else { return Err(Error::contract(command, stream)) };
+        let lane = name.bytes().and_then(&lane_of).ok_or_else(|| Error::contract(command, name))?;
+        let items = list.items().ok_or_else(|| Error::contract(command, "a stream without entries"))?;
+        entries.reserve(items.len());
+        for item in items {
+            entries.push(entry(command, item, lane)?);
         }
-        other => return Err(Error::contract(command, other)),
     }
     Ok(entries)
 }
 
 /// A list of entries, as XRANGE and XAUTOCLAIM have it.
-pub(crate) fn entries(command: &'static str, reply: Value, lane: Lane) -> Result<Vec<Entry>, Error> {
-    let Value::Array(items) = reply else { return Err(Error::contract(command, reply)) };
-    items.into_iter().map(|item| entry(command, item, lane)).collect()
+pub(crate) fn entries<R: Reply>(command: &'static str, reply: &R, lane: Lane) -> Result<Vec<Entry>, Error> {
+    let items = reply.items().ok_or_else(|| Error::contract(command, reply))?;
+    items.iter().map(|item| entry(command, item, lane)).collect()
 }
 
 /// One entry: its id and its flat fields, then perhaps more that later servers add.
-fn entry(command: &'static str, item: Value, lane: Lane) -> Result<Entry, Error> {
-    let Value::Array(parts) = item else { return Err(Error::contract(command, item)) };
-    let id = parts.first().and_then(entry_id).ok_or_else(|| Error::contract(command, &parts))?;
+fn entry<R: Reply>(command: &'static str, item: &R, lane: Lane) -> Result<Entry, Error> {
+    let parts = item.items().ok_or_else(|| Error::contract(command, item))?;
+    let id = parts.first().and_then(entry_id).ok_or_else(|| Error::contract(command, item))?;
     let envelope = match parts.get(1) {
-        Some(Value::Array(fields)) => Some(envelope(fields)),
-        Some(Value::Null) | None => None,
-        Some(other) => return Err(Error::contract(command, other)),
+        Some(fields) if fields.is_nil() => None,
+        Some(fields) => Some(envelope(fields.items().ok_or_else(|| Error::contract(command, fields))?)),
+        None => None,
     };
     Ok(Entry { id, lane, envelope })
 }
 
 /// Flat names and values.
-pub(crate) fn envelope(flat: &[Value]) -> Envelope {
-    Envelope::new(flat.chunks_exact(2).map(|pair| (data(&pair[0]), data(&pair[1]))))
+pub(crate) fn envelope<R: Reply>(flat: &[R]) -> Envelope {
+    Envelope::new(
+        flat.chunks_exact(2)
+            .map(|pair| (pair[0].bytes().unwrap_or_default(), pair[1].bytes().unwrap_or_default())),
+    )
 }
 
 /// A value's bytes; empty for what is not text.
@@ -87,11 +126,6 @@ pub(crate) fn number(value: &Value) -> Option<u64> {
 }
 
 /// A value as an entry id.
-pub(crate) fn entry_id(value: &Value) -> Option<EntryId> {
-    std::str::from_utf8(value.as_bytes()?).ok()?.parse().ok()
-}
-
-fn pair(command: &'static str, value: Value) -> Result<[Value; 2], Error> {
-    let Value::Array(items) = value else { return Err(Error::contract(command, value)) };
-    items.try_into().map_err(|items: Vec<Value>| Error::contract(command, items))
+pub(crate) fn entry_id<R: Reply>(value: &R) -> Option<EntryId> {
+    std::str::from_utf8(value.bytes()?).ok()?.parse().ok()
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fred::bytes_utils::Str;
-use fred::interfaces::StreamsInterface;
-use fred::types::{Key, Value};
+use fred::interfaces::{ClientLike, StreamsInterface};
+use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
-use super::decode::{self, Entry};
+use super::decode::{self, Entry, Reply};
 use super::error::{Class, Error};
 use super::link::Link;
-use super::{GROUP, Queue, script};
+use super::{GROUP, Queue, millis, script};
 use crate::job::{ConsumerName, EntryId, Lane};
 
 /// The most ids that one keepalive renews.
@@ -131,13 +131,23 @@ impl Queue {
         streams: Vec<Key>,
         take: Take<'_>,
     ) -> Result<Vec<Entry>, Error> {
-        let ids = vec![take.after; streams.len()];
-        let block = take.block.map(|block| u64::try_from(block.as_millis()).unwrap_or(u64::MAX));
+        let mut args: Vec<Value> = vec!["GROUP".into(), GROUP.into(), consumer.as_str().into()];
+        args.extend(["COUNT".into(), Value::Integer(take.count as i64)]);
+        args.extend(take.block.into_iter().flat_map(|block| ["BLOCK".into(), millis(block)]));
+        args.push("STREAMS".into());
+        let slot = ClusterHash::Offset(args.len());
+        let ids = vec![Value::from(take.after); streams.len()];
+        args.extend(streams.into_iter().map(Value::from).chain(ids));
+        let command = CustomCommand::new_static("XREADGROUP", slot, take.block.is_some());
         let client = link.client();
-        let count = Some(take.count as u64);
-        let reply = client.xreadgroup(GROUP, consumer.as_str(), count, block, false, streams, ids);
-        let reply: Value = link.ask("xreadgroup", reply).await?;
-        decode::streams("xreadgroup", reply, |name| self.lane_of(name))
+        // As it came: to make values of a large reply costs as much again as to read it.
+        let reply = async move {
+            let frame = Box::pin(client.custom_raw(command, args)).await?;
+            // Of an error, only the client can make one of its own.
+            if frame.items().is_none() { Value::try_from(frame).map(|_| None) } else { Ok(Some(frame)) }
+        };
+        let Some(frame) = link.ask("xreadgroup", reply).await? else { return Ok(Vec::new()) };
+        decode::streams("xreadgroup", &frame, |name| self.lane_of(name))
     }
 
     fn lane_of(&self, name: &[u8]) -> Option<Lane> {
@@ -218,7 +228,7 @@ impl Queue {
         let start = from.start.to_string();
         let reply = client.xautoclaim(key, GROUP, consumer.as_str(), idle, start, Some(from.count), false);
         let reply: Value = link.ask("xautoclaim", reply).await?;
-        let Value::Array(mut parts) = reply else { return Err(Error::contract("xautoclaim", reply)) };
+        let Value::Array(parts) = reply else { return Err(Error::contract("xautoclaim", reply)) };
         if parts.len() < 2 {
             return Err(Error::contract("xautoclaim", parts));
         }
@@ -227,7 +237,7 @@ impl Queue {
             _ => 0,
         };
         let next = decode::entry_id(&parts[0]).filter(|id| *id != EntryId::new(0, 0));
-        Ok(Claimed { next, entries: decode::entries("xautoclaim", parts.swap_remove(1), lane)?, deleted })
+        Ok(Claimed { next, entries: decode::entries("xautoclaim", &parts[1], lane)?, deleted })
     }
 
     /// The members of one lane's group; none where nobody has joined it yet.
