@@ -135,6 +135,8 @@ pub enum Ending {
     Snoozed,
     /// It was given back unfinished.
     Interrupted,
+    /// The job was cancelled, by a person or by its handler.
+    Cancelled,
 }
 
 impl Ending {
@@ -147,6 +149,7 @@ impl Ending {
             Self::Dead(_) => "dead",
             Self::Snoozed => "snoozed",
             Self::Interrupted => "interrupted",
+            Self::Cancelled => "cancelled",
         }
     }
 }

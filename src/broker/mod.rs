@@ -13,6 +13,7 @@ mod enqueue;
 mod error;
 mod inspect;
 mod keys;
+mod letter;
 mod link;
 mod rehearse;
 mod script;

@@ -31,6 +31,7 @@ scripts! {
     BEGIN "begin",
     BURY "bury",
     CANCEL "cancel",
+    CANCELLED "cancelled",
     COMPLETE "complete",
     DEFER "defer",
     DEPTHS "depths",

@@ -6,10 +6,9 @@ use bytes::Bytes;
 use fred::types::Value;
 
 use super::error::Error;
-use super::{Answer, Entry, Queue, bytes, decode, millis, script};
-use crate::job::{
-    Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement,
-};
+use super::letter::Letter;
+use super::{Answer, Queue, bytes, decode, millis, script};
+use crate::job::{ConsumerName, Deferral, Envelope, Job, Settlement};
 
 /// What `begin` says to an attempt that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,41 +101,9 @@ impl Queue {
             Settlement::Ack => self.complete(consumer, taken.job, keep, ran).await,
             Settlement::Defer(to) => self.defer(consumer, taken, to, ran).await,
             Settlement::Release => self.release(consumer, taken).await,
-            Settlement::Bury(burial) => {
-                let letter = Letter {
-                    entry: taken.job.entry,
-                    lane: taken.job.lane,
-                    id: taken.job.id.clone(),
-                    job_type: taken.job.job_type.as_str(),
-                    created_ms: taken.job.created.as_ms(),
-                    envelope: taken.envelope,
-                };
-                self.bury(consumer, &letter, burial, ran).await
-            }
+            Settlement::Bury(burial) => self.bury(consumer, &Letter::of(taken), burial, ran).await,
+            Settlement::Cancel(why) => self.cancelled(consumer, taken.job, (why, keep.retention), ran).await,
         }
-    }
-
-    /// Buries an entry that is no job, bytes and all. Its id, or `None` where somebody else settled it.
-    pub(crate) async fn bury_malformed(
-        &self,
-        consumer: &ConsumerName,
-        entry: &Entry,
-        why: &str,
-        ran: &Ran<'_>,
-    ) -> Result<Option<JobId>, Error> {
-        let empty = Envelope::default();
-        let id = JobId::derived(entry.id, entry.lane);
-        let letter = Letter {
-            entry: entry.id,
-            lane: entry.lane,
-            id: id.clone(),
-            job_type: "",
-            created_ms: entry.id.ms,
-            envelope: entry.envelope.as_ref().unwrap_or(&empty),
-        };
-        let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
-        let applied = self.bury(consumer, &letter, &burial, ran).await?;
-        Ok((applied == Applied::Moved).then_some(id))
     }
 
     /// Ends a job with success. See `scripts/complete.lua`.
@@ -219,36 +186,31 @@ impl Queue {
         self.applied(self.run(&script::RELEASE, keys, args).await?)
     }
 
-    /// Moves an attempt to the dead stream. See `scripts/bury.lua`.
-    async fn bury(
+    /// Ends a cancelled job. See `scripts/cancelled.lua`.
+    async fn cancelled(
         &self,
         consumer: &ConsumerName,
-        letter: &Letter<'_>,
-        burial: &Burial,
+        job: &Job,
+        (why, retention): (&str, Duration),
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
-        let keys =
-            vec![self.keys.stream(letter.lane).clone(), self.keys.dead.clone(), self.keys.record(&letter.id)];
-        let mut args = vec![
+        let keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+        let args = vec![
             consumer.as_str().into(),
-            letter.entry.to_string().into(),
-            letter.id.to_string().into(),
-            burial.reason.as_str().into(),
-            bytes(burial.error.as_bytes()),
-            i64::from(burial.attempts).into(),
+            job.entry.to_string().into(),
+            bytes(why.as_bytes()),
             millis(ran.elapsed),
             ran.outcome.into(),
             ran.worker.into(),
-            letter.job_type.into(),
-            letter.lane.as_str().into(),
-            Value::Integer(letter.created_ms.cast_signed()),
-            fingerprint(letter.job_type, burial).into(),
+            job.job_type.as_str().into(),
+            job.lane.as_str().into(),
+            Value::Integer(job.created.as_ms().cast_signed()),
+            millis(retention),
         ];
-        flatten(&letter.fields(), &mut args);
-        self.applied(self.run(&script::BURY, keys, args).await?)
+        self.applied(self.run(&script::CANCELLED, keys, args).await?)
     }
 
-    fn applied(&self, answer: Answer) -> Result<Applied, Error> {
+    pub(super) fn applied(&self, answer: Answer) -> Result<Applied, Error> {
         match answer.status {
             0 => Ok(Applied::Stale),
             1 => Ok(Applied::Moved),
@@ -264,41 +226,6 @@ pub(crate) struct Keep<'a> {
     pub(crate) record: bool,
     pub(crate) retention: Duration,
     pub(crate) result: Option<&'a Bytes>,
-}
-
-/// What is buried: a job, or bytes that are none.
-#[derive(Debug)]
-struct Letter<'a> {
-    entry: EntryId,
-    lane: Lane,
-    id: JobId,
-    job_type: &'a str,
-    created_ms: u64,
-    envelope: &'a Envelope,
-}
-
-impl Letter<'_> {
-    /// The original fields, so that an XADD of them is a replay: counters reset, identity kept. An entry with more
-    /// fields than a script can append keeps them packed in one. Bytes that are no job get no `id`, but `dead_job`, so
-    /// that their record can be found.
-    fn fields(&self) -> Envelope {
-        let id = self.id.to_string();
-        let broken = [(b"dead_job".as_slice(), id.as_bytes())];
-        if self.envelope.len() > Envelope::MAX_FIELDS + Envelope::FLEET_FIELDS {
-            let packed = self.envelope.pack(self.lane);
-            let raw = [(b"raw".as_slice(), packed.as_slice()), broken[0]];
-            return Envelope::new(raw.into_iter());
-        }
-        let fleet =
-            |name: &[u8]| matches!(name, b"attempt" | b"lost" | b"created_ms") || name.starts_with(b"dead_");
-        let own = [(b"id".as_slice(), id.as_bytes())];
-        let add: &[_] = match self.envelope.get(b"id") {
-            _ if self.job_type.is_empty() => &broken,
-            Some(_) => &[],
-            None => &own,
-        };
-        self.envelope.edited(fleet, add)
-    }
 }
 
 /// The fields of the attempt that follows: counters written, waiting times honoured and gone, identity fixed.
@@ -319,17 +246,7 @@ fn next_attempt(envelope: &Envelope, job: &Job, to: &Deferral) -> Envelope {
     envelope.edited(replaced, &add)
 }
 
-/// A short name for what went wrong, the same for errors that differ only in their numbers.
-fn fingerprint(job_type: &str, burial: &Burial) -> String {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let error = burial.error.bytes().filter(|byte| !byte.is_ascii_digit());
-    for byte in job_type.bytes().chain(burial.reason.as_str().bytes()).chain(error) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    format!("{hash:016x}")
-}
-
-fn flatten(envelope: &Envelope, args: &mut Vec<Value>) {
+pub(super) fn flatten(envelope: &Envelope, args: &mut Vec<Value>) {
     args.extend(envelope.fields().flat_map(|(name, value)| [bytes(name), bytes(value)]));
 }
 

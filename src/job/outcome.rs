@@ -23,6 +23,10 @@ pub enum Outcome {
     Expired,
     /// The handler failed.
     Failed(Failure),
+    /// A person cancelled the job, and its attempt was ended.
+    Cancelled,
+    /// The handler says that the job is not to be done at all; why, for people.
+    Dropped(String),
     /// The worker that ran the attempt fell silent.
     Lost,
     /// The entry is not a job.
@@ -113,12 +117,21 @@ pub enum DeadReason {
     Malformed,
     /// No worker of the fleet knew its type for too long.
     Unroutable,
+    /// A step that must not run twice failed or was cut short: a person decides.
+    NeedsDecision,
 }
 
 impl DeadReason {
     /// Every reason.
-    pub const ALL: [Self; 6] =
-        [Self::Exhausted, Self::Fatal, Self::Lost, Self::Expired, Self::Malformed, Self::Unroutable];
+    pub const ALL: [Self; 7] = [
+        Self::Exhausted,
+        Self::Fatal,
+        Self::Lost,
+        Self::Expired,
+        Self::Malformed,
+        Self::Unroutable,
+        Self::NeedsDecision,
+    ];
 
     /// The reason's name, as `dead_reason` has it.
     pub fn as_str(self) -> &'static str {
@@ -129,6 +142,7 @@ impl DeadReason {
             Self::Expired => "expired",
             Self::Malformed => "malformed",
             Self::Unroutable => "unroutable",
+            Self::NeedsDecision => "needs_decision",
         }
     }
 }

@@ -14,6 +14,8 @@ pub enum Settlement {
     Defer(Deferral),
     /// Move the job to the dead stream.
     Bury(Burial),
+    /// Delete the entry: the job is cancelled. Why, for people.
+    Cancel(String),
     /// Append the job to its stream again, unchanged: no attempt was spent.
     Release,
 }
@@ -62,6 +64,8 @@ pub fn settle(job: &Job, policy: &Policy, routing: Routing, outcome: &Outcome, r
     match outcome {
         Outcome::Done(_) => Settlement::Ack,
         Outcome::Interrupted => Settlement::Release,
+        Outcome::Cancelled => Settlement::Cancel("cancelled while it ran".to_owned()),
+        Outcome::Dropped(why) => Settlement::Cancel(why.clone()),
         Outcome::Snoozed(delay) | Outcome::NotDue(delay) => later(job, *delay),
         Outcome::Unroutable if job.age() >= routing.give_up_after => {
             let error = format!("no worker knew the type {} for {:?}", job.job_type, routing.give_up_after);
@@ -176,6 +180,14 @@ mod tests {
         assert!(
             matches!(settlement, Settlement::Defer(Deferral { attempt: 0, lost: 0, error: None, delay }) if delay == hour)
         );
+    }
+
+    #[test]
+    fn cancelling_and_dropping_end_the_job_whatever_its_limits_say() {
+        let settlement = decide(&job(3, 2), &policy(4, 3), &Outcome::Cancelled);
+        assert!(matches!(settlement, Settlement::Cancel(_)), "{settlement:?}");
+        let settlement = decide(&job(0, 0), &policy(4, 3), &Outcome::Dropped("a duplicate".to_owned()));
+        assert_eq!(settlement, Settlement::Cancel("a duplicate".to_owned()));
     }
 
     #[test]

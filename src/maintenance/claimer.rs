@@ -107,7 +107,9 @@ async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
     if duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? == Applied::Moved {
         let ending = match &settlement {
             Settlement::Bury(burial) => Ending::Dead(burial.reason),
-            Settlement::Ack | Settlement::Defer(_) | Settlement::Release => Ending::Retried,
+            Settlement::Ack | Settlement::Defer(_) | Settlement::Release | Settlement::Cancel(_) => {
+                Ending::Retried
+            }
         };
         let queue = duty.queue.name();
         let (job_type, job) = (Some(&job.job_type), &job.id);

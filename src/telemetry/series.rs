@@ -93,7 +93,8 @@ pub(super) struct TypeSeries {
 }
 
 /// The values of `outcome`, in the order of [`outcome`].
-const OUTCOMES: [&str; 6] = ["succeeded", "retried", "dead", "expired", "snoozed", "interrupted"];
+const OUTCOMES: [&str; 7] =
+    ["succeeded", "retried", "dead", "expired", "snoozed", "interrupted", "cancelled"];
 
 /// The values of `reason`, in the order of [`TypeSeries::failure`].
 const FAILURES: [FailureKind; 3] = [FailureKind::Error, FailureKind::Timeout, FailureKind::Panic];
@@ -183,7 +184,8 @@ mod tests {
 
     #[test]
     fn every_ending_has_an_outcome() {
-        let plain = [Ending::Succeeded, Ending::Retried, Ending::Snoozed, Ending::Interrupted];
+        let plain =
+            [Ending::Succeeded, Ending::Retried, Ending::Snoozed, Ending::Interrupted, Ending::Cancelled];
         let endings = plain.into_iter().chain(DeadReason::ALL.map(Ending::Dead));
         assert!(endings.into_iter().all(|ending| OUTCOMES.contains(&ending.as_str())));
     }

@@ -132,6 +132,8 @@ impl Settler {
             Outcome::Done(result) => result.as_ref(),
             Outcome::Snoozed(_)
             | Outcome::Interrupted
+            | Outcome::Cancelled
+            | Outcome::Dropped(_)
             | Outcome::NotDue(_)
             | Outcome::Unroutable
             | Outcome::Expired
@@ -216,6 +218,7 @@ fn ending(settlement: &Settlement) -> Ending {
     match settlement {
         Settlement::Ack => Ending::Succeeded,
         Settlement::Release => Ending::Interrupted,
+        Settlement::Cancel(_) => Ending::Cancelled,
         Settlement::Defer(to) if to.error.is_some() => Ending::Retried,
         Settlement::Defer(_) => Ending::Snoozed,
         Settlement::Bury(burial) => Ending::Dead(burial.reason),
@@ -228,6 +231,8 @@ fn word(outcome: &Outcome) -> &'static str {
         Outcome::Done(_) => "done",
         Outcome::Snoozed(_) => "snoozed",
         Outcome::Interrupted => "interrupted",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Dropped(_) => "dropped",
         Outcome::NotDue(_) => "not_due",
         Outcome::Unroutable => "unroutable",
         Outcome::Expired => "expired",

@@ -142,6 +142,10 @@ fn complete_args(entry: &str) -> [&str; 10] {
     ["me", entry, "j", "5", "", "60000", "test", "normal", CREATED, "1"]
 }
 
+fn cancelled_args(entry: &str) -> [&str; 10] {
+    ["me", entry, "no longer wanted", "5", "cancelled", "me", "test", "normal", CREATED, "60000"]
+}
+
 fn begin_args(entry: &str) -> [&str; 9] {
     ["me", entry, "", "", "1", "test", "normal", CREATED, "1"]
 }
@@ -158,6 +162,9 @@ fn a_settlement_that_is_sent_twice_happens_once() {
     let entry = scripts.delivered();
     let args = ["me", &entry, CREATED, "type", "test", "id", "j"];
     scripts.twice(source!("release"), &[STREAM, RECORD], &args, [1, 0]);
+    let entry = scripts.delivered();
+    scripts.twice(source!("cancelled"), &[STREAM, RECORD], &cancelled_args(&entry), [1, 0]);
+    assert_eq!(scripts.state(), "cancelled");
     assert_eq!(scripts.int(&["XLEN", STREAM]), 1);
     assert_eq!(scripts.int(&["XLEN", DEAD]), 1);
     assert_eq!(scripts.int(&["ZCARD", DELAYED]), 1);
@@ -202,6 +209,9 @@ fn a_retry_of_a_job_that_succeeded_late_ends_however_it_is_settled() {
         scripts.twice(source!("defer"), &DEFER_KEYS, &args, [2, 0]);
     });
     check(&|scripts, retry| scripts.twice(source!("bury"), &BURY_KEYS, &bury_args(retry), [2, 0]));
+    check(&|scripts, retry| {
+        scripts.twice(source!("cancelled"), &[STREAM, RECORD], &cancelled_args(retry), [2, 0]);
+    });
     check(&|scripts, retry| {
         let args = ["me", retry, CREATED, "type", "test", "id", "j"];
         scripts.twice(source!("release"), &[STREAM, RECORD], &args, [2, 0]);
