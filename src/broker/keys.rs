@@ -2,7 +2,7 @@
 
 use fred::types::Key;
 
-use crate::job::{ConsumerName, JobId, Lane, Namespace, QueueName};
+use crate::job::{BatchId, ConsumerName, JobId, Lane, Namespace, QueueName, UniqueKey};
 
 /// The names of one queue's keys, built once.
 #[derive(Debug, Clone)]
@@ -53,6 +53,16 @@ impl Keys {
         &self.lanes
     }
 
+    /// The lock of a unique key; of none, a key that never exists.
+    pub(crate) fn lock(&self, key: Option<&UniqueKey>) -> Key {
+        Key::from(format!("{}:unique:{}", self.prefix, key.map_or("", UniqueKey::as_str)))
+    }
+
+    /// What is known of a batch; of none, a key that never exists.
+    pub(crate) fn batch(&self, batch: Option<&BatchId>) -> Key {
+        Key::from(format!("{}:batch:{}", self.prefix, batch.map_or("", BatchId::as_str)))
+    }
+
     /// A job's record.
     pub(crate) fn record(&self, id: &JobId) -> Key {
         Key::from(format!("{}:job:{id}", self.prefix))
@@ -98,6 +108,7 @@ mod tests {
         let id: JobId = "order-7".parse().unwrap();
         let mut all =
             vec![keys.delayed.clone(), keys.delayed_fields.clone(), keys.dead.clone(), keys.control.clone()];
+        all.extend([keys.lock(None), keys.batch(None)]);
         all.extend([keys.leader.clone(), keys.wake.clone(), keys.record(&id)]);
         all.extend(keys.streams().clone());
         for key in all {

@@ -2,13 +2,13 @@
 
 use fred::types::Value;
 
+use super::conclusion::Conclusion;
 use super::error::Error;
 use super::settle::{Applied, Ran, Taken, flatten};
 use super::{Entry, Queue, bytes, millis, script};
 use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane};
 
 /// What is buried: a job, or bytes that are none.
-#[derive(Debug)]
 pub(super) struct Letter<'a> {
     entry: EntryId,
     lane: Lane,
@@ -16,11 +16,12 @@ pub(super) struct Letter<'a> {
     job_type: &'a str,
     created_ms: u64,
     envelope: &'a Envelope,
+    conclusion: Conclusion,
 }
 
 impl<'a> Letter<'a> {
     /// The letter of a job.
-    pub(super) fn of(Taken { job, envelope }: Taken<'a>) -> Self {
+    pub(super) fn of(Taken { job, envelope }: Taken<'a>, conclusion: Conclusion) -> Self {
         Self {
             entry: job.entry,
             lane: job.lane,
@@ -28,6 +29,7 @@ impl<'a> Letter<'a> {
             job_type: job.job_type.as_str(),
             created_ms: job.created.as_ms(),
             envelope,
+            conclusion,
         }
     }
 
@@ -72,9 +74,10 @@ impl Queue {
             job_type: "",
             created_ms: entry.id.ms,
             envelope: entry.envelope.as_ref().unwrap_or(&empty),
+            conclusion: Conclusion::none(&self.keys),
         };
         let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
-        let applied = self.bury(consumer, &letter, &burial, ran).await?;
+        let applied = self.bury(consumer, letter, &burial, ran).await?;
         Ok((applied == Applied::Moved).then_some(id))
     }
 
@@ -82,12 +85,14 @@ impl Queue {
     pub(super) async fn bury(
         &self,
         consumer: &ConsumerName,
-        letter: &Letter<'_>,
+        letter: Letter<'_>,
         burial: &Burial,
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
-        let keys =
-            vec![self.keys.stream(letter.lane).clone(), self.keys.dead.clone(), self.keys.record(&letter.id)];
+        let fields = letter.fields();
+        let Conclusion { keys: [lock, batch], ends } = letter.conclusion;
+        let (stream, record) = (self.keys.stream(letter.lane).clone(), self.keys.record(&letter.id));
+        let keys = vec![stream, self.keys.dead.clone(), record, lock, batch];
         let mut args = vec![
             consumer.as_str().into(),
             letter.entry.to_string().into(),
@@ -102,8 +107,9 @@ impl Queue {
             letter.lane.as_str().into(),
             Value::Integer(letter.created_ms.cast_signed()),
             fingerprint(letter.job_type, burial).into(),
+            ends,
         ];
-        flatten(&letter.fields(), &mut args);
+        flatten(&fields, &mut args);
         self.applied(self.run(&script::BURY, keys, args).await?)
     }
 }

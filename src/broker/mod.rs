@@ -6,6 +6,7 @@
 //! answered by sending again; the one exception, appending a new job, reports it to the caller.
 
 mod address;
+mod conclusion;
 mod dead;
 mod decode;
 mod delayed;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use fred::types::Value;
 
+use super::conclusion::Conclusion;
 use super::error::Error;
 use super::letter::Letter;
 use super::{Answer, Queue, bytes, decode, millis, script};
-use crate::job::{ConsumerName, Deferral, Envelope, Job, Settlement};
+use crate::job::{ConsumerName, Deferral, End, Envelope, Job, Settlement};
 
 /// What `begin` says to an attempt that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,11 +99,15 @@ impl Queue {
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
         match settlement {
-            Settlement::Ack => self.complete(consumer, taken.job, keep, ran).await,
+            Settlement::Ack => self.complete(consumer, taken, keep, ran).await,
             Settlement::Defer(to) => self.defer(consumer, taken, to, ran).await,
             Settlement::Release => self.release(consumer, taken).await,
-            Settlement::Bury(burial) => self.bury(consumer, &Letter::of(taken), burial, ran).await,
-            Settlement::Cancel(why) => self.cancelled(consumer, taken.job, (why, keep.retention), ran).await,
+            Settlement::Bury(burial) => {
+                let end = End::Dead(burial.reason, &burial.error);
+                let letter = Letter::of(taken, Conclusion::of(&self.keys, taken, end));
+                self.bury(consumer, letter, burial, ran).await
+            }
+            Settlement::Cancel(why) => self.cancelled(consumer, taken, (why, keep.retention), ran).await,
         }
     }
 
@@ -110,15 +115,20 @@ impl Queue {
     async fn complete(
         &self,
         consumer: &ConsumerName,
-        job: &Job,
+        taken: Taken<'_>,
         keep: Keep<'_>,
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
+        let job = taken.job;
+        let Conclusion { keys: [lock, batch], ends } =
+            Conclusion::of(&self.keys, taken, End::Done(keep.result));
         let keys = vec![
             self.keys.stream(job.lane).clone(),
             self.keys.delayed.clone(),
             self.keys.delayed_fields.clone(),
             self.keys.record(&job.id),
+            lock,
+            batch,
         ];
         let args = vec![
             consumer.as_str().into(),
@@ -131,6 +141,7 @@ impl Queue {
             job.lane.as_str().into(),
             Value::Integer(job.created.as_ms().cast_signed()),
             flag(keep.record),
+            ends,
         ];
         self.applied(self.run(&script::COMPLETE, keys, args).await?)
     }
@@ -190,11 +201,13 @@ impl Queue {
     async fn cancelled(
         &self,
         consumer: &ConsumerName,
-        job: &Job,
+        taken: Taken<'_>,
         (why, retention): (&str, Duration),
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
-        let keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+        let job = taken.job;
+        let Conclusion { keys: [lock, batch], ends } = Conclusion::of(&self.keys, taken, End::Cancelled);
+        let keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id), lock, batch];
         let args = vec![
             consumer.as_str().into(),
             job.entry.to_string().into(),
@@ -206,6 +219,8 @@ impl Queue {
             job.lane.as_str().into(),
             Value::Integer(job.created.as_ms().cast_signed()),
             millis(retention),
+            job.id.to_string().into(),
+            ends,
         ];
         self.applied(self.run(&script::CANCELLED, keys, args).await?)
     }

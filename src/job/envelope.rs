@@ -85,17 +85,8 @@ impl Envelope {
 
     /// The form in which the delayed set keeps a job.
     pub fn pack(&self, lane: Lane) -> Vec<u8> {
-        const HEADER_BYTES: usize = 5;
-        let count = 1 + 2 * self.len();
-        let mut out = Vec::with_capacity(self.size() + HEADER_BYTES * (count + 1));
         let items = self.fields().flat_map(|(name, value)| [name, value]);
-        rmp::encode::write_array_len(&mut out, length(count)).expect("a Vec takes every write");
-        for item in std::iter::once(lane.as_str().as_bytes()).chain(items) {
-            // Redis's cmsgpack knows only the string family of markers, not the binary one; the bytes may be any.
-            rmp::encode::write_str_len(&mut out, length(item.len())).expect("a Vec takes every write");
-            out.extend_from_slice(item);
-        }
-        out
+        pack_texts(std::iter::once(lane.as_str().as_bytes()).chain(items))
     }
 
     /// Reads what [`Envelope::pack`] wrote.
@@ -130,6 +121,20 @@ impl Envelope {
 
 fn length(count: usize) -> u32 {
     u32::try_from(count).expect("Redis holds no value of 4 GiB")
+}
+
+/// A flat MessagePack array of texts, which scripts can read.
+pub(crate) fn pack_texts<'a>(items: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<u8> {
+    const HEADER_BYTES: usize = 5;
+    let (count, size) = items.clone().fold((0, 0), |(count, size), item| (count + 1, size + item.len()));
+    let mut out = Vec::with_capacity(size + HEADER_BYTES * (count + 1));
+    rmp::encode::write_array_len(&mut out, length(count)).expect("a Vec takes every write");
+    for item in items {
+        // Redis's cmsgpack knows only the string family of markers, not the binary one; the bytes may be any.
+        rmp::encode::write_str_len(&mut out, length(item.len())).expect("a Vec takes every write");
+        out.extend_from_slice(item);
+    }
+    out
 }
 
 #[cfg(test)]

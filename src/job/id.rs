@@ -14,7 +14,7 @@ pub struct InvalidName {
 }
 
 impl InvalidName {
-    fn new(what: &'static str, text: &str, rule: &'static str) -> Self {
+    pub(super) fn new(what: &'static str, text: &str, rule: &'static str) -> Self {
         let text = text.chars().take(140).collect();
         Self { what, text, rule }
     }

@@ -21,9 +21,11 @@ mod record;
 mod retry;
 mod settlement;
 mod state;
+mod ties;
 mod time;
 
 pub use envelope::Envelope;
+pub(crate) use envelope::pack_texts;
 pub use id::{ConsumerName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName};
 pub(crate) use outcome::cut;
 pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
@@ -31,4 +33,5 @@ pub use record::{Encoding, Job, Malformed};
 pub use retry::{Backoff, Policies, Policy, Tracking};
 pub use settlement::{Burial, Deferral, Routing, Settlement, settle};
 pub use state::State;
+pub use ties::{BatchId, End, Link, Ties, UniqueKey};
 pub use time::Timestamp;

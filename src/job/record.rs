@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{EntryId, Envelope, JobId, JobType, Lane, Timestamp, Tracking};
+use super::ties::chain;
+use super::{EntryId, Envelope, JobId, JobType, Lane, Ties, Timestamp, Tracking};
 
 /// Why an entry is not a job, in words for the person who reads the dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +80,8 @@ pub struct Job {
     pub timeout: Option<Duration>,
     /// Overrides the type's tracking.
     pub tracking: Option<Tracking>,
+    /// What it is tied to beyond itself, if it is.
+    pub ties: Option<Box<Ties>>,
 }
 
 impl Job {
@@ -126,6 +129,7 @@ struct Draft {
     max_attempts: Option<u32>,
     timeout: Option<Duration>,
     tracking: Option<Tracking>,
+    ties: Option<Box<Ties>>,
 }
 
 impl Draft {
@@ -150,9 +154,18 @@ impl Draft {
             }
             b"timeout_ms" => self.timeout = Some(timeout(value)?),
             b"tracking" => self.tracking = Some(tracking(value)?),
+            b"unique" => self.ties().unique = Some(parsed("unique", value)?),
+            b"batch" => self.ties().batch = Some(parsed("batch", value)?),
+            b"on_success" => self.ties().on_success = Some(parsed("on_success", value)?),
+            b"on_failure" => self.ties().on_failure = Some(parsed("on_failure", value)?),
+            b"then" => self.ties().then = chain(value)?,
             _ => {}
         }
         Ok(())
+    }
+
+    fn ties(&mut self) -> &mut Ties {
+        self.ties.get_or_insert_default()
     }
 
     fn finish(self, entry: EntryId, lane: Lane) -> Result<Job, Malformed> {
@@ -174,6 +187,7 @@ impl Draft {
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             tracking: self.tracking,
+            ties: self.ties,
         })
     }
 }

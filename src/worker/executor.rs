@@ -112,5 +112,5 @@ impl Executor {
 /// Whether a job keeps a record even if it succeeds now.
 fn is_tracked(job: &Job, registered: &Registered) -> bool {
     let tracking = job.tracking.unwrap_or(registered.policy.tracking);
-    tracking == Tracking::All || job.is_repeated() || job.replayed || job.id.is_own()
+    tracking == Tracking::All || job.is_repeated() || job.replayed || job.id.is_own() || job.ties.is_some()
 }

@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
 #[cfg(test)]
+mod callbacks;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod harness;

@@ -1,7 +1,7 @@
 -- bury: move one attempt to the dead stream.
--- KEYS 1 stream  2 dead  3 record
+-- KEYS 1 stream  2 dead  3 record  4 lock  5 batch
 -- ARGV 1 consumer  2 entry id  3 job id  4 reason  5 error  6 failures  7 elapsed ms  8 what failed
---      9 the consumer that ran it  10 type  11 lane  12 created ms  13 fingerprint  14.. fields, flat
+--      9 the consumer that ran it  10 type  11 lane  12 created ms  13 fingerprint  14 what follows, see conclude  15.. fields, flat
 -- returns {1} buried, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
 if is_done(KEYS[3], ARGV[12]) then
@@ -10,7 +10,7 @@ if is_done(KEYS[3], ARGV[12]) then
 end
 local now = now_ms()
 redis.call('HSETNX', KEYS[3], 'first_failed_ms', now)
-local letter = { unpack(ARGV, 14) }
+local letter = { unpack(ARGV, 15) }
 local function add(name, value)
   letter[#letter + 1] = name
   letter[#letter + 1] = value
@@ -28,5 +28,6 @@ redis.call('HSET', KEYS[3], 'state', 'dead', 'entry', ARGV[2], 'dead_id', id, 'e
   'type', ARGV[10], 'lane', ARGV[11], 'created_ms', ARGV[12], 'updated_ms', now)
 note(KEYS[3], now, tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[5])
 redis.call('PERSIST', KEYS[3])
+conclude(ARGV[14], ARGV[3], KEYS[3], KEYS[1], KEYS[4], KEYS[5])
 settle(KEYS[1], ARGV[2])
 return { 1 }

@@ -31,6 +31,36 @@ local function note(record, now, elapsed, outcome, worker, error)
   redis.call('HSET', record, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error)
 end
 
+-- Appends a batch's last job, once all its members are done and the batch is closed.
+local function finish_batch(batch, stream)
+  if redis.call('HINCRBY', batch, 'left', -1) > 0 then return end
+  local packed = redis.call('HGET', batch, 'follow')
+  if packed then redis.call('XADD', stream, '*', unpack(cmsgpack.unpack(packed), 2)) end
+  redis.call('HSET', batch, 'state', 'done')
+  redis.call('HDEL', batch, 'follow')
+end
+
+-- What a job's end sets off: frees its lock, tells its batch of a success, and appends the jobs that follow, once for each
+-- way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, then for each job that
+-- follows the number of its names and values together, and these. It comes after the first write of its script.
+local function conclude(ends, id, record, stream, lock, batch)
+  if ends == '' then return end
+  local list = cmsgpack.unpack(ends)
+  if list[2] and redis.call('HSETNX', record, 'called:' .. list[1], 1) == 1 then
+    local at = 2
+    while at < #list do
+      local last = at + tonumber(list[at])
+      redis.call('XADD', stream, '*', unpack(list, at + 1, last))
+      at = last + 1
+    end
+  end
+  if list[1] == 'done' and redis.call('HGET', batch, 'm:' .. id) == '1' then
+    redis.call('HSET', batch, 'm:' .. id, 0)
+    finish_batch(batch, stream)
+  end
+  if redis.call('GET', lock) == id then redis.call('DEL', lock) end
+end
+
 -- Tells the promoter, which blocks on this list, that the head of the delayed set has changed.
 local function nudge(delayed, wake, member)
   if redis.call('ZRANGE', delayed, 0, 0)[1] == member then

@@ -14,6 +14,8 @@ const FIELDS: &str = "sf:{q}:delayed:fields";
 const DEAD: &str = "sf:{q}:dead";
 const WAKE: &str = "sf:{q}:wake";
 const RECORD: &str = "sf:{q}:job:j";
+const LOCK: &str = "sf:{q}:unique:k";
+const BATCH: &str = "sf:{q}:batch:b";
 const CREATED: &str = "1700000000000";
 
 macro_rules! source {
@@ -111,8 +113,9 @@ impl Scripts {
 }
 
 const DEFER_KEYS: [&str; 5] = [STREAM, DELAYED, FIELDS, RECORD, WAKE];
-const BURY_KEYS: [&str; 3] = [STREAM, DEAD, RECORD];
-const COMPLETE_KEYS: [&str; 4] = [STREAM, DELAYED, FIELDS, RECORD];
+const BURY_KEYS: [&str; 5] = [STREAM, DEAD, RECORD, LOCK, BATCH];
+const CANCELLED_KEYS: [&str; 4] = [STREAM, RECORD, LOCK, BATCH];
+const COMPLETE_KEYS: [&str; 6] = [STREAM, DELAYED, FIELDS, RECORD, LOCK, BATCH];
 const PROMOTE_KEYS: [&str; 6] = [DELAYED, FIELDS, DEAD, HIGH, STREAM, LOW];
 const REPLAY_KEYS: [&str; 5] = [DEAD, RECORD, HIGH, STREAM, LOW];
 
@@ -132,18 +135,18 @@ fn defer_args<'a>(entry: &'a str, delay: &'a str, packed: &'a [u8]) -> [&'a [u8]
     })
 }
 
-fn bury_args(entry: &str) -> [&str; 17] {
+fn bury_args(entry: &str) -> [&str; 18] {
     let head = ["me", entry, "j", "fatal", "no", "1", "5", "error", "me", "test", "normal", CREATED];
-    let tail = ["0123", "type", "test", "id", "j"];
+    let tail = ["0123", "", "type", "test", "id", "j"];
     std::array::from_fn(|at| if at < 12 { head[at] } else { tail[at - 12] })
 }
 
-fn complete_args(entry: &str) -> [&str; 10] {
-    ["me", entry, "j", "5", "", "60000", "test", "normal", CREATED, "1"]
+fn complete_args(entry: &str) -> [&str; 11] {
+    ["me", entry, "j", "5", "", "60000", "test", "normal", CREATED, "1", ""]
 }
 
-fn cancelled_args(entry: &str) -> [&str; 10] {
-    ["me", entry, "no longer wanted", "5", "cancelled", "me", "test", "normal", CREATED, "60000"]
+fn cancelled_args(entry: &str) -> [&str; 12] {
+    ["me", entry, "no longer wanted", "5", "cancelled", "me", "test", "normal", CREATED, "60000", "j", ""]
 }
 
 fn begin_args(entry: &str) -> [&str; 9] {
@@ -163,7 +166,7 @@ fn a_settlement_that_is_sent_twice_happens_once() {
     let args = ["me", &entry, CREATED, "type", "test", "id", "j"];
     scripts.twice(source!("release"), &[STREAM, RECORD], &args, [1, 0]);
     let entry = scripts.delivered();
-    scripts.twice(source!("cancelled"), &[STREAM, RECORD], &cancelled_args(&entry), [1, 0]);
+    scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(&entry), [1, 0]);
     assert_eq!(scripts.state(), "cancelled");
     assert_eq!(scripts.int(&["XLEN", STREAM]), 1);
     assert_eq!(scripts.int(&["XLEN", DEAD]), 1);
@@ -177,6 +180,42 @@ fn a_late_success_that_is_sent_twice_cancels_the_parked_retry_once() {
     scripts.defer(&entry, "60000");
     scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [2, 0]);
     assert_eq!((scripts.int(&["ZCARD", DELAYED]), scripts.int(&["HLEN", FIELDS])), (0, 0));
+}
+
+/// What a job's end sets off: one job of three names and values, each.
+fn ends(how: &str) -> Vec<u8> {
+    let texts = [how, "6", "type", "after", "payload", "{}", "parent", "j"];
+    let mut packed = vec![0x90 + texts.len() as u8];
+    for text in texts {
+        packed.push(0xa0 + text.len() as u8);
+        packed.extend(text.bytes());
+    }
+    packed
+}
+
+#[test]
+fn what_a_jobs_end_sets_off_happens_once_for_each_way_to_end() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["SET", LOCK, "j"]);
+    let (dead, done) = (ends("dead"), ends("done"));
+    for _ in 0..2 {
+        let entry = scripts.delivered();
+        let mut args: Vec<&[u8]> = bury_args(&entry).map(str::as_bytes).to_vec();
+        args[13] = &dead;
+        scripts.twice(source!("bury"), &BURY_KEYS, &args, [1, 0]);
+    }
+    assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", LOCK])), (1, 0));
+    scripts.server.cmd(&["SET", LOCK, "another"]);
+    for _ in 0..2 {
+        scripts.server.cmd(&["DEL", STREAM]);
+        scripts.server.cmd(&["XGROUP", "CREATE", STREAM, "fleet", "0", "MKSTREAM"]);
+        let entry = scripts.delivered();
+        let mut args: Vec<&[u8]> = complete_args(&entry).map(str::as_bytes).to_vec();
+        args[10] = &done;
+        scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [1, 0]);
+    }
+    let followed = scripts.int(&["XLEN", STREAM]);
+    assert_eq!((followed, scripts.int(&["EXISTS", LOCK])), (0, 1), "the second success sets nothing off");
 }
 
 #[test]
@@ -210,7 +249,7 @@ fn a_retry_of_a_job_that_succeeded_late_ends_however_it_is_settled() {
     });
     check(&|scripts, retry| scripts.twice(source!("bury"), &BURY_KEYS, &bury_args(retry), [2, 0]));
     check(&|scripts, retry| {
-        scripts.twice(source!("cancelled"), &[STREAM, RECORD], &cancelled_args(retry), [2, 0]);
+        scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(retry), [2, 0]);
     });
     check(&|scripts, retry| {
         let args = ["me", retry, CREATED, "type", "test", "id", "j"];

@@ -1,0 +1,321 @@
+//! What a job is tied to beyond itself: the lock that keeps it unique, the batch it belongs to, and the jobs that follow
+//! its end. Most jobs have none, so a [`Job`] holds them behind one pointer.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{DeadReason, Envelope, InvalidName, Job, JobType, Malformed};
+
+/// Defines a text of the producer's own: 1 to 128 bytes without control characters.
+macro_rules! text {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidName;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                if !(1..=128).contains(&text.len()) || text.chars().any(char::is_control) {
+                    let rule = "it has 1 to 128 bytes of UTF-8 without control characters";
+                    return Err(InvalidName::new($what, text, rule));
+                }
+                Ok(Self(text.into()))
+            }
+        }
+    };
+}
+
+text!(
+    /// What must not be there twice: while a job with this key lives, another one is not accepted.
+    UniqueKey, "unique key"
+);
+text!(
+    /// The name of a batch: jobs after whose success together one more job follows.
+    BatchId, "batch"
+);
+
+/// What a job is tied to beyond itself.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ties {
+    /// The key of the lock that it holds while it lives.
+    pub unique: Option<UniqueKey>,
+    /// The batch it belongs to.
+    pub batch: Option<BatchId>,
+    /// The type of the job that follows its success.
+    pub on_success: Option<JobType>,
+    /// The type of the job that follows its death.
+    pub on_failure: Option<JobType>,
+    /// The jobs that follow its success one after the other.
+    pub then: Vec<Link>,
+}
+
+/// One job of a chain, as the field `then` has it.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// What handler it needs.
+    #[serde(rename = "type")]
+    job_type: String,
+    /// What the handler gets; without it, the facts of the job before it, as [`Ties`] callbacks do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    payload: Option<Box<RawValue>>,
+    /// The type of the job that follows its death.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on_failure: Option<String>,
+}
+
+impl PartialEq for Link {
+    fn eq(&self, other: &Self) -> bool {
+        let raw = |link: &Self| link.payload.as_ref().map(|payload| payload.get().to_owned());
+        self.job_type == other.job_type && self.on_failure == other.on_failure && raw(self) == raw(other)
+    }
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy)]
+pub enum End<'a> {
+    /// With success, and perhaps with a result.
+    Done(Option<&'a Bytes>),
+    /// In the dead stream.
+    Dead(DeadReason, &'a str),
+    /// By a person, or because its handler dropped it.
+    Cancelled,
+}
+
+/// What a callback's payload says of the job that ended.
+#[derive(Serialize)]
+struct Facts<'a> {
+    id: String,
+    #[serde(rename = "type")]
+    job_type: &'a str,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+impl Link {
+    /// A job of this type, with this JSON as its payload; without one it gets the facts of the job before it.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] where the payload is no JSON.
+    pub fn new(job_type: &JobType, payload: Option<String>) -> Result<Self, Malformed> {
+        let payload = payload.map(RawValue::from_string).transpose();
+        let payload =
+            payload.map_err(|error| Malformed::new(format!("a payload in then is no JSON: {error}")))?;
+        Ok(Self { job_type: job_type.to_string(), payload, on_failure: None })
+    }
+}
+
+impl Ties {
+    /// A chain has at most so many jobs behind its first.
+    pub const MAX_CHAIN: usize = 64;
+
+    /// True where nothing is tied.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The jobs that follow this end, in the form in which they are appended.
+    pub fn follow(&self, job: &Job, envelope: &Envelope, end: End<'_>) -> Vec<Envelope> {
+        let facts = Facts::of(job, end).json();
+        let trace = envelope.get(b"traceparent");
+        let call = |job_type: &JobType| follower(job_type.as_str(), &facts, job, trace, &[]);
+        match end {
+            End::Done(_) => {
+                let next = self.then.split_first().map(|(next, rest)| {
+                    let payload = next.payload.as_ref().map_or(facts.as_str(), |payload| payload.get());
+                    let rest = chain_text(rest);
+                    let further = [("then", (!rest.is_empty()).then_some(rest.as_str()))];
+                    let failure = [("on_failure", next.on_failure.as_deref())];
+                    let more: Vec<_> = further.into_iter().chain(failure).collect();
+                    follower(&next.job_type, payload, job, trace, &more)
+                });
+                self.on_success.iter().map(call).chain(next).collect()
+            }
+            End::Dead(..) => self.on_failure.iter().map(call).collect(),
+            End::Cancelled => Vec::new(),
+        }
+    }
+}
+
+impl<'a> Facts<'a> {
+    fn of(job: &'a Job, end: End<'a>) -> Self {
+        let mut facts = Self {
+            id: job.id.to_string(),
+            job_type: job.job_type.as_str(),
+            state: "done",
+            result: None,
+            reason: None,
+            error: None,
+        };
+        match end {
+            End::Done(result) => facts.result = result.and_then(|result| json(result)),
+            End::Dead(reason, error) => {
+                (facts.state, facts.reason, facts.error) = ("dead", Some(reason.as_str()), Some(error));
+            }
+            End::Cancelled => facts.state = "cancelled",
+        }
+        facts
+    }
+
+    fn json(&self) -> String {
+        serde_json::to_string(self).expect("texts and JSON are JSON")
+    }
+}
+
+/// A result as JSON; what is none becomes a text.
+fn json(result: &[u8]) -> Option<Box<RawValue>> {
+    let text = String::from_utf8_lossy(result);
+    let text = RawValue::from_string(text.clone().into_owned());
+    let quoted = || serde_json::value::to_raw_value(&String::from_utf8_lossy(result)).ok();
+    text.ok().or_else(quoted)
+}
+
+fn chain_text(links: &[Link]) -> String {
+    if links.is_empty() { String::new() } else { serde_json::to_string(links).expect("links are JSON") }
+}
+
+/// The fields of a job that follows another.
+fn follower(
+    job_type: &str,
+    payload: &str,
+    job: &Job,
+    trace: Option<&[u8]>,
+    more: &[(&str, Option<&str>)],
+) -> Envelope {
+    let parent = job.id.to_string();
+    let own = [("type", job_type.as_bytes()), ("payload", payload.as_bytes()), ("parent", parent.as_bytes())];
+    let more = more.iter().filter_map(|(name, value)| Some((*name, (*value)?.as_bytes())));
+    let trace = trace.map(|trace| ("traceparent", trace));
+    let fields: Vec<_> = own.into_iter().chain(more).chain(trace).collect();
+    Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), *value)))
+}
+
+/// Reads the field `then`: a JSON array of jobs.
+pub(super) fn chain(value: &[u8]) -> Result<Vec<Link>, Malformed> {
+    let wrong = |why: String| Malformed::new(format!("the field then is refused: {why}"));
+    let links: Vec<Link> = serde_json::from_slice(value).map_err(|error| wrong(error.to_string()))?;
+    if links.len() > Ties::MAX_CHAIN {
+        return Err(wrong(format!("{} jobs, but at most {} are allowed", links.len(), Ties::MAX_CHAIN)));
+    }
+    for link in &links {
+        for name in std::iter::once(&link.job_type).chain(&link.on_failure) {
+            name.parse::<JobType>().map_err(|error| wrong(error.to_string()))?;
+        }
+    }
+    Ok(links)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{EntryId, Lane};
+
+    fn parsed(fields: &[(&str, &str)]) -> Result<(Job, Envelope), Malformed> {
+        let head = [("type", "gift.send"), ("id", "g7")];
+        let all = head.iter().chain(fields).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let envelope = Envelope::new(all);
+        Ok((Job::parse(&envelope, EntryId::new(9, 0), Lane::Normal)?, envelope))
+    }
+
+    fn followers(fields: &[(&str, &str)], end: End<'_>) -> Vec<Vec<(String, String)>> {
+        let (job, envelope) = parsed(fields).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let ties = job.ties.as_ref().unwrap();
+        let fields = |envelope: Envelope| {
+            envelope.fields().map(|(name, value)| (text(name), text(value))).collect::<Vec<_>>()
+        };
+        ties.follow(&job, &envelope, end).into_iter().map(fields).collect()
+    }
+
+    fn pair(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn a_plain_job_is_tied_to_nothing() {
+        assert_eq!(parsed(&[]).unwrap().0.ties, None);
+    }
+
+    #[test]
+    fn success_calls_with_the_result_and_failure_with_the_error() {
+        let both = [("on_success", "mail.ok"), ("on_failure", "mail.no"), ("traceparent", "00-1-2-01")];
+        let done = followers(&both, End::Done(Some(&Bytes::from_static(b"{\"n\":18446744073709551616}"))));
+        assert_eq!(
+            done,
+            [[
+                pair("type", "mail.ok"),
+                pair(
+                    "payload",
+                    r#"{"id":"g7","type":"gift.send","state":"done","result":{"n":18446744073709551616}}"#
+                ),
+                pair("parent", "g7"),
+                pair("traceparent", "00-1-2-01"),
+            ]]
+        );
+        let dead = followers(&both, End::Dead(DeadReason::Fatal, "no \"such\" gift"));
+        let payload =
+            r#"{"id":"g7","type":"gift.send","state":"dead","reason":"fatal","error":"no \"such\" gift"}"#;
+        assert_eq!(dead[0][..2], [pair("type", "mail.no"), pair("payload", payload)]);
+        assert!(followers(&both, End::Cancelled).is_empty());
+    }
+
+    #[test]
+    fn a_result_that_is_no_json_is_handed_on_as_text() {
+        let done = followers(&[("on_success", "a")], End::Done(Some(&Bytes::from_static(b"4 files\n"))));
+        assert!(done[0][1].1.contains(r#""result":"4 files\n""#), "{done:?}");
+    }
+
+    #[test]
+    fn a_chain_gets_shorter_by_one_and_keeps_its_payloads_to_the_letter() {
+        let then = r#"[{"type":"b","payload":{"x":1.50}},{"type":"c","on_failure":"d"}]"#;
+        let done = followers(&[("then", then)], End::Done(None));
+        assert_eq!(done[0][..2], [pair("type", "b"), pair("payload", r#"{"x":1.50}"#)]);
+        assert_eq!(done[0][3], pair("then", r#"[{"type":"c","on_failure":"d"}]"#));
+        let last = followers(&[("then", r#"[{"type":"c","on_failure":"d"}]"#)], End::Done(None));
+        assert!(last[0].contains(&pair("on_failure", "d")), "{last:?}");
+        assert!(!last[0].iter().any(|(name, _)| name == "then"));
+    }
+
+    #[test]
+    fn broken_ties_are_malformed_and_name_their_field() {
+        let long = format!("[{}]", vec![r#"{"type":"a"}"#; 65].join(","));
+        for (name, value) in [
+            ("on_success", "Mail"),
+            ("on_failure", ""),
+            ("then", "{}"),
+            ("then", r#"[{"type":"A"}]"#),
+            ("then", r#"[{"type":"a","paylod":1}]"#),
+            ("then", long.as_str()),
+            ("batch", ""),
+            ("unique", "a\nb"),
+        ] {
+            let error = parsed(&[(name, value)]).unwrap_err().to_string();
+            assert!(error.contains(name), "{name}={value}: {error}");
+        }
+    }
+}

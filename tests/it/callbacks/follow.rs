@@ -1,0 +1,139 @@
+//! Callbacks and chains: submitted by whatever settles the job, once.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use streamfleet::JobError;
+use streamfleet::job::{JobId, State};
+
+use crate::harness::fleet::{Acts, until_state};
+use crate::harness::proxy::Mode;
+use crate::traps::scene::{LONG, STREAM, Scene};
+
+/// What every job of the type `test` was given, in the order in which they ran. The payload says what the job does.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<(String, Value)>>>);
+
+impl Told {
+    fn handler(&self) -> Acts {
+        let told = self.clone();
+        Acts::new(move |context, payload| {
+            let payload: Value = serde_json::from_slice(payload).unwrap();
+            told.0.lock().unwrap().push((context.id().to_string(), payload.clone()));
+            match payload["act"].as_str() {
+                Some("die") if context.header("cured").is_none() => Err(JobError::fatal("out of stock")),
+                _ => Ok(json!({ "said": payload["say"] })),
+            }
+        })
+    }
+
+    /// What callbacks were told of this job.
+    fn of(&self, job: &JobId) -> Vec<Value> {
+        let told = self.0.lock().unwrap();
+        let facts = told.iter().map(|(_, payload)| payload.clone());
+        facts.filter(|payload| payload["id"] == job.to_string().as_str()).collect()
+    }
+
+    fn said(&self) -> Vec<Value> {
+        self.0.lock().unwrap().iter().map(|(_, payload)| payload["say"].clone()).collect()
+    }
+}
+
+/// One XADD, as any language would send it.
+fn xadd(scene: &Scene, fields: &[&str]) -> JobId {
+    let head = ["XADD", STREAM, "*", "type", "test"];
+    let command: Vec<&str> = head.iter().chain(fields).copied().collect();
+    let redis::Value::BulkString(entry) = scene.server.cmd(&command) else { panic!("no entry") };
+    let own = fields.iter().position(|field| *field == "id").map(|at| fields[at + 1].to_owned());
+    own.unwrap_or_else(|| String::from_utf8(entry).unwrap()).parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_submits_its_callback_with_id_type_and_result() {
+    let (scene, told) = (Scene::new().await, Told::default());
+    let fleet = scene.sound_fleet(LONG, told.handler());
+    let job = xadd(&scene, &["payload", r#"{"say":7}"#, "on_success", "test", "on_failure", "test"]);
+    until_state(&scene.queue, &job, State::Done).await;
+    scene.until_at_rest().await;
+    let want = json!({"id": job.to_string(), "type": "test", "state": "done", "result": {"said": 7}});
+    assert_eq!(told.of(&job), [want]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_death_submits_its_callback_once_though_it_is_replayed_and_dies_again() {
+    let (scene, told) = (Scene::new().await, Told::default());
+    let fleet = scene.sound_fleet(LONG, told.handler());
+    let both = ["on_success", "test", "on_failure", "test"];
+    let job = xadd(&scene, &[&["payload", r#"{"act":"die"}"#, "id", "order-7"][..], &both].concat());
+    for life in 1..=2 {
+        let status = until_state(&scene.queue, &job, State::Dead).await;
+        assert_eq!(status.attempts.len(), life);
+        let letter = status.dead.unwrap();
+        if life == 1 {
+            scene.queue.replay(letter, &job).await.unwrap().unwrap();
+        } else {
+            let fields = ["payload", r#"{"act":"die"}"#, "id", "order-7", "h.cured", "yes"];
+            scene.queue.drop_dead(letter, &"another".parse().unwrap()).await.unwrap();
+            xadd(&scene, &[&fields[..], &both].concat());
+        }
+        scene.until_at_rest().await;
+    }
+    until_state(&scene.queue, &job, State::Done).await;
+    scene.until_at_rest().await;
+    let states: Vec<_> = told.of(&job).iter().map(|facts| facts["state"].clone()).collect();
+    assert_eq!(states, ["dead", "done"]);
+    let dead =
+        json!({"id": "order-7", "type": "test", "state": "dead", "reason": "fatal", "error": "out of stock"});
+    assert_eq!(told.of(&job)[0], dead);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_runs_one_after_the_other_and_stops_where_one_dies() {
+    let (scene, told) = (Scene::new().await, Told::default());
+    let fleet = scene.sound_fleet(LONG, told.handler());
+    let then = r#"[{"type":"test","payload":{"say":2}},{"type":"test","payload":{"say":3,"act":"die"},"on_failure":"test"},
+        {"type":"test","payload":{"say":4}}]"#;
+    xadd(&scene, &["payload", r#"{"say":1}"#, "then", then]);
+    scene.until_at_rest().await;
+    // The last one is the callback of the third's death.
+    assert_eq!(told.said(), [json!(1), json!(2), json!(3), Value::Null]);
+    assert_eq!(scene.int(&["XLEN", "sf:{default}:dead"]), 1);
+    fleet.stop().await;
+}
+
+/// A job whose settlement loses its reply calls back once.
+async fn calls_once_though_the_reply_is_lost(payload: &str, needle: &str) {
+    let (scene, told) = (Scene::new().await, Told::default());
+    let fleet = scene.fleet(LONG, told.handler());
+    xadd(&scene, &["payload", payload, "on_success", "test", "on_failure", "test"]);
+    scene.until_at_rest().await;
+    scene.proxy.set(Mode::DropReplyTo { needle: needle.into(), holding: b":1\r\n".to_vec(), times: 1 });
+    let job = xadd(&scene, &["payload", payload, "on_success", "test", "on_failure", "test"]);
+    scene.until_at_rest().await;
+    assert_eq!(scene.proxy.hits(), 1, "no reply was lost");
+    assert_eq!(told.of(&job).len(), 1);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_whose_reply_was_lost_calls_back_once() {
+    calls_once_though_the_reply_is_lost(r#"{"say":"eureka"}"#, "eureka\"}").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_death_whose_reply_was_lost_calls_back_once() {
+    calls_once_though_the_reply_is_lost(r#"{"act":"die"}"#, "out of stock").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_chain_is_buried_and_says_what_is_wrong() {
+    let (scene, told) = (Scene::new().await, Told::default());
+    let fleet = scene.sound_fleet(LONG, told.handler());
+    let job = xadd(&scene, &["then", r#"[{"type":"Test"}]"#]);
+    let status = until_state(&scene.queue, &job, State::Dead).await;
+    let error = status.error.unwrap();
+    assert!(error.contains("then") && error.contains("a type matches"), "{error}");
+    fleet.stop().await;
+}

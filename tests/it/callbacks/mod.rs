@@ -1,0 +1,3 @@
+//! What a job's end sets off.
+
+mod follow;
