@@ -1,0 +1,149 @@
+//! A job as its submitter describes it, before it is sent.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::{MAX_PAYLOAD_BYTES, SubmitError};
+use crate::broker::{Due, NewJob};
+use crate::job::{Encoding, JobId, JobType, Lane, Timestamp, Tracking};
+
+/// A job to be submitted. Everything but the type is optional.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    pub(super) job: NewJob,
+    pub(super) bytes: usize,
+}
+
+impl Submission {
+    /// A job of this type with an empty payload.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Name`] where the type breaks the rule for types.
+    pub fn new(job_type: &str) -> Result<Self, SubmitError> {
+        let job_type: JobType = job_type.parse()?;
+        let job = NewJob { id: None, lane: Lane::Normal, due: Due::Now, fields: Vec::with_capacity(3) };
+        Ok(Self { job, bytes: 0 }.field("type", job_type.as_str()))
+    }
+
+    /// A payload as MessagePack with field names, the compact form.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Payload`] where `serde` cannot write it, [`SubmitError::TooLarge`] where it is.
+    pub fn msgpack(self, payload: &impl Serialize) -> Result<Self, SubmitError> {
+        let bytes =
+            rmp_serde::to_vec_named(payload).map_err(|error| SubmitError::Payload(error.to_string()))?;
+        self.payload(bytes, Encoding::Msgpack)
+    }
+
+    /// A payload as JSON, the form that every language reads.
+    ///
+    /// # Errors
+    ///
+    /// As [`Submission::msgpack`].
+    pub fn json(self, payload: &impl Serialize) -> Result<Self, SubmitError> {
+        let bytes = serde_json::to_vec(payload).map_err(|error| SubmitError::Payload(error.to_string()))?;
+        self.payload(bytes, Encoding::Json)
+    }
+
+    /// A payload that is encoded already.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::TooLarge`] where it is.
+    pub fn payload(mut self, payload: impl Into<Bytes>, encoding: Encoding) -> Result<Self, SubmitError> {
+        let payload = payload.into();
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            return Err(SubmitError::TooLarge { bytes: payload.len() });
+        }
+        self.bytes += payload.len();
+        self.job.fields.push((Bytes::from_static(b"payload"), payload));
+        // JSON is what the wire contract assumes.
+        Ok(if encoding == Encoding::Json { self } else { self.field("encoding", encoding.as_str()) })
+    }
+
+    /// The producer's own id, for status look-ups and as an idempotency key for handlers.
+    #[must_use]
+    pub fn id(mut self, id: JobId) -> Self {
+        self.job.id = Some(id);
+        self
+    }
+
+    /// The lane to go by; default normal.
+    #[must_use]
+    pub fn lane(mut self, lane: Lane) -> Self {
+        self.job.lane = lane;
+        self
+    }
+
+    /// Not to run before this long from now, by the server's clock.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.job.due = Due::In(delay);
+        self
+    }
+
+    /// Not to run before this instant of the server's clock.
+    #[must_use]
+    pub fn at(mut self, time: Timestamp) -> Self {
+        self.job.due = Due::At(time);
+        self
+    }
+
+    /// How many failures bury this job, in place of the type's limit.
+    #[must_use]
+    pub fn max_attempts(self, attempts: std::num::NonZeroU32) -> Self {
+        self.field("max_attempts", &attempts.to_string())
+    }
+
+    /// How long one attempt of this job may run, in place of the type's limit; 1 ms to 7 days.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        let longest = crate::job::Job::LONGEST_TIMEOUT;
+        let timeout = timeout.clamp(Duration::from_millis(1), longest);
+        self.field("timeout_ms", &timeout.as_millis().to_string())
+    }
+
+    /// Not to start after this instant of the server's clock; then it is buried as expired.
+    #[must_use]
+    pub fn expires_at(self, time: Timestamp) -> Self {
+        self.field("expires_at_ms", &time.as_ms().to_string())
+    }
+
+    /// Whether the job leaves a record even if it never fails, in place of the type's tracking.
+    #[must_use]
+    pub fn tracking(self, tracking: Tracking) -> Self {
+        let value = match tracking {
+            Tracking::All => "all",
+            Tracking::Failures => "failures",
+        };
+        self.field("tracking", value)
+    }
+
+    /// A header for the handler.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Header`] where name or value are out of bounds.
+    pub fn header(self, name: &str, value: &str) -> Result<Self, SubmitError> {
+        let fits = !name.is_empty() && name.len() <= 128 && value.len() <= 8192;
+        fits.then(|| self.field(&format!("h.{name}"), value))
+            .ok_or_else(|| SubmitError::Header(name.to_owned()))
+    }
+
+    /// The submitter's W3C trace context.
+    #[must_use]
+    pub fn traceparent(self, traceparent: &str) -> Self {
+        self.field("traceparent", traceparent)
+    }
+
+    fn field(mut self, name: &str, value: &str) -> Self {
+        self.bytes += name.len() + value.len();
+        let pair = (Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(value.as_bytes()));
+        self.job.fields.push(pair);
+        self
+    }
+}
