@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::{DeadReason, FailureKind, JobId, JobType, QueueName};
+use crate::job::{DeadReason, FailureKind, Job, JobId, JobType, QueueName, Settlement};
 
 /// Something that happened in this process.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +16,10 @@ pub enum Event<'a> {
         queue: &'a QueueName,
         /// What handler it got.
         job_type: &'a JobType,
+        /// The job.
+        job: &'a JobId,
+        /// The number of the attempt, from 1.
+        attempt: u32,
         /// From being ready to this moment.
         wait: Duration,
     },
@@ -29,18 +33,7 @@ pub enum Event<'a> {
         elapsed: Duration,
     },
     /// An attempt ended and Redis knows it.
-    Finished {
-        /// Where the job came from.
-        queue: &'a QueueName,
-        /// What handler it got; `None` for bytes that are no job.
-        job_type: Option<&'a JobType>,
-        /// The job.
-        job: &'a JobId,
-        /// How it ended.
-        ending: Ending,
-        /// How long the handler ran.
-        elapsed: Duration,
-    },
+    Finished(Finished<'a>),
     /// A handler failed.
     Failed {
         /// Where the job came from.
@@ -122,6 +115,59 @@ pub enum Event<'a> {
     },
 }
 
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Finished<'a> {
+    /// Where the job came from.
+    pub queue: &'a QueueName,
+    /// What handler it got; `None` for bytes that are no job.
+    pub job_type: Option<&'a JobType>,
+    /// The job.
+    pub job: &'a JobId,
+    /// The number of the attempt, from 1; 0 for bytes that are no job.
+    pub attempt: u32,
+    /// How it ended.
+    pub ending: Ending,
+    /// What went wrong, if something did. It is the handler's text, and may hold what the handler put there.
+    pub error: Option<&'a str>,
+    /// After how long the job runs again, where that was decided.
+    pub delay: Option<Duration>,
+    /// How long the handler ran; zero where none did.
+    pub elapsed: Duration,
+}
+
+impl<'a> Finished<'a> {
+    /// The end of an attempt from which this followed.
+    pub fn new(queue: &'a QueueName, job: &'a Job, settlement: &'a Settlement, elapsed: Duration) -> Self {
+        let (ending, error, delay) = match settlement {
+            Settlement::Ack => (Ending::Succeeded, None, None),
+            Settlement::Release => (Ending::Interrupted, None, None),
+            Settlement::Cancel(why) => (Ending::Cancelled, Some(why.as_str()), None),
+            Settlement::Defer(to) => {
+                let ending = if to.error.is_some() { Ending::Retried } else { Ending::Snoozed };
+                (ending, to.error.as_deref(), Some(to.delay))
+            }
+            Settlement::Bury(burial) => (Ending::Dead(burial.reason), Some(burial.error.as_str()), None),
+        };
+        let attempt = job.attempt.saturating_add(1);
+        Self { queue, job_type: Some(&job.job_type), job: &job.id, attempt, ending, error, delay, elapsed }
+    }
+
+    /// The end of bytes that are no job, and why they are none.
+    pub fn malformed(queue: &'a QueueName, job: &'a JobId, why: &'a str) -> Self {
+        Self {
+            queue,
+            job_type: None,
+            job,
+            attempt: 0,
+            ending: Ending::Dead(DeadReason::Malformed),
+            error: Some(why),
+            delay: None,
+            elapsed: Duration::ZERO,
+        }
+    }
+}
+
 /// How an attempt ended, as metrics name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ending {
@@ -166,6 +212,17 @@ impl Events {
     /// Events that go to these listeners. A listener must be quick, and must not block.
     pub fn new(listeners: Vec<Arc<Listener>>) -> Self {
         Self { listeners: listeners.into() }
+    }
+
+    /// Events that go to one more listener.
+    #[must_use]
+    pub fn and(&self, listener: Arc<Listener>) -> Self {
+        Self { listeners: self.listeners.iter().cloned().chain([listener]).collect() }
+    }
+
+    /// Tells every listener that Redis did not do what was asked.
+    pub(crate) fn redis_error(&self, kind: &str, error: &impl fmt::Display) {
+        self.tell(&Event::RedisError { kind, error: &error.to_string() });
     }
 
     /// Tells every listener.

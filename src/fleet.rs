@@ -12,7 +12,7 @@ use crate::job::{ConsumerName, InvalidName, JobType, Policy};
 use crate::maintenance::{self, Duty};
 use crate::probe::Probe;
 use crate::shutdown::Shutdown;
-use crate::worker::{self, Handler, Registry, Worker};
+use crate::worker::{self, Handler, Middleware, Registry, Worker};
 
 /// The configuration of a fleet's process.
 #[derive(Debug, Clone, Default)]
@@ -111,7 +111,7 @@ impl Fleet {
                 Err(error @ broker::Error::Address(_)) => return Err(error),
                 Err(error) => error,
             };
-            self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+            self.events.redis_error(error.kind(), &error);
             let at = self.config.redis.shown();
             tracing::warn!(%error, redis = at, retry_in = ?pause, "cannot start yet");
             tokio::select! {
@@ -157,6 +157,27 @@ impl Builder {
     /// Adds a handler for a type whose name is known to be valid.
     pub(crate) fn register(&mut self, job_type: JobType, policy: Policy, handler: impl Handler) {
         self.registry.add(job_type, policy, handler);
+    }
+
+    /// Wraps something around the handlers of all types, inside of what was wrapped around them before.
+    #[must_use]
+    pub fn middleware(mut self, middleware: impl Middleware) -> Self {
+        self.registry.wrap(None, middleware);
+        self
+    }
+
+    /// Wraps something around the handler of one type, inside of what was wrapped around it before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::handler`].
+    pub fn middleware_for(
+        mut self,
+        job_type: &str,
+        middleware: impl Middleware,
+    ) -> Result<Self, InvalidName> {
+        self.registry.wrap(Some(job_type.parse()?), middleware);
+        Ok(self)
     }
 
     /// The types that have a handler, sorted.

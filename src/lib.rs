@@ -77,4 +77,4 @@ pub use fleet::{Builder, Config as FleetConfig, Fleet};
 pub use probe::Probe;
 pub use producer::{Producer, Submission, SubmitError};
 pub use shutdown::Shutdown;
-pub use worker::{Handler, JobContext, JobError, Payload, RawPayload};
+pub use worker::{Handled, Handler, JobContext, JobError, Middleware, Next, Payload, RawPayload};

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Duty;
 use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Taken};
-use crate::event::{Ending, Event};
-use crate::job::{ConsumerName, DeadReason, Job, Lane, Outcome, Routing, Settlement, settle};
+use crate::event::{Event, Finished};
+use crate::job::{ConsumerName, Job, Lane, Outcome, Routing, settle};
 
 /// How many entries one command takes over.
 const PAGE: u64 = 100;
@@ -36,7 +36,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
             continue;
         }
         if let Err(error) = pass(&duty).await {
-            duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+            duty.events.redis_error(error.kind(), &error);
             trusted_from = Instant::now() + duty.lease / 2;
         }
     }
@@ -87,15 +87,8 @@ async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
         Err(why) => {
             let buried = duty.queue.bury_malformed(&duty.consumer, &entry, &why.to_string(), &ran).await?;
             if let Some(job) = buried {
-                let ending = Ending::Dead(DeadReason::Malformed);
-                let queue = duty.queue.name();
-                duty.events.tell(&Event::Finished {
-                    queue,
-                    job_type: None,
-                    job: &job,
-                    ending,
-                    elapsed: Duration::ZERO,
-                });
+                let why = why.to_string();
+                duty.events.tell(&Event::Finished(Finished::malformed(duty.queue.name(), &job, &why)));
             }
             return Ok(());
         }
@@ -105,15 +98,8 @@ async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
     let keep = Keep { record: true, retention: duty.retention, result: None };
     let taken = Taken { job: &job, envelope };
     if duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? == Applied::Moved {
-        let ending = match &settlement {
-            Settlement::Bury(burial) => Ending::Dead(burial.reason),
-            Settlement::Ack | Settlement::Defer(_) | Settlement::Release | Settlement::Cancel(_) => {
-                Ending::Retried
-            }
-        };
-        let queue = duty.queue.name();
-        let (job_type, job) = (Some(&job.job_type), &job.id);
-        duty.events.tell(&Event::Finished { queue, job_type, job, ending, elapsed: Duration::ZERO });
+        let told = Finished::new(duty.queue.name(), &job, &settlement, Duration::ZERO);
+        duty.events.tell(&Event::Finished(told));
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(super) async fn run(duty: Duty) {
                 pause = pace(answer.consumers, duty.lease).mul_f64(0.5 + rand::random::<f64>() / 2.0);
             }
             Err(error) => {
-                duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+                duty.events.redis_error(error.kind(), &error);
                 if term.as_ref().is_some_and(|term| Instant::now() > term.until) {
                     Term::end(&mut term, &duty).await;
                 }

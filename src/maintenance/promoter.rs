@@ -41,7 +41,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
                 }
             }
             Err(error) => {
-                duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+                duty.events.redis_error(error.kind(), &error);
                 PAUSE.mul_f64(0.5 + rand::random::<f64>())
             }
         };

@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::Duty;
 use crate::broker::Error;
-use crate::event::Event;
 use crate::job::Lane;
 
 /// A consumer that has not read for this many leases is taken for gone.
@@ -26,7 +25,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
             () = stop.cancelled() => return,
         }
         if let Err(error) = pass(&duty).await {
-            duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+            duty.events.redis_error(error.kind(), &error);
         }
     }
 }

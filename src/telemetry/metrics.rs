@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::catalogue::{self, CATALOGUE, Kind};
 use super::series::{Maker, PAIRS_MAX, QueueSeries};
 use crate::broker;
-use crate::event::Event;
+use crate::event::{Event, Finished};
 use crate::job::{JobType, QueueName};
 
 /// How often [`Metrics::upkeep`] must run: it moves observations from a list that grows into buckets that do not.
@@ -64,7 +64,7 @@ impl Metrics {
     /// Records one event.
     pub fn record(&self, event: &Event<'_>) {
         match *event {
-            Event::Started { queue, job_type, wait } => self.with(queue, |series| {
+            Event::Started { queue, job_type, wait, job: _, attempt: _ } => self.with(queue, |series| {
                 let of_type = series.of(Some(job_type));
                 of_type.started.increment(1);
                 of_type.wait.record(wait.as_secs_f64());
@@ -74,7 +74,7 @@ impl Metrics {
                 series.of(Some(job_type)).duration.record(elapsed.as_secs_f64());
                 series.running.decrement(1.0);
             }),
-            Event::Finished { queue, job_type, ending, job: _, elapsed: _ } => {
+            Event::Finished(Finished { queue, job_type, ending, .. }) => {
                 self.with(queue, |series| series.of(job_type).finished(ending).increment(1));
             }
             Event::Failed { queue, job_type, kind, job: _, error: _ } => {
@@ -168,7 +168,13 @@ mod tests {
         job: &'a JobId,
         ending: Ending,
     ) -> Event<'a> {
-        Event::Finished { queue, job_type: Some(job_type), job, ending, elapsed: Duration::ZERO }
+        let (job_type, elapsed) = (Some(job_type), Duration::ZERO);
+        let attempt = 1;
+        Event::Finished(Finished { queue, job_type, job, attempt, ending, error: None, delay: None, elapsed })
+    }
+
+    fn started<'a>(queue: &'a QueueName, job_type: &'a JobType, job: &'a JobId, wait: Duration) -> Event<'a> {
+        Event::Started { queue, job_type, job, attempt: 1, wait }
     }
 
     fn value(rendered: &str, series: &str) -> Option<f64> {
@@ -198,7 +204,7 @@ mod tests {
         let metrics = Metrics::new([(&queue, 1)], std::slice::from_ref(&send));
         let running =
             |metrics: &Metrics| value(&metrics.render(), r#"streamfleet_jobs_running{queue="mail"}"#);
-        metrics.record(&Event::Started { queue: &queue, job_type: &send, wait: Duration::from_millis(3) });
+        metrics.record(&started(&queue, &send, &job, Duration::from_millis(3)));
         assert_eq!(running(&metrics), Some(1.0));
         metrics.record(&Event::Ran { queue: &queue, job_type: &send, elapsed: Duration::from_secs(2) });
         let kind = FailureKind::Timeout;
@@ -256,7 +262,7 @@ mod tests {
     fn what_is_rendered_is_what_the_catalogue_has() {
         let (queue, send) = (queue(), job_type("send"));
         let metrics = Metrics::new([(&queue, 1)], std::slice::from_ref(&send));
-        metrics.record(&Event::Started { queue: &queue, job_type: &send, wait: Duration::ZERO });
+        metrics.record(&started(&queue, &send, &"a".parse().unwrap(), Duration::ZERO));
         metrics.record(&Event::Ran { queue: &queue, job_type: &send, elapsed: Duration::ZERO });
         let rendered = metrics.render();
         let typed: BTreeSet<_> = rendered.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();

@@ -52,7 +52,8 @@ impl Executor {
         let started = Instant::now();
         let wait = self.clock.since(job.entry.ms, started);
         let (queue, job_type) = (self.queue.name(), &job.job_type);
-        self.events.tell(&Event::Started { queue, job_type, wait });
+        let attempt = job.attempt.saturating_add(1);
+        self.events.tell(&Event::Started { queue, job_type, job: &job.id, attempt, wait });
         let outcome = self.attempt(&delivery, registered, started).await;
         let elapsed = started.elapsed();
         self.events.tell(&Event::Ran { queue, job_type, elapsed });
@@ -66,7 +67,7 @@ impl Executor {
             match self.queue.begin(&self.consumer, &delivery.job, tracked).await {
                 Ok(begun) => return begun,
                 Err(error) => {
-                    self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+                    self.events.redis_error(error.kind(), &error);
                     tokio::select! {
                         () = patience.wait(&error) => {}
                         () = delivery.flight.token().cancelled() => return Begun::Stale,

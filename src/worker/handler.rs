@@ -243,6 +243,14 @@ impl JobError {
         Self(Kind::Snooze(delay))
     }
 
+    /// The failure, where it is one. A snooze is none.
+    pub fn failure(&self) -> Option<&Failure> {
+        match &self.0 {
+            Kind::Failed(failure) => Some(failure),
+            Kind::Snooze(_) => None,
+        }
+    }
+
     fn failed(error: impl fmt::Display, retry: Retry) -> Self {
         Self(Kind::Failed(Failure::new(FailureKind::Error, error.to_string(), retry)))
     }
@@ -261,6 +269,12 @@ impl fmt::Debug for JobError {
             Kind::Failed(failure) => write!(out, "{} ({:?})", failure.error, failure.retry),
             Kind::Snooze(delay) => write!(out, "snooze for {delay:?}"),
         }
+    }
+}
+
+impl From<Failure> for JobError {
+    fn from(failure: Failure) -> Self {
+        Self(Kind::Failed(failure))
     }
 }
 

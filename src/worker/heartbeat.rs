@@ -177,7 +177,7 @@ impl Heartbeat {
     }
 
     fn tell(&self, error: &Error) {
-        self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+        self.events.redis_error(error.kind(), &error);
     }
 }
 

@@ -12,6 +12,7 @@ mod executor;
 mod flight;
 mod handler;
 mod heartbeat;
+mod middleware;
 mod outbox;
 mod patience;
 mod process;
@@ -25,6 +26,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload, RawPayload};
+pub use middleware::{Handled, Middleware, Next};
 pub use process::Worker;
 pub(crate) use pulse::Pulse;
 pub use registry::Registry;

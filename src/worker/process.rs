@@ -125,7 +125,7 @@ impl Worker {
             tracing::error!("the heartbeat ended badly");
         }
         if let Err(error) = self.broker.forget(&self.consumer).await {
-            self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+            self.events.redis_error(error.kind(), &error);
         }
     }
 }

@@ -228,7 +228,7 @@ impl Reader {
 
     /// After an error: waits, makes what is missing, and finds what a lost reply delivered.
     async fn repair(&self, error: &Error, patience: &mut Patience) {
-        self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+        self.events.redis_error(error.kind(), &error);
         self.pulse.turn();
         tokio::select! {
             () = patience.wait(error) => {}

@@ -1,5 +1,6 @@
-//! Which handler runs which type. The one place where a handler's types are erased.
+//! Which handler runs which type, and what is wrapped around it. The one place where their types are erased.
 
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +11,44 @@ use futures_util::future::BoxFuture;
 use rustc_hash::FxHashMap;
 
 use super::handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload};
+use super::middleware::{Handled, Middleware, Next};
 use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry};
 
-/// The handlers of a fleet, by type.
+/// The handlers of a fleet, by type, and what is wrapped around them.
 #[derive(Default)]
 pub struct Registry {
     handlers: FxHashMap<JobType, Arc<Registered>>,
+    /// In the order of registration, the outermost first; each for all types or for one.
+    middleware: Vec<(Option<JobType>, Arc<dyn Link>)>,
 }
 
 /// One type's handler and policy.
+#[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) policy: Policy,
     /// How long a handler may go on after its cancellation before its future is dropped.
     pub(crate) grace: Duration,
-    run: Box<dyn Fn(JobContext) -> BoxFuture<'static, Outcome> + Send + Sync>,
+    run: Arc<dyn Fn(JobContext) -> BoxFuture<'static, Outcome> + Send + Sync>,
+    /// In place of `run`, where something is wrapped around the handler.
+    chain: Arc<Chain>,
+}
+
+/// A handler, its panics caught, and what is wrapped around it.
+#[derive(Clone)]
+pub(super) struct Chain {
+    links: Vec<Arc<dyn Link>>,
+    handle: Arc<dyn Fn(JobContext) -> BoxFuture<'static, Handled> + Send + Sync>,
+}
+
+/// A [`Middleware`] whose type is erased.
+pub(super) trait Link: Send + Sync {
+    fn call<'a>(&'a self, context: &'a JobContext, next: Next<'a>) -> BoxFuture<'a, Handled>;
+}
+
+impl<M: Middleware> Link for M {
+    fn call<'a>(&'a self, context: &'a JobContext, next: Next<'a>) -> BoxFuture<'a, Handled> {
+        Box::pin(self.handle(context, next))
+    }
 }
 
 impl Registry {
@@ -31,17 +56,31 @@ impl Registry {
     pub fn add<H: Handler>(&mut self, job_type: JobType, policy: Policy, handler: H) {
         let grace = handler.grace();
         let handler = Arc::new(handler);
+        let bare = Arc::clone(&handler);
         let run = move |context: JobContext| -> BoxFuture<'static, Outcome> {
             let handler = Arc::clone(&handler);
-            Box::pin(async move {
-                let guarded = AssertUnwindSafe(attempt(&*handler, context)).catch_unwind();
-                guarded.await.unwrap_or_else(|panic| {
-                    let error = format!("the handler panicked: {}", panic_text(&*panic));
-                    Outcome::Failed(Failure::new(FailureKind::Panic, error, Retry::Policy))
-                })
-            })
+            Box::pin(async move { outcome(guarded("handler", attempt(&*handler, context)).await) })
         };
-        self.handlers.insert(job_type, Arc::new(Registered { policy, grace, run: Box::new(run) }));
+        let handle = move |context: JobContext| -> BoxFuture<'static, Handled> {
+            let handler = Arc::clone(&bare);
+            Box::pin(async move { guarded("handler", attempt(&*handler, context)).await })
+        };
+        let wraps =
+            self.middleware.iter().filter(|(only, _)| only.as_ref().is_none_or(|only| *only == job_type));
+        let links = wraps.map(|(_, link)| Arc::clone(link)).collect();
+        let chain = Arc::new(Chain { links, handle: Arc::new(handle) });
+        self.handlers.insert(job_type, Arc::new(Registered { policy, grace, run: Arc::new(run), chain }));
+    }
+
+    /// Wraps something around the handlers of all types, or of one, inside of what was wrapped around them before.
+    pub fn wrap(&mut self, only: Option<JobType>, middleware: impl Middleware) {
+        let link: Arc<dyn Link> = Arc::new(middleware);
+        for (job_type, registered) in &mut self.handlers {
+            if only.as_ref().is_none_or(|only| only == job_type) {
+                Arc::make_mut(&mut Arc::make_mut(registered).chain).links.push(Arc::clone(&link));
+            }
+        }
+        self.middleware.push((only, link));
     }
 
     pub(crate) fn get(&self, job_type: &JobType) -> Option<&Arc<Registered>> {
@@ -70,19 +109,43 @@ impl Registry {
 
 impl Registered {
     pub(crate) fn run(&self, context: JobContext) -> BoxFuture<'static, Outcome> {
-        (self.run)(context)
+        if self.chain.links.is_empty() {
+            return (self.run)(context);
+        }
+        let chain = Arc::clone(&self.chain);
+        Box::pin(async move {
+            outcome(guarded("middleware around the handler", Next::new(&context, &chain).run()).await)
+        })
     }
 }
 
-async fn attempt<H: Handler>(handler: &H, context: JobContext) -> Outcome {
-    let payload = match H::Payload::decode(context.job().payload.clone(), context.job().encoding) {
-        Ok(payload) => payload,
-        Err(error) => return JobError::fatal(error).into_outcome(),
-    };
-    match handler.run(payload, context).await {
-        Ok(output) => Outcome::Done(result(&output)),
-        Err(error) => error.into_outcome(),
+impl Chain {
+    pub(super) fn links(&self) -> &[Arc<dyn Link>] {
+        &self.links
     }
+
+    pub(super) fn handle(&self, context: JobContext) -> BoxFuture<'static, Handled> {
+        (self.handle)(context)
+    }
+}
+
+/// What `handling` comes to. A panic in it is a failure.
+async fn guarded(what: &str, handling: impl Future<Output = Handled>) -> Handled {
+    AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|panic| {
+        let error = format!("the {what} panicked: {}", panic_text(&*panic));
+        Err(Failure::new(FailureKind::Panic, error, Retry::Policy).into())
+    })
+}
+
+fn outcome(handled: Handled) -> Outcome {
+    let kept = |json: &Bytes| json.len() <= MAX_RESULT_BYTES;
+    handled.map_or_else(JobError::into_outcome, |result| Outcome::Done(result.filter(kept)))
+}
+
+async fn attempt<H: Handler>(handler: &H, context: JobContext) -> Handled {
+    let (payload, encoding) = (context.job().payload.clone(), context.job().encoding);
+    let payload = H::Payload::decode(payload, encoding).map_err(JobError::fatal)?;
+    handler.run(payload, context).await.map(|output| result(&output))
 }
 
 /// The result as JSON; `None` for nothing, and for what does not fit.

@@ -13,7 +13,7 @@ use super::flight::{Flights, Held};
 use super::outbox::{Outbox, WORTH_A_TRIP};
 use super::patience::Patience;
 use crate::broker::{Applied, Entry, Error, Keep, Queue, Ran, Taken};
-use crate::event::{Ending, Event, Events};
+use crate::event::{Event, Events, Finished as Told};
 use crate::job::{ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routing, Settlement, settle};
 
 /// The most successes that one round trip settles.
@@ -89,7 +89,7 @@ impl Settler {
         let ids: Vec<EntryId> = finished.iter().map(|finished| finished.delivery.job.entry).collect();
         let acked = self.insist(|| self.queue.acknowledge(self.queue.link(), lane, &ids)).await;
         for finished in finished {
-            self.tell_ending(finished, Ending::Succeeded);
+            self.tell_ending(finished, &Settlement::Ack);
         }
         if acked < ids.len() as u64 {
             // Some of them were taken over meanwhile. Which ones, only their scripts can say.
@@ -119,8 +119,8 @@ impl Settler {
         }
         match self.apply(finished, &settlement).await {
             Applied::Stale => self.events.tell(&Event::Fenced { queue: self.queue.name() }),
-            Applied::Moved => self.tell_ending(finished, ending(&settlement)),
-            Applied::Late if settlement == Settlement::Ack => self.tell_ending(finished, Ending::Succeeded),
+            Applied::Moved => self.tell_ending(finished, &settlement),
+            Applied::Late if settlement == Settlement::Ack => self.tell_ending(finished, &settlement),
             // The success was told when it came.
             Applied::Late => {}
         }
@@ -154,15 +154,7 @@ impl Settler {
         let ran = Ran { elapsed: Duration::ZERO, outcome: "malformed", worker: self.consumer.as_str() };
         let buried = self.insist(|| self.queue.bury_malformed(&self.consumer, &entry, &why, &ran)).await;
         if let Some(job) = buried {
-            let ending = Ending::Dead(crate::job::DeadReason::Malformed);
-            let queue = self.queue.name();
-            self.events.tell(&Event::Finished {
-                queue,
-                job_type: None,
-                job: &job,
-                ending,
-                elapsed: Duration::ZERO,
-            });
+            self.events.tell(&Event::Finished(Told::malformed(self.queue.name(), &job, &why)));
         }
     }
 
@@ -173,22 +165,17 @@ impl Settler {
             match send().await {
                 Ok(answer) => return answer,
                 Err(error) => {
-                    self.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+                    self.events.redis_error(error.kind(), &error);
                     patience.wait(&error).await;
                 }
             }
         }
     }
 
-    fn tell_ending(&self, finished: &Finished, ending: Ending) {
+    fn tell_ending(&self, finished: &Finished, settlement: &Settlement) {
         let job = &finished.delivery.job;
-        self.events.tell(&Event::Finished {
-            queue: self.queue.name(),
-            job_type: Some(&job.job_type),
-            job: &job.id,
-            ending,
-            elapsed: finished.elapsed,
-        });
+        let told = Told::new(self.queue.name(), job, settlement, finished.elapsed);
+        self.events.tell(&Event::Finished(told));
     }
 }
 
@@ -212,17 +199,6 @@ fn in_batches(mut lane: Vec<Finished>) -> impl Iterator<Item = Vec<Finished>> {
         let batch = std::mem::replace(&mut lane, rest);
         (!batch.is_empty()).then_some(batch)
     })
-}
-
-fn ending(settlement: &Settlement) -> Ending {
-    match settlement {
-        Settlement::Ack => Ending::Succeeded,
-        Settlement::Release => Ending::Interrupted,
-        Settlement::Cancel(_) => Ending::Cancelled,
-        Settlement::Defer(to) if to.error.is_some() => Ending::Retried,
-        Settlement::Defer(_) => Ending::Snoozed,
-        Settlement::Bury(burial) => Ending::Dead(burial.reason),
-    }
 }
 
 /// How an attempt ended, in one word, for the ring of attempts.

@@ -9,6 +9,8 @@ mod cli;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod hooks;
+#[cfg(test)]
 mod input;
 #[cfg(test)]
 mod kill;

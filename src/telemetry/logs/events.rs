@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, error, info, warn};
 
-use crate::event::{Ending, Event};
+use crate::event::{Ending, Event, Finished};
 
 /// Lines per second about Redis, and about fences and leases: one says it all.
 const RARE: u32 = 1;
@@ -44,11 +44,18 @@ impl Log {
                 let kind = kind.as_str();
                 info!(%queue, %job_type, %job, kind, error, suppressed, "a handler failed");
             }),
-            Event::Finished { queue, job_type, job, ending: Ending::Dead(reason), elapsed: _ } => {
+            Event::Started { queue, job_type, job, attempt, wait } => {
+                debug!(%queue, %job_type, %job, attempt, ?wait, "a handler starts");
+            }
+            Event::Finished(Finished { queue, job_type, job, attempt, ending, elapsed, .. }) => {
                 let job_type = job_type.map_or("-", |job_type| job_type.as_str());
-                self.dead.then(|suppressed| {
-                    warn!(%queue, job_type, %job, %reason, suppressed, "a job is dead");
-                });
+                if let Ending::Dead(reason) = ending {
+                    self.dead.then(|suppressed| {
+                        warn!(%queue, job_type, %job, %reason, suppressed, "a job is dead");
+                    });
+                }
+                let (outcome, elapsed_ms) = (ending.as_str(), elapsed.as_millis() as u64);
+                debug!(%queue, job_type, %job, attempt, outcome, elapsed_ms, "an attempt ended");
             }
             Event::Fenced { queue } => {
                 self.fenced.then(|suppressed| info!(%queue, suppressed, "an outcome came too late"));
@@ -65,12 +72,7 @@ impl Log {
             }
             Event::Leading { queue, leading } => debug!(%queue, leading, "chores"),
             Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
-            Event::Started { .. }
-            | Event::Ran { .. }
-            | Event::Finished { .. }
-            | Event::Read { .. }
-            | Event::Contact { .. }
-            | Event::Stopping => {}
+            Event::Ran { .. } | Event::Read { .. } | Event::Contact { .. } | Event::Stopping => {}
         }
     }
 }

@@ -87,7 +87,11 @@ impl Running {
 
     /// The same with another configuration.
     pub(crate) fn start_with(config: FleetConfig, policy: Policy, handler: impl Handler) -> Self {
-        let fleet = Fleet::builder(config).handler_with("test", policy, handler).unwrap().build();
+        Self::of(Fleet::builder(config).handler_with("test", policy, handler).unwrap().build())
+    }
+
+    /// Starts this process.
+    pub(crate) fn of(fleet: Fleet) -> Self {
         let shutdown = Shutdown::new();
         let stop = shutdown.clone();
         let task = tokio::task::spawn(async move { fleet.run(stop).await.unwrap() });

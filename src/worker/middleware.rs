@@ -1,0 +1,87 @@
+//! What is wrapped around handlers: a [`Middleware`] sees a job before its handler does and the outcome after it, for all
+//! types or for one. It runs inside the attempt, under its timeout, and never sees how Redis settles it.
+
+use std::future::Future;
+
+use bytes::Bytes;
+
+use super::handler::{JobContext, JobError};
+use super::registry::{Chain, Link};
+
+/// What a handler came to: its result as JSON, if it gave one that is kept, or why it did not succeed.
+pub type Handled = Result<Option<Bytes>, JobError>;
+
+/// Wraps the handlers of all types ([`Builder::middleware`](crate::Builder::middleware)) or of one
+/// ([`Builder::middleware_for`](crate::Builder::middleware_for)).
+///
+/// The first one registered is the outermost. It may look at the context, call [`Next::run`] and look at what comes
+/// back, return something else, or return an error without calling it: then the handler does not run. A panic of a
+/// handler reaches it as an error, a panic of its own is a failure like a handler's. An attempt that is cut short, by its
+/// timeout or by shutdown, drops its future where it waits, so what must happen then belongs into a `Drop`.
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use streamfleet::{Fleet, FleetConfig, Handled, JobContext, JobError, Middleware, Next};
+///
+/// struct Timed;
+///
+/// impl Middleware for Timed {
+///     async fn handle(&self, context: &JobContext, next: Next<'_>) -> Handled {
+///         let started = Instant::now();
+///         let handled = next.run().await;
+///         let error = handled.as_ref().err().and_then(JobError::failure).map(|failure| &failure.error);
+///         println!("{} {}: {:?}, {error:?}", context.job_type(), context.id(), started.elapsed());
+///         handled
+///     }
+/// }
+///
+/// struct Tenants;
+///
+/// impl Middleware for Tenants {
+///     async fn handle(&self, context: &JobContext, next: Next<'_>) -> Handled {
+///         match context.header("tenant") {
+///             Some("closed") => Err(JobError::fatal("the tenant's account is closed")),
+///             _ => next.run().await,
+///         }
+///     }
+/// }
+///
+/// # fn example(handler: impl streamfleet::Handler) -> Result<(), Box<dyn std::error::Error>> {
+/// let fleet = Fleet::builder(FleetConfig::default())
+///     .middleware(Timed)
+///     .middleware_for("mail.send", Tenants)?
+///     .handler("mail.send", handler)?
+///     .build();
+/// # Ok(()) }
+/// ```
+pub trait Middleware: Send + Sync + 'static {
+    /// Handles one attempt, mostly by running what comes next.
+    fn handle(&self, context: &JobContext, next: Next<'_>) -> impl Future<Output = Handled> + Send;
+}
+
+/// What comes after a middleware: the next one, or the handler.
+pub struct Next<'a> {
+    context: &'a JobContext,
+    chain: &'a Chain,
+    /// What of the chain is left.
+    links: &'a [std::sync::Arc<dyn Link>],
+}
+
+impl<'a> Next<'a> {
+    pub(super) fn new(context: &'a JobContext, chain: &'a Chain) -> Self {
+        Self { context, chain, links: chain.links() }
+    }
+
+    /// Runs the rest of the attempt.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError`] where the handler, or a middleware before it, did not succeed.
+    pub async fn run(self) -> Handled {
+        match self.links.split_first() {
+            Some((link, links)) => link.call(self.context, Next { links, ..self }).await,
+            None => self.chain.handle(self.context.clone()).await,
+        }
+    }
+}
