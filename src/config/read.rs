@@ -62,7 +62,9 @@ fn keys(path: &serde_path_to_error::Path) -> Vec<String> {
 /// `reason` without the value, where that may be a secret: addresses carry passwords, programs get tokens.
 fn without_secrets(reason: &str, path: &[String], node: &Node) -> String {
     let Kind::Leaf(value) = &node.kind else { return reason.to_owned() };
-    let private = path.iter().any(|key| matches!(&**key, "redis" | "env" | "headers" | "handler"));
+    // Rules hold codes and expressions, and a word that is wrong is told.
+    let rules = path.get(4).is_some_and(|key| key == "rules");
+    let private = !rules && path.iter().any(|key| matches!(&**key, "redis" | "env" | "headers" | "handler"));
     let mut safe = reason.to_owned();
     for text in texts(value) {
         if !text.is_empty() && (private || text.contains("://")) {

@@ -264,3 +264,32 @@ fn a_fleet_gets_all_that_is_configured() {
     assert_eq!(fleet.worker.queues.values().map(|queue| queue.concurrency).collect::<Vec<_>>(), [5]);
     assert_eq!(effective.fleet().unwrap().types(), ["a".parse::<JobType>().unwrap()]);
 }
+
+#[test]
+fn a_rule_that_is_wrong_is_told_with_its_key_number_and_position() {
+    let rules = |rules: &str| {
+        wrong(&format!(
+            "[types.a]\nhandler = {{ exec = {{ command = [\"true\"], rules = [\n{{ exit = 3, then = \"drop\" }},\n{rules}\n] }} }}\n"
+        ))
+    };
+    assert_eq!(
+        rules("{ matches = \"(?i)dup(\", then = \"fatal\" }"),
+        ["types.a.handler.exec.rules: rule 2: matches is no regular expression: unclosed group at character 8 (a.toml:2)"]
+    );
+    assert_eq!(
+        rules("{ status = 500, then = \"fatal\" }"),
+        ["types.a.handler.exec.rules: rule 2: can never fit: a program has no status (a.toml:2)"]
+    );
+    assert_eq!(
+        rules("{ exit = 4, then = \"fatall\" }"),
+        ["types.a.handler.exec.rules: unknown value; did you mean \"fatal\"? (a.toml:2)"]
+    );
+    assert_eq!(
+        rules("{ exits = 4, then = \"fatal\" }"),
+        ["types.a.handler.exec.rules: unknown key; did you mean \"exit\"? (a.toml:2)"]
+    );
+    assert_eq!(
+        rules("{ exit = 4 }"),
+        ["types.a.handler.exec.rules: then is missing (a.toml:2)"]
+    );
+}

@@ -2,7 +2,8 @@
 //! per job, [`Noop`] does nothing. They hand the payload on as it came and never look into it.
 //!
 //! A job passes through like this: the attempt's facts (`attempt`) and the payload go out; an exit code or a status
-//! comes back and decides what follows; what was said is cut and made fit to keep (`output`).
+//! comes back and decides what follows, by the type's own rules (`rule`, `verdict`) before the built-in ones; what was
+//! said is cut and made fit to keep (`output`).
 
 mod attempt;
 mod exec;
@@ -12,6 +13,8 @@ mod fixture;
 mod http;
 mod noop;
 mod output;
+mod rule;
+mod verdict;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +24,7 @@ pub use exec::{Exec, ExecConfig};
 #[cfg(feature = "http")]
 pub use http::{Http, HttpConfig};
 pub use noop::Noop;
+pub use rule::{Code, Codes, Rule, Then};
 
 /// Which built-in handler runs the jobs of a type, as the configuration file has it: `"noop"`,
 /// `{ exec = { command = ["python3", "report.py"] } }` or `{ http = { url = "https://example.com/jobs" } }`.

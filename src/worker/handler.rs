@@ -220,6 +220,7 @@ pub struct JobError(Kind);
 enum Kind {
     Failed(Failure),
     Snooze(Duration),
+    Drop(String),
 }
 
 impl JobError {
@@ -243,12 +244,17 @@ impl JobError {
         Self(Kind::Snooze(delay))
     }
 
-    /// The failure, where it is one. A snooze is none.
+    /// The failure, where it is one. To snooze or to drop is none.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.0 {
             Kind::Failed(failure) => Some(failure),
-            Kind::Snooze(_) => None,
+            Kind::Snooze(_) | Kind::Drop(_) => None,
         }
+    }
+
+    /// Nobody wants this job any more: it ends as cancelled, neither done nor dead, with this reason in its record.
+    pub fn drop_job(reason: impl fmt::Display) -> Self {
+        Self(Kind::Drop(reason.to_string()))
     }
 
     fn failed(error: impl fmt::Display, retry: Retry) -> Self {
@@ -259,6 +265,7 @@ impl JobError {
         match self.0 {
             Kind::Failed(failure) => crate::job::Outcome::Failed(failure),
             Kind::Snooze(delay) => crate::job::Outcome::Snoozed(delay),
+            Kind::Drop(reason) => crate::job::Outcome::Dropped(reason),
         }
     }
 }
@@ -268,6 +275,7 @@ impl fmt::Debug for JobError {
         match &self.0 {
             Kind::Failed(failure) => write!(out, "{} ({:?})", failure.error, failure.retry),
             Kind::Snooze(delay) => write!(out, "snooze for {delay:?}"),
+            Kind::Drop(reason) => write!(out, "drop the job: {reason}"),
         }
     }
 }

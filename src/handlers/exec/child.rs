@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::pre_exec;
 use crate::worker::MAX_RESULT_BYTES;
 
-/// How much of standard error is kept: the last bytes.
+/// How much of standard error goes into an error: the last bytes.
 pub(super) const STDERR_BYTES: usize = 2048;
 /// How long a program's descendants may hold its pipes when it has exited by itself.
 const LINGER: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(super) struct End {
     pub(super) cut: Option<&'static str>,
     /// The first [`MAX_RESULT_BYTES`] of standard output.
     pub(super) stdout: Vec<u8>,
-    /// The last [`STDERR_BYTES`] of standard error.
+    /// The last bytes of standard error, as many as were asked for.
     pub(super) stderr: Vec<u8>,
 }
 
@@ -57,14 +57,15 @@ impl Child {
     }
 
     /// Feeds the program and waits for its end. When `cut` comes first, its group is told to stop by SIGTERM and made
-    /// to by SIGKILL after `grace`.
+    /// to by SIGKILL after `grace`. Of standard error the last `kept` bytes are handed out.
     pub(super) async fn run(
         mut self,
         stdin: Bytes,
         cut: impl Future<Output = &'static str>,
         grace: Duration,
+        kept: usize,
     ) -> io::Result<End> {
-        let mut pipes = Pipes::of(&mut self.process);
+        let mut pipes = Pipes::of(&mut self.process, kept);
         let (exited, exit) = oneshot::channel();
         let ending = async {
             let (cut, linger_until) = self.exit_or(cut, grace).await;
@@ -142,13 +143,15 @@ struct Pipes {
     ends: Option<(ChildStdin, ChildStdout, ChildStderr)>,
     head: Vec<u8>,
     tail: Vec<u8>,
+    /// The bound of the tail.
+    kept: usize,
 }
 
 impl Pipes {
-    fn of(process: &mut tokio::process::Child) -> Self {
+    fn of(process: &mut tokio::process::Child, kept: usize) -> Self {
         let ends = (process.stdin.take()).zip(process.stdout.take()).zip(process.stderr.take());
         let ends = ends.map(|((stdin, stdout), stderr)| (stdin, stdout, stderr));
-        Self { ends, head: Vec::new(), tail: Vec::new() }
+        Self { ends, head: Vec::new(), tail: Vec::new(), kept }
     }
 
     /// Writes `input` and reads both outputs until all three are closed, or until the instant that `exit` tells.
@@ -160,7 +163,7 @@ impl Pipes {
         };
         let tail = |chunk: &[u8]| {
             self.tail.extend_from_slice(chunk);
-            self.tail.drain(..self.tail.len().saturating_sub(STDERR_BYTES));
+            self.tail.drain(..self.tail.len().saturating_sub(self.kept));
         };
         let pumped = async { tokio::join!(feed(stdin, input), drain(stdout, head), drain(stderr, tail)) };
         let given_up = async {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as humane;
 use serde::{Deserialize, Serialize};
 
+use crate::handlers::rule::{Kind, Rule};
+
 /// Names that start so are the handler's own.
 const RESERVED: &str = "STREAMFLEET_JOB_";
 
@@ -34,6 +36,9 @@ pub struct ExecConfig {
     /// When a job runs again whose program exited with 75; default 30 s, greater than zero.
     #[serde(with = "humane")]
     pub snooze: Duration,
+    /// What follows from exit codes and last words, before the built-in meanings; default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
 }
 
 impl Default for ExecConfig {
@@ -45,6 +50,7 @@ impl Default for ExecConfig {
             env: BTreeMap::new(),
             grace: Duration::from_secs(5),
             snooze: Duration::from_secs(30),
+            rules: Vec::new(),
         }
     }
 }
@@ -75,6 +81,7 @@ impl ExecConfig {
         }
         let with_nul = self.env.iter().filter(|(_, value)| value.contains('\0'));
         problems.extend(with_nul.map(|(name, _)| format!("exec.env: the value of {name} has a NUL byte")));
+        problems.extend(Kind::Exec.validate(&self.rules));
         problems
     }
 }
@@ -99,10 +106,11 @@ mod tests {
             env: [("STREAMFLEET_JOB_ID".into(), "x".into()), ("K".into(), "\0".into())].into(),
             grace: Duration::MAX,
             snooze: Duration::ZERO,
+            rules: serde_json::from_str(r#"[{ "status": 500, "then": "drop" }]"#).unwrap(),
         };
         let problems = config.validate();
         let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
-        let expected = ["command", "command", "directory", "grace", "snooze", "pass_env", "env", "env"];
+        let expected = ["command", "command", "directory", "grace", "snooze", "pass_env", "env", "env", "rules"];
         assert_eq!(keys, expected.map(|key| format!("exec.{key}")), "{problems:?}");
     }
 

@@ -16,6 +16,8 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use self::child::{End, STDERR_BYTES};
+use super::rule::{Kind, Then};
+use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, attempt, output};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
@@ -41,6 +43,9 @@ const EX_TEMPFAIL: i32 = 75;
 /// | 75 | snoozed: the job runs again after `snooze`, and no attempt is spent (`EX_TEMPFAIL`) |
 /// | other, or killed by a signal | failed: tried again as the type's policy says |
 ///
+/// [`ExecConfig::rules`] come first, and may give other meanings to exit codes and to what the program said on standard
+/// error.
+///
 /// The error is the exit code and the end of standard error. A program that cannot be started is a failure like any
 /// other, unless the worker lacked the resources: then the job is snoozed.
 ///
@@ -55,6 +60,7 @@ const EX_TEMPFAIL: i32 = 75;
 // No Debug: the environment may hold secrets.
 pub struct Exec {
     config: ExecConfig,
+    verdicts: Verdicts,
     env: Vec<(OsString, OsString)>,
 }
 
@@ -71,7 +77,8 @@ impl Exec {
         let passed = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         let fixed = config.env.iter().map(|(name, value)| (name.into(), value.into()));
         let env = passed.chain(fixed).collect();
-        Ok(Self { config, env })
+        let verdicts = Verdicts::new(Kind::Exec, &config.rules)?;
+        Ok(Self { config, verdicts, env })
     }
 
     fn command(&self, context: &JobContext) -> Command {
@@ -111,12 +118,21 @@ impl Exec {
                 &end.stderr,
             )));
         }
-        match end.status.code() {
-            Some(0) => Ok(output::result(&end.stdout)),
-            Some(EX_DATAERR) => Err(JobError::fatal(said(&end.status.to_string(), &end.stderr))),
-            Some(EX_TEMPFAIL) => Err(JobError::snooze(self.config.snooze)),
-            Some(_) | None => Err(JobError::retry(said(&end.status.to_string(), &end.stderr))),
-        }
+        let code = end.status.code();
+        let answer = Answer { code: code.map(i64::from), succeeded: code == Some(0), text: &end.stderr };
+        let then = self.verdicts.verdict(answer).unwrap_or(match code {
+            Some(0) => Then::Done,
+            Some(EX_DATAERR) => Then::Fatal,
+            Some(EX_TEMPFAIL) => Then::Snooze(self.config.snooze),
+            Some(_) | None => Then::Retry,
+        });
+        let error = then.error(|| said(&end.status.to_string(), &end.stderr));
+        error.map_or_else(|| Ok(output::result(&end.stdout)), Err)
+    }
+
+    /// How much of standard error is kept: rules may look for what stands further up than what people need.
+    fn kept(&self) -> usize {
+        if self.verdicts.read_text() { TEXT_BYTES } else { STDERR_BYTES }
     }
 }
 
@@ -126,7 +142,7 @@ impl Handler for Exec {
 
     async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
         let child = spawner::start(self.command(&context)).await.map_err(|error| self.not_started(&error))?;
-        let end = child.run(payload, cut_short(&context), self.config.grace).await?;
+        let end = child.run(payload, cut_short(&context), self.config.grace, self.kept()).await?;
         self.outcome(end)
     }
 

@@ -62,6 +62,65 @@ async fn the_exit_code_decides() {
     assert_eq!(run(&snooze, b"", context(&[])).await, Err(Outcome::Snoozed(Duration::from_secs(7))));
 }
 
+fn ruled(script: &str, rules: Value) -> Exec {
+    exec_with(&["sh", "-c", script], |config| config.rules = serde_json::from_value(rules).unwrap())
+}
+
+/// What `rules` make of a program that says `words` and exits with `code`.
+async fn judged(code: u8, words: &str, rules: &Value) -> Result<Value, Outcome> {
+    let script = format!("echo '\"half\"'; echo '{words}' >&2; exit {code}");
+    run(&ruled(&script, rules.clone()), b"", context(&[])).await
+}
+
+#[tokio::test]
+async fn rules_give_exit_codes_and_last_words_their_own_meanings() {
+    let rules = json!([
+        { "exit": 75, "matches": "quota", "then": { "snooze": "10m" } },
+        { "exit": [10, 20], "then": { "retry_after": "30s" } },
+        { "exit": 65, "then": "retry" },
+        { "matches": "(?i)duplicate order", "then": "drop" },
+        { "exit": 3, "then": "fatal" },
+        { "exit": 4, "then": "done" },
+        { "exit": 0, "matches": "^WARN", "then": "fatal" },
+    ]);
+    assert_eq!(judged(75, "over quota", &rules).await, Err(Outcome::Snoozed(Duration::from_secs(600))));
+    assert_eq!(judged(75, "x", &rules).await, Err(Outcome::Snoozed(Duration::from_secs(30))), "the built-in");
+    assert_eq!(
+        judged(1, "Duplicate order 7", &rules).await,
+        Err(Outcome::Dropped("exit status: 1: Duplicate order 7".to_owned()))
+    );
+    assert_eq!(judged(4, "nothing to do", &rules).await, Ok(json!("half")));
+    assert_eq!(judged(0, "a duplicate order", &rules).await, Ok(json!("half")), "a success is left alone");
+    let want = [
+        (20, "x", Retry::After(Duration::from_secs(30))),
+        (65, "x", Retry::Policy),
+        (3, "x", Retry::Never),
+        (5, "x", Retry::Policy),
+        (0, "WARN", Retry::Never),
+    ];
+    for (code, words, retry) in want {
+        let failed = failure(judged(code, words, &rules).await);
+        assert_eq!((failed.retry, failed.error), (retry, format!("exit status: {code}: {words}")));
+    }
+}
+
+#[tokio::test]
+async fn rules_see_what_was_said_before_the_last_words() {
+    let trace = "echo 'InvalidArgument: no such customer' >&2; seq 1 3000 >&2; exit 1";
+    let rules = json!([{ "matches": "^InvalidArgument", "then": "fatal" }]);
+    let failed = failure(run(&ruled(trace, rules), b"", context(&[])).await);
+    assert_eq!(failed.retry, Retry::Never);
+    assert!(failed.error.len() < 2 * STDERR_BYTES && failed.error.ends_with("3000"), "{}", failed.error);
+}
+
+#[tokio::test]
+async fn rules_do_not_judge_a_program_that_was_told_to_stop() {
+    let rules = json!([{ "then": "done" }]);
+    let context = context_for(Duration::from_millis(300));
+    let failed = failure(run(&ruled("sleep 60", rules), b"", context).await);
+    assert!(failed.error.starts_with("told to stop"), "{}", failed.error);
+}
+
 #[tokio::test]
 async fn a_death_by_signal_is_tried_again_and_names_the_signal() {
     let failed = failure(run(&sh("kill -SEGV $$"), b"", context(&[])).await);

@@ -10,6 +10,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use super::headers::is_reserved;
+use crate::handlers::rule::{Kind, Rule};
 
 /// Where a job's POST goes, and with what.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -29,6 +30,9 @@ pub struct HttpConfig {
     /// A longer `Retry-After` is cut to this; default 10 min.
     #[serde(with = "humane")]
     pub max_retry_after: Duration,
+    /// What follows from statuses and bodies, before the built-in meanings; default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
 }
 
 impl Default for HttpConfig {
@@ -39,6 +43,7 @@ impl Default for HttpConfig {
             bearer_file: None,
             connect_timeout: Duration::from_secs(5),
             max_retry_after: Duration::from_secs(600),
+            rules: Vec::new(),
         }
     }
 }
@@ -54,6 +59,7 @@ impl HttpConfig {
         if self.connect_timeout.is_zero() {
             problems.push("http.connect_timeout: must be greater than zero".to_owned());
         }
+        problems.extend(Kind::Http.validate(&self.rules));
         problems
     }
 
@@ -95,10 +101,11 @@ mod tests {
             bearer_file: Some(PathBuf::new()),
             connect_timeout: Duration::ZERO,
             max_retry_after: Duration::ZERO,
+            rules: serde_json::from_str(r#"[{ "exit": 3, "then": "drop" }]"#).unwrap(),
         };
         let problems = config.validate();
         let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
-        let expected = ["url", "headers", "headers", "headers", "headers", "bearer_file", "connect_timeout"];
+        let expected = ["url", "headers", "headers", "headers", "headers", "bearer_file", "connect_timeout", "rules"];
         assert_eq!(keys, expected.map(|key| format!("http.{key}")), "{problems:?}");
         assert!(!format!("{problems:?}").contains("s3cret"), "{problems:?}");
     }

@@ -18,6 +18,8 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
+use super::rule::{Kind, Then};
+use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, output};
 use crate::worker::MAX_RESULT_BYTES;
 use crate::{Handler, JobContext, JobError, RawPayload};
@@ -39,6 +41,9 @@ const EXCERPT_TIME: Duration = Duration::from_secs(1);
 /// | 3xx | fatal: redirects are never followed |
 /// | other | fatal: the job is buried at once |
 ///
+/// [`HttpConfig::rules`] come first, and may give other meanings to statuses and to what the body says. Where one looks
+/// at the body, an answer whose body breaks off is no whole one.
+///
 /// A request has the headers `Content-Type` (by the job's encoding), `Idempotency-Key` (the job's id),
 /// `X-Streamfleet-Job-Id`, `-Type`, `-Queue`, `-Attempt` and `-Fence`, `X-Streamfleet-Redelivered`, `traceparent` where
 /// the job has one, and `X-Streamfleet-Header-<name>` for each of the job's headers that HTTP allows. Ids are
@@ -50,6 +55,7 @@ pub struct Http {
     headers: HeaderMap,
     bearer: Option<SecretString>,
     max_retry_after: Duration,
+    verdicts: Verdicts,
 }
 
 impl Http {
@@ -71,35 +77,55 @@ impl Http {
             headers: fixed.collect(),
             bearer: config.bearer_file.as_deref().map(bearer).transpose()?,
             max_retry_after: config.max_retry_after,
+            verdicts: Verdicts::new(Kind::Http, &config.rules)?,
             url,
         })
     }
 
     /// What follows when the endpoint did not accept the job.
-    async fn refused(&self, mut response: Response) -> JobError {
-        let status = response.status();
-        if status.is_redirection() {
-            let target = response.headers().get(LOCATION).map_or(b"nowhere" as &[u8], HeaderValue::as_bytes);
-            let target = output::line(&target[..target.len().min(EXCERPT_BYTES)]);
-            return JobError::fatal(format!(
-                "the endpoint answered {status} to {target}; redirects are not followed"
-            ));
+    async fn refused(&self, mut response: Response) -> Result<Value, JobError> {
+        let (status, mut body) = (response.status(), Vec::new());
+        if self.verdicts.read_text() {
+            read(&mut response, &mut body, TEXT_BYTES).await.map_err(unanswered)?;
+        } else {
+            // Whatever stops the reading, what was read serves.
+            tokio::time::timeout(EXCERPT_TIME, read(&mut response, &mut body, EXCERPT_BYTES)).await.ok();
         }
-        let mut body = Vec::new();
-        // Whatever stops the reading, what was read serves.
-        tokio::time::timeout(EXCERPT_TIME, read(&mut response, &mut body, EXCERPT_BYTES)).await.ok();
-        let error = match output::line(&body).as_str() {
-            "" => format!("the endpoint answered {status}"),
-            text => format!("the endpoint answered {status}: {text}"),
-        };
-        if !is_temporary(status) {
-            return JobError::fatal(error);
-        }
+        let then = self.verdicts.verdict(answer(status, &body)).unwrap_or(match is_temporary(status) {
+            true => Then::Retry,
+            false => Then::Fatal,
+        });
         // An endpoint without a clock leaves only ours.
-        match retry_after::pause(response.headers(), jiff::Timestamp::now) {
-            Some(pause) => JobError::retry_after(pause.min(self.max_retry_after), error),
-            None => JobError::retry(error),
+        if then == Then::Retry
+            && let Some(pause) = retry_after::pause(response.headers(), jiff::Timestamp::now)
+        {
+            return Err(JobError::retry_after(pause.min(self.max_retry_after), refusal(&response, &body)));
         }
+        then.error(|| refusal(&response, &body)).map_or_else(|| Ok(output::result(&body)), Err)
+    }
+
+    /// What follows from a success, which a rule may see otherwise.
+    fn accepted(&self, response: &Response, body: &[u8]) -> Result<Value, JobError> {
+        let then = self.verdicts.verdict(answer(response.status(), body)).unwrap_or(Then::Done);
+        then.error(|| refusal(response, body)).map_or_else(|| Ok(output::result(body)), Err)
+    }
+}
+
+fn answer(status: StatusCode, body: &[u8]) -> Answer<'_> {
+    Answer { code: Some(status.as_u16().into()), succeeded: status.is_success(), text: body }
+}
+
+/// An error text: the status, and the beginning of what was said with it.
+fn refusal(response: &Response, body: &[u8]) -> String {
+    let status = response.status();
+    if status.is_redirection() {
+        let target = response.headers().get(LOCATION).map_or(b"nowhere" as &[u8], HeaderValue::as_bytes);
+        let target = output::line(&target[..target.len().min(EXCERPT_BYTES)]);
+        return format!("the endpoint answered {status} to {target}; redirects are not followed");
+    }
+    match output::line(&body[..body.len().min(EXCERPT_BYTES)]).as_str() {
+        "" => format!("the endpoint answered {status}"),
+        text => format!("the endpoint answered {status}: {text}"),
     }
 }
 
@@ -117,11 +143,11 @@ impl Handler for Http {
         let request = self.client.post(self.url.clone()).headers(headers).body(payload);
         let mut response = request.send().await.map_err(unanswered)?;
         if !response.status().is_success() {
-            return Err(self.refused(response).await);
+            return self.refused(response).await;
         }
         let mut body = Vec::new();
         read(&mut response, &mut body, MAX_RESULT_BYTES).await.map_err(unanswered)?;
-        Ok(output::result(&body))
+        self.accepted(&response, &body)
     }
 }
 

@@ -115,6 +115,64 @@ async fn every_2xx_is_success_with_the_body_as_the_result() {
     assert_eq!(answer(ResponseTemplate::new(204)).await, Ok(Value::Null));
 }
 
+/// What `rules` make of an answer.
+async fn judged(response: ResponseTemplate, rules: &Value) -> Result<Value, Outcome> {
+    let server = MockServer::start().await;
+    Mock::given(method("POST")).respond_with(response).mount(&server).await;
+    let rules = serde_json::from_value(rules.clone()).unwrap();
+    run(&http_with(&server.uri(), |config| config.rules = rules), b"{}", context(&[])).await
+}
+
+#[tokio::test]
+async fn rules_give_statuses_and_bodies_their_own_meanings() {
+    let rules = json!([
+        { "status": [409, 410], "then": "drop" },
+        { "status": 402, "matches": "quota", "then": { "snooze": "10m" } },
+        { "status": "5xx", "matches": "(?i)duplicate order", "then": "fatal" },
+        { "status": 404, "then": { "retry_after": "30s" } },
+        { "status": 304, "then": "done" },
+        { "status": 200, "matches": "\"ok\":false", "then": "retry" },
+        { "status": 403, "then": "retry" },
+    ]);
+    let answer = |status: u16, body: &str| ResponseTemplate::new(status).set_body_string(body);
+    assert_eq!(
+        judged(answer(409, "seen before"), &rules).await,
+        Err(Outcome::Dropped("the endpoint answered 409 Conflict: seen before".to_owned()))
+    );
+    assert_eq!(
+        judged(answer(402, "over quota"), &rules).await,
+        Err(Outcome::Snoozed(Duration::from_secs(600)))
+    );
+    assert_eq!(judged(answer(304, ""), &rules).await, Ok(Value::Null));
+    assert_eq!(judged(answer(200, "{\"ok\":true}"), &rules).await, Ok(json!({"ok": true})));
+    let want = [
+        (answer(402, "no card"), Retry::Never),
+        (answer(500, "DUPLICATE ORDER 7"), Retry::Never),
+        (answer(500, "other"), Retry::Policy),
+        (answer(404, ""), Retry::After(Duration::from_secs(30))),
+        (answer(200, "{\"ok\":false}"), Retry::Policy),
+        (answer(403, "").insert_header("retry-after", "7"), Retry::After(Duration::from_secs(7))),
+    ];
+    for (response, retry) in want {
+        let failed = failure(judged(response, &rules).await);
+        assert_eq!(failed.retry, retry, "{}", failed.error);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_not_judged_by_half_of_its_body() {
+    let cut = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 100\r\nconnection: close\r\n\r\nhalf";
+    let (address, mut server) = odd_server(cut, None).await;
+    let rules = json!([{ "status": 400, "matches": "busy", "then": "retry" }]);
+    let handler = http_with(&format!("http://{address}/"), |config| {
+        config.rules = serde_json::from_value(rules).unwrap();
+    });
+    let asked = run(&handler, b"", context_for(Duration::from_millis(500))).await;
+    server.shutdown().await;
+    // The server keeps the connection open, so the attempt's time ends the wait; nothing says that the job is at fault.
+    assert!(!matches!(&asked, Err(Outcome::Failed(failure)) if failure.retry == Retry::Never), "{asked:?}");
+}
+
 #[tokio::test]
 async fn the_status_tells_whether_another_attempt_may_succeed() {
     for status in [408, 425, 429, 500, 502, 503, 504, 599] {

@@ -1,0 +1,375 @@
+//! Rules: what follows from an exit code, a status or a text, where the built-in answer does not fit. They are data of
+//! the configuration; `verdict` applies them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use jiff::fmt::serde::unsigned_duration::friendly::compact::required as humane;
+use regex::{Regex, RegexBuilder};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::job::Backoff;
+
+/// No handler has more rules.
+const MAX_RULES: usize = 100;
+/// No expression is longer.
+const MAX_PATTERN_BYTES: usize = 4096;
+/// What an expression may take when it is compiled.
+const MAX_COMPILED_BYTES: usize = 1024 * 1024;
+
+/// One rule: all of its conditions must hold, then `then` follows.
+///
+/// `{ exit = [10, 20], matches = "(?i)quota", then = { snooze = "10m" } }`. A rule that names no code looks only at
+/// attempts that failed: who wants to judge a success says `exit = 0` or `status = "2xx"`.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// The program's exit code, 0 to 255: one or a list. For `exec` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Codes>,
+    /// The answer's status, 200 to 999: a number, a class such as `"5xx"`, or a list of both. For `http` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Codes>,
+    /// A regular expression that is found in the end of standard error, or in the beginning of the body; at most 64 KiB
+    /// are looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matches: Option<String>,
+    /// What follows.
+    pub then: Then,
+}
+
+/// What follows from an attempt that a rule fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Then {
+    /// Buried at once: no further attempt can mend it.
+    Fatal,
+    /// Failed: tried again as the type's policy says.
+    Retry,
+    /// Failed: tried again as the policy says, but not sooner than this.
+    RetryAfter(#[serde(with = "humane")] Duration),
+    /// Not a failure: runs again after this, and no attempt is spent.
+    Snooze(#[serde(with = "humane")] Duration),
+    /// Not wanted any more: ends as cancelled, neither done nor dead.
+    Drop,
+    /// Done after all; what it said is the result.
+    Done,
+}
+
+/// Exit codes or statuses: at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Codes(pub Vec<Code>);
+
+/// An exit code, a status, or a class of statuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// This one.
+    One(i64),
+    /// A hundred statuses by their first digit: 5 for `"5xx"`.
+    Class(u8),
+}
+
+/// Whose rules they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Exec,
+    #[cfg(feature = "http")]
+    Http,
+}
+
+impl Code {
+    pub(super) fn range(self) -> RangeInclusive<i64> {
+        match self {
+            Self::One(code) => code..=code,
+            Self::Class(digit) => i64::from(digit) * 100..=i64::from(digit) * 100 + 99,
+        }
+    }
+
+    fn parse(value: &Value) -> Result<Self, String> {
+        let wrong = || format!("expected a number, or a class such as \"5xx\", not {value}");
+        if let Some(number) = value.as_i64() {
+            return Ok(Self::One(number));
+        }
+        match value.as_str().map(str::as_bytes) {
+            Some([digit @ b'1'..=b'9', b'x', b'x']) => Ok(Self::Class(digit - b'0')),
+            Some(_) | None => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(code) => write!(out, "{code}"),
+            Self::Class(digit) => write!(out, "{digit}xx"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Codes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let codes = match Value::deserialize(from)? {
+            Value::Array(values) => values.iter().map(Code::parse).collect(),
+            value => Code::parse(&value).map(|code| vec![code]),
+        };
+        codes.map(Self).map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for Codes {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.0.iter().map(|code| match code {
+            Code::One(code) => Value::from(*code),
+            Code::Class(_) => Value::from(code.to_string()),
+        }))
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Exec => "exec",
+            #[cfg(feature = "http")]
+            Self::Http => "http",
+        }
+    }
+
+    /// The codes that an answer may have, and how they are called.
+    fn codes(self) -> (RangeInclusive<i64>, &'static str) {
+        match self {
+            Self::Exec => (0..=255, "exit"),
+            #[cfg(feature = "http")]
+            Self::Http => (200..=999, "status"),
+        }
+    }
+
+    /// The rule's codes, and those that this handler never sees.
+    fn split(self, rule: &Rule) -> (Option<&Codes>, Option<&'static str>) {
+        match self {
+            Self::Exec => (rule.exit.as_ref(), rule.status.is_some().then_some("a program has no status")),
+            #[cfg(feature = "http")]
+            Self::Http => (rule.status.as_ref(), rule.exit.is_some().then_some("an endpoint has no exit code")),
+        }
+    }
+
+    /// Everything that is wrong with these rules, as `<kind>.rules: rule <number>: reason`.
+    pub(super) fn validate(self, rules: &[Rule]) -> Vec<String> {
+        let (mut problems, mut decided) = (Vec::new(), Decided::default());
+        if rules.len() > MAX_RULES {
+            problems.push(format!("{}.rules: {} rules, at most {MAX_RULES}", self.name(), rules.len()));
+        }
+        for (nth, rule) in rules.iter().take(MAX_RULES).enumerate() {
+            let mut wrong = self.wrong(rule);
+            let codes = self.split(rule).0;
+            if wrong.is_empty() && decided.covers(codes) {
+                wrong.push("can never fit: the rules before it decide all of its cases".to_owned());
+            }
+            if rule.matches.is_none() {
+                decided.add(codes);
+            }
+            let tell = |reason| format!("{}.rules: rule {}: {reason}", self.name(), nth + 1);
+            problems.extend(wrong.into_iter().map(tell));
+        }
+        problems
+    }
+
+    fn wrong(self, rule: &Rule) -> Vec<String> {
+        let (codes, foreign) = self.split(rule);
+        let mut wrong: Vec<String> = foreign.map(|why| format!("can never fit: {why}")).into_iter().collect();
+        let (allowed, name) = self.codes();
+        if codes.is_some_and(|codes| codes.0.is_empty()) {
+            wrong.push(format!("{name} names no code"));
+        }
+        let whole = allowed.start() % 100 == 0 && *allowed.start() > 0;
+        for code in codes.into_iter().flat_map(|codes| &codes.0) {
+            let fits = match code {
+                Code::One(code) => allowed.contains(code),
+                Code::Class(_) => whole && allowed.contains(code.range().start()),
+            };
+            if !fits {
+                wrong.push(format!("{name} {code} can never fit: {} to {}", allowed.start(), allowed.end()));
+            }
+        }
+        wrong.extend(rule.matches.as_deref().and_then(|pattern| compiled(pattern).err()));
+        wrong.extend(rule.then.wrong());
+        wrong
+    }
+}
+
+impl Then {
+    fn wrong(self) -> Option<String> {
+        let (name, pause) = match self {
+            Self::RetryAfter(pause) => ("retry_after", pause),
+            Self::Snooze(pause) => ("snooze", pause),
+            Self::Fatal | Self::Retry | Self::Drop | Self::Done => return None,
+        };
+        if pause.is_zero() {
+            return Some(format!("then.{name} must be greater than zero"));
+        }
+        (pause > Backoff::LONGEST).then(|| format!("then.{name} must be at most 365 days"))
+    }
+}
+
+/// The codes that rules without an expression have decided already.
+#[derive(Default)]
+struct Decided {
+    codes: BTreeSet<i64>,
+    all_failures: bool,
+}
+
+impl Decided {
+    fn add(&mut self, codes: Option<&Codes>) {
+        match codes {
+            Some(codes) => self.codes.extend(codes.0.iter().flat_map(|code| code.range())),
+            None => self.all_failures = true,
+        }
+    }
+
+    fn covers(&self, codes: Option<&Codes>) -> bool {
+        let is_success = |code: i64| code == 0 || (200..300).contains(&code);
+        let is_decided = |code: i64| self.codes.contains(&code) || (self.all_failures && !is_success(code));
+        match codes {
+            Some(codes) => codes.0.iter().flat_map(|code| code.range()).all(is_decided),
+            None => self.all_failures,
+        }
+    }
+}
+
+/// The expression, or what is wrong with it and where. Searching takes time in proportion to the text, whatever the
+/// expression.
+pub(super) fn compiled(pattern: &str) -> Result<Regex, String> {
+    if pattern.is_empty() || pattern.len() > MAX_PATTERN_BYTES {
+        return Err(format!("matches has {} bytes; 1 to {MAX_PATTERN_BYTES} are allowed", pattern.len()));
+    }
+    if let Err(error) = regex_syntax::Parser::new().parse(pattern) {
+        let (what, at) = match &error {
+            regex_syntax::Error::Parse(error) => (error.kind().to_string(), Some(error.span().start)),
+            regex_syntax::Error::Translate(error) => (error.kind().to_string(), Some(error.span().start)),
+            _ => (error.to_string(), None),
+        };
+        let at = at.map_or_else(String::new, |at| format!(" at character {}", character(pattern, at.offset)));
+        return Err(format!("matches is no regular expression: {what}{at}"));
+    }
+    let mut builder = RegexBuilder::new(pattern);
+    builder.size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_COMPILED_BYTES);
+    builder.build().map_err(|_too_large| "matches is too large when it is compiled".to_owned())
+}
+
+/// The number of the character, from 1, that begins at this byte.
+fn character(text: &str, offset: usize) -> usize {
+    text.char_indices().take_while(|(at, _)| *at < offset).count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn rules(json: Value) -> Vec<Rule> {
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn wrong_for_exec(json: Value) -> Vec<String> {
+        Kind::Exec.validate(&rules(json))
+    }
+
+    #[test]
+    fn codes_are_one_or_a_list_and_classes_are_for_statuses() {
+        let read = rules(json!([
+            { "exit": 3, "then": "fatal" },
+            { "exit": [10, 20], "then": { "retry_after": "30s" } },
+            { "status": "5xx", "then": "retry" },
+            { "status": [409, "4xx"], "then": "drop" },
+            { "matches": "quota", "then": { "snooze": "10m" } },
+        ]));
+        assert_eq!(read[0].exit, Some(Codes(vec![Code::One(3)])));
+        assert_eq!(read[1].then, Then::RetryAfter(Duration::from_secs(30)));
+        assert_eq!(read[2].status, Some(Codes(vec![Code::Class(5)])));
+        assert_eq!(read[3].status, Some(Codes(vec![Code::One(409), Code::Class(4)])));
+        assert_eq!(read[4].then, Then::Snooze(Duration::from_secs(600)));
+        let written = serde_json::to_value(&read).unwrap();
+        assert_eq!(rules(written), read);
+    }
+
+    #[test]
+    fn what_is_no_code_or_no_consequence_is_refused() {
+        let wrong = [
+            json!({ "exit": "many", "then": "fatal" }),
+            json!({ "exit": 3.5, "then": "fatal" }),
+            json!({ "status": "0xx", "then": "fatal" }),
+            json!({ "status": "5x", "then": "fatal" }),
+            json!({ "exit": 3, "then": "explode" }),
+            json!({ "exit": 3, "then": { "snooze": "soon" } }),
+            json!({ "exit": 3 }),
+            json!({ "exits": 3, "then": "fatal" }),
+        ];
+        for json in wrong {
+            assert!(serde_json::from_value::<Rule>(json.clone()).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_can_never_fit_is_refused_with_its_number() {
+        let cases = [
+            (json!({ "status": 500, "then": "fatal" }), "can never fit: a program has no status"),
+            (json!({ "exit": 256, "then": "fatal" }), "exit 256 can never fit: 0 to 255"),
+            (json!({ "exit": [3, -1], "then": "fatal" }), "exit -1 can never fit: 0 to 255"),
+            (json!({ "exit": "5xx", "then": "fatal" }), "exit 5xx can never fit: 0 to 255"),
+            (json!({ "exit": [], "then": "fatal" }), "exit names no code"),
+            (json!({ "exit": 7, "matches": "x", "then": "fatal" }), "decide all of its cases"),
+            (json!({ "exit": 3, "then": { "snooze": "0s" } }), "then.snooze must be greater than zero"),
+            (json!({ "exit": 3, "then": { "retry_after": "9000h" } }), "then.retry_after must be at most 365 days"),
+            (json!({ "matches": "", "then": "fatal" }), "matches has 0 bytes"),
+        ];
+        for (json, want) in cases {
+            let found = wrong_for_exec(json!([{ "exit": [7, 8], "then": "retry" }, json.clone()]));
+            assert_eq!(found.len(), 1, "{json}: {found:?}");
+            assert!(found[0].starts_with("exec.rules: rule 2: ") && found[0].ends_with(want) || found[0].contains(want), "{found:?}");
+        }
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn an_endpoints_rules_are_bounded_by_what_an_endpoint_can_answer() {
+        let wrong = |json| Kind::Http.validate(&rules(json!([json])));
+        assert_eq!(wrong(json!({ "status": ["5xx", 404, "2xx"], "then": "retry" })), Vec::<String>::new());
+        let exit = wrong(json!({ "exit": 3, "then": "retry" }));
+        assert_eq!(exit, ["http.rules: rule 1: can never fit: an endpoint has no exit code"]);
+        let early = wrong(json!({ "status": [100, "1xx"], "then": "retry" }));
+        assert_eq!(early.len(), 2, "{early:?}");
+    }
+
+    #[test]
+    fn a_rule_behind_one_that_fits_every_failure_is_refused_unless_it_judges_a_success() {
+        let all = json!({ "then": "fatal" });
+        assert_eq!(wrong_for_exec(json!([{ "exit": 3, "then": "drop" }, all])), Vec::<String>::new());
+        assert_eq!(wrong_for_exec(json!([all, { "exit": 3, "then": "drop" }])).len(), 1);
+        assert_eq!(wrong_for_exec(json!([all, all])).len(), 1);
+        let success = json!({ "exit": 0, "matches": "WARN", "then": "retry" });
+        assert_eq!(wrong_for_exec(json!([all, success])), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_bad_expression_is_told_with_its_position_in_characters() {
+        let said = |pattern: &str| compiled(pattern).unwrap_err();
+        assert_eq!(said("(?i)dup("), "matches is no regular expression: unclosed group at character 8");
+        assert_eq!(
+            said("é*("),
+            "matches is no regular expression: unclosed group at character 3"
+        );
+        assert!(said("a(?=b)").contains("look-around"), "{}", said("a(?=b)"));
+        assert!(said(r"\p{Nonsense}").ends_with("at character 1"), "{}", said(r"\p{Nonsense}"));
+        assert_eq!(said(r"(\w{500}){50}"), "matches is too large when it is compiled");
+        assert!(said(&"x".repeat(5000)).contains("1 to 4096"));
+    }
+
+    #[test]
+    fn more_rules_than_anyone_reads_are_refused() {
+        let many: Vec<Value> = (0..101).map(|_| json!({ "matches": "x", "then": "fatal" })).collect();
+        assert_eq!(wrong_for_exec(many.into()), ["exec.rules: 101 rules, at most 100"]);
+    }
+}
