@@ -11,6 +11,7 @@ use crate::event::{Event, Events};
 use crate::job::{ConsumerName, InvalidName, JobType, Policy};
 use crate::maintenance::{self, Duty};
 use crate::probe::Probe;
+use crate::recycle::Recycler;
 use crate::shutdown::Shutdown;
 use crate::worker::{self, Handler, Middleware, Registry, Worker};
 
@@ -64,13 +65,18 @@ impl Fleet {
         &self.consumer
     }
 
-    /// Works until `shutdown` is requested, then stops in good order. Waits for Redis where it cannot be reached yet.
+    /// Works until `shutdown` is requested or a bound of [`worker::Recycle`] is reached, then stops in good order. Waits
+    /// for Redis where it cannot be reached yet.
     ///
     /// # Errors
     ///
-    /// [`broker::Error`] where the address is unusable: nothing that waiting would mend.
+    /// [`broker::Error::Address`] where the address or a bound is unusable: nothing that waiting would mend.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), broker::Error> {
+        let bounds = self.config.worker.recycle;
+        // Before Redis is asked, so that a bound that cannot be kept is told at once.
+        Recycler::new(bounds, None).map_err(broker::Error::Address)?;
         let Some(worker) = self.start(&shutdown).await? else { return Ok(()) };
+        let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
         self.probe.started(worker.pulses());
         let stop = CancellationToken::new();
         let mut chores = JoinSet::new();
@@ -90,7 +96,12 @@ impl Fleet {
             chores.spawn(maintenance::keep(duty));
         }
         tracing::info!(consumer = %self.consumer, "working");
-        shutdown.requested().await;
+        tokio::select! {
+            biased;
+            () = shutdown.requested() => {}
+            // Not a request of `shutdown`: a signal that comes now is the first one, and does not hurry.
+            reason = recycler.due(&self.probe) => tracing::info!(%reason, "recycling: a fresh process may start"),
+        }
         tracing::info!("stopping: no new jobs; running ones may end");
         self.probe.stopping();
         self.events.tell(&Event::Stopping);

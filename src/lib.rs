@@ -68,6 +68,7 @@ pub mod job;
 mod maintenance;
 mod probe;
 pub mod producer;
+mod recycle;
 mod shutdown;
 #[cfg(feature = "cli")]
 pub mod telemetry;

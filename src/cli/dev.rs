@@ -35,6 +35,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         };
         effective.config.types.insert(DEMO.parse()?, demo);
     }
+    // Nobody would start it again, and the server would go with it.
+    let worker = &mut effective.config.worker;
+    (worker.max_jobs, worker.max_lifetime, worker.max_rss) = (None, None, None);
     // Before anything is started: whatever is wrong with the types should not cost a server's start.
     effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
     let mut server = DevServer::start(&args.folder).await?;

@@ -14,10 +14,12 @@ impl Config {
         let queue = |(name, section): (&_, &QueueSection)| {
             (Clone::clone(name), worker::QueueConfig { concurrency: section.concurrency })
         };
-        let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after } =
-            self.worker.clone();
+        let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after, .. } = self.worker;
+        let WorkerSection { max_jobs, max_lifetime, max_rss, .. } = self.worker;
+        let recycle = worker::Recycle { max_jobs, max_lifetime, max_rss };
         let queues = self.queues.iter().map(queue).collect();
-        let worker = worker::Config { lease, drain_timeout, prefetch, retention, unroutable_after, queues };
+        let worker =
+            worker::Config { lease, drain_timeout, prefetch, retention, unroutable_after, recycle, queues };
         FleetConfig { redis: self.redis.clone(), worker }
     }
 }

@@ -15,6 +15,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const LEASE: RangeInclusive<Duration> = Duration::from_millis(500)..=HOUR;
 const CONCURRENCY: RangeInclusive<usize> = 1..=100_000;
 const PREFETCH_MAX: usize = 100_000;
+/// A worker has about as much before its first job.
+const RSS_LEAST: u64 = 16 * 1024 * 1024;
 
 /// Everything that is wrong.
 pub(super) fn run(config: &Config) -> Vec<Wrong> {
@@ -37,7 +39,8 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
 }
 
 fn worker(section: &WorkerSection) -> Vec<Wrong> {
-    let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after } = section;
+    let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after, .. } = section;
+    let WorkerSection { max_jobs, max_lifetime, max_rss, .. } = section;
     let year = DAY * 365;
     let mut wrong = Vec::new();
     wrong.extend(within(*lease, LEASE, &["worker", "lease"]));
@@ -47,6 +50,14 @@ fn worker(section: &WorkerSection) -> Vec<Wrong> {
     if *prefetch > PREFETCH_MAX {
         let reason = format!("is {prefetch}, but must be at most {PREFETCH_MAX}");
         wrong.push((path(&["worker", "prefetch"]), reason));
+    }
+    if *max_jobs == Some(0) {
+        wrong.push((path(&["worker", "max_jobs"]), "is 0, but must be at least 1".to_owned()));
+    }
+    let lifetimes = Duration::from_secs(1)..=year;
+    wrong.extend(max_lifetime.and_then(|most| within(most, lifetimes, &["worker", "max_lifetime"])));
+    if max_rss.is_some_and(|most| most < RSS_LEAST) {
+        wrong.push((path(&["worker", "max_rss"]), "must be at least 16MiB".to_owned()));
     }
     wrong
 }

@@ -60,13 +60,30 @@ pub struct WorkerSection {
     /// How long jobs of unknown types are offered to other workers.
     #[serde(with = "values::duration")]
     pub unroutable_after: Duration,
+    /// After so many attempts the worker stops, to be started anew; see [`worker::Recycle`].
+    #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
+    pub max_jobs: Option<u64>,
+    /// After this long the worker stops, to be started anew.
+    #[serde(with = "values::some_duration", skip_serializing_if = "Option::is_none")]
+    pub max_lifetime: Option<Duration>,
+    /// With so many bytes of memory the worker stops, to be started anew.
+    #[serde(with = "values::some_size", skip_serializing_if = "Option::is_none")]
+    pub max_rss: Option<u64>,
 }
 
 impl Default for WorkerSection {
     fn default() -> Self {
-        let worker::Config { lease, drain_timeout, prefetch, retention, unroutable_after, queues: _ } =
-            worker::Config::default();
-        Self { lease, drain_timeout, prefetch, retention, unroutable_after }
+        let worker::Config {
+            lease,
+            drain_timeout,
+            prefetch,
+            retention,
+            unroutable_after,
+            recycle,
+            queues: _,
+        } = worker::Config::default();
+        let worker::Recycle { max_jobs, max_lifetime, max_rss } = recycle;
+        Self { lease, drain_timeout, prefetch, retention, unroutable_after, max_jobs, max_lifetime, max_rss }
     }
 }
 

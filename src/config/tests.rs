@@ -274,7 +274,9 @@ fn a_rule_that_is_wrong_is_told_with_its_key_number_and_position() {
     };
     assert_eq!(
         rules("{ matches = \"(?i)dup(\", then = \"fatal\" }"),
-        ["types.a.handler.exec.rules: rule 2: matches is no regular expression: unclosed group at character 8 (a.toml:2)"]
+        [
+            "types.a.handler.exec.rules: rule 2: matches is no regular expression: unclosed group at character 8 (a.toml:2)"
+        ]
     );
     assert_eq!(
         rules("{ status = 500, then = \"fatal\" }"),
@@ -288,8 +290,5 @@ fn a_rule_that_is_wrong_is_told_with_its_key_number_and_position() {
         rules("{ exits = 4, then = \"fatal\" }"),
         ["types.a.handler.exec.rules: unknown key; did you mean \"exit\"? (a.toml:2)"]
     );
-    assert_eq!(
-        rules("{ exit = 4 }"),
-        ["types.a.handler.exec.rules: then is missing (a.toml:2)"]
-    );
+    assert_eq!(rules("{ exit = 4 }"), ["types.a.handler.exec.rules: then is missing (a.toml:2)"]);
 }

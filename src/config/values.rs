@@ -69,6 +69,68 @@ where
     number(from, "a whole number, 0 or more")
 }
 
+/// Counts that need not be there.
+pub(super) fn some_count<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: DeserializeOwned + FromStr,
+{
+    count(from).map(Some)
+}
+
+/// Durations that need not be there.
+pub(super) mod some_duration {
+    use super::*;
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        duration::deserialize(from).map(Some)
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.map(shown).serialize(to)
+    }
+}
+
+/// Sizes such as `512MiB`, `2GiB` or `100000000`, in bytes, that need not be there.
+pub(super) mod some_size {
+    use super::*;
+
+    const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<u64>, D::Error> {
+        let value = serde_json::Value::deserialize(from)?;
+        let wrong =
+            || D::Error::custom(format!("expected a size such as \"512MiB\" or \"2GiB\", not {value}"));
+        let size = value.as_u64().or_else(|| parse(value.as_str()?));
+        size.map(Some).ok_or_else(wrong)
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+        value.map(shown).serialize(to)
+    }
+
+    pub(super) fn parse(text: &str) -> Option<u64> {
+        let text = text.trim();
+        let (number, size) =
+            UNITS.iter().find_map(|(unit, size)| Some((text.strip_suffix(unit)?.trim_end(), size)))?;
+        number.parse::<u64>().ok()?.checked_mul(*size)
+    }
+
+    pub(super) fn shown(bytes: u64) -> String {
+        let fits = |(_, size): &&(&str, u64)| bytes >= *size && bytes.is_multiple_of(*size);
+        UNITS
+            .iter()
+            .find(fits)
+            .map_or_else(|| bytes.to_string(), |(unit, size)| format!("{}{unit}", bytes / size))
+    }
+}
+
 /// Numbers that may be fractions. From the environment they come as text.
 pub(super) fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     number(from, "a number")
@@ -153,7 +215,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn sizes_are_read_in_binary_units() {
+        let want =
+            [("512MiB", Some(512 << 20)), ("2 GiB", Some(2 << 30)), ("10KiB", Some(10_240)), ("7", Some(7))];
+        for (text, bytes) in want {
+            assert_eq!(some_size::parse(text), bytes, "{text}");
+        }
+        for text in ["", "MiB", "5MB", "1.5GiB", "-1", "99999999999GiB"] {
+            assert_eq!(some_size::parse(text), None, "{text}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_size_survives_being_shown_and_read(bytes: u64) {
+            prop_assert_eq!(some_size::parse(&some_size::shown(bytes)), Some(bytes));
+        }
+
         #[test]
         fn a_duration_survives_being_shown_and_read(ms in 0_u64..40_000_000_000) {
             let duration = Duration::from_millis(ms);

@@ -112,9 +112,10 @@ impl fmt::Display for Code {
 
 impl<'de> Deserialize<'de> for Codes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let codes = match Value::deserialize(from)? {
-            Value::Array(values) => values.iter().map(Code::parse).collect(),
-            value => Code::parse(&value).map(|code| vec![code]),
+        let value = Value::deserialize(from)?;
+        let codes = match value.as_array() {
+            Some(values) => values.iter().map(Code::parse).collect(),
+            None => Code::parse(&value).map(|code| vec![code]),
         };
         codes.map(Self).map_err(D::Error::custom)
     }
@@ -152,7 +153,9 @@ impl Kind {
         match self {
             Self::Exec => (rule.exit.as_ref(), rule.status.is_some().then_some("a program has no status")),
             #[cfg(feature = "http")]
-            Self::Http => (rule.status.as_ref(), rule.exit.is_some().then_some("an endpoint has no exit code")),
+            Self::Http => {
+                (rule.status.as_ref(), rule.exit.is_some().then_some("an endpoint has no exit code"))
+            }
         }
     }
 
@@ -322,13 +325,20 @@ mod tests {
             (json!({ "exit": [], "then": "fatal" }), "exit names no code"),
             (json!({ "exit": 7, "matches": "x", "then": "fatal" }), "decide all of its cases"),
             (json!({ "exit": 3, "then": { "snooze": "0s" } }), "then.snooze must be greater than zero"),
-            (json!({ "exit": 3, "then": { "retry_after": "9000h" } }), "then.retry_after must be at most 365 days"),
+            (
+                json!({ "exit": 3, "then": { "retry_after": "9000h" } }),
+                "then.retry_after must be at most 365 days",
+            ),
             (json!({ "matches": "", "then": "fatal" }), "matches has 0 bytes"),
         ];
         for (json, want) in cases {
             let found = wrong_for_exec(json!([{ "exit": [7, 8], "then": "retry" }, json.clone()]));
             assert_eq!(found.len(), 1, "{json}: {found:?}");
-            assert!(found[0].starts_with("exec.rules: rule 2: ") && found[0].ends_with(want) || found[0].contains(want), "{found:?}");
+            assert!(
+                found[0].starts_with("exec.rules: rule 2: ") && found[0].ends_with(want)
+                    || found[0].contains(want),
+                "{found:?}"
+            );
         }
     }
 
@@ -357,10 +367,7 @@ mod tests {
     fn a_bad_expression_is_told_with_its_position_in_characters() {
         let said = |pattern: &str| compiled(pattern).unwrap_err();
         assert_eq!(said("(?i)dup("), "matches is no regular expression: unclosed group at character 8");
-        assert_eq!(
-            said("é*("),
-            "matches is no regular expression: unclosed group at character 3"
-        );
+        assert_eq!(said("é*("), "matches is no regular expression: unclosed group at character 3");
         assert!(said("a(?=b)").contains("look-around"), "{}", said("a(?=b)"));
         assert!(said(r"\p{Nonsense}").ends_with("at character 1"), "{}", said(r"\p{Nonsense}"));
         assert_eq!(said(r"(\w{500}){50}"), "matches is too large when it is compiled");

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 use super::delivery::Delivery;
+use super::quota::Quota;
 
 /// The deliveries that wait for a slot, and the room there is for more.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Dispatcher {
     freed: Notify,
     running: AtomicUsize,
     closed: AtomicBool,
+    /// How many attempts may start, where that is bounded.
+    quota: Option<Arc<Quota>>,
 }
 
 impl Dispatcher {
@@ -37,7 +40,13 @@ impl Dispatcher {
             freed: Notify::new(),
             running: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            quota: None,
         }
+    }
+
+    /// The same, which hands out nothing more once the quota is spent.
+    pub(crate) fn within(self, quota: Option<Arc<Quota>>) -> Self {
+        Self { quota, ..self }
     }
 
     /// All the room there ever is.
@@ -97,7 +106,7 @@ impl Dispatcher {
             let mut arrived = std::pin::pin!(arrived);
             // From here on no waking is lost, and then the queue is looked at.
             arrived.as_mut().enable();
-            if let Some(delivery) = self.lock().pop_front() {
+            if let Some(delivery) = self.pop() {
                 self.running.fetch_add(1, Ordering::Relaxed);
                 return Some(delivery);
             }
@@ -112,11 +121,25 @@ impl Dispatcher {
 
     /// The delivery that a slot takes after its last one, if there is one.
     pub(crate) fn next_now(&self) -> Option<Arc<Delivery>> {
-        let delivery = self.lock().pop_front();
+        let delivery = self.pop();
         if delivery.is_some() {
             self.running.fetch_add(1, Ordering::Relaxed);
         }
         delivery
+    }
+
+    fn pop(&self) -> Option<Arc<Delivery>> {
+        if self.quota.as_ref().is_some_and(|quota| quota.is_spent()) {
+            return None;
+        }
+        self.lock().pop_front()
+    }
+
+    /// Says that an attempt starts.
+    pub(crate) fn started(&self) {
+        if let Some(quota) = &self.quota {
+            quota.count();
+        }
     }
 
     /// Says that a slot has to wait for its handler, so that another one takes over.

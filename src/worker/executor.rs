@@ -54,6 +54,7 @@ impl Executor {
         let (queue, job_type) = (self.queue.name(), &job.job_type);
         let attempt = job.attempt.saturating_add(1);
         self.events.tell(&Event::Started { queue, job_type, job: &job.id, attempt, wait });
+        self.dispatcher.started();
         let outcome = self.attempt(&delivery, registered, started).await;
         let elapsed = started.elapsed();
         self.events.tell(&Event::Ran { queue, job_type, elapsed });

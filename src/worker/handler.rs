@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::Delivery;
-use crate::job::{Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry};
+use crate::job::{Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry, cut};
 
 /// Runs the jobs of one type.
 ///
@@ -254,7 +254,7 @@ impl JobError {
 
     /// Nobody wants this job any more: it ends as cancelled, neither done nor dead, with this reason in its record.
     pub fn drop_job(reason: impl fmt::Display) -> Self {
-        Self(Kind::Drop(reason.to_string()))
+        Self(Kind::Drop(cut(reason.to_string(), Failure::MAX_ERROR_BYTES)))
     }
 
     fn failed(error: impl fmt::Display, retry: Retry) -> Self {

@@ -17,6 +17,7 @@ mod outbox;
 mod patience;
 mod process;
 mod pulse;
+mod quota;
 mod reader;
 mod registry;
 mod settler;
@@ -29,6 +30,7 @@ pub use handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload, RawP
 pub use middleware::{Handled, Middleware, Next};
 pub use process::Worker;
 pub(crate) use pulse::Pulse;
+pub(crate) use quota::Quota;
 pub use registry::Registry;
 
 use crate::job::QueueName;
@@ -47,8 +49,22 @@ pub struct Config {
     pub retention: Duration,
     /// How long jobs of unknown types are offered to other workers.
     pub unroutable_after: Duration,
+    /// When the worker stops by itself, to be started anew.
+    pub recycle: Recycle,
     /// The queues to serve.
     pub queues: BTreeMap<QueueName, QueueConfig>,
+}
+
+/// When a worker stops by itself: in good order, as for a signal, so that whoever supervises the process starts a fresh
+/// one. By default never. It helps against handlers that leak.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recycle {
+    /// After so many attempts, over all queues; at most as many as run at once start beyond it.
+    pub max_jobs: Option<u64>,
+    /// After this long; chance takes up to a tenth away, so that workers that started together do not stop together.
+    pub max_lifetime: Option<Duration>,
+    /// When this process has so many bytes in RAM, looked at every second. Programs that it has started do not count.
+    pub max_rss: Option<u64>,
 }
 
 /// How one queue is served.
@@ -66,6 +82,7 @@ impl Default for Config {
             prefetch: 0,
             retention: Duration::from_secs(3 * 24 * 3600),
             unroutable_after: Duration::from_secs(24 * 3600),
+            recycle: Recycle::default(),
             queues: BTreeMap::from([(
                 "default".parse().expect("default is a queue name"),
                 QueueConfig::default(),

@@ -10,6 +10,7 @@ use super::Config;
 use super::clock::ServerClock;
 use super::heartbeat::Heartbeat;
 use super::pulse::Pulse;
+use super::quota::Quota;
 use super::registry::Registry;
 use super::station::{Shared, Station};
 use crate::broker::{Broker, Error, Joined, Queue};
@@ -24,6 +25,7 @@ pub struct Worker {
     heartbeat: std::thread::JoinHandle<()>,
     heartbeat_stop: CancellationToken,
     drain_timeout: Duration,
+    quota: Option<Arc<Quota>>,
     events: Events,
 }
 
@@ -48,6 +50,7 @@ impl Worker {
         events: Events,
     ) -> Result<Self, Error> {
         let clock = Arc::new(ServerClock::default());
+        let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
         let mut stations = Vec::new();
         for (name, queue_config) in &config.queues {
             let queue = broker.queue(name.clone());
@@ -61,6 +64,7 @@ impl Worker {
                 registry: &registry,
                 events: &events,
                 clock: &clock,
+                quota: &quota,
             };
             stations.push(Station::start(&shared, queue, joined.lease, (queue_config, config)).await?);
         }
@@ -77,7 +81,7 @@ impl Worker {
         let heartbeat =
             heartbeat.start().map_err(|error| Error::Address(format!("no heartbeat thread: {error}")))?;
         let drain_timeout = config.drain_timeout;
-        Ok(Self { consumer, broker, stations, heartbeat, heartbeat_stop, drain_timeout, events })
+        Ok(Self { consumer, broker, stations, heartbeat, heartbeat_stop, drain_timeout, quota, events })
     }
 
     /// The name under which this process joined.
@@ -98,6 +102,11 @@ impl Worker {
     /// The access to Redis that this worker uses.
     pub(crate) fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    /// How many attempts it may start, where that is bounded.
+    pub(crate) fn quota(&self) -> Option<Arc<Quota>> {
+        self.quota.clone()
     }
 
     /// The signs of life of the readers.

@@ -14,6 +14,7 @@ use super::flight::Flights;
 use super::heartbeat::Charge;
 use super::outbox::Outbox;
 use super::pulse::Pulse;
+use super::quota::Quota;
 use super::reader::{Reader, Reading};
 use super::registry::Registry;
 use super::settler::Settler;
@@ -49,6 +50,7 @@ pub(super) struct Shared<'a> {
     pub(super) registry: &'a Arc<Registry>,
     pub(super) events: &'a Events,
     pub(super) clock: &'a Arc<ServerClock>,
+    pub(super) quota: &'a Option<Arc<Quota>>,
 }
 
 impl Shared<'_> {
@@ -93,8 +95,9 @@ impl Station {
         (own, worker): (&QueueConfig, &Config),
     ) -> Result<Self, Error> {
         let room = own.concurrency + worker.prefetch;
+        let dispatcher = Dispatcher::new(own.concurrency, worker.prefetch, threads());
         let parts = Parts {
-            dispatcher: Arc::new(Dispatcher::new(own.concurrency, worker.prefetch, threads())),
+            dispatcher: Arc::new(dispatcher.within(shared.quota.clone())),
             flights: Arc::new(Flights::default()),
             pulse: Arc::new(Pulse::new()),
             outbox: Arc::new(Outbox::new(2 * room + 100)),

@@ -21,6 +21,8 @@ mod program;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
+mod recycle;
+#[cfg(test)]
 mod selftest;
 #[cfg(test)]
 mod traps;

@@ -110,7 +110,8 @@ mod tests {
         };
         let problems = config.validate();
         let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
-        let expected = ["command", "command", "directory", "grace", "snooze", "pass_env", "env", "env", "rules"];
+        let expected =
+            ["command", "command", "directory", "grace", "snooze", "pass_env", "env", "env", "rules"];
         assert_eq!(keys, expected.map(|key| format!("exec.{key}")), "{problems:?}");
     }
 

@@ -206,7 +206,8 @@ async fn ten_megabytes_pass_through_a_program_that_answers_while_it_reads() {
 async fn output_without_end_is_drained_and_not_kept() {
     let command = sh("yes out | head -c 50000000; yes err | head -c 50000000 >&2").command(&context(&[]));
     let child = soon(spawner::start(command)).await.unwrap();
-    let end = soon(child.run(Bytes::new(), std::future::pending(), Duration::ZERO)).await.unwrap();
+    let end =
+        soon(child.run(Bytes::new(), std::future::pending(), Duration::ZERO, STDERR_BYTES)).await.unwrap();
     assert!(end.status.success(), "{}", end.status);
     assert_eq!(end.stdout, b"out\n".repeat(MAX_RESULT_BYTES / 4));
     assert_eq!(end.stderr, b"err\n".repeat(STDERR_BYTES / 4));
@@ -410,7 +411,8 @@ fn a_program_outlives_the_thread_that_asked_for_it() {
     let started =
         std::thread::scope(|scope| scope.spawn(|| runtime.block_on(spawner::start(waiting))).join());
     let child = started.unwrap().unwrap();
-    let answer = child.run(Bytes::from_static(b"alive\n"), std::future::pending(), Duration::ZERO);
+    let answer =
+        child.run(Bytes::from_static(b"alive\n"), std::future::pending(), Duration::ZERO, STDERR_BYTES);
     let end = runtime.block_on(soon(answer)).unwrap();
     assert_eq!((end.status.code(), end.stdout), (Some(0), b"alive\n".to_vec()));
 }

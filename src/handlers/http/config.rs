@@ -105,7 +105,8 @@ mod tests {
         };
         let problems = config.validate();
         let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
-        let expected = ["url", "headers", "headers", "headers", "headers", "bearer_file", "connect_timeout", "rules"];
+        let expected =
+            ["url", "headers", "headers", "headers", "headers", "bearer_file", "connect_timeout", "rules"];
         assert_eq!(keys, expected.map(|key| format!("http.{key}")), "{problems:?}");
         assert!(!format!("{problems:?}").contains("s3cret"), "{problems:?}");
     }

@@ -1,6 +1,6 @@
 //! The handler of the worker process: its payload says what it does.
 //!
-//! `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `fatal` · `panic` · `block <path>` (holds its thread, deaf to
+//! `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `grow <MiB>` (and keeps it) · `fatal` · `panic` · `block <path>` (holds its thread, deaf to
 //! cancellation, until the file is there)
 
 use std::path::Path;
@@ -29,13 +29,15 @@ pub(crate) enum Sabotage {
 /// The handler.
 pub(super) struct Obeys {
     writer: Writer,
+    kept: Mutex<Vec<Vec<u8>>>,
     sabotage: Option<(Sabotage, Mutex<redis::Connection>)>,
 }
 
 impl Obeys {
     pub(super) fn new(writer: Writer, program: &Program) -> Self {
         let connect = || redis::Client::open(program.url.as_str()).unwrap().get_connection().unwrap();
-        Self { writer, sabotage: program.sabotage.map(|sabotage| (sabotage, Mutex::new(connect()))) }
+        let kept = Mutex::default();
+        Self { writer, kept, sabotage: program.sabotage.map(|sabotage| (sabotage, Mutex::new(connect()))) }
     }
 
     /// Does what is wrong at this moment, if this is the bug.
@@ -106,6 +108,8 @@ impl Handler for Obeys {
                 self.spoil(Sabotage::BuriesAndRetries, &context, &payload);
                 return Err(JobError::retry("as told"));
             }
+            // Written to, or the system would not give it.
+            "grow" => self.kept.lock().unwrap().push(vec![1; rest.parse::<usize>().unwrap() << 20]),
             "fatal" => {
                 entered.end(How::Fatal);
                 return Err(JobError::fatal("as told"));

@@ -27,6 +27,8 @@ pub(crate) struct Program {
     pub(crate) retention_ms: u64,
     pub(crate) backoff_ms: u64,
     pub(crate) concurrency: usize,
+    pub(crate) max_lifetime_ms: Option<u64>,
+    pub(crate) max_rss: Option<u64>,
     /// What is wrong with it.
     pub(crate) sabotage: Option<Sabotage>,
 }
@@ -41,6 +43,8 @@ impl Program {
             retention_ms: 1_000,
             backoff_ms: 50,
             concurrency: 16,
+            max_lifetime_ms: None,
+            max_rss: None,
             sabotage: None,
         }
     }
@@ -62,6 +66,8 @@ impl Program {
         config.redis.url = self.url.as_str().into();
         config.worker.lease = Duration::from_millis(self.lease_ms);
         config.worker.retention = Duration::from_millis(self.retention_ms);
+        config.worker.recycle.max_lifetime = self.max_lifetime_ms.map(Duration::from_millis);
+        config.worker.recycle.max_rss = self.max_rss;
         for queue in config.worker.queues.values_mut() {
             queue.concurrency = self.concurrency;
         }

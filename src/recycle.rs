@@ -1,0 +1,172 @@
+//! When a process is recycled: it has started so many attempts, lived so long, or grown so large. It never ends anything
+//! itself: the fleet stops as it does for a signal, and whoever supervises the process starts a fresh one.
+
+use std::fmt;
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::probe::Probe;
+use crate::worker::{Quota, Recycle};
+
+/// How often the process's memory is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often Redis is looked for, when it is away at the moment of recycling.
+const IN_TOUCH_EVERY: Duration = Duration::from_millis(100);
+
+/// Chance takes away so much of a lifetime at most, so that workers that started together do not stop together.
+const JITTER: f64 = 0.1;
+
+/// Tells when this process is due.
+pub(crate) struct Recycler {
+    bounds: Recycle,
+    quota: Option<Arc<Quota>>,
+}
+
+/// Why a process is recycled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// It has started so many attempts.
+    Jobs(u64),
+    /// It has worked for so long.
+    Lifetime(Duration),
+    /// It has so many bytes of memory, and may have so many.
+    Memory { rss: u64, most: u64 },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Jobs(most) => write!(out, "max_jobs: {most} attempts were started"),
+            Self::Lifetime(lived) => {
+                write!(out, "max_lifetime: it has worked for {:.1} s", lived.as_secs_f64())
+            }
+            Self::Memory { rss, most } => {
+                write!(out, "max_rss: it has {} MiB of memory, of {} MiB", mib(*rss), mib(*most))
+            }
+        }
+    }
+}
+
+impl Recycler {
+    /// Looks whether the bounds can be kept on this machine.
+    ///
+    /// # Errors
+    ///
+    /// Why not, in words: the process's memory cannot be read, or exceeds its bound before the first job.
+    pub(crate) fn new(bounds: Recycle, quota: Option<Arc<Quota>>) -> Result<Self, String> {
+        if let Some(most) = bounds.max_rss {
+            let rss = resident()
+                .map_err(|error| format!("worker.max_rss needs {STATM}, as Linux has it: {error}"))?;
+            if rss >= most {
+                let (rss, most) = (mib(rss), mib(most));
+                return Err(format!(
+                    "worker.max_rss is {most} MiB, but this process has {rss} MiB before its first job"
+                ));
+            }
+        }
+        Ok(Self { bounds, quota })
+    }
+
+    /// Waits until the process is due, and in touch with Redis: what it did must not be lost with it.
+    pub(crate) async fn due(&self, probe: &Probe) -> Reason {
+        let reason = tokio::select! {
+            biased;
+            reason = spent(self.quota.as_deref()) => reason,
+            reason = aged(self.bounds.max_lifetime) => reason,
+            reason = grown(self.bounds.max_rss) => reason,
+        };
+        while probe.ready().is_err() {
+            tokio::time::sleep(IN_TOUCH_EVERY).await;
+        }
+        reason
+    }
+}
+
+async fn spent(quota: Option<&Quota>) -> Reason {
+    let Some(quota) = quota else { return pending().await };
+    quota.spent().await;
+    Reason::Jobs(quota.most())
+}
+
+async fn aged(most: Option<Duration>) -> Reason {
+    let Some(most) = most else { return pending().await };
+    let lifetime = shortened(most, rand::random());
+    tokio::time::sleep(lifetime).await;
+    Reason::Lifetime(lifetime)
+}
+
+async fn grown(most: Option<u64>) -> Reason {
+    let Some(most) = most else { return pending().await };
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        match resident() {
+            Ok(rss) if rss >= most => return Reason::Memory { rss, most },
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "the memory of this process cannot be read"),
+        }
+    }
+}
+
+/// `lifetime` without up to a tenth of it. `roll` is a random number in 0..1.
+fn shortened(lifetime: Duration, roll: f64) -> Duration {
+    lifetime.mul_f64(1.0 - JITTER * roll)
+}
+
+const STATM: &str = "/proc/self/statm";
+
+/// The memory of this process that is in RAM, in bytes. That of programs it has started is theirs.
+fn resident() -> io::Result<u64> {
+    let pages = resident_pages(&std::fs::read_to_string(STATM)?);
+    let pages = pages.ok_or_else(|| io::Error::other(format!("{STATM} has no second number")))?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+/// The second number of statm.
+fn resident_pages(statm: &str) -> Option<u64> {
+    statm.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn mib(bytes: u64) -> u64 {
+    bytes / (1024 * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_memory_of_this_process_is_read_in_bytes() {
+        assert_eq!(resident_pages("3000 1200 300 9 0 900 0\n"), Some(1200));
+        assert_eq!((resident_pages(""), resident_pages("1 x")), (None, None));
+        let rss = resident().unwrap();
+        assert!((1024 * 1024..1 << 40).contains(&rss), "{rss}");
+    }
+
+    #[test]
+    fn a_bound_that_is_exceeded_before_the_first_job_is_refused() {
+        let bounds = Recycle { max_rss: Some(1024 * 1024), ..Recycle::default() };
+        let error = Recycler::new(bounds, None).err().unwrap();
+        assert!(error.starts_with("worker.max_rss is 1 MiB, but this process has "), "{error}");
+        assert!(Recycler::new(Recycle::default(), None).is_ok());
+    }
+
+    #[tokio::test]
+    async fn without_bounds_a_process_is_never_due() {
+        let recycler = Recycler::new(Recycle::default(), None).unwrap();
+        let probe = Probe::default();
+        let mut due = std::pin::pin!(recycler.due(&probe));
+        assert!(futures_util::poll!(&mut due).is_pending());
+    }
+
+    proptest! {
+        #[test]
+        fn a_lifetime_loses_at_most_a_tenth_and_never_grows(ms in 1_u64..1_000_000_000, roll in 0.0_f64..1.0) {
+            let (whole, lived) = (Duration::from_millis(ms), shortened(Duration::from_millis(ms), roll));
+            prop_assert!(lived <= whole && lived >= whole.mul_f64(0.899), "{:?} of {:?}", lived, whole);
+        }
+    }
+}

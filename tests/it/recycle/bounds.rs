@@ -1,0 +1,67 @@
+//! The lifetime and the memory of a worker.
+
+use std::time::Duration;
+
+use crate::harness::checker::{Case, Report, Rules};
+use crate::harness::history::History;
+use crate::harness::ledger::Ledger;
+use crate::harness::process::Worker;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+use crate::harness::weather::Weather;
+use crate::kill::remains::{facts, is_allowed, until_at_rest};
+use crate::program::Program;
+
+const SOON: Duration = Duration::from_secs(60);
+const STREAM: &str = "sf:{default}:jobs";
+const JOBS: usize = 40;
+
+/// A worker within these bounds gets jobs of this payload; it must end by itself, and others finish its work.
+fn recycled(payload: &str, bound: impl Fn(Program) -> Program) -> (Report, usize) {
+    let server = RedisServer::start();
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::new(dir.path());
+    let program = Program { concurrency: 2, ..Program::new(&server.url(), dir.path()) };
+    let writer = ledger.writer("producer");
+    for _ in 0..JOBS {
+        let id = server.cmd(&["XADD", STREAM, "*", "type", "test", "payload", payload]);
+        writer.submitted(&redis::from_redis_value::<String>(id).unwrap());
+    }
+    let worker: Worker = bound(program.clone()).launch().start();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0), "{}", worker.stderr());
+    let left: usize = redis::from_redis_value(server.cmd(&["XLEN", STREAM])).unwrap();
+    assert!((1..JOBS).contains(&left), "{left} of {JOBS} jobs are left");
+    let _successor = program.launch().start();
+    until("the successor to have done the rest", SOON, || {
+        server.cmd(&["XLEN", STREAM]) == redis::Value::Int(0)
+    });
+    until_at_rest(&server, Duration::from_secs(10));
+    let (facts, history) = (facts(&server), History::new(ledger.read()));
+    let rules = Rules {
+        max_attempts: 1,
+        max_losses: 1,
+        timeout: None,
+        settled_within: Duration::from_millis(500),
+        recovered_within: Duration::ZERO,
+        is_allowed_key: &|key| is_allowed(key, &facts.dead),
+    };
+    let report =
+        Case { history: &history, facts: &facts, weather: &Weather::new(&[]), rules: &rules }.check();
+    (report, left)
+}
+
+#[test]
+fn a_worker_that_has_lived_max_lifetime_ends_with_0_and_what_it_left_is_run_once() {
+    let (report, _left) =
+        recycled("sleep 200", |program| Program { max_lifetime_ms: Some(1_500), ..program });
+    report.assert_clean();
+    assert_eq!((report.totals.done, report.totals.starts), (JOBS, JOBS), "{report}");
+}
+
+#[test]
+fn a_worker_whose_handler_grows_beyond_max_rss_ends_with_0_and_what_it_left_is_run_once() {
+    // Two at once, 20 MiB each, and a look every second: the bound is passed long before the jobs are.
+    let (report, _left) = recycled("grow 20", |program| Program { max_rss: Some(200 << 20), ..program });
+    report.assert_clean();
+    assert_eq!((report.totals.done, report.totals.starts), (JOBS, JOBS), "{report}");
+}

@@ -1,0 +1,136 @@
+//! `max_jobs` under load: workers of the real binary end after so many jobs each, and are started again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use wiremock::matchers::method;
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
+
+use crate::harness::checker::{Case, Rules};
+use crate::harness::history::History;
+use crate::harness::ledger::{Fence, How, Ledger, Run, Writer};
+use crate::harness::process::{Launch, Worker};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+use crate::harness::weather::Weather;
+use crate::kill::remains::{facts, is_allowed, until_at_rest};
+
+const JOBS: usize = 2_000;
+const WORKERS: usize = 4;
+const MAX_JOBS: usize = 60;
+const CONCURRENCY: usize = 8;
+const STREAM: &str = "sf:{default}:jobs";
+const SOON: Duration = Duration::from_secs(60);
+
+/// The endpoint that the workers post to. It keeps the ledger, where the number of a worker's life stands for its
+/// process.
+struct Endpoint {
+    writer: Writer,
+    runs: Arc<Mutex<BTreeMap<u32, usize>>>,
+}
+
+impl Respond for Endpoint {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let header = |name: &str| request.headers[name].to_str().unwrap().to_owned();
+        let fence = header("x-streamfleet-job-fence");
+        let (ms, seq) = fence.split_once('-').unwrap();
+        let life = header("x-life").parse().unwrap();
+        let run = Run {
+            job: header("x-streamfleet-job-id"),
+            attempt: header("x-streamfleet-job-attempt").parse().unwrap(),
+            fence: Fence(ms.parse().unwrap(), seq.parse().unwrap()),
+            pid: life,
+        };
+        *self.runs.lock().unwrap().entry(life).or_default() += 1;
+        self.writer.started(&run);
+        self.writer.ended(&run, How::Ok);
+        ResponseTemplate::new(204).set_delay(Duration::from_millis(10))
+    }
+}
+
+fn start(server: &RedisServer, endpoint: &str, life: u32) -> Worker {
+    let config = format!(
+        r#"
+        [worker]
+        lease = "2s"
+        max_jobs = {MAX_JOBS}
+        [queues.default]
+        concurrency = {CONCURRENCY}
+        [types.test]
+        handler = {{ http = {{ url = "{endpoint}", headers = {{ x-life = "{life}" }} }} }}
+        max_attempts = 1
+        max_losses = 1
+        [telemetry]
+        listen = "off"
+        "#
+    );
+    Launch::new(&["-c", "{config}", "--redis", &server.url(), "worker"]).config(&config).start()
+}
+
+/// Starts a worker again whenever one has ended, until nothing is left to do. Returns how many ended by themselves.
+fn keep_running(server: &RedisServer, endpoint: &str) -> u32 {
+    let mut lives = 0..;
+    let mut next = || start(server, endpoint, lives.next().unwrap());
+    let mut workers: Vec<Worker> = (0..WORKERS).map(|_| next()).collect();
+    let (mut ended, begun) = (0, Instant::now());
+    until("all jobs to be done", 3 * SOON, || {
+        for worker in &mut workers {
+            if let Some(status) = worker.exit_status() {
+                assert_eq!(status.code(), Some(0), "{}", worker.stderr());
+                assert!(
+                    worker.stderr().contains("max_jobs: 60 attempts were started"),
+                    "{}",
+                    worker.stderr()
+                );
+                ended += 1;
+                *worker = next();
+            }
+        }
+        server.cmd(&["XLEN", STREAM]) == redis::Value::Int(0)
+    });
+    eprintln!("{ended} workers were recycled in {:.1?}", begun.elapsed());
+    for worker in &workers {
+        worker.term();
+        assert_eq!(worker.wait_exit(SOON).code(), Some(0), "{}", worker.stderr());
+    }
+    ended
+}
+
+/// A worker that had reached its limit used to stay in other systems, and consumed nothing (hyperf/hyperf#7320): here it
+/// ends, and its successor goes on where it left off.
+#[tokio::test(flavor = "multi_thread")]
+async fn under_load_recycled_workers_lose_nothing_and_spend_no_attempt_and_their_successors_consume_the_rest()
+{
+    let server = RedisServer::start();
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::new(dir.path());
+    let runs = Arc::<Mutex<BTreeMap<u32, usize>>>::default();
+    let endpoint = MockServer::builder().disable_request_recording().start().await;
+    let notes = Endpoint { writer: ledger.writer("endpoint"), runs: Arc::clone(&runs) };
+    Mock::given(method("POST")).respond_with(notes).mount(&endpoint).await;
+    let producer = ledger.writer("producer");
+    for _ in 0..JOBS {
+        let id = server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+        producer.submitted(&redis::from_redis_value::<String>(id).unwrap());
+    }
+    let ended = tokio::task::block_in_place(|| keep_running(&server, &endpoint.uri()));
+    tokio::task::block_in_place(|| until_at_rest(&server, Duration::from_secs(10)));
+    assert!(ended as usize >= JOBS / (MAX_JOBS + CONCURRENCY) - WORKERS, "{ended} workers ended");
+    for (life, runs) in runs.lock().unwrap().iter() {
+        assert!(*runs <= MAX_JOBS + CONCURRENCY, "life {life} ran {runs} jobs");
+    }
+    let (facts, history) = (facts(&server), History::new(ledger.read()));
+    let rules = Rules {
+        max_attempts: 1,
+        max_losses: 1,
+        timeout: None,
+        settled_within: Duration::from_secs(1),
+        recovered_within: Duration::ZERO,
+        is_allowed_key: &|key| is_allowed(key, &facts.dead),
+    };
+    let report =
+        Case { history: &history, facts: &facts, weather: &Weather::new(&[]), rules: &rules }.check();
+    report.assert_clean();
+    assert_eq!((report.totals.done, report.totals.starts), (JOBS, JOBS), "{report}");
+}
