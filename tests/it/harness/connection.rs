@@ -126,6 +126,10 @@ impl Connection {
                 self.answer(error)?;
                 continue;
             }
+            if meant(&active, Direction::Requests, frame) {
+                self.send_requests(&mut out)?;
+                self.hold(&active)?;
+            }
             self.outstanding.lock().unwrap().push_back(frame[..frame.len().min(HEAD)].to_vec());
             out.extend_from_slice(frame);
         }
@@ -149,6 +153,9 @@ impl Connection {
             if !is_push(frame) && self.is_dropped(&active, answers - 1, frame) {
                 dropped = true;
                 break;
+            }
+            if !is_push(frame) && self.is_meant_reply(&active, answers - 1) {
+                self.hold(&active)?;
             }
             out.extend_from_slice(frame);
         }
@@ -186,6 +193,20 @@ impl Connection {
         let Mode::DropReplyTo { needle, holding, times } = &active.mode else { return false };
         let asked = self.outstanding.lock().unwrap().get(nth).is_some_and(|head| contains(head, needle));
         asked && contains(reply, holding) && active.hit_within(*times)
+    }
+
+    fn is_meant_reply(&self, active: &Active, nth: usize) -> bool {
+        let outstanding = self.outstanding.lock().unwrap();
+        outstanding.get(nth).is_some_and(|head| meant(active, Direction::Replies, head))
+    }
+
+    /// Waits until there is another mode, which may reset this connection.
+    fn hold(&self, active: &Arc<Active>) -> io::Result<()> {
+        active.hit();
+        while Arc::ptr_eq(active, &self.shared.active()) && !self.shared.is_stopping() {
+            pause_for(Duration::from_millis(2));
+        }
+        self.check(&self.shared.active())
     }
 
     fn remember(&self, name: &str, arguments: &[&[u8]]) {
@@ -257,6 +278,11 @@ fn read(mut socket: &TcpStream, piece: &mut [u8]) -> io::Result<usize> {
             done => return done,
         }
     }
+}
+
+fn meant(active: &Active, passing: Direction, frame: &[u8]) -> bool {
+    let Mode::Hold { needle, nth, way } = &active.mode else { return false };
+    *way == passing && contains(&frame[..frame.len().min(HEAD)], needle) && active.is_meant(*nth)
 }
 
 fn delay(active: &Active, way: Direction) {

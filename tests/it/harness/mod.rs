@@ -20,5 +20,6 @@ pub(crate) mod proxy;
 mod recovery;
 pub(crate) mod redis_server;
 pub(crate) mod resp;
+pub(crate) mod rest;
 pub(crate) mod wait;
 pub(crate) mod weather;

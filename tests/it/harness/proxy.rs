@@ -31,6 +31,9 @@ pub(crate) enum Mode {
     Refuse,
     /// Hold back each piece that is read (at most 64 KiB) for so long.
     Delay { by: Duration, direction: Direction },
+    /// Holds the `nth` request that contains `needle` in its first 4 KiB, or its reply, until another mode is set; everything
+    /// else on its connection waits behind it.
+    Hold { needle: Vec<u8>, nth: usize, way: Direction },
     /// Answer `-error` instead of forwarding, once for each command of a pipeline, in order with real replies.
     Inject { error: String, to: Commands },
 }
@@ -97,9 +100,20 @@ pub(super) struct Active {
     /// How many connections had been accepted when it was set.
     pub(super) since: usize,
     hits: AtomicUsize,
+    /// How many frames a hold has met.
+    met: AtomicUsize,
 }
 
 impl Active {
+    fn new(mode: Mode, since: usize) -> Self {
+        Self { mode, since, hits: AtomicUsize::new(0), met: AtomicUsize::new(0) }
+    }
+
+    /// Counts a frame that is meant by a hold; true where it is the one.
+    pub(super) fn is_meant(&self, nth: usize) -> bool {
+        self.met.fetch_add(1, Ordering::SeqCst) + 1 == nth
+    }
+
     pub(super) fn hit(&self) {
         self.hits.fetch_add(1, Ordering::SeqCst);
     }
@@ -125,6 +139,10 @@ impl Shared {
         Arc::clone(&self.active.lock().unwrap())
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
     fn open(&self) -> Vec<Arc<Connection>> {
         let mut connections = self.connections.lock().unwrap();
         connections.retain(|connection| connection.strong_count() > 0);
@@ -146,7 +164,7 @@ impl Proxy {
         let addr = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             upstream,
-            active: Mutex::new(Arc::new(Active { mode: Mode::Pass, since: 0, hits: AtomicUsize::new(0) })),
+            active: Mutex::new(Arc::new(Active::new(Mode::Pass, 0))),
             stopping: AtomicBool::new(false),
             accepted: AtomicUsize::new(0),
             connections: Mutex::new(Vec::new()),
@@ -166,7 +184,7 @@ impl Proxy {
         let resets_all = matches!(mode, Mode::Rst);
         let resets_lossy = !matches!(mode, Mode::Blackhole { .. });
         let since = self.accepted();
-        let next = Arc::new(Active { mode, since, hits: AtomicUsize::new(0) });
+        let next = Arc::new(Active::new(mode, since));
         *self.shared.active.lock().unwrap() = Arc::clone(&next);
         for connection in self.shared.open() {
             if resets_all {
@@ -182,6 +200,11 @@ impl Proxy {
     /// delayed, connections reset or refused.
     pub(crate) fn hits(&self) -> usize {
         self.shared.active().hits.load(Ordering::SeqCst)
+    }
+
+    /// How many frames the hold of the moment has met, the one that it holds included.
+    pub(crate) fn met(&self) -> usize {
+        self.shared.active().met.load(Ordering::SeqCst)
     }
 
     /// How many connections are open now.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::checker::Facts;
 use crate::harness::redis_server::RedisServer;
+use crate::harness::rest::jobs_left;
 use crate::harness::wait::until;
 
 const STREAMS: [&str; 3] = ["sf:{default}:jobs", "sf:{default}:jobs:high", "sf:{default}:jobs:low"];
@@ -25,7 +26,7 @@ fn in_streams(server: &RedisServer) -> u64 {
 pub(crate) fn until_at_rest(server: &RedisServer, deadline: Duration) {
     let started = Instant::now();
     until("nothing to be left to do, or the time to be over", 2 * deadline, || {
-        in_streams(server) + int(server, &["ZCARD", DELAYED]) == 0 || started.elapsed() > deadline
+        jobs_left(server) == 0 || started.elapsed() > deadline
     });
     let started = Instant::now();
     until("records to expire, or the time to be over", 2 * deadline, || {

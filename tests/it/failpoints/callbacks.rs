@@ -1,0 +1,49 @@
+//! Callbacks and chains: each is submitted once, whatever happens to the worker that settles.
+
+use std::collections::BTreeSet;
+
+use super::drill::{Drill, script};
+use crate::harness::ledger::Record;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::rest::jobs_left;
+
+fn submit(server: &RedisServer) {
+    let add = |fields: &[&str]| {
+        let head = ["XADD", "sf:{default}:jobs", "*", "type", "test"];
+        server.cmd(&head.iter().chain(fields).copied().collect::<Vec<_>>());
+    };
+    add(&["id", "retried", "payload", "fail 1", "on_success", "test", "on_failure", "test"]);
+    add(&["id", "fatal", "payload", "fatal", "on_success", "test", "on_failure", "test"]);
+    add(&["id", "chain", "payload", "ok", "then", r#"[{"type":"test","payload":"ok"},{"type":"test"}]"#]);
+}
+
+/// The three jobs, two callbacks and two links of the chain have run, under one id each; one letter is dead.
+fn judge(server: &RedisServer, records: &[Record]) -> Result<(), String> {
+    let started = records.iter().filter_map(|record| match record {
+        Record::Start { run, .. } => Some(run.job.clone()),
+        _ => None,
+    });
+    let jobs: BTreeSet<String> = started.collect();
+    let dead: u64 = redis::from_redis_value(server.cmd(&["XLEN", "sf:{default}:dead"])).unwrap();
+    match (jobs.len(), dead) {
+        (7, 1) => Ok(()),
+        (count, dead) => Err(format!("{count} jobs ran and {dead} died: {jobs:?}")),
+    }
+}
+
+#[test]
+fn whatever_happens_at_a_settlement_each_callback_is_submitted_once() {
+    let drill = Drill {
+        scripts: &[
+            script!("begin"),
+            script!("complete"),
+            script!("defer"),
+            script!("bury"),
+            script!("promote"),
+        ],
+        submit,
+        is_done: |server| jobs_left(server) == 0,
+        judge,
+    };
+    drill.run("callbacks");
+}

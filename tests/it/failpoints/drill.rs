@@ -1,0 +1,187 @@
+//! A drill: one piece of work, repeated once for each point and fault.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::harness::ledger::{Ledger, Record};
+use crate::harness::proxy::{Direction, Mode, Proxy};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+use crate::program::Program;
+
+/// How long a case may take, whatever happens to it.
+const DONE: Duration = Duration::from_secs(60);
+
+/// The lease of the workers.
+const LEASE: Duration = Duration::from_millis(600);
+
+/// By then, others have taken over from a frozen worker.
+const TAKEN_OVER: Duration = Duration::from_secs(4);
+
+/// So many cases run at once.
+const AT_ONCE: usize = 4;
+
+/// What a drill does, and what must be true afterwards.
+pub(super) struct Drill {
+    /// The scripts whose calls are struck: name and source.
+    pub(super) scripts: &'static [(&'static str, &'static str)],
+    /// Submits the work.
+    pub(super) submit: fn(&RedisServer),
+    /// Whether there is nothing left to do.
+    pub(super) is_done: fn(&RedisServer) -> bool,
+    /// Judges what happened.
+    pub(super) judge: fn(&RedisServer, &[Record]) -> Result<(), String>,
+}
+
+/// The source of a script, with its prelude.
+macro_rules! script {
+    ($file:literal) => {
+        (
+            $file,
+            concat!(
+                include_str!("../../../src/broker/scripts/prelude.lua"),
+                include_str!(concat!("../../../src/broker/scripts/", $file, ".lua"))
+            ),
+        )
+    };
+}
+pub(super) use script;
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// The worker is killed.
+    Abort,
+    /// The worker is stopped for longer than its lease, and goes on then.
+    Freeze,
+    /// The connection is lost, the worker lives.
+    Lose,
+}
+
+/// Where it happens: at the nth call of a script, on this way.
+#[derive(Clone, Copy)]
+struct Point {
+    script: (&'static str, &'static str),
+    nth: usize,
+    way: Direction,
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = if self.way == Direction::Requests { "before" } else { "after" };
+        write!(out, "{way} call {} of {}", self.nth, self.script.0)
+    }
+}
+
+/// A server, a worker behind a proxy, and the ledger.
+struct Stage {
+    server: RedisServer,
+    proxy: Proxy,
+    dir: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let server = RedisServer::start();
+        let proxy = Proxy::start(server.addr());
+        Self { server, proxy, dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn program(&self, url: &str) -> Program {
+        Program {
+            lease_ms: LEASE.as_millis() as u64,
+            retention_ms: 60_000,
+            ..Program::new(url, self.dir.path())
+        }
+    }
+
+    fn sha(&self, source: &str) -> Vec<u8> {
+        redis::from_redis_value(self.server.cmd(&["SCRIPT", "LOAD", source])).unwrap()
+    }
+}
+
+impl Drill {
+    /// Finds out how often each script is called, and strikes before and after each call with each fault.
+    pub(super) fn run(&self, name: &str) {
+        let points: Vec<Point> = self.scripts.iter().flat_map(|script| self.points(*script)).collect();
+        let faults = [Fault::Abort, Fault::Freeze, Fault::Lose];
+        let cases: Vec<(Point, Fault)> =
+            points.iter().flat_map(|point| faults.map(|fault| (*point, fault))).collect();
+        let (next, reached, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    while let Some((point, fault)) = cases.get(next.fetch_add(1, Ordering::SeqCst)) {
+                        match self.strike(point, *fault) {
+                            Ok(true) => _ = reached.fetch_add(1, Ordering::SeqCst),
+                            Ok(false) => {}
+                            Err(why) => wrong.lock().unwrap().push(format!("{fault:?} {point}: {why}")),
+                        }
+                    }
+                });
+            }
+        });
+        let (wrong, reached) = (wrong.into_inner().unwrap(), reached.into_inner());
+        eprintln!("{name}: {} points, {} cases, {reached} struck", points.len(), cases.len());
+        assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+        // The order of calls is not the same in each run, so that now and then a point is not reached.
+        assert!(reached * 10 >= cases.len() * 9, "only {reached} of {} points were reached", cases.len());
+    }
+
+    /// The points of one script, counted in calm weather.
+    fn points(&self, script: (&'static str, &'static str)) -> Vec<Point> {
+        let stage = Stage::new();
+        let needle = stage.sha(script.1);
+        stage.proxy.set(Mode::Hold { needle, nth: usize::MAX, way: Direction::Requests });
+        let _worker = stage.program(&stage.server.url_through(stage.proxy.addr())).launch().start();
+        (self.submit)(&stage.server);
+        until("calm work to be done", DONE, || (self.is_done)(&stage.server));
+        let calls = stage.proxy.met();
+        assert!(calls > 0, "{} is never called", script.0);
+        let ways = [Direction::Requests, Direction::Replies];
+        (1..=calls).flat_map(|nth| ways.map(|way| Point { script, nth, way })).collect()
+    }
+
+    /// One case. False where its point was not reached.
+    fn strike(&self, point: &Point, fault: Fault) -> Result<bool, String> {
+        let stage = Stage::new();
+        let needle = stage.sha(point.script.1);
+        stage.proxy.set(Mode::Hold { needle, nth: point.nth, way: point.way });
+        let struck = stage.program(&stage.server.url_through(stage.proxy.addr())).launch().start();
+        (self.submit)(&stage.server);
+        let is_done = || (self.is_done)(&stage.server);
+        until("the point to be reached, or the work to be done", DONE, || {
+            stage.proxy.hits() > 0 || is_done()
+        });
+        let reached = stage.proxy.hits() > 0;
+        let helper = stage.program(&stage.server.url()).launch();
+        let _helper = match fault {
+            Fault::Lose => None,
+            Fault::Abort => {
+                struck.kill9();
+                Some(helper.start())
+            }
+            Fault::Freeze => {
+                struck.freeze();
+                let helper = helper.start();
+                let frozen = Instant::now();
+                until("others to take over, or the time to be over", 2 * TAKEN_OVER, || {
+                    (frozen.elapsed() > 2 * LEASE && is_done()) || frozen.elapsed() > TAKEN_OVER
+                });
+                Some(helper)
+            }
+        };
+        if !matches!(fault, Fault::Freeze) {
+            stage.proxy.set(Mode::Rst);
+        }
+        // What a frozen worker had sent arrives now, and its answers too.
+        stage.proxy.set(Mode::Pass);
+        if matches!(fault, Fault::Freeze) {
+            struck.thaw();
+        }
+        until("the work to be done", DONE, is_done);
+        (self.judge)(&stage.server, &Ledger::new(stage.dir.path()).read()).map(|()| reached)
+    }
+}
