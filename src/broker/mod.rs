@@ -6,6 +6,7 @@
 //! answered by sending again; the one exception, appending a new job, reports it to the caller.
 
 mod address;
+mod batch;
 mod conclusion;
 mod dead;
 mod decode;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use fred::types::{Key, Value};
 
 pub use address::Config;
+pub use batch::Batch;
 pub use dead::DeadLetter;
 pub(crate) use decode::Entry;
 pub use delayed::Upcoming;

@@ -27,6 +27,8 @@ macro_rules! scripts {
 }
 
 scripts! {
+    BATCH "batch",
+    BATCHED "batched",
     BEAT "beat",
     BEGIN "begin",
     BURY "bury",

@@ -1,5 +1,6 @@
 //! The command line. Each command is one file with its arguments and a `run`.
 
+mod batch;
 mod bench;
 mod check;
 mod config;
@@ -77,6 +78,8 @@ enum Command {
     Enqueue(Box<enqueue::Args>),
     /// Show everything known about one job.
     Status(status::Args),
+    /// Show how far a batch is, and what it waits for.
+    Batch(batch::Args),
     /// Count the jobs of each queue.
     Queues(queues::Args),
     /// List the workers.
@@ -106,6 +109,7 @@ impl Command {
             Self::DemoWorker(args) => demo::work::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(*args, context).await,
             Self::Status(args) => status::run(args, context).await,
+            Self::Batch(args) => batch::run(args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
             Self::Workers => workers::run(context).await,
             Self::Dead(args) => dead::run(args, context).await,

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use super::{DeadReason, Envelope, InvalidName, Job, JobType, Malformed};
 
-/// Defines a text of the producer's own: 1 to 128 bytes without control characters.
+/// Defines a text of the producer's own.
 macro_rules! text {
-    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $refused:expr, $rule:literal) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub struct $name(Box<str>);
@@ -34,9 +34,8 @@ macro_rules! text {
             type Err = InvalidName;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                if !(1..=128).contains(&text.len()) || text.chars().any(char::is_control) {
-                    let rule = "it has 1 to 128 bytes of UTF-8 without control characters";
-                    return Err(InvalidName::new($what, text, rule));
+                if !(1..=$max).contains(&text.len()) || text.chars().any($refused) {
+                    return Err(InvalidName::new($what, text, $rule));
                 }
                 Ok(Self(text.into()))
             }
@@ -46,11 +45,13 @@ macro_rules! text {
 
 text!(
     /// What must not be there twice: while a job with this key lives, another one is not accepted.
-    UniqueKey, "unique key"
+    UniqueKey, "unique key", 128, char::is_control,
+    "a unique key has 1 to 128 bytes of UTF-8 without control characters"
 );
 text!(
     /// The name of a batch: jobs after whose success together one more job follows.
-    BatchId, "batch"
+    BatchId, "batch", 100, |c: char| c.is_control() || c.is_whitespace(),
+    "a batch's name has 1 to 100 bytes of UTF-8 without white space or control characters"
 );
 
 /// What a job is tied to beyond itself.

@@ -29,6 +29,20 @@ pub enum SubmitError {
         /// The id.
         id: JobId,
     },
+    /// Too many jobs follow each other.
+    #[error("{links} jobs shall follow one after the other, but at most {} may", crate::job::Ties::MAX_CHAIN)]
+    Chain {
+        /// How many.
+        links: usize,
+    },
+    /// A batch does not take these jobs.
+    #[error("the batch {batch} is refused: {why}")]
+    Batch {
+        /// The batch.
+        batch: crate::job::BatchId,
+        /// Why.
+        why: &'static str,
+    },
     /// Redis refused, or did not answer. After [`broker::Error::Unknown`] the job may have been accepted.
     #[error(transparent)]
     Broker(#[from] broker::Error),

@@ -2,6 +2,7 @@
 //!
 //! A [`Submission`] says what the job shall be; a [`Producer`] sends it, alone or with others in few round trips.
 
+mod batch;
 mod batches;
 mod error;
 mod submission;

@@ -140,7 +140,7 @@ impl Submission {
         self.field("traceparent", traceparent)
     }
 
-    fn field(mut self, name: &str, value: &str) -> Self {
+    pub(super) fn field(mut self, name: &str, value: &str) -> Self {
         self.bytes += name.len() + value.len();
         let pair = (Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(value.as_bytes()));
         self.job.fields.push(pair);

@@ -1,3 +1,4 @@
 //! What a job's end sets off.
 
+mod batch;
 mod follow;

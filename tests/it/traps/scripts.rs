@@ -219,6 +219,36 @@ fn what_a_jobs_end_sets_off_happens_once_for_each_way_to_end() {
 }
 
 #[test]
+fn a_batch_is_followed_once_however_often_its_parts_are_sent() {
+    let scripts = Scripts::new();
+    let follow = Envelope::new([(b"type".as_slice(), b"after".as_slice())].into_iter()).pack(Lane::Normal);
+    let keys = [BATCH, STREAM];
+    let add: [&[u8]; 4] = [&follow, b"60000", b"j", b"k"];
+    scripts.twice(source!("batch"), &keys, &add, [1, 1]);
+    let end = |id: &str| {
+        let entry = scripts.delivered();
+        let done = ends("done");
+        let mut args: Vec<&[u8]> = complete_args(&entry).map(str::as_bytes).to_vec();
+        (args[2], args[10]) = (id.as_bytes(), &done);
+        scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [1, 0]);
+    };
+    end("j");
+    let after_first = scripts.int(&["XLEN", STREAM]);
+    // A member that is done and named again is not awaited again.
+    scripts.twice(source!("batch"), &keys, &add, [1, 1]);
+    scripts.twice(source!("batch"), &keys, &add[..2], [1, 1]);
+    scripts.twice(source!("batch"), &keys, &add, [1, 1]);
+    let stranger: [&[u8]; 3] = [&follow, b"60000", b"x"];
+    scripts.twice(source!("batch"), &keys, &stranger, [0, 0]);
+    assert_eq!(scripts.int(&["XLEN", STREAM]), after_first);
+    end("k");
+    // Both jobs have the same record here, which calls back once; the other is the batch's.
+    assert_eq!(scripts.int(&["XLEN", STREAM]), after_first + 1);
+    let (status, rest) = scripts.call(source!("batched"), &[BATCH], &["20"]);
+    assert_eq!((status, rest.len()), (1, 4), "{rest:?}");
+}
+
+#[test]
 fn a_start_that_is_asked_for_twice_is_answered_alike() {
     let scripts = Scripts::new();
     let (_first, retry) = scripts.retried();

@@ -1,0 +1,72 @@
+//! `streamfleet batch`: how far a batch is, and what it waits for.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::job::{BatchId, QueueName};
+
+use super::Context;
+use super::exit::Exit;
+use super::output;
+use super::times::rfc3339;
+
+/// The arguments of `batch`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The batch's name.
+    name: BatchId,
+    /// The queue.
+    #[arg(long, short, default_value = "default")]
+    queue: QueueName,
+}
+
+/// A batch, as programs get it.
+#[derive(Serialize)]
+struct Report {
+    name: String,
+    queue: String,
+    state: String,
+    members: u64,
+    left: u64,
+    created: String,
+    waiting_for: Vec<String>,
+}
+
+/// Looks the batch up.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let queue = context.broker().await?.queue(args.queue);
+    let found = queue.batch_status(&args.name).await.context("the batch cannot be looked up")?;
+    let Some(batch) = found else {
+        output::complain(&format!(
+            "the queue {} knows no batch {}; batches are forgotten 30 days after their last member was added",
+            queue.name(),
+            args.name
+        ));
+        return Ok(Exit::NotFound);
+    };
+    let report = Report {
+        name: args.name.to_string(),
+        queue: queue.name().to_string(),
+        state: batch.state,
+        members: batch.size,
+        left: batch.left,
+        created: rfc3339(batch.created),
+        waiting_for: batch.waiting_for,
+    };
+    context.output.print(&report, show)?;
+    Ok(Exit::Done)
+}
+
+fn show(report: &Report) -> String {
+    let more = report.left.saturating_sub(report.waiting_for.len() as u64);
+    let named = report.waiting_for.join(", ");
+    let awaited = if more > 0 { format!("{named} and {more} more") } else { named };
+    output::facts(&[
+        ("batch", Some(report.name.clone())),
+        ("queue", Some(report.queue.clone())),
+        ("state", Some(report.state.clone())),
+        ("members", Some(report.members.to_string())),
+        ("left", Some(report.left.to_string())),
+        ("created", Some(report.created.clone())),
+        ("waiting for", Some(awaited).filter(|awaited| !awaited.is_empty())),
+    ])
+}
