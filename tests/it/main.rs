@@ -19,6 +19,8 @@ mod kill;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod promises;

@@ -1,7 +1,7 @@
 //! The handler of the worker process: its payload says what it does.
 //!
 //! `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `grow <MiB>` (and keeps it) · `fatal` · `panic` · `block <path>` (holds its thread, deaf to
-//! cancellation, until the file is there)
+//! cancellation, until the file is there) · `gate <folder>` (does what the file `<job>@<entry>` says, when it is there)
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -12,6 +12,9 @@ use streamfleet::{Handler, JobContext, JobError, RawPayload};
 use super::Program;
 use crate::harness::ledger::{Fence, How, Run, Writer};
 use crate::harness::wait::until;
+
+/// Longer than any test.
+const FOR_EVER: Duration = Duration::from_secs(3600);
 
 /// Known bugs, built in on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -117,6 +120,30 @@ impl Handler for Obeys {
             "panic" => {
                 entered.end(How::Failed);
                 panic!("as told");
+            }
+            "gate" => {
+                let gate = Path::new(rest).join(format!("{}@{}", context.id(), context.fence()));
+                let word = loop {
+                    if let Ok(word) = std::fs::read_to_string(&gate) {
+                        break word;
+                    }
+                    if context.cancellation().is_cancelled() {
+                        return Err(JobError::retry("cut short"));
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                };
+                match word.as_str() {
+                    "fail" => {
+                        entered.end(How::Failed);
+                        return Err(JobError::retry("as told"));
+                    }
+                    "fatal" => {
+                        entered.end(How::Fatal);
+                        return Err(JobError::fatal("as told"));
+                    }
+                    "snooze" => return Err(JobError::snooze(FOR_EVER)),
+                    _ => {}
+                }
             }
             "block" => {
                 until("the file that ends the block", Duration::from_secs(60), || Path::new(rest).exists())

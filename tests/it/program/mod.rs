@@ -26,6 +26,8 @@ pub(crate) struct Program {
     pub(crate) lease_ms: u64,
     pub(crate) retention_ms: u64,
     pub(crate) backoff_ms: u64,
+    pub(crate) max_attempts: u32,
+    pub(crate) max_losses: u32,
     pub(crate) concurrency: usize,
     pub(crate) max_lifetime_ms: Option<u64>,
     pub(crate) max_rss: Option<u64>,
@@ -42,6 +44,8 @@ impl Program {
             lease_ms: 1_000,
             retention_ms: 1_000,
             backoff_ms: 50,
+            max_attempts: 4,
+            max_losses: 3,
             concurrency: 16,
             max_lifetime_ms: None,
             max_rss: None,
@@ -58,7 +62,8 @@ impl Program {
 
     pub(crate) fn policy(&self) -> Policy {
         let backoff = Backoff::Fixed(Duration::from_millis(self.backoff_ms));
-        Policy { max_attempts: 4, max_losses: 3, backoff, jitter: 0.0, ..Policy::default() }
+        let (max_attempts, max_losses) = (self.max_attempts, self.max_losses);
+        Policy { max_attempts, max_losses, backoff, jitter: 0.0, ..Policy::default() }
     }
 
     fn config(&self) -> FleetConfig {

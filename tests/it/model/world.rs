@@ -1,0 +1,148 @@
+//! The real thing: a server, a worker process whose handlers wait to be told how they end, and the operations.
+
+use std::fs;
+use std::time::Duration;
+
+use streamfleet::broker::Queue;
+use streamfleet::job::{JobId, State};
+use streamfleet::{Producer, Submission};
+
+use super::expected::{End, Model, Op};
+use crate::harness::fleet::queue;
+use crate::harness::ledger::{Ledger, Record};
+use crate::harness::process::Worker;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+use crate::program::Program;
+
+const SOON: Duration = Duration::from_secs(20);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The server and what works on it.
+pub(super) struct World {
+    server: RedisServer,
+    pub(super) queue: Queue,
+    producer: Producer,
+    worker: Worker,
+    program: Program,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    pub(super) async fn new() -> Self {
+        let server = RedisServer::start();
+        let queue = queue(&server).await;
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("gate")).unwrap();
+        fs::create_dir(dir.path().join("ledger")).unwrap();
+        let program = Program {
+            lease_ms: 600,
+            retention_ms: 600_000,
+            backoff_ms: HOUR.as_millis() as u64,
+            max_attempts: super::expected::MAX_ATTEMPTS,
+            max_losses: super::expected::MAX_LOSSES,
+            concurrency: 200,
+            ..Program::new(&server.url(), &dir.path().join("ledger"))
+        };
+        let worker = program.launch().start();
+        Self { producer: Producer::new(queue.clone()), server, queue, worker, program, dir }
+    }
+
+    /// Does one operation. The model is as it was before.
+    pub(super) async fn perform(&mut self, op: Op, model: &Model) {
+        match op {
+            Op::Submit { later, calls_back } => self.submit(model.jobs.len(), later, calls_back).await,
+            Op::Finish(job, end) => self.finish(job, end).await,
+            Op::MakeDue(job) => self.make_due(job),
+            Op::Cancel(job) => self.cancel(job).await,
+            Op::Replay(job) => {
+                let letter = self.status(job).await.and_then(|status| status.dead).unwrap();
+                self.queue.replay(letter, &id(job)).await.unwrap().unwrap();
+            }
+            Op::Drop(job) => {
+                let letter = self.status(job).await.and_then(|status| status.dead).unwrap();
+                assert!(self.queue.drop_dead(letter, &id(job)).await.unwrap());
+            }
+            Op::Kill => {
+                self.worker.kill9();
+                self.worker = self.program.launch().start();
+            }
+        }
+    }
+
+    /// Waits until every job is where the model says.
+    pub(super) async fn until_agreed(&self, model: &Model, after: &str) {
+        for (nth, job) in &model.jobs {
+            let want = (!job.gone).then_some(job.state);
+            let mut last = None;
+            let found = until_async("", SOON, async || {
+                last = self.status(*nth).await.map(|status| status.state);
+                last == want
+            });
+            let what = format!("job {nth} to be {want:?} after {after}");
+            if tokio::time::timeout(SOON / 2, found).await.is_err() {
+                panic!("waited in vain for {what}: it is {:?}", self.status(*nth).await);
+            }
+        }
+    }
+
+    /// How many jobs other than those of the model were run: callbacks.
+    pub(super) fn callbacks(&self) -> usize {
+        let records = Ledger::new(&self.dir.path().join("ledger")).read();
+        let jobs: std::collections::BTreeSet<String> = records
+            .into_iter()
+            .filter_map(|record| match record {
+                Record::Start { run, .. } if !run.job.starts_with("job-") => Some(run.job),
+                _ => None,
+            })
+            .collect();
+        jobs.len()
+    }
+
+    async fn submit(&self, nth: usize, later: bool, calls_back: bool) {
+        let payload = format!("gate {}", self.dir.path().join("gate").display());
+        let mut job = Submission::new("test").unwrap().id(id(nth));
+        job = job.payload(payload, streamfleet::job::Encoding::Raw).unwrap();
+        if later {
+            job = job.delay(HOUR);
+        }
+        if calls_back {
+            job = job.on_success("test").unwrap().on_failure("test").unwrap();
+        }
+        self.producer.submit(job).await.unwrap();
+    }
+
+    async fn finish(&self, nth: usize, end: End) {
+        let word = match end {
+            End::Success => "ok",
+            End::Failure => "fail",
+            End::Fatal => "fatal",
+            End::Snooze => "snooze",
+        };
+        let entry = until_async("the job to have an entry", SOON, async || {
+            self.status(nth).await.filter(|status| status.state == State::Running)?.entry
+        });
+        let gate = self.dir.path().join("gate").join(format!("{}@{}", id(nth), entry.await));
+        // In one step, so that the handler never reads half of it.
+        let draft = gate.with_extension("draft");
+        fs::write(&draft, word).unwrap();
+        fs::rename(draft, gate).unwrap();
+    }
+
+    fn make_due(&self, nth: usize) {
+        self.server.cmd(&["ZADD", "sf:{default}:delayed", "XX", "0", &id(nth).to_string()]);
+        self.server.cmd(&["LPUSH", "sf:{default}:wake", "1"]);
+    }
+
+    async fn cancel(&self, nth: usize) {
+        self.queue.cancel_delayed(&id(nth), HOUR).await.unwrap();
+    }
+
+    async fn status(&self, nth: usize) -> Option<streamfleet::broker::Status> {
+        self.queue.status(&id(nth)).await.unwrap()
+    }
+}
+
+fn id(nth: usize) -> JobId {
+    format!("job-{nth}").parse().unwrap()
+}
