@@ -13,11 +13,20 @@ pub(super) enum End {
     Snooze,
 }
 
+/// What job is submitted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    /// Due only in an hour.
+    pub(super) later: bool,
+    /// With a callback for each way to end.
+    pub(super) calls_back: bool,
+}
+
 /// What can be done. Jobs are numbered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
-    /// Submit a job, which perhaps is due only in an hour, and perhaps calls back.
-    Submit { later: bool, calls_back: bool },
+    /// Submit a job.
+    Submit(Wish),
     /// End the attempt that runs.
     Finish(usize, End),
     /// Make what is delayed due.
@@ -59,7 +68,7 @@ impl Model {
     /// Does what the fleet must do.
     pub(super) fn apply(&mut self, op: Op) {
         match op {
-            Op::Submit { later, calls_back } => {
+            Op::Submit(Wish { later, calls_back }) => {
                 let state = if later { State::Scheduled } else { State::Running };
                 let job = Expected { state, attempt: 0, lost: 0, calls_back, called: vec![], gone: false };
                 self.jobs.insert(self.jobs.len(), job);

@@ -7,7 +7,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use streamfleet::job::State;
 
-use super::expected::{End, Model, Op};
+use super::expected::{End, Model, Op, Wish};
 use super::world::World;
 use crate::harness::nemesis::seed;
 use crate::harness::wait::until_async;
@@ -24,7 +24,7 @@ fn choose(random: &mut StdRng, model: &Model) -> Op {
         let among = |states: &[State], random: &mut StdRng| model.those(states).choose(random).copied();
         let op = match random.random_range(0..100) {
             0..30 if model.those(&[Running, Scheduled, Retrying]).len() < ALIVE => {
-                Some(Op::Submit { later: random.random_bool(0.3), calls_back: random.random_bool(0.4) })
+                Some(Op::Submit(Wish { later: random.random_bool(0.3), calls_back: random.random_bool(0.4) }))
             }
             30..58 => among(&[Running], random).map(|job| {
                 let ends = [End::Success, End::Success, End::Failure, End::Failure, End::Fatal, End::Snooze];

@@ -7,7 +7,7 @@ use streamfleet::broker::Queue;
 use streamfleet::job::{JobId, State};
 use streamfleet::{Producer, Submission};
 
-use super::expected::{End, Model, Op};
+use super::expected::{End, Model, Op, Wish};
 use crate::harness::fleet::queue;
 use crate::harness::ledger::{Ledger, Record};
 use crate::harness::process::Worker;
@@ -51,7 +51,7 @@ impl World {
     /// Does one operation. The model is as it was before.
     pub(super) async fn perform(&mut self, op: Op, model: &Model) {
         match op {
-            Op::Submit { later, calls_back } => self.submit(model.jobs.len(), later, calls_back).await,
+            Op::Submit(wish) => self.submit(model.jobs.len(), wish).await,
             Op::Finish(job, end) => self.finish(job, end).await,
             Op::MakeDue(job) => self.make_due(job),
             Op::Cancel(job) => self.cancel(job).await,
@@ -99,14 +99,14 @@ impl World {
         jobs.len()
     }
 
-    async fn submit(&self, nth: usize, later: bool, calls_back: bool) {
+    async fn submit(&self, nth: usize, wish: Wish) {
         let payload = format!("gate {}", self.dir.path().join("gate").display());
         let mut job = Submission::new("test").unwrap().id(id(nth));
         job = job.payload(payload, streamfleet::job::Encoding::Raw).unwrap();
-        if later {
+        if wish.later {
             job = job.delay(HOUR);
         }
-        if calls_back {
+        if wish.calls_back {
             job = job.on_success("test").unwrap().on_failure("test").unwrap();
         }
         self.producer.submit(job).await.unwrap();
