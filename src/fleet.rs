@@ -84,11 +84,12 @@ impl Fleet {
             let pulse = served.pulse;
             let duty = Duty {
                 broker: worker.broker().clone(),
+                tracking: self.config.worker.queue(served.queue.name()).tracking,
+                retention: self.config.worker.retention_of(served.queue.name()),
                 queue: served.queue,
                 consumer: self.consumer.clone(),
                 lease: served.lease,
                 policies: Arc::new(self.registry.policies()),
-                retention: self.config.worker.retention,
                 events: self.events.clone(),
                 consumers: Arc::new(move |count| pulse.set_consumers(count)),
                 stop: stop.clone(),

@@ -1,10 +1,9 @@
 //! Looking at a queue without changing it. Everything is paged, and nothing walks a stream to count it.
 
-use std::time::Duration;
-
 use fred::types::Value;
 
 use super::error::Error;
+use super::history::{Attempt, LogLine, Progress, Record};
 use super::{Queue, decode, script};
 use crate::job::{EntryId, Envelope, JobId, Lane, State, Timestamp};
 
@@ -79,21 +78,12 @@ pub struct Status {
     pub dead: Option<EntryId>,
     /// The last attempts, oldest first.
     pub attempts: Vec<Attempt>,
-}
-
-/// One attempt that ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
-    /// When it began.
-    pub started: Timestamp,
-    /// When it ended.
-    pub ended: Timestamp,
-    /// How it ended, in one word.
-    pub outcome: String,
-    /// Who ran it.
-    pub worker: String,
-    /// What went wrong, if something did.
-    pub error: String,
+    /// How far it is, if its handler said so.
+    pub progress: Option<Progress>,
+    /// The last lines that its handler logged, oldest first.
+    pub log: Vec<LogLine>,
+    /// How many lines it has logged in all.
+    pub logged: u64,
 }
 
 impl Queue {
@@ -139,7 +129,12 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn status(&self, id: &JobId) -> Result<Option<Status>, Error> {
-        self.status_at(id, id.origin()).await
+        self.status_at(id, id.origin(), true).await
+    }
+
+    /// The same without the log lines, for those who ask often.
+    pub(crate) async fn status_without_log(&self, id: &JobId) -> Result<Option<Status>, Error> {
+        self.status_at(id, id.origin(), false).await
     }
 
     /// The same for a job of which one entry is known.
@@ -147,13 +142,15 @@ impl Queue {
         &self,
         id: &JobId,
         origin: Option<(EntryId, Lane)>,
+        with_log: bool,
     ) -> Result<Option<Status>, Error> {
         let mut keys =
             vec![self.keys.record(id), self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
         keys.extend(self.keys.streams().clone());
         let (entry, lane) =
             origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
-        let args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
+        let log = if with_log { "1" } else { "0" };
+        let args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into(), log.into()];
         let answer = self.run(&script::LOOKUP, keys, args).await?;
         let [Value::Array(record), due, packed, lane, entry, worker, job_type, created] = &answer.rest[..]
         else {
@@ -220,6 +217,9 @@ impl Found {
             result: self.record.text("result"),
             dead: self.record.text("dead_id").and_then(|dead| dead.parse().ok()),
             attempts: self.record.attempts(),
+            progress: self.record.progress(),
+            log: self.record.log(),
+            logged: self.record.logged(),
         })
     }
 
@@ -240,46 +240,7 @@ impl Found {
     }
 }
 
-struct Record(Envelope);
-
-impl Record {
-    fn text(&self, name: &str) -> Option<String> {
-        self.0.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned())
-    }
-
-    fn time(&self, name: &str) -> Option<Timestamp> {
-        self.text(name)?.parse().ok().map(timestamp)
-    }
-
-    fn attempts(&self) -> Vec<Attempt> {
-        let ring = self.0.fields().filter(|(name, _)| name.starts_with(b"a:"));
-        let mut attempts: Vec<_> =
-            ring.filter_map(|(_, text)| attempt(&String::from_utf8_lossy(text))).collect();
-        attempts.sort_by_key(|attempt| (attempt.ended, attempt.started));
-        attempts
-    }
-}
-
-fn attempt(text: &str) -> Option<Attempt> {
-    let mut parts = text.splitn(5, ' ');
-    let mut next = || parts.next();
-    Some(Attempt {
-        started: timestamp(next()?.parse().ok()?),
-        ended: timestamp(next()?.parse().ok()?),
-        outcome: next()?.to_owned(),
-        worker: next()?.to_owned(),
-        error: next()?.to_owned(),
-    })
-}
-
 /// An instant that Redis told; one beyond the calendar is its end.
 pub(super) fn timestamp(ms: u64) -> Timestamp {
     Timestamp::from_ms(ms).unwrap_or(Timestamp::MAX)
-}
-
-impl Attempt {
-    /// How long it ran.
-    pub fn duration(&self) -> Duration {
-        self.ended.since(self.started)
-    }
 }

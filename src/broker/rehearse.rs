@@ -9,11 +9,12 @@ use fred::types::Key;
 
 use super::error::Error;
 use super::link::{Link, Role};
+use super::report::Saying;
 use super::settle::{Applied, Begun, Keep, Ran, Taken};
 use super::stream::ClaimFrom;
 use super::{Broker, Due, Entry, NewJob, Queue, keys};
 use crate::job::{
-    Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement,
+    Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement, Tracking,
 };
 
 /// How long the rehearsing worker counts as live.
@@ -84,7 +85,7 @@ impl Rehearsal<'_> {
         log.step("join the group", self.queue.join(LEASE)).await?;
         log.step("lead the chores", self.queue.lead(&self.consumer, LEASE)).await?;
         log.step("enqueue", self.queue.append(Lane::Normal, &[job(Due::Now)])).await?;
-        log.step("read and start", self.start()).await?;
+        log.step("read, start, report", self.start()).await?;
         log.step("defer a failure", self.fail()).await?;
         log.step("schedule, wake the promoter, promote", self.promote(&blocking)).await?;
         log.step("cancel", self.cancel()).await?;
@@ -107,7 +108,9 @@ impl Rehearsal<'_> {
         let lost = self.queue.keep_alive(self.queue.link(), &self.consumer, job.lane, &[job.entry]).await?;
         same("keepalive", lost, vec![])?;
         let begun = self.queue.begin(&self.consumer, &job, true).await?;
-        same("begin", begun, Begun::Start)
+        same("begin", begun, Begun::Start)?;
+        let saying = Saying { job: &job, progress: Some((1, 50, "rehearsed".to_owned())), lines: Vec::new() };
+        self.queue.report(&self.consumer, &[saying], LIVES).await
     }
 
     async fn fail(&self) -> Result<(), Error> {
@@ -216,7 +219,7 @@ impl Rehearsal<'_> {
     }
 
     async fn apply(&self, envelope: &Envelope, job: &Job, settlement: &Settlement) -> Result<(), Error> {
-        let keep = Keep { record: true, retention: LIVES, result: None };
+        let keep = Keep { record: true, tracking: Tracking::All, retention: LIVES, result: None };
         let ran = Ran { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
         let taken = Taken { job, envelope };
         let applied = self.queue.apply(&self.consumer, taken, settlement, keep, &ran).await?;

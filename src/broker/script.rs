@@ -47,6 +47,7 @@ scripts! {
     REAP "reap",
     RELEASE "release",
     REPLAY "replay",
+    REPORT "report",
     SCHEDULE "schedule",
     SEEK "seek",
     UPCOMING "upcoming",

@@ -22,7 +22,7 @@ impl Queue {
     pub async fn seek(&self, id: &JobId, limit: u64) -> Result<Option<Status>, Error> {
         for lane in Lane::ALL {
             if let Some(entry) = self.seek_entry(id, lane, limit).await? {
-                return self.status_at(id, Some((entry, lane))).await;
+                return self.status_at(id, Some((entry, lane)), true).await;
             }
         }
         Ok(None)

@@ -9,7 +9,7 @@ use super::conclusion::Conclusion;
 use super::error::Error;
 use super::letter::Letter;
 use super::{Answer, Queue, bytes, decode, millis, script};
-use crate::job::{ConsumerName, Deferral, End, Envelope, Job, Settlement};
+use crate::job::{ConsumerName, Deferral, End, Envelope, Job, Settlement, Tracking};
 
 /// What `begin` says to an attempt that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,9 @@ impl Queue {
                 let letter = Letter::of(taken, Conclusion::of(&self.keys, taken, end));
                 self.bury(consumer, letter, burial, ran).await
             }
-            Settlement::Cancel(why) => self.cancelled(consumer, taken, (why, keep.retention), ran).await,
+            Settlement::Cancel(why) => {
+                self.cancelled(consumer, taken, (why, keep.retention_of_cancelled()), ran).await
+            }
         }
     }
 
@@ -140,7 +142,7 @@ impl Queue {
             job.job_type.as_str().into(),
             job.lane.as_str().into(),
             Value::Integer(job.created.as_ms().cast_signed()),
-            flag(keep.record),
+            keep.mode().into(),
             ends,
         ];
         self.applied(self.run(&script::COMPLETE, keys, args).await?)
@@ -235,12 +237,32 @@ impl Queue {
     }
 }
 
-/// Whether and how long a job's record is kept after its success, and with what result.
+/// Whether and how long a job's record is kept after its end, and with what result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keep<'a> {
+    /// Whether there is a record.
     pub(crate) record: bool,
+    pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
     pub(crate) result: Option<&'a Bytes>,
+}
+
+impl Keep<'_> {
+    fn mode(&self) -> &'static str {
+        match (self.record, self.tracking) {
+            (false, _) => "0",
+            (true, Tracking::None) => "forget",
+            (true, Tracking::Failures | Tracking::All) => "1",
+        }
+    }
+
+    /// How long the record of a cancelled job is kept: not at all where none is wanted.
+    fn retention_of_cancelled(&self) -> Duration {
+        match self.tracking {
+            Tracking::None => Duration::ZERO,
+            Tracking::Failures | Tracking::All => self.retention,
+        }
+    }
 }
 
 /// The fields of the attempt that follows: counters written, waiting times honoured and gone, identity fixed.

@@ -30,7 +30,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if effective.config.types.is_empty() {
         let demo = TypeSection {
             handler: Some(handlers::Config::Noop),
-            tracking: Tracking::All,
+            tracking: Some(Tracking::All),
             ..TypeSection::default()
         };
         effective.config.types.insert(DEMO.parse()?, demo);

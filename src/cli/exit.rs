@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     NotFound,
     /// A check found errors.
     Unfit,
+    /// The time to wait was up before the job had ended.
+    Unfinished,
 }
 
 impl From<Exit> for ExitCode {
@@ -30,6 +32,7 @@ impl From<Exit> for ExitCode {
             Exit::Redis => 3,
             Exit::NotFound => 4,
             Exit::Unfit => 5,
+            Exit::Unfinished => 6,
         })
     }
 }

@@ -16,6 +16,7 @@ mod queues;
 mod serve;
 mod status;
 mod times;
+mod watch;
 mod worker;
 mod workers;
 
@@ -38,6 +39,7 @@ Exit codes:
   3  Redis cannot be reached, or refuses
   4  what was asked for does not exist
   5  a check found errors
+  6  the time to wait was up before the job had ended; it goes on
 
 Configuration: files, then variables such as STREAMFLEET__REDIS__URL, then flags; see `streamfleet config show`.";
 

@@ -29,6 +29,19 @@ impl Output {
         self.line(&text)
     }
 
+    /// Prints `value` on one line of its own for programs, or what `show` makes of it for people: one of many.
+    pub(crate) fn print_line<T: Serialize>(
+        self,
+        value: &T,
+        show: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<()> {
+        let text = match self {
+            Self::People => show(value),
+            Self::Programs => serde_json::to_string(value)?,
+        };
+        self.line(&text)
+    }
+
     /// Prints one line, or several. A reader that went away (`| head`) is no error.
     pub(crate) fn line(self, text: &str) -> anyhow::Result<()> {
         match writeln!(io::stdout().lock(), "{text}") {

@@ -2,13 +2,13 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Attempt, Queue, Status};
+use streamfleet::broker::{Attempt, LogLine, Progress, Queue, Status};
 use streamfleet::job::{JobId, Lane, QueueName};
 
-use super::Context;
 use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::{rfc3339, short, with_age};
+use super::{Context, watch};
 
 /// So many entries of each lane are searched for a job that nothing points to.
 const SOUGHT: u64 = 10_000;
@@ -21,11 +21,17 @@ pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
+    /// Go on until the job ends, and tell what changes. Exit code 0: it is done; 1: it is dead or cancelled.
+    #[arg(long, short)]
+    watch: bool,
 }
+
+/// So many of its last log lines are shown to people; programs get all that are kept.
+const LOG_SHOWN: usize = 20;
 
 /// A job, as programs get it.
 #[derive(Serialize)]
-struct Report {
+pub(super) struct Report {
     id: String,
     queue: String,
     state: &'static str,
@@ -38,7 +44,9 @@ struct Report {
     due_ms: Option<u64>,
     entry: Option<String>,
     worker: Option<String>,
+    progress: Option<ProgressReport>,
     attempts: Vec<AttemptReport>,
+    log: Vec<LineReport>,
     result: Option<serde_json::Value>,
     error: Option<String>,
     dead_letter: Option<String>,
@@ -57,20 +65,42 @@ struct AttemptReport {
     error: Option<String>,
 }
 
+/// How far a job is, as programs get it.
+#[derive(Serialize)]
+struct ProgressReport {
+    percent: u8,
+    note: String,
+    at: String,
+    at_ms: u64,
+}
+
+/// A line that a job logged, as programs get it.
+#[derive(Serialize)]
+struct LineReport {
+    at: String,
+    at_ms: u64,
+    text: String,
+}
+
 /// Looks the job up.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
-    let Some(status) = find(&queue, &args.id).await? else {
-        output::complain(&format!(
-            "the queue {} knows no job {}, nor has one of its newest {SOUGHT} entries this id. A plain job that succeeded \
-             leaves no record; enqueue it with --track or with an id of its own to keep one.",
-            queue.name(),
-            args.id
-        ));
-        return Ok(Exit::NotFound);
-    };
+    let Some(status) = find(&queue, &args.id).await? else { return Ok(unknown(&queue, &args.id)) };
+    if args.watch {
+        return watch::run(&queue, status, context.output).await;
+    }
     context.output.print(&report(&queue, &status), |_| show(&queue, &status))?;
     Ok(Exit::Done)
+}
+
+/// Says that a job is not known.
+pub(super) fn unknown(queue: &Queue, id: &JobId) -> Exit {
+    output::complain(&format!(
+        "the queue {} knows no job {id}, nor has one of its newest {SOUGHT} entries this id. A plain job that succeeded \
+         leaves no record; enqueue it with --track or with an id of its own to keep one.",
+        queue.name()
+    ));
+    Exit::NotFound
 }
 
 /// A job's status. An entry id means the normal lane, but whoever sent it to another lane got it from XADD all the same,
@@ -88,7 +118,7 @@ pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Sta
     queue.seek(id, SOUGHT).await.context("the job cannot be looked up")
 }
 
-fn report(queue: &Queue, status: &Status) -> Report {
+pub(super) fn report(queue: &Queue, status: &Status) -> Report {
     Report {
         id: status.id.to_string(),
         queue: queue.name().to_string(),
@@ -101,13 +131,27 @@ fn report(queue: &Queue, status: &Status) -> Report {
         due_ms: status.due.map(|time| time.as_ms()),
         entry: status.entry.map(|entry| entry.to_string()),
         worker: status.worker.clone(),
+        progress: status.progress.as_ref().map(progress),
         attempts: status.attempts.iter().map(attempt).collect(),
-        result: status.result.as_ref().map(|text| {
-            serde_json::from_str(text).unwrap_or_else(|_| serde_json::Value::String(text.clone()))
-        }),
+        log: status.log.iter().map(line).collect(),
+        result: status.result.as_deref().map(result),
         error: status.error.clone(),
         dead_letter: status.dead.map(|entry| entry.to_string()),
     }
+}
+
+/// A result as programs get it.
+pub(super) fn result(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap_or_else(|_| serde_json::Value::String(text.to_owned()))
+}
+
+fn progress(progress: &Progress) -> ProgressReport {
+    let Progress { percent, note, at } = progress.clone();
+    ProgressReport { percent, note, at: rfc3339(at), at_ms: at.as_ms() }
+}
+
+fn line(line: &LogLine) -> LineReport {
+    LineReport { at: rfc3339(line.at), at_ms: line.at.as_ms(), text: line.text.clone() }
 }
 
 fn attempt(attempt: &Attempt) -> AttemptReport {
@@ -123,7 +167,13 @@ fn attempt(attempt: &Attempt) -> AttemptReport {
     }
 }
 
-fn show(queue: &Queue, status: &Status) -> String {
+/// Progress in a few words.
+pub(super) fn far(progress: &Progress) -> String {
+    let gap = if progress.note.is_empty() { "" } else { " " };
+    format!("{}%{gap}{}", progress.percent, harmless(&progress.note))
+}
+
+pub(super) fn show(queue: &Queue, status: &Status) -> String {
     let time = |time| with_age(time, status.now);
     let facts = [
         ("job", Some(status.id.to_string())),
@@ -134,6 +184,7 @@ fn show(queue: &Queue, status: &Status) -> String {
         ("created", status.created.map(time)),
         ("due", status.due.map(time)),
         ("worker", status.worker.clone()),
+        ("progress", status.progress.as_ref().map(|said| format!("{}, {}", far(said), time(said.at)))),
         ("entry", status.entry.map(|entry| entry.to_string())),
         ("result", status.result.clone()),
         ("error", status.error.clone()),
@@ -148,6 +199,16 @@ fn show(queue: &Queue, status: &Status) -> String {
             table.add_row([time(attempt.started), short(attempt.duration()), outcome, worker, error]);
         }
         text += &format!("\n{table}");
+    }
+    let shown = &status.log[status.log.len().saturating_sub(LOG_SHOWN)..];
+    if !shown.is_empty() {
+        let lines = shown.iter().map(|line| format!("\n  {} {}", rfc3339(line.at), harmless(&line.text)));
+        text += &format!(
+            "\nlog, the last {} of {} lines:{}",
+            shown.len(),
+            status.logged,
+            lines.collect::<String>()
+        );
     }
     text
 }

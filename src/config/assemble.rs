@@ -12,7 +12,8 @@ impl Config {
     /// The fleet's part.
     pub fn fleet_config(&self) -> FleetConfig {
         let queue = |(name, section): (&_, &QueueSection)| {
-            (Clone::clone(name), worker::QueueConfig { concurrency: section.concurrency })
+            let QueueSection { concurrency, tracking, retention } = section.clone();
+            (Clone::clone(name), worker::QueueConfig { concurrency, tracking, retention })
         };
         let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after, .. } = self.worker;
         let WorkerSection { max_jobs, max_lifetime, max_rss, .. } = self.worker;

@@ -13,6 +13,7 @@ type Wrong = (Vec<String>, String);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const LEASE: RangeInclusive<Duration> = Duration::from_millis(500)..=HOUR;
+const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(365 * 24 * 3600);
 const CONCURRENCY: RangeInclusive<usize> = 1..=100_000;
 const PREFETCH_MAX: usize = 100_000;
 /// A worker has about as much before its first job.
@@ -30,6 +31,8 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
             let reason = format!("is {}, but must be between 1 and {}", queue.concurrency, CONCURRENCY.end());
             wrong.push((path(&["queues", name.as_str(), "concurrency"]), reason));
         }
+        let at = ["queues", name.as_str(), "retention"];
+        wrong.extend(queue.retention.and_then(|retention| within(retention, RETENTION, &at)));
     }
     for (name, section) in &config.types {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));
@@ -45,7 +48,7 @@ fn worker(section: &WorkerSection) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     wrong.extend(within(*lease, LEASE, &["worker", "lease"]));
     wrong.extend(within(*drain_timeout, Duration::ZERO..=HOUR, &["worker", "drain_timeout"]));
-    wrong.extend(within(*retention, Duration::from_secs(1)..=year, &["worker", "retention"]));
+    wrong.extend(within(*retention, RETENTION, &["worker", "retention"]));
     wrong.extend(within(*unroutable_after, Duration::ZERO..=year, &["worker", "unroutable_after"]));
     if *prefetch > PREFETCH_MAX {
         let reason = format!("is {prefetch}, but must be at most {PREFETCH_MAX}");

@@ -54,7 +54,7 @@ pub struct WorkerSection {
     /// Unstarted entries kept at hand beyond the free slots.
     #[serde(deserialize_with = "values::count")]
     pub prefetch: usize,
-    /// How long the record of a job that succeeded is kept.
+    /// How long the record of a job that is done or cancelled is kept.
     #[serde(with = "values::duration")]
     pub retention: Duration,
     /// How long jobs of unknown types are offered to other workers.
@@ -94,11 +94,18 @@ pub struct QueueSection {
     /// How many handlers of this queue run at once in one process.
     #[serde(deserialize_with = "values::count")]
     pub concurrency: usize,
+    /// Which jobs leave a record, where neither they nor their type say.
+    #[serde(with = "values::tracking")]
+    pub tracking: Tracking,
+    /// How long records of finished jobs are kept, in place of the worker's `retention`.
+    #[serde(with = "values::optional_duration", skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Duration>,
 }
 
 impl Default for QueueSection {
     fn default() -> Self {
-        Self { concurrency: worker::QueueConfig::default().concurrency }
+        let worker::QueueConfig { concurrency, tracking, retention } = worker::QueueConfig::default();
+        Self { concurrency, tracking, retention }
     }
 }
 
@@ -124,9 +131,9 @@ pub struct TypeSection {
     /// How much of a pause chance may add or take away.
     #[serde(deserialize_with = "values::fraction")]
     pub jitter: f64,
-    /// Which jobs leave a record.
-    #[serde(with = "TrackingSection")]
-    pub tracking: Tracking,
+    /// Which jobs leave a record; default: as the queue says.
+    #[serde(with = "values::optional_tracking", skip_serializing_if = "Option::is_none")]
+    pub tracking: Option<Tracking>,
 }
 
 impl Default for TypeSection {
@@ -168,12 +175,4 @@ enum BackoffSection {
 
 fn doubling() -> f64 {
     2.0
-}
-
-/// How the file writes a [`Tracking`].
-#[derive(Deserialize, Serialize)]
-#[serde(remote = "Tracking", rename_all = "snake_case")]
-enum TrackingSection {
-    Failures,
-    All,
 }

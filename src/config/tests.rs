@@ -237,7 +237,7 @@ handler = { http = { url = "https://example.com/", headers = { x-token = "canary
     assert!(!text.contains("canary") && !effective.shown().to_string().contains("canary"), "{text}");
     assert!(toml::from_str::<toml::Table>(&text).is_ok(), "{text}");
     insta::assert_snapshot!(text);
-    assert_eq!(effective.shown()["queues"], json!({"mail": {"concurrency": 64}}));
+    assert_eq!(effective.shown()["queues"], json!({"mail": {"concurrency": 64, "tracking": "failures"}}));
 }
 
 fn without_folder(line: &str) -> String {

@@ -30,6 +30,59 @@ pub(super) mod duration {
     }
 }
 
+/// A duration that may be left out.
+pub(super) mod optional_duration {
+    use super::*;
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        duration::deserialize(from).map(Some)
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.map(shown).serialize(to)
+    }
+}
+
+/// Which jobs leave a record.
+pub(super) mod tracking {
+    use super::*;
+    use crate::job::Tracking;
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tracking, D::Error> {
+        let value = serde_json::Value::deserialize(from)?;
+        let wrong = || D::Error::custom(format!("expected \"none\", \"failures\" or \"all\", not {value}"));
+        value.as_str().and_then(Tracking::parse).ok_or_else(wrong)
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &Tracking, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(value.as_str())
+    }
+}
+
+/// The same where it may be left out.
+pub(super) mod optional_tracking {
+    use super::*;
+    use crate::job::Tracking;
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Tracking>, D::Error> {
+        tracking::deserialize(from).map(Some)
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<Tracking>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.map(Tracking::as_str).serialize(to)
+    }
+}
+
 /// Lists of durations.
 pub(super) mod durations {
     use super::*;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ties::chain;
-use super::{EntryId, Envelope, JobId, JobType, Lane, Ties, Timestamp, Tracking};
+use super::{EntryId, Envelope, JobId, JobType, Lane, Policy, Ties, Timestamp, Tracking};
 
 /// Why an entry is not a job, in words for the person who reads the dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -110,6 +110,21 @@ impl Job {
     /// True where this is not the job's first attempt.
     pub fn is_repeated(&self) -> bool {
         self.attempt > 0 || self.lost > 0
+    }
+
+    /// Which record the job leaves: the job's own wish, else its type's, else its queue's.
+    pub fn tracking(&self, policy: &Policy, queue: Tracking) -> Tracking {
+        self.tracking.or(policy.tracking).unwrap_or(queue)
+    }
+
+    /// True where the job has a record while it runs. One that is repeated, or tied to others, has it whatever was wished.
+    pub fn has_record(&self, tracking: Tracking) -> bool {
+        let needed = self.is_repeated() || self.replayed || self.ties.is_some();
+        match tracking {
+            Tracking::All => true,
+            Tracking::Failures => needed || self.id.is_own(),
+            Tracking::None => needed,
+        }
     }
 }
 
@@ -252,11 +267,8 @@ fn timeout(value: &[u8]) -> Result<Duration, Malformed> {
 }
 
 fn tracking(value: &[u8]) -> Result<Tracking, Malformed> {
-    match value {
-        b"all" => Ok(Tracking::All),
-        b"failures" => Ok(Tracking::Failures),
-        _ => Err(wrong("tracking", value, "all or failures")),
-    }
+    let known = std::str::from_utf8(value).ok().and_then(Tracking::parse);
+    known.ok_or_else(|| wrong("tracking", value, "none, failures or all"))
 }
 
 fn wrong(name: &str, value: &[u8], want: &str) -> Malformed {
@@ -325,6 +337,29 @@ mod tests {
         let job = parse(&[("type", "a"), ("dead_reason", "fatal"), ("wire_v9", "?"), ("h.tenant", "acme")])
             .unwrap();
         assert_eq!(job.job_type.as_str(), "a");
+    }
+
+    #[test]
+    fn the_jobs_own_tracking_wins_over_its_types_and_that_over_the_queues() {
+        let policy = |tracking| Policy { tracking, ..Policy::default() };
+        let plain = parse(&[("type", "a")]).unwrap();
+        assert_eq!(plain.tracking(&policy(None), Tracking::All), Tracking::All);
+        assert_eq!(plain.tracking(&policy(Some(Tracking::None)), Tracking::All), Tracking::None);
+        let own = parse(&[("type", "a"), ("tracking", "failures")]).unwrap();
+        assert_eq!(own.tracking(&policy(Some(Tracking::None)), Tracking::All), Tracking::Failures);
+    }
+
+    #[test]
+    fn a_repeated_job_has_a_record_whatever_its_tracking() {
+        let (plain, named) =
+            (parse(&[("type", "a")]).unwrap(), parse(&[("type", "a"), ("id", "x")]).unwrap());
+        let repeated = parse(&[("type", "a"), ("lost", "1")]).unwrap();
+        let of = |job: &Job| {
+            [Tracking::None, Tracking::Failures, Tracking::All].map(|tracking| job.has_record(tracking))
+        };
+        assert_eq!(of(&plain), [false, false, true]);
+        assert_eq!(of(&named), [false, true, true]);
+        assert_eq!(of(&repeated), [true, true, true]);
     }
 
     proptest! {

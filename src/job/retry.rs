@@ -94,8 +94,8 @@ pub struct Policy {
     pub backoff: Backoff,
     /// How much of a pause chance may add or take away, 0 to 1.
     pub jitter: f64,
-    /// Whether a job that never failed leaves a record.
-    pub tracking: Tracking,
+    /// Which jobs leave a record; `None`: as the queue says.
+    pub tracking: Option<Tracking>,
 }
 
 impl Default for Policy {
@@ -106,7 +106,7 @@ impl Default for Policy {
             max_losses: 3,
             backoff: Backoff::List([10, 30, 60].map(Duration::from_secs).to_vec()),
             jitter: 0.2,
-            tracking: Tracking::Failures,
+            tracking: None,
         }
     }
 }
@@ -130,14 +130,33 @@ impl Policies {
     }
 }
 
-/// Which jobs leave a record (`job:<id>`) that `status` can answer from.
+/// Which jobs leave a record (`job:<id>`) that `status` can answer from. The job's own field wins over its type's, and
+/// that over the queue's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tracking {
+    /// None: what a retry needs is noted while the job lives, and deleted with its end.
+    None,
     /// Those that failed at least once, lost a worker, or have an id of their own.
     #[default]
     Failures,
     /// Every job.
     All,
+}
+
+impl Tracking {
+    /// The name that the `tracking` field has.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Failures => "failures",
+            Self::All => "all",
+        }
+    }
+
+    /// The tracking of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::None, Self::Failures, Self::All].into_iter().find(|tracking| tracking.as_str() == name)
+    }
 }
 
 #[cfg(test)]

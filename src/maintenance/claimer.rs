@@ -95,7 +95,8 @@ async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
     };
     let policy = duty.policies.of(&job.job_type);
     let settlement = settle(&job, policy, Routing::default(), &Outcome::Lost, rand::random());
-    let keep = Keep { record: true, retention: duty.retention, result: None };
+    let tracking = job.tracking(policy, duty.tracking);
+    let keep = Keep { record: true, tracking, retention: duty.retention, result: None };
     let taken = Taken { job: &job, envelope };
     if duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? == Applied::Moved {
         let told = Finished::new(duty.queue.name(), &job, &settlement, Duration::ZERO);

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::broker::{Broker, Queue};
 use crate::event::Events;
-use crate::job::{ConsumerName, Policies};
+use crate::job::{ConsumerName, Policies, Tracking};
 
 /// What the chores of one queue need.
 #[derive(Clone)]
@@ -26,6 +26,8 @@ pub(crate) struct Duty {
     pub(crate) consumer: ConsumerName,
     pub(crate) lease: Duration,
     pub(crate) policies: Arc<Policies>,
+    /// Which jobs leave a record, where neither they nor their type say.
+    pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
     pub(crate) events: Events,
     /// Told how many consumers the group has.

@@ -6,11 +6,13 @@ mod batch;
 mod batches;
 mod error;
 mod submission;
+mod wait;
 
 use batches::Batches;
 pub use error::SubmitError;
 use futures_util::{StreamExt, TryStreamExt};
 pub use submission::Submission;
+pub use wait::{Ended, WaitError};
 
 use crate::broker::{self, Due, NewJob, Queue};
 use crate::job::JobId;

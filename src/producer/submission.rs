@@ -113,14 +113,11 @@ impl Submission {
         self.field("expires_at_ms", &time.as_ms().to_string())
     }
 
-    /// Whether the job leaves a record even if it never fails, in place of the type's tracking.
+    /// Whether the job leaves a record, in place of its type's tracking.
     #[must_use]
-    pub fn tracking(self, tracking: Tracking) -> Self {
-        let value = match tracking {
-            Tracking::All => "all",
-            Tracking::Failures => "failures",
-        };
-        self.field("tracking", value)
+    pub fn tracking(mut self, tracking: Tracking) -> Self {
+        self.job.fields.retain(|(name, _)| name != "tracking");
+        self.field("tracking", tracking.as_str())
     }
 
     /// A header for the handler.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::flight::{Flight, Held};
+use super::report::Report;
 use crate::broker::Entry;
 use crate::job::{Envelope, Job, Outcome};
 
@@ -13,6 +14,8 @@ pub(crate) struct Delivery {
     pub(crate) job: Job,
     pub(crate) envelope: Envelope,
     pub(crate) flight: Flight,
+    /// What its handler says while it runs; nothing, for most.
+    pub(crate) report: Report,
 }
 
 impl Delivery {
@@ -28,7 +31,7 @@ pub(crate) struct Finished {
     pub(crate) outcome: Outcome,
     /// How long its handler ran.
     pub(crate) elapsed: Duration,
-    /// Whether the job's success leaves a record.
+    /// Whether the job has a record, which its end must settle too.
     pub(crate) tracked: bool,
 }
 

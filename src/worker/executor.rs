@@ -11,9 +11,10 @@ use super::dispatcher::Dispatcher;
 use super::handler::JobContext;
 use super::patience::Patience;
 use super::registry::{Registered, Registry};
+use super::reporter::Reporter;
 use crate::broker::{Begun, Queue};
 use crate::event::{Event, Events};
-use crate::job::{ConsumerName, Failure, FailureKind, Job, Outcome, Retry, Tracking};
+use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Retry, Tracking};
 
 /// The lease outlives an attempt's deadline by this much, for its outcome to be settled.
 const SETTLE_MARGIN: Duration = Duration::from_secs(10);
@@ -24,6 +25,9 @@ pub(crate) struct Executor {
     pub(crate) consumer: ConsumerName,
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
+    /// Which jobs leave a record, where neither they nor their type say.
+    pub(crate) tracking: Tracking,
+    pub(crate) reporter: Arc<Reporter>,
     pub(crate) events: Events,
     pub(crate) clock: Arc<ServerClock>,
 }
@@ -38,7 +42,7 @@ impl Executor {
         if delivery.flight.is_cut() {
             return Finished::unrun(delivery, Outcome::Interrupted);
         }
-        let tracked = is_tracked(job, registered);
+        let tracked = job.has_record(job.tracking(&registered.policy, self.tracking));
         if tracked || job.not_before.is_some() || job.expires_at.is_some() {
             self.dispatcher.yield_to_next();
             match self.begin(&delivery, tracked).await {
@@ -55,10 +59,14 @@ impl Executor {
         let attempt = job.attempt.saturating_add(1);
         self.events.tell(&Event::Started { queue, job_type, job: &job.id, attempt, wait });
         self.dispatcher.started();
-        let outcome = self.attempt(&delivery, registered, started).await;
+        let outcome = self.attempt(&delivery, registered, (started, tracked)).await;
         let elapsed = started.elapsed();
         self.events.tell(&Event::Ran { queue, job_type, elapsed });
-        Finished { delivery, outcome, elapsed, tracked }
+        let reported = delivery.report.close();
+        if reported {
+            self.reporter.finish(&delivery).await;
+        }
+        Finished { delivery, outcome, elapsed, tracked: tracked || reported }
     }
 
     /// Asks until there is an answer: without one the attempt must not start.
@@ -78,11 +86,17 @@ impl Executor {
         }
     }
 
-    async fn attempt(&self, delivery: &Arc<Delivery>, registered: &Registered, started: Instant) -> Outcome {
+    async fn attempt(
+        &self,
+        delivery: &Arc<Delivery>,
+        registered: &Registered,
+        (started, tracked): (Instant, bool),
+    ) -> Outcome {
         let timeout = delivery.job.timeout.unwrap_or(registered.policy.timeout);
         let deadline = started + timeout;
         delivery.flight.renew_until(deadline + registered.grace + SETTLE_MARGIN);
-        let context = JobContext::new(Arc::clone(delivery), self.queue.name().clone(), deadline);
+        let context =
+            JobContext::new(Arc::clone(delivery), Arc::clone(&self.reporter.reports), deadline, tracked);
         let mut running = registered.run(context);
         // Many handlers are done at once, and need neither a timer nor another slot to take over.
         if let Poll::Ready(outcome) = futures_util::poll!(&mut running) {
@@ -109,10 +123,4 @@ impl Executor {
             Ok(_) | Err(_) => cut_short,
         }
     }
-}
-
-/// Whether a job keeps a record even if it succeeds now.
-fn is_tracked(job: &Job, registered: &Registered) -> bool {
-    let tracking = job.tracking.unwrap_or(registered.policy.tracking);
-    tracking == Tracking::All || job.is_repeated() || job.replayed || job.id.is_own() || job.ties.is_some()
 }

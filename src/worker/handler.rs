@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::Delivery;
+use super::reporter::Reports;
 use crate::job::{Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry, cut};
 
 /// Runs the jobs of one type.
@@ -119,21 +120,37 @@ impl Payload for RawPayload {
 #[derive(Debug, Clone)]
 pub struct JobContext {
     delivery: Arc<Delivery>,
-    queue: QueueName,
+    reports: Arc<Reports>,
     deadline: Instant,
+    tracked: bool,
 }
 
 impl JobContext {
-    pub(crate) fn new(delivery: Arc<Delivery>, queue: QueueName, deadline: Instant) -> Self {
-        Self { delivery, queue, deadline }
+    /// The context of one attempt. `tracked` jobs have a record, whether they say something or not.
+    pub(crate) fn new(
+        delivery: Arc<Delivery>,
+        reports: Arc<Reports>,
+        deadline: Instant,
+        tracked: bool,
+    ) -> Self {
+        Self { delivery, reports, deadline, tracked }
     }
 
     /// The context of a job that nobody delivered.
     #[cfg(test)]
     pub(crate) fn undelivered(job: Job, envelope: crate::job::Envelope, deadline: Instant) -> Self {
-        let flight = super::flight::Flight::new(Instant::now());
-        let queue = "mail".parse().expect("mail is a queue name");
-        Self::new(Arc::new(Delivery { job, envelope, flight }), queue, deadline)
+        let (flight, report) = (super::flight::Flight::new(Instant::now()), super::report::Report::default());
+        let reports = Reports::new("mail".parse().expect("mail is a queue name"));
+        let tracked = job.tracking == Some(crate::job::Tracking::All);
+        Self::new(Arc::new(Delivery { job, envelope, flight, report }), Arc::new(reports), deadline, tracked)
+    }
+
+    /// What was said so far: the progress, and the lines.
+    #[cfg(test)]
+    pub(crate) fn said(&self) -> (Option<(u8, String)>, Vec<String>) {
+        let Some(saying) = self.delivery.report.saying(self.job()) else { return (None, Vec::new()) };
+        let lines = saying.lines.into_iter().map(|line| line.text).collect();
+        (saying.progress.map(|(_, percent, note)| (percent, note)), lines)
     }
 
     pub(crate) fn job(&self) -> &Job {
@@ -152,7 +169,7 @@ impl JobContext {
 
     /// The queue the job came by.
     pub fn queue(&self) -> &QueueName {
-        &self.queue
+        &self.reports.queue
     }
 
     /// The lane the job came by.
@@ -193,6 +210,24 @@ impl JobContext {
     /// Cancelled when the attempt is cut short: by its timeout, by shutdown, or because its lease is lost.
     pub fn cancellation(&self) -> &CancellationToken {
         self.delivery.flight.token()
+    }
+
+    /// Says how far the job is: a number from 0 to 100 and a few words (at most 200 bytes), for `status`. Cheap, and never
+    /// waits: only the latest progress is written, about twice a second and at the attempt's end. A job that would leave
+    /// no record leaves one once it says something.
+    pub fn progress(&self, percent: u8, note: &str) {
+        self.reports.progress(&self.delivery, percent, note);
+    }
+
+    /// Logs a line (at most 1 KiB) for those who look at this job. As cheap as [`JobContext::progress`]; the record keeps
+    /// the last 100 lines of all attempts, and of more than these between two writes the oldest are lost.
+    pub fn log(&self, text: &str) {
+        self.reports.log(&self.delivery, text);
+    }
+
+    /// True where the job has a record already, so that it costs nothing more to say something.
+    pub(crate) fn has_record(&self) -> bool {
+        self.tracked || self.delivery.report.is_used()
     }
 
     /// The headers (`h.<name>` fields) in the producer's order. Values that are not UTF-8 are left out.

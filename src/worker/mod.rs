@@ -20,6 +20,8 @@ mod pulse;
 mod quota;
 mod reader;
 mod registry;
+mod report;
+mod reporter;
 mod settler;
 mod station;
 
@@ -33,7 +35,7 @@ pub(crate) use pulse::Pulse;
 pub(crate) use quota::Quota;
 pub use registry::Registry;
 
-use crate::job::QueueName;
+use crate::job::{QueueName, Tracking};
 
 /// How a worker works.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +47,7 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// Unstarted entries kept at hand beyond the free slots.
     pub prefetch: usize,
-    /// How long the record of a job that succeeded is kept.
+    /// How long the record of a job that is done or cancelled is kept. That of a dead one is kept with its letter.
     pub retention: Duration,
     /// How long jobs of unknown types are offered to other workers.
     pub unroutable_after: Duration,
@@ -72,6 +74,22 @@ pub struct Recycle {
 pub struct QueueConfig {
     /// How many handlers of this queue run at once in this process.
     pub concurrency: usize,
+    /// Which jobs leave a record, where neither they nor their type say.
+    pub tracking: Tracking,
+    /// How long records of finished jobs are kept, in place of [`Config::retention`].
+    pub retention: Option<Duration>,
+}
+
+impl Config {
+    /// How a queue is served; the default for one that is not named.
+    pub(crate) fn queue(&self, name: &QueueName) -> QueueConfig {
+        self.queues.get(name).cloned().unwrap_or_default()
+    }
+
+    /// How long records of a queue's finished jobs are kept.
+    pub fn retention_of(&self, name: &QueueName) -> Duration {
+        self.queues.get(name).and_then(|queue| queue.retention).unwrap_or(self.retention)
+    }
 }
 
 impl Default for Config {
@@ -93,6 +111,6 @@ impl Default for Config {
 
 impl Default for QueueConfig {
     fn default() -> Self {
-        Self { concurrency: 64 }
+        Self { concurrency: 64, tracking: Tracking::default(), retention: None }
     }
 }

@@ -12,6 +12,7 @@ use super::flight::{Flight, Flights};
 use super::outbox::Outbox;
 use super::patience::Patience;
 use super::pulse::Pulse;
+use super::report::Report;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome};
@@ -286,7 +287,8 @@ impl Reader {
             let key = (entry.lane, entry.id);
             match parse(entry) {
                 Ok((job, envelope)) => {
-                    let delivery = Arc::new(Delivery { job, envelope, flight: Flight::new(now) });
+                    let (flight, report) = (Flight::new(now), Report::default());
+                    let delivery = Arc::new(Delivery { job, envelope, flight, report });
                     held.push((key, Some(Arc::clone(&delivery))));
                     if deliveries.len() < room {
                         deliveries.push(delivery);

@@ -14,7 +14,9 @@ use super::outbox::{Outbox, WORTH_A_TRIP};
 use super::patience::Patience;
 use crate::broker::{Applied, Entry, Error, Keep, Queue, Ran, Taken};
 use crate::event::{Event, Events, Finished as Told};
-use crate::job::{ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routing, Settlement, settle};
+use crate::job::{
+    ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routing, Settlement, Tracking, settle,
+};
 
 /// The most successes that one round trip settles.
 const BATCH: usize = 500;
@@ -32,6 +34,8 @@ pub(crate) struct Settler {
     pub(crate) flights: Arc<Flights>,
     pub(crate) policies: Arc<Policies>,
     pub(crate) routing: Routing,
+    /// Which jobs leave a record, where neither they nor their type say.
+    pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
     pub(crate) events: Events,
 }
@@ -141,7 +145,8 @@ impl Settler {
             | Outcome::Lost
             | Outcome::Malformed(_) => None,
         };
-        let keep = Keep { record: finished.tracked, retention: self.retention, result };
+        let tracking = taken.job.tracking(self.policies.of(&taken.job.job_type), self.tracking);
+        let keep = Keep { record: finished.tracked, tracking, retention: self.retention, result };
         let ran = Ran {
             elapsed: finished.elapsed,
             outcome: word(&finished.outcome),

@@ -17,6 +17,7 @@ use super::pulse::Pulse;
 use super::quota::Quota;
 use super::reader::{Reader, Reading};
 use super::registry::Registry;
+use super::reporter::{Reporter, Reports};
 use super::settler::Settler;
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Queue, Role};
@@ -40,6 +41,7 @@ pub(super) struct Station {
     readers: JoinSet<()>,
     executors: JoinSet<()>,
     settler: JoinSet<()>,
+    reporting: JoinSet<()>,
     stop_reading: CancellationToken,
 }
 
@@ -56,19 +58,37 @@ pub(super) struct Shared<'a> {
 impl Shared<'_> {
     fn settler(&self, queue: Queue, parts: &Parts, worker: &Config) -> Settler {
         Settler {
+            tracking: worker.queue(queue.name()).tracking,
+            retention: worker.retention_of(queue.name()),
             queue,
             consumer: self.consumer.clone(),
             flights: Arc::clone(&parts.flights),
             policies: Arc::new(self.registry.policies()),
             routing: Routing { give_up_after: worker.unroutable_after, ..Routing::default() },
-            retention: worker.retention,
             events: self.events.clone(),
         }
     }
 
-    fn executor(&self, queue: Queue, parts: &Parts) -> Executor {
+    fn reporter(&self, queue: Queue, worker: &Config) -> Reporter {
+        Reporter {
+            reports: Arc::new(Reports::new(queue.name().clone())),
+            retention: worker.retention_of(queue.name()),
+            queue,
+            consumer: self.consumer.clone(),
+            events: self.events.clone(),
+        }
+    }
+
+    fn executor(
+        &self,
+        queue: Queue,
+        parts: &Parts,
+        (own, reporter): (&QueueConfig, &Arc<Reporter>),
+    ) -> Executor {
         Executor {
             queue,
+            tracking: own.tracking,
+            reporter: Arc::clone(reporter),
             consumer: self.consumer.clone(),
             registry: Arc::clone(self.registry),
             dispatcher: Arc::clone(&parts.dispatcher),
@@ -106,7 +126,9 @@ impl Station {
         let settling = queue.over(&shared.broker.open(Role::Commands).await?);
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
         settler.spawn(shared.settler(settling.clone(), &parts, worker).run(Arc::clone(&parts.outbox)));
-        let executor = Arc::new(shared.executor(settling, &parts));
+        let (mut reporting, reporter) = (JoinSet::new(), Arc::new(shared.reporter(settling.clone(), worker)));
+        reporting.spawn(Arc::clone(&reporter).run());
+        let executor = Arc::new(shared.executor(settling, &parts, (own, &reporter)));
         for _ in 0..own.concurrency {
             executors.spawn(slot(
                 Arc::clone(&parts.dispatcher),
@@ -144,6 +166,7 @@ impl Station {
             readers,
             executors,
             settler,
+            reporting,
             stop_reading,
         })
     }
@@ -191,6 +214,8 @@ impl Station {
     }
 
     pub(super) async fn finish(mut self, consumer: &ConsumerName) {
+        // Every attempt has ended, and its end wrote what it had said.
+        self.reporting.shutdown().await;
         self.parts.outbox.close();
         let ended = async { while self.settler.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(10), ended).await.is_err() {

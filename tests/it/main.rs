@@ -27,6 +27,8 @@ mod promises;
 #[cfg(test)]
 mod recycle;
 #[cfg(test)]
+mod running;
+#[cfg(test)]
 mod selftest;
 #[cfg(test)]
 mod traps;

@@ -12,7 +12,8 @@ local now = now_ms()
 redis.call('HSET', KEYS[2], 'state', 'cancelled', 'entry', ARGV[2], 'error', ARGV[3], 'type', ARGV[7], 'lane', ARGV[8],
   'created_ms', ARGV[9], 'updated_ms', now)
 note(KEYS[2], now, tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[3])
-redis.call('PEXPIRE', KEYS[2], ARGV[10])
 conclude(ARGV[12], ARGV[11], KEYS[2], KEYS[1], KEYS[3], KEYS[4])
+-- No time at all deletes it.
+redis.call('PEXPIRE', KEYS[2], ARGV[10])
 settle(KEYS[1], ARGV[2])
 return { 1 }

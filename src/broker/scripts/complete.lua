@@ -2,7 +2,7 @@
 -- the retry that has not started, and changes nothing otherwise.
 -- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 lock  6 batch
 -- ARGV 1 consumer  2 entry id  3 job id  4 elapsed ms  5 result  6 ms to keep the record  7 type  8 lane  9 created ms
---      10 '1' to keep a record  11 what follows, see conclude
+--      10 '1' to keep a record, 'forget' to delete it, '0' where there is none  11 what follows, see conclude
 -- returns {1} done, {0} stale, {2} a late success cancelled the retry
 local record, now = KEYS[4], now_ms()
 local function done()
@@ -15,7 +15,8 @@ local function done()
   conclude(ARGV[11], ARGV[3], record, KEYS[1], KEYS[5], KEYS[6])
 end
 if hold(KEYS[1], ARGV[1], ARGV[2]) then
-  if ARGV[10] == '1' then done() end
+  if ARGV[10] ~= '0' then done() end
+  if ARGV[10] == 'forget' then redis.call('DEL', record) end
   settle(KEYS[1], ARGV[2])
   return { 1 }
 end

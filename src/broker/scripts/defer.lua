@@ -23,6 +23,8 @@ if ARGV[6] == 'retrying' then
     'type', ARGV[11], 'lane', ARGV[12], 'created_ms', ARGV[13], 'updated_ms', now)
   note(KEYS[4], now, tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10])
   redis.call('PERSIST', KEYS[4])
+elseif is_passing(KEYS[4], ARGV[13]) then
+  redis.call('DEL', KEYS[4])
 elseif redis.call('EXISTS', KEYS[4]) == 1 then
   redis.call('HSET', KEYS[4], 'state', 'scheduled', 'due_ms', due, 'updated_ms', now)
 end

@@ -24,6 +24,12 @@ local function is_done(record, created)
   return redis.call('HGET', record, 'late') == created
 end
 
+-- True where this life of the job has a record only because an attempt told of itself (see report): it goes with that
+-- attempt. Records that are kept for a living job have no time to live.
+local function is_passing(record, created)
+  return redis.call('PTTL', record) >= 0 and redis.call('HGET', record, 'created_ms') == created
+end
+
 -- Notes an attempt that ended now in the ring of the last 20: 'start end outcome worker error'.
 local function note(record, now, elapsed, outcome, worker, error)
   local nth = redis.call('HINCRBY', record, 'noted', 1)

@@ -111,7 +111,8 @@ impl Running {
     pub(super) fn start(port: u16, concurrency: usize, seen: &Seen) -> Result<Self> {
         let mut config = FleetConfig::default();
         config.redis.url = format!("redis://127.0.0.1:{port}").into();
-        config.worker.queues = [(super::QUEUE.parse()?, QueueConfig { concurrency })].into();
+        config.worker.queues =
+            [(super::QUEUE.parse()?, QueueConfig { concurrency, ..QueueConfig::default() })].into();
         let backoff = Backoff::Fixed(Duration::from_millis(10));
         let policy = Policy { backoff, ..Policy::default() };
         // With its metrics, as a worker would run.

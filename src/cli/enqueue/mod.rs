@@ -3,6 +3,7 @@
 mod bulk;
 mod draft;
 mod line;
+mod wait;
 
 use std::io::Read;
 use std::num::NonZeroU32;
@@ -58,6 +59,10 @@ pub(crate) struct Args {
     /// Keep a record of the job even if it never fails.
     #[arg(long)]
     track: bool,
+    /// Wait for the job's end and print its result; --wait=30s waits so long at most. The job leaves a record. Exit code
+    /// 0: it is done; 1: it is dead or cancelled; 6: it goes on, and the time is up.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = times::duration)]
+    wait: Option<Option<Duration>>,
     /// A header for the handler, NAME=VALUE. May be given several times.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
@@ -75,7 +80,7 @@ const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": â
     the lines before it are sent, or some of them, and it is said how many.";
 
 /// What describes one job, and has no meaning for many.
-const SINGLE: [&str; 12] = [
+const SINGLE: [&str; 13] = [
     "job_type",
     "payload",
     "encoding",
@@ -88,6 +93,7 @@ const SINGLE: [&str; 12] = [
     "expires_at",
     "headers",
     "track",
+    "wait",
 ];
 
 /// What was submitted.
@@ -106,11 +112,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let bad_line = if args.skip_bad { BadLine::Skip } else { BadLine::Stop };
         return bulk::run(queue, bad_line, context).await;
     }
-    let (lane, name) = (args.lane, args.queue.clone());
+    let (lane, name, wait) = (args.lane, args.queue.clone(), args.wait);
     let draft = args.draft()?;
     let state = if draft.when == When::Now { "waiting" } else { "scheduled" };
     let submission = draft.submission().map_err(draft::refused)?;
     let producer = Producer::new(context.broker().await?.queue(name.clone()));
+    if let Some(longest) = wait {
+        return wait::run(&producer, submission, (&name, longest.unwrap_or(Duration::MAX)), context.output)
+            .await;
+    }
     let id = producer.submit(submission).await.map_err(draft::refused).context("the job is not submitted")?;
     let submitted = Submitted { id: id.to_string(), queue: name.to_string(), lane: lane.as_str(), state };
     context.output.print(&submitted, |submitted| submitted.id.clone())?;

@@ -57,13 +57,14 @@ impl Child {
     }
 
     /// Feeds the program and waits for its end. When `cut` comes first, its group is told to stop by SIGTERM and made
-    /// to by SIGKILL after `grace`. Of standard error the last `kept` bytes are handed out.
+    /// to by SIGKILL after `grace`. Of standard error the last `kept` bytes are handed out, and `hear` gets
+    /// all of it as it comes.
     pub(super) async fn run(
         mut self,
         stdin: Bytes,
         cut: impl Future<Output = &'static str>,
         grace: Duration,
-        kept: usize,
+        (kept, hear): (usize, impl FnMut(&[u8])),
     ) -> io::Result<End> {
         let mut pipes = Pipes::of(&mut self.process, kept);
         let (exited, exit) = oneshot::channel();
@@ -73,7 +74,7 @@ impl Child {
             exited.send(linger_until).ok();
             cut
         };
-        let (cut, ()) = tokio::join!(ending, pipes.pump(stdin, exit));
+        let (cut, ()) = tokio::join!(ending, pipes.pump(stdin, exit, hear));
         drop(self.group);
         let status = self.process.wait().await?;
         Ok(End { status, cut, stdout: pipes.head, stderr: pipes.tail })
@@ -155,13 +156,14 @@ impl Pipes {
     }
 
     /// Writes `input` and reads both outputs until all three are closed, or until the instant that `exit` tells.
-    async fn pump(&mut self, input: Bytes, exit: oneshot::Receiver<Instant>) {
+    async fn pump(&mut self, input: Bytes, exit: oneshot::Receiver<Instant>, mut hear: impl FnMut(&[u8])) {
         let Some((stdin, stdout, stderr)) = self.ends.take() else { return };
         let head = |chunk: &[u8]| {
             let room = MAX_RESULT_BYTES - self.head.len();
             self.head.extend_from_slice(&chunk[..chunk.len().min(room)]);
         };
         let tail = |chunk: &[u8]| {
+            hear(chunk);
             self.tail.extend_from_slice(chunk);
             self.tail.drain(..self.tail.len().saturating_sub(self.kept));
         };

@@ -7,6 +7,7 @@ mod child;
 mod config;
 mod pre_exec;
 mod spawner;
+mod speech;
 
 use std::ffi::OsString;
 use std::io;
@@ -16,6 +17,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use self::child::{End, STDERR_BYTES};
+use self::speech::Speech;
 use super::rule::{Kind, Then};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, attempt, output};
@@ -48,6 +50,9 @@ const EX_TEMPFAIL: i32 = 75;
 ///
 /// The error is the exit code and the end of standard error. A program that cannot be started is a failure like any
 /// other, unless the worker lacked the resources: then the job is snoozed.
+///
+/// A line `::progress 40 rendering` on standard error says how far the job is; its other lines go to the log of a job that
+/// keeps a record.
 ///
 /// The program's environment is what [`ExecConfig`] lists, with `STREAMFLEET_JOB_ID`, `STREAMFLEET_JOB_TYPE`,
 /// `STREAMFLEET_JOB_QUEUE`, `STREAMFLEET_JOB_ATTEMPT`, `STREAMFLEET_JOB_FENCE` and, where the job has one,
@@ -142,7 +147,10 @@ impl Handler for Exec {
 
     async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
         let child = spawner::start(self.command(&context)).await.map_err(|error| self.not_started(&error))?;
-        let end = child.run(payload, cut_short(&context), self.config.grace, self.kept()).await?;
+        let mut speech = Speech::of(&context);
+        let hear = (self.kept(), |chunk: &[u8]| speech.hear(chunk));
+        let end = child.run(payload, cut_short(&context), self.config.grace, hear).await?;
+        speech.end();
         self.outcome(end)
     }
 
@@ -161,7 +169,7 @@ async fn cut_short(context: &JobContext) -> &'static str {
 
 /// An error text: how the program ended, and its last words.
 fn said(how: &str, stderr: &[u8]) -> String {
-    match output::last_line(stderr, STDERR_BYTES).as_str() {
+    match output::last_line(&speech::without_progress(stderr), STDERR_BYTES).as_str() {
         "" => how.to_owned(),
         words => format!("{how}: {words}"),
     }

@@ -207,7 +207,9 @@ async fn output_without_end_is_drained_and_not_kept() {
     let command = sh("yes out | head -c 50000000; yes err | head -c 50000000 >&2").command(&context(&[]));
     let child = soon(spawner::start(command)).await.unwrap();
     let end =
-        soon(child.run(Bytes::new(), std::future::pending(), Duration::ZERO, STDERR_BYTES)).await.unwrap();
+        soon(child.run(Bytes::new(), std::future::pending(), Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {})))
+            .await
+            .unwrap();
     assert!(end.status.success(), "{}", end.status);
     assert_eq!(end.stdout, b"out\n".repeat(MAX_RESULT_BYTES / 4));
     assert_eq!(end.stderr, b"err\n".repeat(STDERR_BYTES / 4));
@@ -411,8 +413,12 @@ fn a_program_outlives_the_thread_that_asked_for_it() {
     let started =
         std::thread::scope(|scope| scope.spawn(|| runtime.block_on(spawner::start(waiting))).join());
     let child = started.unwrap().unwrap();
-    let answer =
-        child.run(Bytes::from_static(b"alive\n"), std::future::pending(), Duration::ZERO, STDERR_BYTES);
+    let answer = child.run(
+        Bytes::from_static(b"alive\n"),
+        std::future::pending(),
+        Duration::ZERO,
+        (STDERR_BYTES, |_: &[u8]| {}),
+    );
     let end = runtime.block_on(soon(answer)).unwrap();
     assert_eq!((end.status.code(), end.stdout), (Some(0), b"alive\n".to_vec()));
 }

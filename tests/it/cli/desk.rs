@@ -12,7 +12,7 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
 /// Runs a command against the server.
-pub(super) fn sf(server: &RedisServer, args: &[&str]) -> Output {
+pub(crate) fn sf(server: &RedisServer, args: &[&str]) -> Output {
     sf_with(server, args, b"")
 }
 
@@ -22,7 +22,7 @@ pub(super) fn sf_with(server: &RedisServer, args: &[&str], stdin: &[u8]) -> Outp
 }
 
 /// A command against the server, to be started.
-pub(super) fn launch(server: &RedisServer, args: &[&str]) -> Launch {
+pub(crate) fn launch(server: &RedisServer, args: &[&str]) -> Launch {
     Launch::new(&with_address(&server.url(), args))
 }
 
@@ -58,7 +58,7 @@ macro_rules! assert_told {
         ]}, { insta::assert_snapshot!($text) })
     };
 }
-pub(super) use assert_told;
+pub(crate) use assert_told;
 
 /// Submits so many jobs and lets a fleet bury them all.
 pub(super) async fn bury(server: &RedisServer, queue: &Queue, count: u64) {

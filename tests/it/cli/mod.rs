@@ -4,7 +4,7 @@ mod check;
 mod config;
 mod dead;
 mod demo;
-mod desk;
+pub(crate) mod desk;
 mod dev;
 mod enqueue;
 mod look;

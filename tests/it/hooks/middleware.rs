@@ -63,7 +63,7 @@ impl Middleware for Refuses {
 }
 
 fn tracked(max_attempts: u32) -> Policy {
-    Policy { tracking: Tracking::All, ..quick(max_attempts) }
+    Policy { tracking: Some(Tracking::All), ..quick(max_attempts) }
 }
 
 fn builder(server: &RedisServer) -> Builder {

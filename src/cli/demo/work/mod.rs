@@ -54,7 +54,7 @@ fn native(builder: Builder, desk: &Desk) -> anyhow::Result<Builder> {
     let policy = Policy {
         timeout: Duration::from_secs(10),
         backoff: Backoff::Fixed(super::BACKOFF),
-        tracking: Tracking::All,
+        tracking: Some(Tracking::All),
         ..Policy::default()
     };
     let impatient = Policy { timeout: Duration::from_secs(1), max_attempts: 2, ..policy.clone() };

@@ -1,0 +1,49 @@
+-- report: write down what running attempts say of themselves: progress and log lines. Only attempts whose entries are
+-- still this consumer's are written, so nothing comes back that was settled or dropped. All that an attempt says is
+-- numbered, and what is written already is not written again.
+-- KEYS for each attempt: stream, record
+-- ARGV 1 consumer  2 ms to keep a record that is made here; then for each attempt: entry id, created ms, type, lane,
+--      number of its progress or 0, percent, note, how many log lines (at most 100), and for each line number, age in ms, text
+-- returns {attempts written}
+local now, at, written = now_ms(), 3, 0
+for key = 1, #KEYS, 2 do
+  local stream, record, entry = KEYS[key], KEYS[key + 1], ARGV[at]
+  local nth, lines, first = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 7]), at + 8
+  local pending = redis.pcall('XPENDING', stream, 'fleet', entry, entry, 1, ARGV[1])
+  local said = redis.pcall('HMGET', record, 'said_of', 'said', 'logged')
+  if not pending.err and #pending == 1 and not said.err then
+    local last, logged = said[1] == entry and tonumber(said[2]) or 0, tonumber(said[3] or 0)
+    local newest, fields = last, {}
+    local function add(name, value)
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+    if nth > last then
+      newest = nth
+      add('progress', ARGV[at + 5])
+      add('note', ARGV[at + 6])
+      add('progress_ms', now)
+    end
+    for line = first, first + 3 * (lines - 1), 3 do
+      local number = tonumber(ARGV[line])
+      if number > last then
+        newest = math.max(newest, number)
+        add('l:' .. logged % 100, string.format('%.0f ', now - tonumber(ARGV[line + 1])) .. ARGV[line + 2])
+        logged = logged + 1
+      end
+    end
+    if newest > last then
+      local ttl = redis.call('PTTL', record)
+      if ttl ~= -1 then
+        for name, value in pairs({ state = 'running', entry = entry, worker = ARGV[1], created_ms = ARGV[at + 1],
+          type = ARGV[at + 2], lane = ARGV[at + 3] }) do add(name, value) end
+      end
+      redis.call('HSET', record, 'said_of', entry, 'said', newest, 'logged', logged, 'updated_ms', now, unpack(fields))
+      -- A record that nobody else keeps goes by itself, should nothing settle it.
+      if ttl ~= -1 then redis.call('PEXPIRE', record, ARGV[2]) end
+      written = written + 1
+    end
+  end
+  at = first + 3 * lines
+end
+return { written }

@@ -1,0 +1,148 @@
+//! Watching one job until it ends: on a terminal its state is drawn again and again, elsewhere what changes is told line
+//! by line.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use streamfleet::broker::{Queue, Status};
+use streamfleet::job::{JobId, State};
+
+use super::exit::Exit;
+use super::output::{self, Output, harmless};
+use super::status;
+use super::times::{rfc3339, short};
+
+/// The pause between two looks.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// Watches a job, from this status on, until it ends.
+pub(super) async fn run(queue: &Queue, first: Status, output: Output) -> anyhow::Result<Exit> {
+    let id = first.id.clone();
+    let mut view = View::new(output);
+    let mut status = first;
+    loop {
+        view.show(queue, &status)?;
+        if status.state.is_final() {
+            view.end();
+            return conclude(queue, &status, output);
+        }
+        tokio::time::sleep(EVERY).await;
+        status = match look(queue, &id).await? {
+            Some(status) => status,
+            None => {
+                view.end();
+                output::complain(&format!(
+                    "{id} has ended and left no record, so it is not known how; a job that keeps no record for its failures \
+                     only has most likely succeeded"
+                ));
+                return Ok(Exit::NotFound);
+            }
+        };
+    }
+}
+
+/// Whatever is known of the job; nothing points to one that waits under an id of its own, so it is sought.
+async fn look(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
+    match queue.status(id).await {
+        Ok(Some(status)) => Ok(Some(status)),
+        Ok(None) => status::find(queue, id).await,
+        Err(error) => Err(error).context("the job cannot be looked up"),
+    }
+}
+
+/// How the job ended, at last: the exit code, and on a terminal everything that is known.
+fn conclude(queue: &Queue, status: &Status, output: Output) -> anyhow::Result<Exit> {
+    if output == Output::People && std::io::stdout().is_terminal() {
+        output.line(&status::show(queue, status))?;
+    }
+    Ok(ended(status.state))
+}
+
+/// The exit code for how a job ended.
+pub(super) fn ended(state: State) -> Exit {
+    if state == State::Done { Exit::Done } else { Exit::Failed }
+}
+
+/// What was shown last.
+#[derive(PartialEq)]
+struct Shown {
+    state: State,
+    far: Option<String>,
+    attempts: usize,
+    logged: u64,
+}
+
+/// Where changes are told.
+struct View {
+    output: Output,
+    /// Hidden where nobody watches.
+    bar: ProgressBar,
+    shown: Option<Shown>,
+}
+
+impl View {
+    fn new(output: Output) -> Self {
+        let is_watched = output == Output::People && std::io::stdout().is_terminal();
+        let bar = if is_watched { ProgressBar::new(100) } else { ProgressBar::hidden() };
+        let style = ProgressStyle::with_template("{wide_bar:.cyan/dim} {pos}%\n{msg}");
+        // The default style serves as well, should the template ever be wrong.
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self { output, bar, shown: None }
+    }
+
+    fn show(&mut self, queue: &Queue, status: &Status) -> anyhow::Result<()> {
+        let now = Shown {
+            state: status.state,
+            far: status.progress.as_ref().map(status::far),
+            attempts: status.attempts.len(),
+            logged: status.logged,
+        };
+        let before = self.shown.replace(now);
+        if !self.bar.is_hidden() {
+            self.bar.set_position(status.progress.as_ref().map_or(0, |progress| u64::from(progress.percent)));
+            let lines = new_lines(before.as_ref(), status);
+            self.bar.suspend(|| lines.iter().try_for_each(|line| self.output.line(line)))?;
+            self.bar.set_message(headline(status));
+            return Ok(());
+        }
+        if before == self.shown {
+            return Ok(());
+        }
+        if self.output == Output::Programs {
+            return self.output.print_line(&status::report(queue, status), |_| String::new());
+        }
+        new_lines(before.as_ref(), status).iter().try_for_each(|line| self.output.line(line))?;
+        let same = before.zip(self.shown.as_ref()).is_some_and(|(before, now)| {
+            (before.state, &before.far, before.attempts) == (now.state, &now.far, now.attempts)
+        });
+        if same { Ok(()) } else { self.output.line(&format!("{} {}", rfc3339(status.now), headline(status))) }
+    }
+
+    /// Takes away what is drawn.
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// The job in one line.
+fn headline(status: &Status) -> String {
+    let mut parts = vec![format!("{} is {}", harmless(&status.id.to_string()), status.state)];
+    parts.extend(status.progress.as_ref().filter(|_| !status.state.is_final()).map(status::far));
+    parts.extend(status.due.map(|due| format!("due in {}", short(due.since(status.now)))));
+    let failed = status.attempts.iter().filter(|attempt| !attempt.error.is_empty()).count();
+    parts.extend((failed > 0).then(|| format!("{failed} failed")));
+    let error = status.error.as_deref().filter(|_| status.state != State::Done);
+    parts.extend(error.map(harmless));
+    parts.extend(status.result.as_deref().filter(|_| status.state == State::Done).map(harmless));
+    parts.join(", ")
+}
+
+/// The log lines that were not shown yet, as far as they are kept.
+fn new_lines(before: Option<&Shown>, status: &Status) -> Vec<String> {
+    let shown = before.map_or(0, |before| before.logged);
+    let new = usize::try_from(status.logged.saturating_sub(shown)).unwrap_or(usize::MAX);
+    let kept = &status.log[status.log.len().saturating_sub(new)..];
+    kept.iter().map(|line| format!("{} | {}", rfc3339(line.at), harmless(&line.text))).collect()
+}

@@ -1,0 +1,123 @@
+//! Standard error as a program's way to speak of its job: `::progress 40 rendering` says how far it is, and every other
+//! line goes to the log of a job that keeps a record.
+
+use crate::JobContext;
+use crate::handlers::output;
+
+/// What a line about progress begins with.
+const PROGRESS: &str = "::progress ";
+
+/// So much of a line is looked at.
+const LINE_BYTES: usize = 4096;
+
+/// Listens to standard error and passes on what it says.
+pub(super) struct Speech<'a> {
+    context: &'a JobContext,
+    /// The beginning of the line that is not at its end yet.
+    line: Vec<u8>,
+}
+
+impl<'a> Speech<'a> {
+    pub(super) fn of(context: &'a JobContext) -> Self {
+        Self { context, line: Vec::new() }
+    }
+
+    /// Takes the next bytes, wherever they were cut.
+    pub(super) fn hear(&mut self, chunk: &[u8]) {
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            let room = LINE_BYTES - self.line.len();
+            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
+                self.end_line();
+            }
+        }
+    }
+
+    /// Takes what came without a line end.
+    pub(super) fn end(mut self) {
+        self.end_line();
+    }
+
+    fn end_line(&mut self) {
+        let line = output::line(&self.line);
+        self.line.clear();
+        match progress(&line) {
+            Some((percent, note)) => self.context.progress(percent, note),
+            None if !line.is_empty() && self.context.has_record() => self.context.log(&line),
+            None => {}
+        }
+    }
+}
+
+/// What a line says of progress: a whole number, perhaps with a percent sign, and a note.
+fn progress(line: &str) -> Option<(u8, &str)> {
+    let said = line.strip_prefix(PROGRESS)?.trim_start();
+    let (number, note) = said.split_once(' ').unwrap_or((said, ""));
+    let percent: u32 = number.trim_end_matches('%').parse().ok()?;
+    Some((u8::try_from(percent.min(100)).ok()?, note.trim()))
+}
+
+/// `stderr` without the lines that are about progress, for error texts.
+pub(super) fn without_progress(stderr: &[u8]) -> Vec<u8> {
+    let lines = stderr.split_inclusive(|byte| *byte == b'\n');
+    lines.filter(|line| !line.starts_with(PROGRESS.as_bytes())).flatten().copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handlers::fixture::context;
+
+    #[test]
+    fn lines_are_put_together_however_they_were_cut() {
+        let context = context(&[("tracking", "all")]);
+        let mut speech = Speech::of(&context);
+        for chunk in ["fir", "st\n\nsecond", " line\r\n::prog", "ress 40 ren", "dering\nlast"] {
+            speech.hear(chunk.as_bytes());
+        }
+        speech.end();
+        let (progress, lines) = context.said();
+        assert_eq!(progress, Some((40, "rendering".to_owned())));
+        assert_eq!(lines, ["first", "second line", "last"]);
+    }
+
+    #[test]
+    fn progress_is_a_number_and_a_note_and_anything_else_is_a_line() {
+        for (line, want) in [
+            ("::progress 0", Some((0, ""))),
+            ("::progress 40% of it", Some((40, "of it"))),
+            ("::progress 250 ", Some((100, ""))),
+            ("::progress half", None),
+            ("::progress -1", None),
+            (" ::progress 1", None),
+            ("progress 1", None),
+        ] {
+            assert_eq!(progress(line), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_job_without_a_record_logs_nothing_until_it_tells_its_progress() {
+        let context = context(&[]);
+        let mut speech = Speech::of(&context);
+        speech.hear(b"before\n");
+        assert_eq!(context.said(), (None, vec![]));
+        speech.hear(b"::progress 1\nafter\n");
+        assert_eq!(context.said(), (Some((1, String::new())), vec!["after".to_owned()]));
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_bounded() {
+        let context = context(&[("tracking", "all")]);
+        let mut speech = Speech::of(&context);
+        (0..1000).for_each(|_| speech.hear(&[b'x'; 100]));
+        assert!(speech.line.len() <= LINE_BYTES);
+        speech.end();
+        assert_eq!(context.said().1.len(), 1);
+    }
+
+    #[test]
+    fn progress_is_left_out_of_error_texts() {
+        assert_eq!(without_progress(b"a\n::progress 1\nb\n::progress 2"), b"a\nb\n");
+    }
+}

@@ -1,0 +1,180 @@
+//! Waiting for a job's end, by asking: soon at first, then four times a second, so that no connection is held.
+
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+
+use super::{Producer, Submission, SubmitError};
+use crate::broker::{self, Status};
+use crate::job::{JobId, State, Timestamp, Tracking};
+
+/// The pause before the second question.
+const SHORTEST: Duration = Duration::from_millis(5);
+
+/// The longest pause between two questions.
+const LONGEST: Duration = Duration::from_millis(250);
+
+/// A job that ran, and of which nothing is known for so long, has ended without leaving a record.
+const GONE_AFTER: Duration = Duration::from_secs(5);
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The job.
+    pub job: JobId,
+    /// Done, dead or cancelled.
+    pub state: State,
+    /// What success returned, as JSON; `None` for nothing.
+    pub result: Option<String>,
+    /// What went wrong, if something did.
+    pub error: Option<String>,
+}
+
+impl Ended {
+    fn of(status: Status) -> Self {
+        let Status { id, state, result, error, .. } = status;
+        Self { job: id, state, result: result.filter(|_| state == State::Done), error }
+    }
+
+    /// The result as a value; that of a job without one is JSON's null.
+    ///
+    /// # Errors
+    ///
+    /// What `serde` has to say where the result is of another shape.
+    pub fn value<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.result.as_deref().unwrap_or("null"))
+    }
+}
+
+/// Why the end of a job was not seen. The job itself goes on, but where it was not submitted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The job was not submitted.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// Redis refuses to tell.
+    #[error("the job {job} cannot be looked up")]
+    Broker {
+        /// The job.
+        job: JobId,
+        /// Why.
+        source: broker::Error,
+    },
+    /// The time is up.
+    #[error("the job {job} has not ended within {waited:?}")]
+    TimedOut {
+        /// The job.
+        job: JobId,
+        /// Where it is, where that is known: a job with an id of its own is not while it waits.
+        state: Option<State>,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// It ran, and is not known any more: it left no record, or somebody dropped it.
+    #[error("the job {job} is not known any more; it left no record")]
+    Gone {
+        /// The job.
+        job: JobId,
+    },
+}
+
+impl Producer {
+    /// Submits one job and waits for its end, at most `timeout`. The job leaves a record, whatever its type says.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`]; in every case but [`WaitError::Submit`] the job is submitted, and runs whether somebody waits or
+    /// not.
+    pub async fn submit_and_wait(
+        &self,
+        submission: Submission,
+        timeout: Duration,
+    ) -> Result<Ended, WaitError> {
+        let submission = submission.tracking(Tracking::All);
+        // A job that had the same id may have left a record, which is not what is waited for.
+        let earlier = match &submission.job.id {
+            Some(id) => self.record_of_an_earlier_life(id).await?,
+            None => None,
+        };
+        let job = self.submit(submission).await?;
+        self.wait_beyond(&job, earlier, timeout).await
+    }
+
+    /// Waits for the end of a job that leaves a record, at most `timeout`; [`Duration::MAX`] is as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    pub async fn wait(&self, job: &JobId, timeout: Duration) -> Result<Ended, WaitError> {
+        self.wait_beyond(job, None, timeout).await
+    }
+
+    async fn record_of_an_earlier_life(&self, id: &JobId) -> Result<Option<Timestamp>, WaitError> {
+        match self.queue.status_without_log(id).await {
+            Ok(status) => {
+                Ok(status.filter(|status| status.state.is_final()).and_then(|status| status.created))
+            }
+            Err(source) => Err(WaitError::Broker { job: id.clone(), source }),
+        }
+    }
+
+    /// Waits for the end of the life of a job that began after `earlier`.
+    async fn wait_beyond(
+        &self,
+        job: &JobId,
+        earlier: Option<Timestamp>,
+        timeout: Duration,
+    ) -> Result<Ended, WaitError> {
+        let begun = Instant::now();
+        let (mut pause, mut seen) = (SHORTEST, Seen::default());
+        loop {
+            match self.queue.status_without_log(job).await {
+                Ok(found) => {
+                    let found = found.filter(|status| {
+                        !(status.state.is_final() && earlier.is_some() && status.created == earlier)
+                    });
+                    match found {
+                        Some(status) if status.state.is_final() => return Ok(Ended::of(status)),
+                        found => seen.note(found.map(|status| status.state)),
+                    }
+                }
+                Err(error) if error.is_transient() => {}
+                Err(source) => return Err(WaitError::Broker { job: job.clone(), source }),
+            }
+            if seen.is_gone() {
+                return Err(WaitError::Gone { job: job.clone() });
+            }
+            let Some(left) = timeout.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
+                return Err(WaitError::TimedOut { job: job.clone(), state: seen.state, waited: timeout });
+            };
+            tokio::time::sleep(pause.min(left)).await;
+            pause = (pause * 3 / 2).min(LONGEST);
+        }
+    }
+}
+
+/// What was known of a job so far.
+#[derive(Debug, Default)]
+struct Seen {
+    state: Option<State>,
+    missing_since: Option<Instant>,
+}
+
+impl Seen {
+    fn note(&mut self, state: Option<State>) {
+        match state {
+            Some(_) => *self = Self { state, missing_since: None },
+            None => {
+                self.missing_since.get_or_insert_with(Instant::now);
+            }
+        }
+    }
+
+    /// True where the job ran, and nothing is known of it for a while. One that waits under an id of its own is not
+    /// known before it runs.
+    fn is_gone(&self) -> bool {
+        let ran = matches!(self.state, Some(State::Running | State::Retrying));
+        ran && self.missing_since.is_some_and(|since| since.elapsed() >= GONE_AFTER)
+    }
+}

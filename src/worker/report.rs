@@ -1,0 +1,186 @@
+//! What one attempt says of itself, until Redis knows it: the latest progress and the last log lines. A job that says
+//! nothing has nothing here. To say something never waits, and costs no command: the reporter takes it from here.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use crate::broker::{LOG_LINES, Said, Saying};
+use crate::job::{Job, cut};
+
+/// A longer note is cut.
+pub(crate) const MAX_NOTE_BYTES: usize = 200;
+
+/// A longer log line is cut.
+pub(crate) const MAX_LINE_BYTES: usize = 1024;
+
+/// What an attempt says. Made by the first word; closed when the attempt ends.
+#[derive(Debug, Default)]
+pub(crate) struct Report(OnceLock<Option<Box<Mutex<Pending>>>>);
+
+/// What Redis does not know yet.
+#[derive(Debug)]
+struct Pending {
+    /// The number of the last thing said.
+    count: u64,
+    progress: Option<(u64, u8, String)>,
+    /// The last progress, whether Redis knows it or not.
+    last: Option<(u8, String)>,
+    lines: VecDeque<Line>,
+    /// Whether the reporter will look here by itself.
+    awaited: bool,
+    open: bool,
+}
+
+#[derive(Debug)]
+struct Line {
+    nth: u64,
+    at: Instant,
+    text: String,
+}
+
+impl Report {
+    /// Notes how far the attempt is. True where the reporter must be told that there is something.
+    pub(crate) fn progress(&self, percent: u8, note: &str) -> bool {
+        let Some(mut pending) = self.open() else { return false };
+        let percent = percent.min(100);
+        if pending.last.as_ref().is_some_and(|(last, said)| *last == percent && said == note) {
+            return false;
+        }
+        let note = cut(note.to_owned(), MAX_NOTE_BYTES);
+        pending.count += 1;
+        pending.last = Some((percent, note.clone()));
+        pending.progress = Some((pending.count, percent, note));
+        !std::mem::replace(&mut pending.awaited, true)
+    }
+
+    /// Notes a line; the oldest one goes where there are too many. True where the reporter must be told.
+    pub(crate) fn log(&self, text: &str) -> bool {
+        let Some(mut pending) = self.open() else { return false };
+        pending.count += 1;
+        let line =
+            Line { nth: pending.count, at: Instant::now(), text: cut(text.to_owned(), MAX_LINE_BYTES) };
+        pending.lines.push_back(line);
+        if pending.lines.len() > LOG_LINES {
+            pending.lines.pop_front();
+        }
+        !std::mem::replace(&mut pending.awaited, true)
+    }
+
+    /// True where something was said.
+    pub(crate) fn is_used(&self) -> bool {
+        matches!(self.0.get(), Some(Some(_)))
+    }
+
+    /// Says that nothing more will be heard; true where something was said.
+    pub(crate) fn close(&self) -> bool {
+        let Some(pending) = self.0.get_or_init(|| None) else { return false };
+        lock(pending).open = false;
+        true
+    }
+
+    /// What Redis does not know yet. It stays here until it is [known](Self::known).
+    pub(crate) fn saying<'a>(&self, job: &'a Job) -> Option<Saying<'a>> {
+        let mut pending = lock(self.0.get()?.as_ref()?);
+        pending.awaited = false;
+        let age = |line: &Line| Said { nth: line.nth, age: line.at.elapsed(), text: line.text.clone() };
+        let lines: Vec<Said> = pending.lines.iter().map(age).collect();
+        let said = pending.progress.is_some() || !lines.is_empty();
+        said.then(|| Saying { job, progress: pending.progress.clone(), lines })
+    }
+
+    /// Forgets what Redis has been told.
+    pub(crate) fn known(&self, told: &Saying<'_>) {
+        let Some(Some(pending)) = self.0.get() else { return };
+        let mut pending = lock(pending);
+        let last_line = told.lines.last().map_or(0, |line| line.nth);
+        while pending.lines.front().is_some_and(|line| line.nth <= last_line) {
+            pending.lines.pop_front();
+        }
+        let told = told.progress.as_ref().map_or(0, |(nth, _, _)| *nth);
+        pending.progress.take_if(|(nth, _, _)| *nth <= told);
+    }
+
+    fn open(&self) -> Option<MutexGuard<'_, Pending>> {
+        let pending = self.0.get_or_init(|| {
+            let lines = VecDeque::new();
+            let fresh = Pending { count: 0, progress: None, last: None, lines, awaited: false, open: true };
+            Some(Box::new(Mutex::new(fresh)))
+        });
+        let pending = lock(pending.as_ref()?);
+        pending.open.then_some(pending)
+    }
+}
+
+fn lock(pending: &Mutex<Pending>) -> MutexGuard<'_, Pending> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{EntryId, Envelope, Lane};
+
+    fn job() -> Job {
+        let fields = [(b"type".as_slice(), b"test".as_slice())];
+        Job::parse(&Envelope::new(fields.into_iter()), EntryId::new(1, 0), Lane::Normal).unwrap()
+    }
+
+    #[test]
+    fn the_reporter_is_told_once_however_much_is_said_and_gets_the_latest() {
+        let (report, job) = (Report::default(), job());
+        assert!(report.progress(1, "one"));
+        assert!((2..=100).all(|percent| !report.progress(percent, "more")));
+        assert!(!report.log("a line"));
+        let saying = report.saying(&job).unwrap();
+        assert_eq!(saying.progress, Some((100, 100, "more".to_owned())));
+        assert_eq!(saying.lines.len(), 1);
+        report.known(&saying);
+        assert!(report.saying(&job).is_none());
+        assert!(!report.progress(100, "more"), "the same again");
+        assert!(report.progress(100, "done"));
+    }
+
+    #[test]
+    fn what_is_said_while_redis_is_told_is_not_forgotten() {
+        let (report, job) = (Report::default(), job());
+        report.log("first");
+        report.progress(1, "");
+        let told = report.saying(&job).unwrap();
+        report.log("second");
+        report.progress(2, "");
+        report.known(&told);
+        let saying = report.saying(&job).unwrap();
+        assert_eq!((saying.lines.len(), saying.lines[0].text.as_str()), (1, "second"));
+        assert_eq!(saying.progress.unwrap().1, 2);
+    }
+
+    #[test]
+    fn lines_and_notes_are_bounded() {
+        let (report, job) = (Report::default(), job());
+        (0..250).for_each(|nth| {
+            report.log(&nth.to_string());
+        });
+        report.log(&"é".repeat(2000));
+        report.progress(200, &"é".repeat(2000));
+        let saying = report.saying(&job).unwrap();
+        assert_eq!((saying.lines.len(), saying.lines[0].text.as_str()), (LOG_LINES, "151"));
+        assert!(saying.lines.last().unwrap().text.len() <= MAX_LINE_BYTES);
+        let (_, percent, note) = saying.progress.unwrap();
+        assert!(percent == 100 && note.len() <= MAX_NOTE_BYTES, "{note}");
+    }
+
+    #[test]
+    fn nothing_is_heard_after_the_end() {
+        let silent = Report::default();
+        assert!(!silent.close());
+        assert!(!silent.progress(1, "") && !silent.log("late") && !silent.is_used());
+        let (used, job) = (Report::default(), job());
+        used.progress(1, "");
+        assert!(used.close());
+        let told = used.saying(&job).unwrap();
+        used.known(&told);
+        assert!(!used.progress(2, "") && !used.log("late"));
+        assert!(used.saying(&job).is_none());
+    }
+}

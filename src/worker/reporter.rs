@@ -1,0 +1,109 @@
+//! Brings what attempts say to Redis: many attempts in one script, each at most twice a second and at its end. Nothing
+//! waits for it but the end of an attempt that has said something, and that not for long.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::delivery::Delivery;
+use crate::broker::{Queue, Saying};
+use crate::event::Events;
+use crate::job::{ConsumerName, QueueName};
+
+/// The pause between two rounds.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// So many attempts go into one script.
+const BATCH: usize = 50;
+
+/// The end of an attempt waits so long for its last words.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The attempts of one queue that have something to say.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    pub(crate) queue: QueueName,
+    waiting: Mutex<Vec<Arc<Delivery>>>,
+    arrived: Notify,
+}
+
+/// Writes for one queue.
+pub(crate) struct Reporter {
+    pub(crate) reports: Arc<Reports>,
+    pub(crate) queue: Queue,
+    pub(crate) consumer: ConsumerName,
+    /// How long a record that has to be made is kept.
+    pub(crate) retention: Duration,
+    pub(crate) events: Events,
+}
+
+impl Reports {
+    pub(crate) fn new(queue: QueueName) -> Self {
+        Self { queue, waiting: Mutex::default(), arrived: Notify::new() }
+    }
+
+    /// Notes how far an attempt is.
+    pub(crate) fn progress(&self, delivery: &Arc<Delivery>, percent: u8, note: &str) {
+        if delivery.report.progress(percent, note) {
+            self.push(delivery);
+        }
+    }
+
+    /// Notes a line that an attempt logs.
+    pub(crate) fn log(&self, delivery: &Arc<Delivery>, text: &str) {
+        if delivery.report.log(text) {
+            self.push(delivery);
+        }
+    }
+
+    fn push(&self, delivery: &Arc<Delivery>) {
+        self.lock().push(Arc::clone(delivery));
+        self.arrived.notify_one();
+    }
+
+    fn take(&self) -> Vec<Arc<Delivery>> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Delivery>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reporter {
+    /// Writes until it is dropped: the end of each attempt writes what is left of it.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            self.reports.arrived.notified().await;
+            let next = Instant::now() + EVERY;
+            let waiting = self.reports.take();
+            for batch in waiting.chunks(BATCH) {
+                self.write(batch).await;
+            }
+            tokio::time::sleep_until(next.into()).await;
+        }
+    }
+
+    /// Writes the last words of an attempt, while its entry is still held.
+    pub(crate) async fn finish(&self, delivery: &Arc<Delivery>) {
+        let written = self.write(std::slice::from_ref(delivery));
+        if tokio::time::timeout(LAST_WORDS, written).await.is_err() {
+            tracing::debug!(job = %delivery.job.id, "the last words of an attempt are not written");
+        }
+    }
+
+    /// What Redis refuses is said again with what is said next; nothing depends on it.
+    async fn write(&self, batch: &[Arc<Delivery>]) {
+        let speaking =
+            batch.iter().filter_map(|delivery| Some((delivery, delivery.report.saying(&delivery.job)?)));
+        let (from, sayings): (Vec<_>, Vec<Saying<'_>>) = speaking.unzip();
+        if sayings.is_empty() {
+            return;
+        }
+        match self.queue.report(&self.consumer, &sayings, self.retention).await {
+            Ok(()) => from.iter().zip(&sayings).for_each(|(delivery, told)| delivery.report.known(told)),
+            Err(error) => self.events.redis_error(error.kind(), &error),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Progress and log lines: what a handler says, and what it costs.
+
+use std::time::{Duration, Instant};
+
+use streamfleet::job::{JobId, State};
+use streamfleet::{Handler, JobContext, JobError, RawPayload};
+use tokio::sync::watch;
+
+use crate::harness::fleet::{Running, config, queue, quick, submit, until_empty, until_state};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Says what its payload says, then waits for the gate where it is told to.
+///
+/// `lines <n>` · `chatter` (progress for a second, as often as it can) · `hold` · `after` (goes on talking after its end)
+#[derive(Clone)]
+struct Speaks(watch::Sender<bool>);
+
+impl Speaks {
+    fn held() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    fn let_go(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Handler for Speaks {
+    type Payload = RawPayload;
+    type Output = u64;
+
+    async fn run(&self, payload: RawPayload, context: JobContext) -> Result<u64, JobError> {
+        let payload = String::from_utf8(payload.0.to_vec())?;
+        let mut said = 0;
+        match payload.split_once(' ').unwrap_or((&payload, "")) {
+            ("lines", count) => (0..count.parse()?).for_each(|nth: u32| context.log(&format!("line {nth}"))),
+            ("chatter", _) => {
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_secs(1) {
+                    (0..100).for_each(|_| {
+                        said += 1;
+                        context.progress(u8::try_from(said % 100).unwrap(), &format!("{said} said"));
+                    });
+                    tokio::task::yield_now().await;
+                }
+                context.progress(100, &format!("{said} said in all"));
+            }
+            ("hold", _) => {
+                context.log("beginning");
+                context.progress(40, "rendering");
+                let gate = self.0.subscribe().wait_for(|open| *open).await.map(drop);
+                gate?;
+            }
+            ("after", _) => {
+                let (context, mut gate) = (context.clone(), self.0.subscribe());
+                tokio::task::spawn(async move {
+                    gate.wait_for(|open| *open).await.map(drop).unwrap();
+                    context.progress(99, "too late");
+                });
+            }
+            _ => {}
+        }
+        Ok(said)
+    }
+}
+
+/// How often a command was called.
+fn calls(server: &RedisServer, command: &str) -> u64 {
+    let info: String = redis::from_redis_value(server.cmd(&["INFO", "commandstats"])).unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+fn exists(server: &RedisServer, job: &JobId) -> bool {
+    server.cmd(&["EXISTS", &format!("sf:{{default}}:job:{job}")]) == redis::Value::Int(1)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_tells_how_far_it_is_and_what_it_does_while_it_runs() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let handler = Speaks::held();
+    let fleet = Running::start(&server.url(), quick(3), handler.clone());
+    let job = submit(&queue, "hold").await;
+    let status = until_async("its progress", SOON, async || {
+        queue.status(&job).await.unwrap().filter(|status| status.progress.is_some())
+    })
+    .await;
+    let progress = status.progress.unwrap();
+    assert_eq!((status.state, progress.percent, progress.note.as_str()), (State::Running, 40, "rendering"));
+    assert_eq!(status.log.iter().map(|line| line.text.as_str()).collect::<Vec<_>>(), ["beginning"]);
+    assert!(progress.at <= status.now && status.log[0].at <= progress.at);
+    handler.let_go();
+    let status = until_state(&queue, &job, State::Done).await;
+    assert_eq!((status.attempts.len(), status.log.len()), (1, 1));
+    assert!(matches!(server.cmd(&["PTTL", &format!("sf:{{default}}:job:{job}")]), redis::Value::Int(1..)));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_updates_a_second_cost_a_few_commands() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let fleet = Running::start(&server.url(), quick(3), Speaks::held());
+    let before = calls(&server, "hmget");
+    let job = submit(&queue, "chatter").await;
+    let status = until_state(&queue, &job, State::Done).await;
+    let said: u64 = status.result.unwrap().parse().unwrap();
+    // The script asks once for each attempt that it writes of, and nothing else does.
+    let written = calls(&server, "hmget") - before;
+    assert!(said > 10_000, "{said} updates");
+    assert!((1..=6).contains(&written), "{written} writes for {said} updates");
+    let progress = status.progress.unwrap();
+    assert_eq!((progress.percent, progress.note), (100, format!("{said} said in all")));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_keeps_its_last_lines() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let fleet = Running::start(&server.url(), quick(3), Speaks::held());
+    let job = submit(&queue, "lines 1000").await;
+    let status = until_state(&queue, &job, State::Done).await;
+    assert_eq!((status.log.len(), status.log[99].text.as_str()), (100, "line 999"));
+    let fields: Vec<String> =
+        redis::from_redis_value(server.cmd(&["HKEYS", &format!("sf:{{default}}:job:{job}")])).unwrap();
+    assert_eq!(fields.iter().filter(|name| name.starts_with("l:")).count(), 100);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_attempt_said_goes_with_it_when_the_job_is_given_back() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let mut config = config(&server.url());
+    config.worker.drain_timeout = Duration::from_millis(10);
+    let fleet = Running::start_with(config, quick(3), Speaks::held());
+    let job = submit(&queue, "hold").await;
+    until_async("its record", SOON, async || exists(&server, &job)).await;
+    fleet.stop().await;
+    assert!(!exists(&server, &job));
+    assert_eq!(queue.depths().await.unwrap().waiting(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_heard_of_an_attempt_after_its_end() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let handler = Speaks::held();
+    let fleet = Running::start(&server.url(), quick(3), handler.clone());
+    let (job, next) = (submit(&queue, "after").await, submit(&queue, "lines 1").await);
+    until_empty(&queue).await;
+    handler.let_go();
+    let next_again = submit(&queue, "lines 1").await;
+    until_state(&queue, &next_again, State::Done).await;
+    assert!(!exists(&server, &job));
+    assert!(exists(&server, &next));
+    fleet.stop().await;
+}
