@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::{DeadReason, FailureKind, Job, JobId, JobType, QueueName, Settlement};
+use crate::job::{CronName, DeadReason, FailureKind, Job, JobId, JobType, QueueName, Settlement};
 
 /// Something that happened in this process.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +79,26 @@ pub enum Event<'a> {
         jobs: u64,
         /// By how much the first was late.
         late: Duration,
+    },
+    /// Ticks of a recurring job were submitted.
+    CronTicked {
+        /// The queue.
+        queue: &'a QueueName,
+        /// The recurring job.
+        entry: &'a CronName,
+        /// How many.
+        jobs: usize,
+        /// By how much the last was late.
+        late: Duration,
+    },
+    /// Ticks of a recurring job were missed, and are not made up for.
+    CronSkipped {
+        /// The queue.
+        queue: &'a QueueName,
+        /// The recurring job.
+        entry: &'a CronName,
+        /// How many; beyond a thousand they are not counted.
+        ticks: usize,
     },
     /// Streams or groups of a queue in use had to be made again: somebody deleted them.
     GroupRecreated {

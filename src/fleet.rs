@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::{self, Broker};
+use crate::cron::{Entry, Source};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, InvalidName, JobType, Policy};
 use crate::maintenance::{self, Duty};
@@ -38,6 +39,7 @@ pub struct Builder {
     config: Config,
     registry: Registry,
     events: Events,
+    cron: Vec<Entry>,
 }
 
 /// A process of the fleet, ready to run.
@@ -45,6 +47,7 @@ pub struct Fleet {
     config: Config,
     registry: Arc<Registry>,
     events: Events,
+    cron: Vec<Entry>,
     consumer: ConsumerName,
     probe: Probe,
 }
@@ -52,7 +55,7 @@ pub struct Fleet {
 impl Fleet {
     /// Begins to put one together.
     pub fn builder(config: Config) -> Builder {
-        Builder { config, registry: Registry::default(), events: Events::default() }
+        Builder { config, registry: Registry::default(), events: Events::default(), cron: Vec::new() }
     }
 
     /// What probes may ask this process, before and while it runs.
@@ -82,6 +85,8 @@ impl Fleet {
         let mut chores = JoinSet::new();
         for served in worker.served() {
             let pulse = served.pulse;
+            let own = self.cron.iter().filter(|entry| entry.queue() == served.queue.name());
+            let cron = own.cloned().collect();
             let duty = Duty {
                 broker: worker.broker().clone(),
                 tracking: self.config.worker.queue(served.queue.name()).tracking,
@@ -91,6 +96,7 @@ impl Fleet {
                 lease: served.lease,
                 policies: Arc::new(self.registry.policies()),
                 events: self.events.clone(),
+                cron,
                 consumers: Arc::new(move |count| pulse.set_consumers(count)),
                 stop: stop.clone(),
             };
@@ -192,6 +198,14 @@ impl Builder {
         Ok(self)
     }
 
+    /// Adds a recurring job: every process that has it keeps it in Redis when it starts, where it differs from what is there.
+    /// A process that does not serve the entry's queue does nothing about it.
+    #[must_use]
+    pub fn cron(mut self, entry: Entry) -> Self {
+        self.cron.push(entry.from_source(Source::Config));
+        self
+    }
+
     /// The types that have a handler, sorted.
     pub fn types(&self) -> Vec<JobType> {
         self.registry.types()
@@ -210,6 +224,7 @@ impl Builder {
             config: self.config,
             registry: Arc::new(self.registry),
             events: self.events,
+            cron: self.cron,
             consumer: consumer_name(),
             probe: Probe::default(),
         }

@@ -47,6 +47,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`job`] | the domain: ids, policies, outcomes, and what follows from them |
+//! | [`cron`] | recurring jobs: what they are, and when they are due |
 //! | [`broker`] | access to Redis: queues, what they hold, dead letters |
 //! | [`producer`] | submitting jobs |
 //! | [`worker`] | [`Handler`] and what it sees of its job |
@@ -59,6 +60,7 @@
 pub mod broker;
 #[cfg(feature = "cli")]
 pub mod config;
+pub mod cron;
 #[cfg(feature = "cli")]
 pub mod dev_server;
 pub mod event;

@@ -21,6 +21,10 @@ pub(crate) struct Keys {
     pub(crate) leader: Key,
     /// A list of at most one item, whose arrival wakes the promoter.
     pub(crate) wake: Key,
+    /// The recurring jobs.
+    pub(crate) cron: Key,
+    /// How far the recurring jobs have come.
+    pub(crate) cron_ticks: Key,
 }
 
 impl Keys {
@@ -35,6 +39,8 @@ impl Keys {
             control: key("control"),
             leader: key("leader"),
             wake: key("wake"),
+            cron: key("cron"),
+            cron_ticks: key("cron:ticks"),
             prefix,
         }
     }
@@ -84,17 +90,17 @@ pub(crate) fn workers(namespace: &Namespace) -> String {
     format!("{namespace}:worker:*")
 }
 
-/// A pattern that finds every queue by its `control`, `jobs…`, `delayed` or `dead` keys: a queue that nobody has joined
-/// yet has no `control`. It spells out no more than keeps the records (`job:…`), which may be millions, out of the answer.
+/// A pattern that finds every queue by its `control`, `jobs…`, `delayed`, `dead` or `cron` keys: a queue that nobody has
+/// joined yet has no `control`. It spells out no more than keeps the records (`job:…`), which may be millions, out of the answer.
 pub(crate) fn queues(namespace: &Namespace) -> String {
-    format!("{namespace}:{{*}}:[cjd][oe][nbal][tsad]*")
+    format!("{namespace}:{{*}}:[cjd][oer][nbalo][tsadn]*")
 }
 
 /// The queue whose key this is, if it is one of those that [`queues`] is meant to find.
 pub(crate) fn queue_of(namespace: &Namespace, key: &str) -> Option<QueueName> {
     let rest = key.strip_prefix(namespace.as_str())?.strip_prefix(":{")?;
     let (queue, key) = rest.split_once("}:")?;
-    let telling = ["control", "jobs", "jobs:high", "jobs:low", "delayed", "dead"].contains(&key);
+    let telling = ["control", "jobs", "jobs:high", "jobs:low", "delayed", "dead", "cron"].contains(&key);
     telling.then(|| queue.parse().ok()).flatten()
 }
 
@@ -110,6 +116,7 @@ mod tests {
             vec![keys.delayed.clone(), keys.delayed_fields.clone(), keys.dead.clone(), keys.control.clone()];
         all.extend([keys.lock(None), keys.batch(None)]);
         all.extend([keys.leader.clone(), keys.wake.clone(), keys.record(&id)]);
+        all.extend([keys.cron.clone(), keys.cron_ticks.clone()]);
         all.extend(keys.streams().clone());
         for key in all {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");
@@ -120,7 +127,7 @@ mod tests {
     #[test]
     fn a_queue_is_found_again_from_its_keys_but_not_from_a_record() {
         let namespace: Namespace = "sf".parse().unwrap();
-        for key in ["control", "jobs", "jobs:low", "delayed", "dead"] {
+        for key in ["control", "jobs", "jobs:low", "delayed", "dead", "cron"] {
             let found = queue_of(&namespace, &format!("sf:{{mail}}:{key}")).unwrap();
             assert_eq!(found.as_str(), "mail");
         }

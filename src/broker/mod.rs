@@ -8,6 +8,7 @@
 mod address;
 mod batch;
 mod conclusion;
+mod cron;
 mod dead;
 mod decode;
 mod delayed;
@@ -33,6 +34,8 @@ use fred::types::{Key, Value};
 
 pub use address::Config;
 pub use batch::Batch;
+pub(crate) use cron::CronState;
+pub use cron::{CronStatus, CronTable, Kept, MAX_ENTRIES};
 pub use dead::DeadLetter;
 pub(crate) use decode::Entry;
 pub use delayed::Upcoming;

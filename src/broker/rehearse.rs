@@ -12,7 +12,8 @@ use super::link::{Link, Role};
 use super::report::Saying;
 use super::settle::{Applied, Begun, Keep, Ran, Taken};
 use super::stream::ClaimFrom;
-use super::{Broker, Due, Entry, NewJob, Queue, keys};
+use super::{Broker, Due, Kept, NewJob, Queue, decode, keys};
+use crate::cron::{Entry, Schedule};
 use crate::job::{
     Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement, Tracking,
 };
@@ -94,6 +95,7 @@ impl Rehearsal<'_> {
         log.step("replay, succeed", self.replay()).await?;
         log.step("bury, drop", self.drop()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
+        log.step("recurring jobs", self.recur()).await?;
         log.step("look", self.look()).await?;
         log.step("leave", self.leave(&blocking)).await
     }
@@ -177,6 +179,23 @@ impl Rehearsal<'_> {
         same("xack", settled, 1)
     }
 
+    async fn recur(&self) -> Result<(), Error> {
+        let yearly = Schedule::new("@yearly", "UTC")
+            .and_then(|schedule| Entry::new("rehearsal", schedule, "rehearsal"));
+        let entry = yearly.expect("a plain word is a name and a type");
+        let kept = self.queue.put_cron(&entry).await?;
+        same("cron_put", kept, Kept::Added)?;
+        let agenda = self.queue.agenda(None, &[]).await?;
+        let (_, state) = agenda.states.first().ok_or_else(|| Error::contract("agenda", "no state"))?;
+        let ticked = self.queue.tick(&entry, state, &[agenda.now], agenda.now).await?;
+        same("tick", ticked, true)?;
+        let (envelope, job) = self.read().await?;
+        self.apply(&envelope, &job, &Settlement::Ack).await?;
+        self.broker.delete(vec![self.queue.keys.record(&job.id)]).await?;
+        same("cron_pause", self.queue.pause_cron(entry.name()).await?, Some(true))?;
+        same("cron_remove", self.queue.remove_cron(entry.name()).await?, true)
+    }
+
     async fn look(&self) -> Result<(), Error> {
         let depths = self.queue.depths().await?;
         same("depths", depths.waiting() + depths.running() + depths.delayed, 0)?;
@@ -201,6 +220,7 @@ impl Rehearsal<'_> {
         let own = &self.queue.keys;
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone()]);
+        made.extend([own.cron.clone(), own.cron_ticks.clone()]);
         made.extend(["later", "never", "now"].map(|name| own.record(&self.id(name))));
         self.broker.delete(made).await?;
         self.broker.delete(vec![keys::worker(self.broker.namespace(), &self.consumer)]).await
@@ -244,7 +264,7 @@ fn burial() -> Settlement {
     Settlement::Bury(Burial { reason: DeadReason::Fatal, error, attempts: 1 })
 }
 
-fn parsed(entries: Vec<Entry>) -> Result<(Envelope, Job), Error> {
+fn parsed(entries: Vec<decode::Entry>) -> Result<(Envelope, Job), Error> {
     let entry = entries.into_iter().next().ok_or_else(|| Error::contract("xreadgroup", "no entry"))?;
     let envelope = entry.envelope.ok_or_else(|| Error::contract("xreadgroup", "no fields"))?;
     let job = Job::parse(&envelope, entry.id, entry.lane);

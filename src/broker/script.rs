@@ -27,6 +27,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    AGENDA "agenda",
     BATCH "batch",
     BATCHED "batched",
     BEAT "beat",
@@ -35,6 +36,9 @@ scripts! {
     CANCEL "cancel",
     CANCELLED "cancelled",
     COMPLETE "complete",
+    CRON_PAUSE "cron_pause",
+    CRON_PUT "cron_put",
+    CRON_REMOVE "cron_remove",
     DEFER "defer",
     DEPTHS "depths",
     DROP "drop",
@@ -50,6 +54,7 @@ scripts! {
     REPORT "report",
     SCHEDULE "schedule",
     SEEK "seek",
+    TICK "tick",
     UPCOMING "upcoming",
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Leadership {
     pub(crate) leading: bool,
     /// How many consumers the group has.
     pub(crate) consumers: u64,
+    /// Grows with every change of the recurring jobs.
+    pub(crate) revision: u64,
 }
 
 impl Queue {
@@ -63,10 +65,11 @@ impl Queue {
 
     /// Takes or keeps the lease of the process that does the chores. See `scripts/lead.lua`.
     pub(crate) async fn lead(&self, consumer: &ConsumerName, lease: Duration) -> Result<Leadership, Error> {
-        let keys = vec![self.keys.leader.clone(), self.keys.streams()[0].clone()];
+        let keys =
+            vec![self.keys.leader.clone(), self.keys.streams()[0].clone(), self.keys.cron_ticks.clone()];
         let answer = self.run(&script::LEAD, keys, vec![consumer.as_str().into(), millis(lease)]).await?;
-        let consumers = answer.rest.first().and_then(decode::number).unwrap_or(0);
-        Ok(Leadership { leading: answer.status == 1, consumers })
+        let number = |at: usize| answer.rest.get(at).and_then(decode::number).unwrap_or(0);
+        Ok(Leadership { leading: answer.status == 1, consumers: number(0), revision: number(1) })
     }
 
     /// Replays one dead letter; the new entry's id, or `None` where the letter is gone. `job` is the letter's job id.

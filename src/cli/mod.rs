@@ -4,6 +4,7 @@ mod batch;
 mod bench;
 mod check;
 mod config;
+mod cron;
 mod dead;
 mod delayed;
 #[cfg(feature = "http")]
@@ -90,6 +91,8 @@ enum Command {
     Dead(dead::Args),
     /// List or cancel jobs that are due later.
     Delayed(delayed::Args),
+    /// Add, list, pause, resume, run or remove recurring jobs.
+    Cron(cron::Args),
     /// Find out whether this Redis and this login are fit for a fleet.
     ///
     /// Exit code 0: fit, perhaps with warnings. 3: Redis cannot be reached, or refuses the login. 5: unfit.
@@ -116,6 +119,7 @@ impl Command {
             Self::Workers => workers::run(context).await,
             Self::Dead(args) => dead::run(args, context).await,
             Self::Delayed(args) => delayed::run(args, context).await,
+            Self::Cron(args) => cron::run(args, context).await,
             Self::Check => check::run(context).await,
             Self::Config(_) => config::show(context),
             Self::Bench(args) => bench::run(args, context).await,

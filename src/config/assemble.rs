@@ -2,10 +2,11 @@
 
 use super::Effective;
 use super::problem::{Invalid, Problem};
-use super::sections::{Config, QueueSection, TypeSection, WorkerSection};
+use super::sections::{Config, CronSection, QueueSection, TypeSection, WorkerSection};
+use crate::cron::{self, Entry, Schedule};
 use crate::fleet::{Builder, Fleet};
 use crate::handlers::{self, Exec, Noop};
-use crate::job::JobType;
+use crate::job::{CronName, Encoding, JobType};
 use crate::{FleetConfig, worker};
 
 impl Config {
@@ -25,8 +26,38 @@ impl Config {
     }
 }
 
+impl CronSection {
+    /// The recurring job that this section describes.
+    pub(super) fn entry(&self, name: &CronName) -> Result<Entry, cron::Invalid> {
+        let schedule = Schedule::new(&self.schedule, &self.timezone)?;
+        let entry = Entry::new(name.as_str(), schedule, self.job_type.as_str())?
+            .in_queue(self.queue.clone())
+            .by_lane(self.lane)
+            .when_missed(self.missed);
+        let Some(payload) = &self.payload else { return Ok(entry) };
+        let refused = |error: &dyn std::fmt::Display| cron::Invalid::Payload(error.to_string());
+        let json = match payload.as_str() {
+            Some(text) => text.to_owned(),
+            None => payload.to_string(),
+        };
+        let value = || serde_json::from_str::<serde_json::Value>(&json);
+        let bytes = match self.encoding {
+            Encoding::Raw => json.into_bytes(),
+            Encoding::Json => {
+                value().map_err(|error| refused(&format_args!("is not JSON: {error}; see encoding")))?;
+                json.into_bytes()
+            }
+            Encoding::Msgpack => {
+                let value = value().map_err(|error| refused(&format_args!("is not JSON: {error}")))?;
+                rmp_serde::to_vec_named(&value).map_err(|error| refused(&error))?
+            }
+        };
+        entry.payload(&bytes, self.encoding)
+    }
+}
+
 impl Effective {
-    /// A fleet's process with the handlers of all types.
+    /// A fleet's process with the handlers of all types and the recurring jobs.
     ///
     /// # Errors
     ///
@@ -38,6 +69,15 @@ impl Effective {
             if let Err(reason) = register(&mut builder, name, section) {
                 let path = ["types".to_owned(), name.to_string()];
                 problems.push(Problem::at(&path, reason, &self.tree));
+            }
+        }
+        for (name, section) in &self.config.cron {
+            match section.entry(name) {
+                Ok(entry) => builder = builder.cron(entry),
+                Err(error) => {
+                    let path = ["cron".to_owned(), name.to_string()];
+                    problems.push(Problem::at(&path, error.to_string(), &self.tree));
+                }
             }
         }
         Invalid::unless_none(problems).map(|()| builder)

@@ -3,9 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::sections::{Config, TypeSection, WorkerSection};
+use super::sections::{Config, CronSection, TypeSection, WorkerSection};
 use super::values::shown;
-use crate::job::Job;
+use crate::cron::{Expression, Invalid, Zone};
+use crate::job::{CronName, Job};
 
 /// A key's path and what is wrong with it.
 type Wrong = (Vec<String>, String);
@@ -36,6 +37,9 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
     }
     for (name, section) in &config.types {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));
+    }
+    for (name, section) in &config.cron {
+        wrong.extend(recurring(name, section));
     }
     wrong.extend(listed(&["telemetry"], config.telemetry.validate()));
     wrong
@@ -83,6 +87,24 @@ fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
     let at: Vec<&str> = at.iter().map(String::as_str).chain(["handler"]).collect();
     wrong.extend(listed(&at, handler.iter().flat_map(|handler| handler.validate())));
     wrong
+}
+
+fn recurring(name: &CronName, section: &CronSection) -> Vec<Wrong> {
+    let wrong = |key: &str, reason: String| (path(&["cron", name.as_str(), key]), reason);
+    let mut problems = Vec::new();
+    if let Err(error) = section.schedule.parse::<Expression>() {
+        problems.push(wrong("schedule", error.to_string()));
+    }
+    if let Err(error) = section.timezone.parse::<Zone>() {
+        problems.push(wrong("timezone", error.to_string()));
+    }
+    if problems.is_empty()
+        && let Err(error) = section.entry(name)
+    {
+        let key = if matches!(error, Invalid::Payload(_)) { "payload" } else { "schedule" };
+        problems.push(wrong(key, error.to_string()));
+    }
+    problems
 }
 
 fn within(value: Duration, allowed: RangeInclusive<Duration>, at: &[&str]) -> Option<Wrong> {

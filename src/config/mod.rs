@@ -16,7 +16,7 @@ mod tree;
 mod values;
 
 pub use problem::{Invalid, Problem};
-pub use sections::{Config, QueueSection, TypeSection, WorkerSection};
+pub use sections::{Config, CronSection, QueueSection, TypeSection, WorkerSection};
 pub use source::{DEFAULT_FILE, Flags, PREFIX, Sources};
 
 /// A configuration that was read, and where its values came from.

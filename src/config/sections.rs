@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::values;
-use crate::job::{Backoff, JobType, Policy, QueueName, Tracking};
+use crate::cron::Missed;
+use crate::job::{Backoff, CronName, Encoding, JobType, Lane, Policy, QueueName, Tracking};
 use crate::{broker, handlers, telemetry, worker};
 
 /// The whole configuration.
@@ -24,18 +25,22 @@ pub struct Config {
     /// The types of jobs, and what runs them.
     #[serde(with = "values::named")]
     pub types: BTreeMap<JobType, TypeSection>,
+    /// Recurring jobs.
+    #[serde(with = "values::named")]
+    pub cron: BTreeMap<CronName, CronSection>,
     /// Logs, metrics and probes.
     pub telemetry: telemetry::Config,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        let default = "default".parse().expect("default is a queue name");
+        let default = default_queue();
         Self {
             redis: broker::Config::default(),
             worker: WorkerSection::default(),
             queues: BTreeMap::from([(default, QueueSection::default())]),
             types: BTreeMap::new(),
+            cron: BTreeMap::new(),
             telemetry: telemetry::Config::default(),
         }
     }
@@ -149,6 +154,65 @@ impl TypeSection {
         let Self { handler: _, timeout, max_attempts, max_losses, backoff, jitter, tracking } = self.clone();
         Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking }
     }
+}
+
+/// A recurring job; see [`crate::cron::Entry`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CronSection {
+    /// When: a cron expression.
+    pub schedule: String,
+    /// Whose clocks the expression means.
+    #[serde(default = "utc")]
+    pub timezone: String,
+    /// Where the jobs go.
+    #[serde(
+        default = "default_queue",
+        deserialize_with = "values::text",
+        serialize_with = "values::shown_text"
+    )]
+    pub queue: QueueName,
+    /// The type of the jobs.
+    #[serde(rename = "type", deserialize_with = "values::text", serialize_with = "values::shown_text")]
+    pub job_type: JobType,
+    /// Their payload: a text as it is, anything else as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<serde_json::Value>,
+    /// How the payload is written.
+    #[serde(default, with = "EncodingSection")]
+    pub encoding: Encoding,
+    /// Their lane.
+    #[serde(default, deserialize_with = "values::text", serialize_with = "values::shown_text")]
+    pub lane: Lane,
+    /// What becomes of ticks that nobody was there for.
+    #[serde(default, with = "MissedSection")]
+    pub missed: Missed,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+fn default_queue() -> QueueName {
+    "default".parse().expect("default is a queue name")
+}
+
+/// How the file writes an [`Encoding`].
+#[derive(Deserialize, Serialize)]
+#[serde(remote = "Encoding", rename_all = "snake_case")]
+enum EncodingSection {
+    Json,
+    Msgpack,
+    Raw,
+}
+
+/// How the file writes a [`Missed`].
+#[derive(Deserialize, Serialize)]
+#[serde(remote = "Missed", rename_all = "snake_case")]
+enum MissedSection {
+    Skip,
+    One,
+    All,
 }
 
 /// How the file writes a [`Backoff`].

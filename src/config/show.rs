@@ -45,10 +45,10 @@ impl Effective {
     pub fn toml(&self) -> String {
         let mut text = String::new();
         let shown = self.shown();
-        for section in ["redis", "worker", "queues", "types", "telemetry"] {
+        for section in ["redis", "worker", "queues", "types", "cron", "telemetry"] {
             let path = vec![section.to_owned()];
             match shown[section].as_object() {
-                Some(entries) if matches!(section, "queues" | "types") => {
+                Some(entries) if matches!(section, "queues" | "types" | "cron") => {
                     for (name, entry) in entries {
                         self.section(&mut text, &[section.to_owned(), name.clone()], entry);
                     }

@@ -124,10 +124,10 @@ fn set_variable(tree: &mut Node, name: &str, value: &str) {
     tree.make_table(&path, &origin).insert(last, Node::leaf(value.into(), &origin));
 }
 
-/// The queue or type of the files that a variable means: shells allow only underscores in a variable's name, so
+/// The queue, type or recurring job of the files that a variable means: shells allow only underscores in a variable's name, so
 /// `REPORT_GENERATE` stands for `report.generate` where that is the only type it can mean.
 fn known_name(tree: &Node, section: &str, own: &str) -> Option<String> {
-    if !matches!(section, "queues" | "types") {
+    if !matches!(section, "queues" | "types" | "cron") {
         return None;
     }
     let Kind::Table(names) = &tree.get(&[section.to_owned()])?.kind else { return None };

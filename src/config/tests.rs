@@ -137,6 +137,36 @@ log = "a=b=c"
 }
 
 #[test]
+fn recurring_jobs_are_read_and_their_mistakes_told_at_once() {
+    let toml = r#"
+[cron."report.nightly"]
+schedule = "0 25 * * *"
+timezone = "Europe/Nowhere"
+type = "report.generate"
+[cron.b]
+schedule = "@daily"
+[cron.c]
+schedule = "0 3 * * *"
+type = "c"
+payload = "{oops"
+missed = "some"
+[cron.d]
+schedule = "0 3 * * *"
+type = "d"
+payload = "{oops"
+"#;
+    insta::assert_snapshot!(wrong(toml).join("\n"));
+    let right = "[cron.\"a.b\"]\nschedule = \"0 3 * * *\"\ntype = \"c\"\npayload = { n = 1 }\n";
+    let variables =
+        [("STREAMFLEET__CRON__A_B__LANE", "low"), ("STREAMFLEET__CRON__A_B__TIMEZONE", "Europe/Berlin")];
+    let read = read_with(right, &variables, Flags::default()).unwrap();
+    let section = read.config.cron.values().next().unwrap();
+    assert_eq!((section.lane, &*section.timezone), (crate::job::Lane::Low, "Europe/Berlin"));
+    assert!(read.toml().contains("[cron.\"a.b\"]\n"), "{}", read.toml());
+    assert!(read.fleet().is_ok());
+}
+
+#[test]
 fn variables_win_over_files_and_flags_over_variables() {
     let toml = "[redis]\nnamespace = \"file\"\n[worker]\nlease = \"1s\"\nprefetch = 1\n";
     let variables = [

@@ -103,6 +103,8 @@ impl Node {
         };
         for (key, node) in new {
             match entries.get_mut(&key) {
+                // Two halves of a payload are none.
+                Some(old) if depth == 2 && key == "payload" => *old = node,
                 Some(old) if depth == 2 && is_choice(&key) && !old.shares_key(&node) => *old = node,
                 Some(old) => old.lay_at(node, depth + 1),
                 None => {

@@ -210,6 +210,11 @@ where
     String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
+/// A parsed text as it is written.
+pub(super) fn shown_text<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
 /// Tables whose keys are names.
 pub(super) mod named {
     use super::*;

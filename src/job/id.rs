@@ -239,6 +239,11 @@ name!(
     ConsumerName, "consumer", 128, b"._-",
     "a consumer name matches [a-z0-9][a-z0-9._-]{0,127}"
 );
+name!(
+    /// The name of a recurring job: part of its jobs' ids, so shorter than they are.
+    CronName, "recurring job", 100, b"._-",
+    "the name of a recurring job matches [a-z0-9][a-z0-9._-]{0,99}"
+);
 
 fn is_name(text: &str, max: usize, extra: &[u8]) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

@@ -26,7 +26,7 @@ mod time;
 
 pub use envelope::Envelope;
 pub(crate) use envelope::pack_texts;
-pub use id::{ConsumerName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName};
+pub use id::{ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName};
 pub(crate) use outcome::cut;
 pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
 pub use record::{Encoding, Job, Malformed};

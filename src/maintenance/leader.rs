@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -25,14 +26,17 @@ fn pace(candidates: u64, lease: Duration) -> Duration {
     ASK_EVERY.saturating_mul(candidates).min(lease / 3)
 }
 
-/// Leads when it can, until stopped; then gives the lease up.
-pub(super) async fn run(duty: Duty) {
+/// Leads when it can, until stopped; then gives the lease up. Each answer also brings the revision of the recurring jobs.
+pub(super) async fn run(duty: Duty, revision: watch::Sender<u64>) {
     let tenure = tenure(duty.lease);
     let mut term: Option<Term> = None;
     loop {
         let asked = Instant::now();
         let answer = duty.queue.lead(&duty.consumer, tenure).await;
         let mut pause = tenure / 3;
+        if let Ok(answer) = &answer {
+            revision.send_if_modified(|known| std::mem::replace(known, answer.revision) != answer.revision);
+        }
         match answer {
             Ok(answer) if answer.leading => {
                 (duty.consumers)(answer.consumers);

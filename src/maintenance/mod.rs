@@ -3,8 +3,10 @@
 //!
 //! The [leader](leader) takes the lease and, while it has it, runs the [promoter](promoter) (due jobs to their lanes),
 //! the [claimer](claimer) (entries of silent consumers) and the [reaper](reaper) (consumers that nobody is any more).
+//! Recurring jobs need no leader: every process looks after [them](cron).
 
 mod claimer;
+mod cron;
 mod leader;
 mod promoter;
 mod reaper;
@@ -12,9 +14,11 @@ mod reaper;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::{Broker, Queue};
+use crate::cron::Entry;
 use crate::event::Events;
 use crate::job::{ConsumerName, Policies, Tracking};
 
@@ -30,12 +34,15 @@ pub(crate) struct Duty {
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
     pub(crate) events: Events,
+    /// The recurring jobs that this process brings along.
+    pub(crate) cron: Arc<[Entry]>,
     /// Told how many consumers the group has.
     pub(crate) consumers: Arc<dyn Fn(u64) + Send + Sync>,
     pub(crate) stop: CancellationToken,
 }
 
-/// Does the chores of one queue whenever this process leads it, until stopped.
+/// Does the chores of one queue whenever this process leads it, and looks after its recurring jobs, until stopped.
 pub(crate) async fn keep(duty: Duty) {
-    leader::run(duty).await;
+    let (told, revision) = watch::channel(0);
+    tokio::join!(leader::run(duty.clone(), told), cron::run(duty, revision));
 }

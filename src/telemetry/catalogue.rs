@@ -80,6 +80,9 @@ catalogue! {
     PROMOTED = "scheduler_promoted_total", Counter, "", ["queue"], "Delayed jobs that became due and ready.";
     LAG = "scheduler_lag_seconds", Gauge, "seconds", ["queue"],
         "By how much the most overdue job of the last seconds was promoted late.";
+    CRON_TICKS = "cron_ticks_total", Counter, "", ["queue"], "Ticks of recurring jobs that this process submitted.";
+    CRON_SKIPPED = "cron_skipped_total", Counter, "", ["queue"],
+        "Ticks of recurring jobs that were missed, and not made up for.";
     REDIS_UP = "redis_up", Gauge, "", [], "1 while Redis answers this process's sign of life.";
     REDIS_ERRORS = "redis_errors_total", Counter, "", ["kind"], "Commands that Redis did not do, by kind of error.";
     BUILD = "build_info", Gauge, "", ["version", "revision"], "Always 1; the labels name the build.";

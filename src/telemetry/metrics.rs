@@ -90,6 +90,12 @@ impl Metrics {
                 series.promoted.increment(jobs);
                 series.late(late);
             }),
+            Event::CronTicked { queue, jobs, entry: _, late: _ } => {
+                self.with(queue, |series| series.cron_ticks.increment(jobs as u64));
+            }
+            Event::CronSkipped { queue, ticks, entry: _ } => {
+                self.with(queue, |series| series.cron_skipped.increment(ticks as u64));
+            }
             Event::GroupRecreated { queue } => {
                 self.with(queue, |series| series.groups_recreated.increment(1));
             }

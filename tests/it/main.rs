@@ -7,6 +7,8 @@ mod callbacks;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod cron;
+#[cfg(test)]
 mod failpoints;
 #[cfg(test)]
 mod harness;

@@ -1,17 +1,20 @@
 -- lead: take or keep the lease of the process that does a queue's chores.
--- KEYS 1 leader  2 stream
+-- KEYS 1 leader  2 stream  3 cron:ticks
 -- ARGV 1 consumer  2 lease ms, or 0 to give the lease up
--- returns {1, consumers} leading, {0, consumers} another leads, or nobody
+-- returns {1, consumers, revision} leading, {0, consumers, revision} another leads, or nobody. The revision of the recurring
+--   jobs comes along so that a change of them is known soon, and nobody need ask for it.
 local consumers = 0
 for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[2])) do
   for at = 1, #group, 2 do
     if group[at] == 'consumers' then consumers = group[at + 1] end
   end
 end
+local revision = redis.pcall('HGET', KEYS[3], ':revision')
+revision = type(revision) == 'string' and tonumber(revision) or 0
 local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return { 0, consumers } end
+if holder and holder ~= ARGV[1] then return { 0, consumers, revision } end
 -- DEL is allowed when Redis is out of memory, and admits the SET behind it.
 redis.call('DEL', KEYS[1])
-if tonumber(ARGV[2]) == 0 then return { 0, consumers } end
+if tonumber(ARGV[2]) == 0 then return { 0, consumers, revision } end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return { 1, consumers }
+return { 1, consumers, revision }

@@ -130,8 +130,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 impl Args {
     fn draft(self) -> anyhow::Result<Draft> {
         let job_type = self.job_type.ok_or_else(|| Wrong("the type is missing".to_owned()))?;
-        let payload = self.payload.map(read).transpose()?;
-        let payload = payload.map(|bytes| draft::encode(bytes, self.encoding)).transpose().map_err(Wrong)?;
+        let payload = self.payload.map(|payload| self::payload(payload, self.encoding)).transpose()?;
         Ok(Draft {
             job_type: job_type.to_string(),
             payload,
@@ -152,6 +151,11 @@ impl Args {
     }
 }
 
+/// The payload that an argument means, in its encoding.
+pub(super) fn payload(payload: String, encoding: Encoding) -> anyhow::Result<Vec<u8>> {
+    draft::encode(read(payload)?, encoding).map_err(|why| Wrong(why).into())
+}
+
 /// The payload's bytes from where the argument says.
 fn read(payload: String) -> anyhow::Result<Vec<u8>> {
     if payload == "-" {
@@ -164,7 +168,7 @@ fn read(payload: String) -> anyhow::Result<Vec<u8>> {
     read.map_err(|error| Wrong(format!("the payload {} cannot be read: {error}", path.display())).into())
 }
 
-fn encoding(name: &str) -> Result<Encoding, String> {
+pub(super) fn encoding(name: &str) -> Result<Encoding, String> {
     Encoding::parse(name).ok_or_else(|| "an encoding is json, msgpack or raw".to_owned())
 }
 

@@ -21,6 +21,7 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         dead: Throttle::new(JOBS),
         fenced: Throttle::new(RARE),
         lost: Throttle::new(RARE),
+        skipped: Throttle::new(JOBS),
     };
     Arc::new(move |event| log.write(event))
 }
@@ -31,6 +32,7 @@ struct Log {
     dead: Throttle,
     fenced: Throttle,
     lost: Throttle,
+    skipped: Throttle,
 }
 
 impl Log {
@@ -72,6 +74,12 @@ impl Log {
             }
             Event::Leading { queue, leading } => debug!(%queue, leading, "chores"),
             Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
+            Event::CronTicked { queue, entry, jobs, late } => {
+                debug!(%queue, %entry, jobs, ?late, "a recurring job was submitted");
+            }
+            Event::CronSkipped { queue, entry, ticks } => self.skipped.then(|suppressed| {
+                warn!(%queue, %entry, ticks, suppressed, "ticks of a recurring job were missed and are skipped");
+            }),
             Event::Ran { .. } | Event::Read { .. } | Event::Contact { .. } | Event::Stopping => {}
         }
     }

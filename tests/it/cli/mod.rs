@@ -2,6 +2,7 @@
 
 mod check;
 mod config;
+mod cron;
 mod dead;
 mod demo;
 pub(crate) mod desk;

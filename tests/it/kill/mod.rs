@@ -1,6 +1,7 @@
 //! Workers that are killed and frozen while they work: nothing is lost, nothing ends twice, and what they held starts
 //! again within the bound.
 
+mod cron;
 mod mix;
 pub(crate) mod remains;
 mod sabotage;

@@ -323,8 +323,9 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
     }
     let control = ["sf:{q}:control", HIGH, STREAM, LOW];
     scripts.twice(source!("join"), &control, &["1000", "1"], [0, 0]);
-    scripts.twice(source!("lead"), &["sf:{q}:leader", HIGH], &["me", "60000"], [1, 1]);
-    scripts.twice(source!("lead"), &["sf:{q}:leader", HIGH], &["you", "60000"], [0, 0]);
+    let leader = ["sf:{q}:leader", HIGH, "sf:{q}:cron:ticks"];
+    scripts.twice(source!("lead"), &leader, &["me", "60000"], [1, 1]);
+    scripts.twice(source!("lead"), &leader, &["you", "60000"], [0, 0]);
 }
 
 #[test]

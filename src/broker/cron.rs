@@ -1,0 +1,330 @@
+//! The recurring jobs of a queue: kept in a hash, and in another how far each has come. What has to be done when is
+//! decided elsewhere; here it is read, kept and carried out, each step by a script that compares what was read.
+
+use std::fmt;
+
+use fred::types::Value;
+
+use super::error::Error;
+use super::inspect::timestamp;
+use super::{Queue, bytes, decode, script};
+use crate::cron::{Entry, Invalid};
+use crate::job::{CronName, JobId, Timestamp};
+
+/// A queue has at most so many recurring jobs.
+pub const MAX_ENTRIES: usize = 1000;
+
+/// A change that meets others again and again is given up after so many tries.
+const TRIES: usize = 20;
+
+/// What a state ends with while the entry is paused.
+const PAUSED: &str = " paused";
+
+/// How far one entry has come, as it is written in Redis: `<last tick in ms> <generation>`, and ` paused` where it is. The
+/// generation is the revision in which the entry was last changed. Whoever changes anything names the state that it read,
+/// so nothing is done twice, and nothing by an entry that has changed meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CronState {
+    text: String,
+}
+
+impl CronState {
+    /// Up to when ticks are dealt with.
+    pub(crate) fn handled(&self) -> Timestamp {
+        timestamp(self.text.split(' ').next().and_then(|ms| ms.parse().ok()).unwrap_or(0))
+    }
+
+    /// True where no tick is to be submitted.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.text.ends_with(PAUSED)
+    }
+
+    /// The state when ticks up to this one are dealt with.
+    pub(crate) fn moved(&self, handled: Timestamp) -> Self {
+        let rest = self.text.split_once(' ').map_or("0", |(_, rest)| rest);
+        Self { text: format!("{} {rest}", handled.as_ms()) }
+    }
+}
+
+/// What one reading of the recurring jobs found.
+#[derive(Debug)]
+pub(crate) struct Agenda {
+    pub(crate) now: Timestamp,
+    /// Grows with every change of an entry.
+    pub(crate) revision: u64,
+    /// How many consumers have shown themselves in the last seconds.
+    pub(crate) live: u64,
+    /// How far entries have come: all, or those that were asked for.
+    pub(crate) states: Vec<(CronName, CronState)>,
+    /// All entries; `None` where nothing has changed since the revision that was named.
+    pub(crate) entries: Option<Vec<(CronName, Result<Entry, Invalid>)>>,
+}
+
+impl Agenda {
+    fn state_of(&self, name: &CronName) -> Option<&CronState> {
+        self.states.iter().find(|(known, _)| known == name).map(|(_, state)| state)
+    }
+}
+
+/// The recurring jobs of a queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CronTable {
+    /// When this was true.
+    pub now: Timestamp,
+    /// All of them, by name.
+    pub entries: Vec<CronStatus>,
+}
+
+/// One recurring job, and how far it has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CronStatus {
+    /// Its name.
+    pub name: CronName,
+    /// What it is, or why this program cannot read it.
+    pub entry: Result<Entry, Invalid>,
+    /// Up to when ticks are dealt with; at first, when it was added.
+    pub handled: Timestamp,
+    /// True where no tick is to be submitted.
+    pub paused: bool,
+}
+
+/// What became of an entry that was to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It is new.
+    Added,
+    /// It has replaced another of its name.
+    Replaced,
+    /// It was there already, the same.
+    Unchanged,
+    /// It was not kept: there is another of its name.
+    Taken,
+    /// It was not kept: there are [`MAX_ENTRIES`] already.
+    TooMany,
+}
+
+impl Queue {
+    /// The recurring jobs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn cron(&self) -> Result<CronTable, Error> {
+        let mut agenda = self.agenda(None, &[]).await?;
+        let mut found = agenda.entries.take().unwrap_or_default();
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let status = |(name, entry): (CronName, _)| {
+            let state = agenda.state_of(&name);
+            CronStatus {
+                handled: state.map_or(timestamp(0), CronState::handled),
+                paused: state.is_some_and(CronState::is_paused),
+                name,
+                entry,
+            }
+        };
+        Ok(CronTable { now: agenda.now, entries: found.into_iter().map(status).collect() })
+    }
+
+    /// Keeps a recurring job that is new. See [`Queue::put_cron`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::put_cron`].
+    pub async fn add_cron(&self, entry: &Entry) -> Result<Kept, Error> {
+        self.keep_cron(entry, false).await
+    }
+
+    /// Keeps a recurring job, in place of one of its name if there is one. It begins now; where only something else than
+    /// its schedule changes, it goes on from where it was. A paused one stays paused. The entry's own queue is not looked
+    /// at.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
+    pub async fn put_cron(&self, entry: &Entry) -> Result<Kept, Error> {
+        self.keep_cron(entry, true).await
+    }
+
+    async fn keep_cron(&self, entry: &Entry, replaces: bool) -> Result<Kept, Error> {
+        for _ in 0..TRIES {
+            let agenda = self.agenda(None, &[]).await?;
+            let found = agenda.entries.iter().flatten().find(|(name, _)| name == entry.name());
+            let old = found.and_then(|(_, entry)| entry.as_ref().ok());
+            let state = agenda.state_of(entry.name());
+            if state.is_some() && old == Some(entry) {
+                return Ok(Kept::Unchanged);
+            }
+            if found.is_some() && !replaces {
+                return Ok(Kept::Taken);
+            }
+            if let Some(kept) = self.replace_cron(entry, old.zip(state), state).await? {
+                return Ok(kept);
+            }
+        }
+        Err(Error::contract("cron_put", "another state, again and again"))
+    }
+
+    /// Keeps an entry where the state is still the one that was read; `None` where it is another.
+    pub(crate) async fn replace_cron(
+        &self,
+        entry: &Entry,
+        old: Option<(&Entry, &CronState)>,
+        state: Option<&CronState>,
+    ) -> Result<Option<Kept>, Error> {
+        let same = old.filter(|(old, _)| old.schedule() == entry.schedule());
+        let handled = same.map_or_else(String::new, |(_, state)| state.handled().as_ms().to_string());
+        let mark = if state.is_some_and(CronState::is_paused) { PAUSED } else { "" };
+        let args = vec![
+            entry.name().as_str().into(),
+            state.map_or("", |state| state.text.as_str()).into(),
+            Value::Bytes(entry.pack().into()),
+            handled.into(),
+            mark.into(),
+            (MAX_ENTRIES as i64).into(),
+        ];
+        let keys = vec![self.keys.cron.clone(), self.keys.cron_ticks.clone()];
+        Ok(match self.run(&script::CRON_PUT, keys, args).await?.status {
+            1 => Some(if state.is_some() { Kept::Replaced } else { Kept::Added }),
+            2 => Some(Kept::TooMany),
+            _ => None,
+        })
+    }
+
+    /// Forgets a recurring job; false where there is none of this name. Its jobs stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
+    pub async fn remove_cron(&self, name: &CronName) -> Result<bool, Error> {
+        let keys = vec![self.keys.cron.clone(), self.keys.cron_ticks.clone()];
+        Ok(self.run(&script::CRON_REMOVE, keys, vec![name.as_str().into()]).await?.status == 1)
+    }
+
+    /// Pauses a recurring job: no tick is submitted until it is resumed. `None` where there is none of this name, false
+    /// where it was paused already.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
+    pub async fn pause_cron(&self, name: &CronName) -> Result<Option<bool>, Error> {
+        self.mark_cron(name, PAUSED).await
+    }
+
+    /// Lets a paused recurring job go on from now: what was due meanwhile is not made up for. `None` where there is none of
+    /// this name, false where it was not paused.
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::pause_cron`].
+    pub async fn resume_cron(&self, name: &CronName) -> Result<Option<bool>, Error> {
+        self.mark_cron(name, "").await
+    }
+
+    async fn mark_cron(&self, name: &CronName, mark: &str) -> Result<Option<bool>, Error> {
+        let args = vec![name.as_str().into(), mark.into()];
+        let answer = self.run(&script::CRON_PAUSE, vec![self.keys.cron_ticks.clone()], args).await?;
+        Ok((answer.status != 2).then_some(answer.status == 1))
+    }
+
+    /// Submits one job of a recurring job now, whatever its schedule says and whether it is paused. `None` where there is
+    /// none of this name that this program can read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unknown`] where the answer was lost: the job may have been submitted.
+    pub async fn run_cron(&self, name: &CronName) -> Result<Option<JobId>, Error> {
+        let table = self.cron().await?;
+        let found = table.entries.into_iter().find(|status| status.name == *name);
+        let Some(entry) = found.and_then(|status| status.entry.ok()) else { return Ok(None) };
+        let id = entry.extra_id(rand::random());
+        let mut args = Vec::new();
+        job_args(&mut args, &entry, &id, table.now);
+        self.run(&script::ENQUEUE, vec![self.keys.stream(entry.lane()).clone()], args).await?;
+        Ok(Some(id))
+    }
+
+    /// Reads the recurring jobs: all of them, or, where nothing has changed since `known`, the states of these.
+    pub(crate) async fn agenda(&self, known: Option<u64>, names: &[CronName]) -> Result<Agenda, Error> {
+        let keys = vec![
+            self.keys.cron.clone(),
+            self.keys.cron_ticks.clone(),
+            self.keys.stream(crate::job::Lane::Normal).clone(),
+        ];
+        let revision = known.map_or_else(String::new, |known| known.to_string());
+        let args = std::iter::once(revision.into()).chain(names.iter().map(|name| name.as_str().into()));
+        let answer = self.run(&script::AGENDA, keys, args.collect()).await?;
+        let [revision, live, Value::Array(states), Value::Array(entries)] = &answer.rest[..] else {
+            return Err(Error::contract("agenda", answer));
+        };
+        let revision = decode::number(revision).unwrap_or(0);
+        let state = |pair: &[Value]| {
+            let text = decode::text(&pair[1]);
+            let named = decode::text(&pair[0]).parse().ok().filter(|_| !text.is_empty());
+            named.map(|name| (name, CronState { text }))
+        };
+        // The queue's own notes in these hashes have names that no entry can have.
+        let entry = |pair: &[Value]| {
+            let name: CronName = decode::text(&pair[0]).parse().ok()?;
+            Some((name.clone(), Entry::unpack(name, self.name.clone(), decode::data(&pair[1]))))
+        };
+        Ok(Agenda {
+            now: timestamp(answer.status.cast_unsigned()),
+            revision,
+            live: decode::number(live).unwrap_or(0),
+            states: states.chunks_exact(2).filter_map(state).collect(),
+            entries: (known != Some(revision)).then(|| entries.chunks_exact(2).filter_map(entry).collect()),
+        })
+    }
+
+    /// Submits the jobs of these ticks and moves the entry's state to `handled`, in one step; false where the state is not
+    /// the one that was read, and nothing was done.
+    pub(crate) async fn tick(
+        &self,
+        entry: &Entry,
+        state: &CronState,
+        ticks: &[Timestamp],
+        handled: Timestamp,
+    ) -> Result<bool, Error> {
+        let mut args: Vec<Value> =
+            vec![entry.name().as_str().into(), state.text.as_str().into(), state.moved(handled).text.into()];
+        for tick in ticks {
+            job_args(&mut args, entry, &entry.job_id(*tick), *tick);
+        }
+        let keys = vec![self.keys.cron_ticks.clone(), self.keys.stream(entry.lane()).clone()];
+        Ok(self.run(&script::TICK, keys, args).await?.status == 1)
+    }
+}
+
+/// One job as `enqueue.lua` and `tick.lua` take it.
+fn job_args(args: &mut Vec<Value>, entry: &Entry, id: &JobId, tick: Timestamp) {
+    let fields = entry.job_fields(tick);
+    args.push(Value::Integer(2 * (fields.len() as i64 + 1)));
+    args.extend([Value::from_static_str("id"), bytes(id.to_string().as_bytes())]);
+    args.extend(fields.into_iter().flat_map(|(name, value)| [Value::Bytes(name), Value::Bytes(value)]));
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Added => "added",
+            Self::Replaced => "replaced",
+            Self::Unchanged => "unchanged",
+            Self::Taken => "taken",
+            Self::TooMany => "too many",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_moves_and_keeps_the_rest() {
+        let state = CronState { text: "1700 12 paused".to_owned() };
+        assert_eq!((state.handled().as_ms(), state.is_paused()), (1700, true));
+        assert_eq!(state.moved(timestamp(1800)).text, "1800 12 paused");
+        let broken = CronState { text: "x".to_owned() };
+        assert_eq!((broken.handled().as_ms(), broken.is_paused()), (0, false));
+    }
+}

@@ -1,0 +1,8 @@
+-- cron_remove: forget a recurring job. Jobs that it submitted stay.
+-- KEYS 1 cron  2 cron:ticks
+-- ARGV 1 name
+-- returns {1} forgotten, {0} there is none of this name
+local known = redis.call('HDEL', KEYS[1], ARGV[1]) + redis.call('HDEL', KEYS[2], ARGV[1])
+if known == 0 then return { 0 } end
+redis.call('HINCRBY', KEYS[2], ':revision', 1)
+return { 1 }

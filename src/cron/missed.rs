@@ -1,0 +1,190 @@
+//! What becomes of ticks that nobody was there for.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::Schedule;
+use crate::job::Timestamp;
+
+/// A tick that is submitted so much later than it was due, was missed.
+pub const LATE: Duration = Duration::from_secs(60);
+
+/// The most ticks that [`Missed::All`] makes up for at once: the latest ones.
+pub const MAX_CATCH_UP: usize = 1000;
+
+/// What is done about missed ticks: those that a later one has overtaken, or that are [`LATE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Missed {
+    /// Nothing; the next one is on time again.
+    #[default]
+    Skip,
+    /// One job, for the last of them.
+    One,
+    /// A job for each, at most [`MAX_CATCH_UP`].
+    All,
+}
+
+/// What is due at an instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The ticks whose jobs are to be submitted, oldest first.
+    pub ticks: Vec<Timestamp>,
+    /// The last tick that is dealt with by that, submitted or not.
+    pub handled: Timestamp,
+    /// How many are not submitted; beyond [`MAX_CATCH_UP`] they are not counted.
+    pub skipped: usize,
+}
+
+impl Missed {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Skip, Self::One, Self::All];
+
+    /// The name, as it is written in the configuration and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::One => "one",
+            Self::All => "all",
+        }
+    }
+
+    /// What is due at `now`, where everything up to `handled` is dealt with; `None` where nothing is.
+    pub fn due(self, schedule: &Schedule, handled: Timestamp, now: Timestamp) -> Option<Due> {
+        let first = schedule.next(handled).filter(|tick| *tick <= now)?;
+        let most = match self {
+            Self::Skip | Self::One => 1,
+            Self::All => MAX_CATCH_UP,
+        };
+        let mut ticks = schedule.last(most, handled, now);
+        let oldest = *ticks.first()?;
+        let last = *ticks.last()?;
+        let mut skipped = match oldest == first {
+            true => 0,
+            false => schedule.upcoming(handled).take_while(|tick| *tick < oldest).take(MAX_CATCH_UP).count(),
+        };
+        if self == Self::Skip && now.since(last) > LATE {
+            skipped += ticks.len();
+            ticks.clear();
+        }
+        Some(Due { ticks, handled: last, skipped })
+    }
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Missed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|missed| missed.as_str() == text);
+        known.ok_or_else(|| format!("{text:?} is not one of skip, one and all"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const START: u64 = 1_800_000_000_000;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_ms(START + 1000 * seconds).unwrap()
+    }
+
+    fn schedule(expression: &str) -> Schedule {
+        Schedule::new(expression, "Europe/Berlin").unwrap()
+    }
+
+    fn due(missed: Missed, expression: &str, from: u64, to: u64) -> (Vec<u64>, u64, usize) {
+        let due = missed.due(&schedule(expression), at(from), at(to)).unwrap();
+        let seconds = |time: Timestamp| (time.as_ms() - START) / 1000;
+        (due.ticks.into_iter().map(seconds).collect(), seconds(due.handled), due.skipped)
+    }
+
+    #[test]
+    fn a_single_tick_is_due_under_every_policy() {
+        for missed in Missed::ALL {
+            assert_eq!(due(missed, "* * * * *", 1, 61), (vec![60], 60, 0));
+            assert_eq!(missed.due(&schedule("* * * * *"), at(60), at(119)), None);
+        }
+    }
+
+    #[test]
+    fn of_many_missed_ticks_none_one_or_all_are_due() {
+        assert_eq!(due(Missed::Skip, "*/5 * * * *", 0, 1000), (vec![], 900, 3));
+        assert_eq!(due(Missed::One, "*/5 * * * *", 0, 1000), (vec![900], 900, 2));
+        assert_eq!(due(Missed::All, "*/5 * * * *", 0, 1000), (vec![300, 600, 900], 900, 0));
+    }
+
+    #[test]
+    fn the_last_of_them_is_on_time_while_it_is_not_a_minute_late() {
+        assert_eq!(due(Missed::Skip, "* * * * * *", 0, 9), (vec![9], 9, 8));
+        assert_eq!(due(Missed::Skip, "*/5 * * * *", 0, 360), (vec![300], 300, 0));
+        assert_eq!(due(Missed::Skip, "*/5 * * * *", 0, 361), (vec![], 300, 1));
+    }
+
+    #[test]
+    fn a_long_outage_is_made_up_for_by_the_latest_thousand() {
+        let (ticks, handled, skipped) = due(Missed::All, "* * * * * *", 0, 90_000);
+        assert_eq!((ticks.len(), ticks[0], handled, skipped), (MAX_CATCH_UP, 89_001, 90_000, MAX_CATCH_UP));
+        let (ticks, _, skipped) = due(Missed::All, "* * * * * *", 0, 1003);
+        assert_eq!((ticks[0], skipped), (4, 3));
+        let year = 365 * 24 * 3600;
+        let (ticks, _, _) = due(Missed::One, "* * * * * *", 0, 10 * year);
+        assert_eq!(ticks, [10 * year]);
+    }
+
+    fn expressions() -> impl Strategy<Value = &'static str> {
+        prop::sample::select(vec![
+            "* * * * *",
+            "*/7 * * * *",
+            "30 2 * * *",
+            "0,30 1-3 * * *",
+            "0 */2 * * *",
+            "15 4 1 * *",
+            "*/20 30 2 * * *",
+            "0 0 * * SUN",
+        ])
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn all_is_the_same_in_one_step_or_in_two(
+            expression in expressions(), from in 0..40_000_000_u64, one in 0..40_000_u64, two in 0..40_000_u64,
+        ) {
+            let schedule = schedule(expression);
+            let ticks = |handled, now| Missed::All.due(&schedule, handled, now);
+            let whole = ticks(at(from), at(from + one + two));
+            let first = ticks(at(from), at(from + one));
+            let handled = first.as_ref().map_or(at(from), |due| due.handled);
+            let second = ticks(handled, at(from + one + two));
+            let all = |dues: Vec<Option<Due>>| {
+                dues.into_iter().flatten().flat_map(|due| due.ticks).collect::<Vec<_>>()
+            };
+            prop_assume!(whole.as_ref().is_none_or(|due| due.skipped == 0));
+            prop_assert_eq!(all(vec![first, second]), all(vec![whole]));
+        }
+
+        #[test]
+        fn what_is_due_is_inside_the_window_and_grows(
+            expression in expressions(), from in 0..40_000_000_u64, long in 0..400_000_u64,
+            missed in prop::sample::select(Missed::ALL.to_vec()),
+        ) {
+            let Some(due) = missed.due(&schedule(expression), at(from), at(from + long)) else { return Ok(()) };
+            prop_assert!(due.ticks.is_sorted_by(|one, next| one < next));
+            prop_assert!(due.ticks.iter().all(|tick| *tick > at(from) && *tick <= at(from + long)));
+            prop_assert!(due.ticks.last().is_none_or(|last| *last == due.handled));
+            prop_assert!(due.ticks.len() + due.skipped > 0);
+            prop_assert_eq!(missed.due(&schedule(expression), due.handled, at(from + long)), None);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Submits the jobs of recurring jobs when they are due.
+//!
+//! Every process looks after every entry, and none leads: a tick's jobs and the entry's new state are one script, which
+//! does nothing where somebody else was first. What is due is decided by the clock of Redis; the clock of this process
+//! only says how long to sleep. Where many processes live, each leaves most ticks to the others, so that about
+//! [`ASKING`] of them ask, whatever their number; all of them missing one is unlikely (e^-8), and mended by the next
+//! reading. Changes of the entries are noticed by the revision that the leader's script brings along for nothing.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::Duty;
+use crate::broker::{CronState, Error, Kept};
+use crate::cron::Entry;
+use crate::event::Event;
+use crate::job::{CronName, Timestamp};
+
+/// About so many processes ask about each tick.
+const ASKING: f64 = 8.0;
+
+/// They do so within this time, so that the first is done before most of them ask.
+const SPREAD: Duration = Duration::from_millis(100);
+
+/// All processes of a queue together read the entries about so often, should nothing else make them.
+const REFRESH_EVERY: Duration = Duration::from_secs(2);
+
+/// A single process, so often.
+const REFRESH_LEAST: Duration = Duration::from_secs(30);
+
+/// After an error, or where somebody else was first.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// One script submits at most so many jobs …
+const BATCH_JOBS: usize = 200;
+
+/// … and about so many bytes.
+const BATCH_BYTES: usize = 512 * 1024;
+
+/// Looks after the recurring jobs of one queue until stopped.
+pub(super) async fn run(duty: Duty, revision: watch::Receiver<u64>) {
+    let mut keeper = Keeper { duty, revision, table: Table::new(), is_laid: false };
+    while !keeper.duty.stop.is_cancelled() {
+        keeper.revision.mark_unchanged();
+        let turn = keeper.turn().await;
+        match turn {
+            Ok(true) => keeper.sleep().await,
+            Ok(false) => keeper.pause().await,
+            Err(error) => {
+                keeper.duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+                keeper.pause().await;
+                keeper.pause().await;
+            }
+        }
+    }
+}
+
+struct Keeper {
+    duty: Duty,
+    /// Of the entries, as the leader's script last told it.
+    revision: watch::Receiver<u64>,
+    table: Table,
+    /// True once this process's own entries are in Redis.
+    is_laid: bool,
+}
+
+/// What this process knows of the entries.
+struct Table {
+    revision: Option<u64>,
+    live: u64,
+    now: Timestamp,
+    read_at: Instant,
+    rows: BTreeMap<CronName, Row>,
+}
+
+struct Row {
+    entry: Entry,
+    state: CronState,
+    /// The first tick that is not dealt with.
+    owed: Option<Timestamp>,
+}
+
+impl Row {
+    fn new(entry: Entry, state: CronState) -> Self {
+        let owed = if state.is_paused() { None } else { entry.schedule().next(state.handled()) };
+        Self { entry, state, owed }
+    }
+
+    fn set(&mut self, state: CronState) {
+        if self.state != state {
+            *self = Self::new(self.entry.clone(), state);
+        }
+    }
+}
+
+impl Keeper {
+    /// Reads, and submits what is due. False where it has to be read again soon.
+    async fn turn(&mut self) -> Result<bool, Error> {
+        self.read().await?;
+        if !self.is_laid {
+            self.is_laid = self.lay().await?;
+            return Ok(false);
+        }
+        let mut all = true;
+        for name in self.table.due() {
+            all &= self.submit(&name).await?;
+        }
+        Ok(all)
+    }
+
+    async fn read(&mut self) -> Result<(), Error> {
+        let agenda = self.duty.queue.agenda(self.table.revision, &self.table.due_soon()).await?;
+        let was_emptied = self.table.revision.is_some_and(|known| agenda.revision < known);
+        let table = &mut self.table;
+        (table.revision, table.live) = (Some(agenda.revision), agenda.live);
+        (table.now, table.read_at) = (agenda.now, Instant::now());
+        let Some(entries) = agenda.entries else {
+            for (name, state) in agenda.states {
+                if let Some(row) = table.rows.get_mut(&name) {
+                    row.set(state);
+                }
+            }
+            return Ok(());
+        };
+        // Where somebody has deleted the keys, what this process brings along is kept once more.
+        self.is_laid &= !was_emptied;
+        let mut states: BTreeMap<_, _> = agenda.states.into_iter().collect();
+        table.rows.clear();
+        for (name, entry) in entries {
+            let queue = self.duty.queue.name();
+            match (entry, states.remove(&name)) {
+                (Ok(entry), Some(state)) => {
+                    table.rows.insert(name, Row::new(entry, state));
+                }
+                (Ok(_), None) => {}
+                (Err(error), _) => {
+                    tracing::warn!(%queue, entry = %name, %error, "a recurring job cannot be read")
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the entries that this process brings along, where they differ from those that are there. False where somebody
+    /// else changed one at the same time.
+    async fn lay(&self) -> Result<bool, Error> {
+        let queue = self.duty.queue.name();
+        let mut all = true;
+        for entry in &*self.duty.cron {
+            let row = self.table.rows.get(entry.name());
+            if row.is_some_and(|row| row.entry == *entry) {
+                continue;
+            }
+            let old = row.map(|row| (&row.entry, &row.state));
+            let kept = self.duty.queue.replace_cron(entry, old, row.map(|row| &row.state)).await?;
+            match kept {
+                Some(Kept::TooMany) => {
+                    tracing::error!(%queue, entry = %entry.name(), "a recurring job is not kept: there are too many");
+                }
+                Some(kept) => tracing::info!(%queue, entry = %entry.name(), %kept, "a recurring job"),
+                None => all = false,
+            }
+        }
+        Ok(all)
+    }
+
+    /// Submits what is due of one entry. False where somebody else was first.
+    async fn submit(&mut self, name: &CronName) -> Result<bool, Error> {
+        let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
+        let now = self.table.now;
+        let Some(due) = row.entry.missed().due(row.entry.schedule(), row.state.handled(), now) else {
+            return Ok(true);
+        };
+        let (queue, events) = (&self.duty.queue, &self.duty.events);
+        let most = (BATCH_BYTES / row.entry.job_bytes()).clamp(1, BATCH_JOBS);
+        // Where nothing is submitted, the state moves all the same.
+        let batches =
+            if due.ticks.is_empty() { vec![&due.ticks[..]] } else { due.ticks.chunks(most).collect() };
+        for (nth, ticks) in batches.into_iter().enumerate() {
+            let handled = ticks.last().copied().unwrap_or(due.handled);
+            if !queue.tick(&row.entry, &row.state, ticks, handled).await? {
+                return Ok(false);
+            }
+            row.set(row.state.moved(handled));
+            if nth == 0 && due.skipped > 0 {
+                events.tell(&Event::CronSkipped { queue: queue.name(), entry: name, ticks: due.skipped });
+            }
+            if !ticks.is_empty() {
+                let (jobs, late) = (ticks.len(), now.since(handled));
+                events.tell(&Event::CronTicked { queue: queue.name(), entry: name, jobs, late });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sleeps until a tick that this process asks about, a change of the entries, or the time to read them anyway.
+    async fn sleep(&mut self) {
+        let live = self.table.live.max(1) as f64;
+        let refresh = REFRESH_EVERY.mul_f64(live).max(REFRESH_LEAST).mul_f64(0.5 + rand::random::<f64>());
+        let refresh = Instant::now() + refresh;
+        let mut passed = self.table.now;
+        loop {
+            let tick = self.table.next_after(passed);
+            let spread = if live > 1.0 { SPREAD.mul_f64(rand::random()) } else { Duration::ZERO };
+            let at = tick.map(|tick| Instant::now() + tick.since(self.table.reckoned()) + spread);
+            let at = at.filter(|at| *at < refresh);
+            tokio::select! {
+                biased;
+                () = self.duty.stop.cancelled() => return,
+                () = changed(&mut self.revision, self.table.revision) => return,
+                () = tokio::time::sleep_until(at.unwrap_or(refresh).into()) => {}
+            }
+            let is_asking = rand::random::<f64>() < ASKING / live;
+            match tick.filter(|_| at.is_some() && !is_asking) {
+                Some(tick) => passed = tick,
+                None => return,
+            }
+        }
+    }
+
+    async fn pause(&self) {
+        tokio::select! {
+            () = self.duty.stop.cancelled() => {}
+            () = tokio::time::sleep(PAUSE.mul_f64(rand::random())) => {}
+        }
+    }
+}
+
+impl Table {
+    fn new() -> Self {
+        let never = Timestamp::from_ms(0).expect("1970 is before the year 10000");
+        Self { revision: None, live: 0, now: never, read_at: Instant::now(), rows: BTreeMap::new() }
+    }
+
+    /// About what the clock of Redis shows now.
+    fn reckoned(&self) -> Timestamp {
+        self.now.after(self.read_at.elapsed())
+    }
+
+    /// The entries that were due when they were read.
+    fn due(&self) -> Vec<CronName> {
+        self.until(self.now)
+    }
+
+    /// The entries that may be due now.
+    fn due_soon(&self) -> Vec<CronName> {
+        self.until(self.reckoned().after(Duration::from_secs(1)))
+    }
+
+    fn until(&self, time: Timestamp) -> Vec<CronName> {
+        let due = self.rows.iter().filter(|(_, row)| row.owed.is_some_and(|owed| owed <= time));
+        due.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The next tick of any entry.
+    fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
+        let next = |row: &Row| match row.owed? {
+            owed if owed > time => Some(owed),
+            _ => row.entry.schedule().next(time),
+        };
+        self.rows.values().filter_map(next).min()
+    }
+}
+
+/// Waits until the revision that was told is another than the one that is known.
+async fn changed(revision: &mut watch::Receiver<u64>, known: Option<u64>) {
+    loop {
+        if revision.changed().await.is_err() {
+            // The teller has stopped, so this process is stopping.
+            return std::future::pending().await;
+        }
+        if Some(*revision.borrow_and_update()) != known {
+            return;
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Changing recurring jobs while a fleet runs.
+
+use std::time::Duration;
+
+use streamfleet::broker::{Kept, MAX_ENTRIES};
+
+use super::{Process, Ran, SOON, STATES, each_second, entry, named, set_back, status};
+use crate::harness::fleet::{config, queue, until_empty};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_entry_submits_nothing_and_goes_on_from_when_it_is_resumed() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    queue.put_cron(&each_second("held")).await.unwrap();
+    queue.put_cron(&each_second("other")).await.unwrap();
+    let process = Process::start(config(&server.url()), vec![], ran.handler());
+    ran.until("held", 2).await;
+    assert_eq!(queue.pause_cron(&named("held")).await.unwrap(), Some(true));
+    assert_eq!(queue.pause_cron(&named("held")).await.unwrap(), Some(false));
+    until_empty(&queue).await;
+    let held = ran.ticks("held");
+    let other = ran.ticks("other").len();
+    ran.until("other", other + 3).await;
+    assert_eq!(ran.ticks("held"), held);
+    assert!(status(&queue, "held").await.unwrap().paused);
+    assert_eq!(queue.resume_cron(&named("held")).await.unwrap(), Some(true));
+    let resumed = status(&queue, "held").await.unwrap().handled.as_ms();
+    let ticks = ran.until("held", held.len() + 2).await;
+    // All of what was due meanwhile is gone, though the entry makes up for what it misses.
+    assert!(ticks[held.len()] > *held.last().unwrap() + 2000, "{ticks:?}");
+    assert!(ticks[held.len()..].iter().all(|tick| *tick + 1000 > resumed), "{ticks:?} {resumed}");
+    process.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_outlives_the_fleet_and_a_change_of_the_entry() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    queue.put_cron(&each_second("held")).await.unwrap();
+    queue.pause_cron(&named("held")).await.unwrap();
+    let brought = each_second("held").json(&1).unwrap();
+    let process = Process::start(config(&server.url()), vec![brought, each_second("other")], ran.handler());
+    ran.until("other", 2).await;
+    process.stop().await;
+    assert_eq!(ran.ticks("held"), Vec::<u64>::new());
+    let held = status(&queue, "held").await.unwrap();
+    assert_eq!((held.paused, held.entry.unwrap().payload_bytes()), (true, &b"1"[..]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_out_of_turn_has_an_id_of_its_own_and_leaves_the_schedule_alone() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    queue.put_cron(&entry("report", "@yearly")).await.unwrap();
+    queue.pause_cron(&named("report")).await.unwrap();
+    let before: String = redis::from_redis_value(server.cmd(&["HGET", STATES, "report"])).unwrap();
+    let first = queue.run_cron(&named("report")).await.unwrap().unwrap();
+    let second = queue.run_cron(&named("report")).await.unwrap().unwrap();
+    assert!(first != second && first.to_string().starts_with("cron.report.run-"), "{first}");
+    assert_eq!(queue.run_cron(&named("nothing")).await.unwrap(), None);
+    let process = Process::start(config(&server.url()), vec![], ran.handler());
+    until_async("both jobs", SOON, async || ran.0.lock().unwrap().len() == 2).await;
+    process.stop().await;
+    let after: String = redis::from_redis_value(server.cmd(&["HGET", STATES, "report"])).unwrap();
+    assert_eq!(after, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_entry_submits_nothing_more() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    queue.put_cron(&each_second("gone")).await.unwrap();
+    queue.put_cron(&each_second("other")).await.unwrap();
+    let process = Process::start(config(&server.url()), vec![], ran.handler());
+    ran.until("gone", 2).await;
+    assert!(queue.remove_cron(&named("gone")).await.unwrap());
+    assert!(!queue.remove_cron(&named("gone")).await.unwrap());
+    until_empty(&queue).await;
+    let (gone, other) = (ran.ticks("gone").len(), ran.ticks("other").len());
+    ran.until("other", other + 3).await;
+    assert_eq!(ran.ticks("gone").len(), gone);
+    process.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_is_added_once_replaced_when_wanted_and_begins_anew_with_another_schedule() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let hourly = entry("report", "@hourly");
+    assert_eq!(queue.add_cron(&hourly).await.unwrap(), Kept::Added);
+    assert_eq!(queue.add_cron(&hourly).await.unwrap(), Kept::Unchanged);
+    assert_eq!(queue.add_cron(&hourly.clone().json(&1).unwrap()).await.unwrap(), Kept::Taken);
+    let then = set_back(&server, &queue, "report", Duration::from_secs(7200)).await;
+    assert_eq!(queue.put_cron(&hourly.json(&1).unwrap()).await.unwrap(), Kept::Replaced);
+    assert_eq!(status(&queue, "report").await.unwrap().handled, then);
+    assert_eq!(queue.put_cron(&entry("report", "@daily")).await.unwrap(), Kept::Replaced);
+    assert!(status(&queue, "report").await.unwrap().handled > then);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_has_a_bound_of_entries() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let mut many = redis::cmd("HSET");
+    many.arg("sf:{default}:cron");
+    for nth in 0..MAX_ENTRIES {
+        many.arg(format!("x{nth}")).arg("no entry");
+    }
+    many.exec(&mut server.client()).unwrap();
+    assert_eq!(queue.put_cron(&entry("report", "@hourly")).await.unwrap(), Kept::TooMany);
+    let table = queue.cron().await.unwrap();
+    assert_eq!(table.entries.len(), MAX_ENTRIES);
+    assert!(table.entries[0].entry.as_ref().unwrap_err().to_string().contains("no recurring job"));
+}

@@ -1,0 +1,120 @@
+//! Processes that run: who submits, when an entry is noticed, and what they bring along.
+
+use std::time::Duration;
+
+use streamfleet::cron::{Missed, Source};
+
+use super::witness::Witness;
+use super::{Process, Ran, SOON, each_second, entry, is_every_second, named, set_back, status};
+use crate::harness::fleet::{config, queue, submit, until_empty};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_tick_is_one_job_however_many_processes_there_are() {
+    let server = RedisServer::start();
+    let (queue, ran, witness) = (queue(&server).await, Ran::default(), Witness::of(&server));
+    queue.put_cron(&each_second("beat")).await.unwrap();
+    let start = |_| Process::start(config(&server.url()), vec![], ran.handler());
+    let fleet: Vec<_> = (0..4).map(start).collect();
+    ran.until("beat", 8).await;
+    queue.remove_cron(&named("beat")).await.unwrap();
+    until_empty(&queue).await;
+    for process in fleet {
+        process.stop().await;
+    }
+    let ticks = ran.ticks("beat");
+    assert!(is_every_second(&ticks), "{ticks:?}");
+    assert!(witness.counts().values().all(|count| *count == 1), "{:?}", witness.counts());
+    let late = witness.seen().iter().map(|seen| seen.at_ms - seen.tick).max().unwrap();
+    eprintln!("{} ticks, at most {late} ms late", ticks.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_is_added_to_a_running_fleet_is_noticed_within_seconds() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    let mut config = config(&server.url());
+    config.worker.lease = Duration::from_secs(15);
+    let process = Process::start(config, vec![], ran.handler());
+    submit(&queue, "{}").await;
+    until_empty(&queue).await;
+    queue.put_cron(&each_second("new")).await.unwrap();
+    let added = status(&queue, "new").await.unwrap().handled;
+    until_async("the first tick", Duration::from_secs(6), async || !ran.ticks("new").is_empty()).await;
+    let ticks = ran.ticks("new");
+    assert!(ticks[0] > added.as_ms() && ticks[0] <= added.as_ms() + 1000, "{ticks:?} {added:?}");
+    process.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_is_told_the_entry_and_the_tick() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let listener = told.clone();
+    let handler = crate::harness::fleet::Acts::new(move |context, payload| {
+        let header = |name| context.header(name).map(str::to_owned);
+        let payload = String::from_utf8(payload.to_vec()).unwrap();
+        listener.lock().unwrap().push((
+            header("cron"),
+            header("cron-tick-ms"),
+            payload,
+            context.id().to_string(),
+        ));
+        Ok(serde_json::Value::Null)
+    });
+    let entry = each_second("told").json(&serde_json::json!({ "to": "ann" })).unwrap();
+    let process = Process::start(config(&server.url()), vec![entry], handler);
+    until_async("a job", SOON, async || !told.lock().unwrap().is_empty()).await;
+    process.stop().await;
+    let (name, tick, payload, id) = told.lock().unwrap()[0].clone();
+    assert_eq!((name.as_deref(), payload.as_str()), (Some("told"), r#"{"to":"ann"}"#));
+    assert_eq!(id, format!("cron.told.{}", tick.unwrap()));
+    assert_eq!(status(&queue, "told").await.unwrap().entry.unwrap().source(), Source::Config);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_process_brings_along_stays_when_a_later_one_does_not_and_changes_when_it_differs() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    let yearly = |payload: &str| entry("report", "@yearly").json(&payload).unwrap().when_missed(Missed::One);
+    let known = async |payload: &str| {
+        let want = format!("{payload:?}");
+        until_async("the entry to be kept", SOON, async || {
+            let known = status(&queue, "report").await;
+            known.filter(|known| known.entry.as_ref().unwrap().payload_bytes() == want.as_bytes())
+        })
+        .await
+    };
+    let first = Process::start(config(&server.url()), vec![yearly("a")], ran.handler());
+    let before = known("a").await;
+    first.stop().await;
+    queue.pause_cron(&named("report")).await.unwrap();
+    let year = Duration::from_secs(400 * 24 * 3600);
+    let handled = set_back(&server, &queue, "report", year).await;
+    // Another schedule would begin now; another payload does not.
+    let second = Process::start(config(&server.url()), vec![yearly("b")], ran.handler());
+    let after = known("b").await;
+    assert!(before.handled > after.handled);
+    assert_eq!((after.handled, after.paused), (handled, true));
+    second.stop().await;
+    let third = Process::start(config(&server.url()), vec![], ran.handler());
+    submit(&queue, "{}").await;
+    until_empty(&queue).await;
+    third.stop().await;
+    assert!(status(&queue, "report").await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_process_brings_along_is_kept_again_when_somebody_has_flushed_redis() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    let process = Process::start(config(&server.url()), vec![each_second("beat")], ran.handler());
+    ran.until("beat", 2).await;
+    server.cmd(&["FLUSHALL"]);
+    until_async("the entry to be kept again", SOON, async || status(&queue, "beat").await.is_some()).await;
+    let so_far = ran.ticks("beat").len();
+    ran.until("beat", so_far + 2).await;
+    process.stop().await;
+}

@@ -1,0 +1,75 @@
+//! Outages: the state of an entry is set back, as if no worker had run since then.
+
+use std::time::Duration;
+
+use streamfleet::broker::Queue;
+use streamfleet::cron::{Entry, MAX_CATCH_UP, Missed};
+
+use super::{Process, Ran, SOON, each_second, entry, named, set_back, status};
+use crate::harness::fleet::{config, queue, until_empty};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+/// An entry of every hour whose last tick was about half an hour ago.
+async fn hourly(queue: &Queue, name: &str, missed: Missed) -> Entry {
+    let minutes = queue.cron().await.unwrap().now.as_ms() / 60_000;
+    entry(name, &format!("{} * * * *", (minutes + 30) % 60)).when_missed(missed)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage_none_one_or_all_of_the_missed_ticks_are_submitted() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    let mut want = Vec::new();
+    for missed in Missed::ALL {
+        let entry = hourly(&queue, missed.as_str(), missed).await;
+        queue.put_cron(&entry).await.unwrap();
+        let since = set_back(&server, &queue, missed.as_str(), Duration::from_secs(5 * 3600)).await;
+        let now = queue.cron().await.unwrap().now;
+        let ticks = entry.schedule().upcoming(since).take_while(|tick| *tick <= now);
+        want = ticks.map(|tick| tick.as_ms()).collect();
+    }
+    assert_eq!(want.len(), 5);
+    let process = Process::start(config(&server.url()), vec![], ran.handler());
+    until_async("all of them to be dealt with", SOON, async || {
+        let table = queue.cron().await.unwrap();
+        table.entries.iter().all(|status| status.handled.as_ms() == want[4])
+    })
+    .await;
+    until_empty(&queue).await;
+    process.stop().await;
+    assert_eq!(ran.ticks("skip"), Vec::<u64>::new());
+    assert_eq!(ran.ticks("one"), want[4..]);
+    assert_eq!(ran.ticks("all"), want);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_outage_is_made_up_for_in_batches_by_the_latest_thousand() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    queue.put_cron(&each_second("beat")).await.unwrap();
+    let since = set_back(&server, &queue, "beat", Duration::from_secs(3000)).await;
+    let fleet = [(); 2].map(|()| Process::start(config(&server.url()), vec![], ran.handler()));
+    ran.until("beat", MAX_CATCH_UP).await;
+    queue.remove_cron(&named("beat")).await.unwrap();
+    until_empty(&queue).await;
+    for process in fleet {
+        process.stop().await;
+    }
+    let ticks = ran.ticks("beat");
+    assert!(super::is_every_second(&ticks), "{} ticks", ticks.len());
+    assert!(ticks[0] >= since.as_ms() + 1_900_000, "{} {since:?}", ticks[0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_entry_makes_up_for_nothing_that_was_before_it() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    let process = Process::start(config(&server.url()), vec![], ran.handler());
+    queue.put_cron(&hourly(&queue, "new", Missed::All).await).await.unwrap();
+    queue.put_cron(&each_second("other")).await.unwrap();
+    ran.until("other", 2).await;
+    process.stop().await;
+    assert_eq!(ran.ticks("new"), Vec::<u64>::new());
+    assert!(status(&queue, "new").await.is_some());
+}

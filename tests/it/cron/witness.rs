@@ -1,0 +1,70 @@
+//! A witness that sees every first entry of a recurring job's job, as Redis carries it out: `MONITOR`. A second submission
+//! of one tick would be seen, even though its job had the same id.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+
+use crate::harness::redis_server::RedisServer;
+
+/// One submission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    /// The recurring job.
+    pub(crate) entry: String,
+    /// The tick, in milliseconds.
+    pub(crate) tick: u64,
+    /// When it was submitted, by the same clock.
+    pub(crate) at_ms: u64,
+}
+
+/// What was seen so far.
+pub(crate) struct Witness {
+    seen: Arc<Mutex<Vec<Sighting>>>,
+}
+
+impl Witness {
+    /// Looks on until the server ends.
+    pub(crate) fn of(server: &RedisServer) -> Self {
+        let mut stream = TcpStream::connect(server.addr()).unwrap();
+        stream.write_all(b"MONITOR\r\n").unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "+OK");
+        let seen: Arc<Mutex<Vec<Sighting>>> = Arc::default();
+        let theirs = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                theirs.lock().unwrap().extend(sighting(&line));
+            }
+        });
+        Self { seen }
+    }
+
+    /// All of them, in their order.
+    pub(crate) fn seen(&self) -> Vec<Sighting> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// How often each tick of each entry was submitted.
+    pub(crate) fn counts(&self) -> BTreeMap<(String, u64), usize> {
+        let mut counts = BTreeMap::new();
+        for Sighting { entry, tick, at_ms: _ } in self.seen() {
+            *counts.entry((entry, tick)).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// `+<seconds>.<micros> [0 lua] "XADD" "<stream>" "*" "id" "cron.<name>.<tick>" …`; retries name their `created_ms`.
+fn sighting(line: &str) -> Option<Sighting> {
+    let (time, rest) = line.strip_prefix('+')?.split_once(" [0 lua] \"XADD\" ")?;
+    let id = rest.split_once("\"*\" \"id\" \"cron.")?.1.split('"').next()?;
+    if rest.contains("\"created_ms\"") {
+        return None;
+    }
+    let (entry, tick) = id.rsplit_once('.')?;
+    let (seconds, micros) = time.split_once('.')?;
+    let at_ms = seconds.parse::<u64>().ok()? * 1000 + micros.parse::<u64>().ok()? / 1000;
+    Some(Sighting { entry: entry.to_owned(), tick: tick.parse().ok()?, at_ms })
+}

@@ -1,0 +1,129 @@
+//! Recurring jobs while workers are killed and frozen: each tick is one job.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use streamfleet::broker::Queue;
+
+use super::remains::until_at_rest;
+use crate::cron::each_second;
+use crate::cron::witness::Witness;
+use crate::harness::fleet::queue;
+use crate::harness::ledger::{How, Ledger, Record};
+use crate::harness::nemesis::{Intensity, Plan, seed};
+use crate::harness::process::Worker;
+use crate::harness::redis_server::{Aof, RedisServer};
+use crate::harness::wait::{until, until_async};
+use crate::program::Program;
+
+const WORKERS: usize = 4;
+const ENTRIES: usize = 25;
+const TICKS: u64 = 40;
+const OVER: Duration = Duration::from_secs(36);
+const LEADER: &str = "sf:{default}:leader";
+
+fn names() -> Vec<String> {
+    (0..ENTRIES).map(|nth| format!("k{nth:02}")).collect()
+}
+
+/// The ticks of the next 40 seconds of each entry, which begin now.
+async fn begin(queue: &Queue) -> BTreeSet<(String, u64)> {
+    for name in names() {
+        let entry = each_second(&name).payload(b"ok", streamfleet::job::Encoding::Raw).unwrap();
+        queue.put_cron(&entry).await.unwrap();
+    }
+    let table = queue.cron().await.unwrap();
+    let ticks = table.entries.iter().flat_map(|status| {
+        let first = status.handled.as_ms() / 1000 + 1;
+        (first..first + TICKS).map(|second| (status.name.to_string(), second * 1000))
+    });
+    ticks.collect()
+}
+
+/// A thousand ticks in 40 real seconds: 25 entries of one second each. Nothing else is simulated; the clock is Redis's, and
+/// the witness (`MONITOR`) counts what Redis carries out, so that a tick that was submitted twice would be counted twice
+/// though both jobs had one id.
+#[test]
+fn each_of_a_thousand_ticks_is_one_job_while_four_processes_are_killed_and_frozen() {
+    let server = RedisServer::builder().aof(Aof::EverySec).start();
+    let dir = tempfile::tempdir().unwrap();
+    let (ledger, program) = (Ledger::new(dir.path()), Program::new(&server.url(), dir.path()));
+    let seed = seed();
+    let freeze_for = Duration::from_millis(1_300)..=Duration::from_millis(3_000);
+    let plan =
+        Plan::new(seed, &Intensity { workers: WORKERS, kills: 18, freezes: 6, freeze_for, over: OVER });
+    let mut workers: Vec<Worker> = (0..WORKERS).map(|_| program.launch().start()).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let witness = Witness::of(&server);
+    let queue = runtime.block_on(queue(&server));
+    let want = runtime.block_on(begin(&queue));
+    assert_eq!(want.len(), 1_000);
+    plan.unleash(&mut workers, |_slot| program.launch().start());
+    let last = want.iter().map(|(_, tick)| *tick).max().unwrap();
+    runtime.block_on(async {
+        until_async("the last tick", Duration::from_secs(30), async || {
+            queue.cron().await.unwrap().entries.iter().all(|status| status.handled.as_ms() >= last)
+        })
+        .await;
+        for name in names() {
+            queue.remove_cron(&name.parse().unwrap()).await.unwrap();
+        }
+    });
+    until_at_rest(&server, Duration::from_secs(20));
+    let mut counts = witness.counts();
+    let twice: Vec<_> = counts.iter().filter(|(_, count)| **count != 1).collect();
+    assert!(twice.is_empty(), "SEED={seed}: submitted more than once: {twice:?}");
+    counts.retain(|(_, tick), _| *tick <= last);
+    let submitted: BTreeSet<_> = counts.into_keys().filter(|tick| want.contains(tick)).collect();
+    assert_eq!(submitted, want, "SEED={seed}");
+    let done = done(&ledger);
+    let id = |(entry, tick): &(String, u64)| format!("cron.{entry}.{tick}");
+    let undone: Vec<_> = want.iter().map(id).filter(|id| !done.contains_key(id)).collect();
+    assert!(undone.is_empty(), "SEED={seed}: never done: {undone:?}");
+    let mut late: Vec<_> = witness.seen().iter().map(|seen| seen.at_ms - seen.tick).collect();
+    late.sort_unstable();
+    let (half, most) = (late[late.len() / 2], late[late.len() - 1]);
+    eprintln!(
+        "SEED={seed}: {} jobs of {} ticks; late: half at most {half} ms, all {most} ms",
+        want.len(),
+        late.len()
+    );
+}
+
+/// How often each job was done.
+fn done(ledger: &Ledger) -> BTreeMap<String, usize> {
+    let mut done = BTreeMap::new();
+    for record in ledger.read() {
+        if let Record::End { run, how: How::Ok, .. } = record {
+            *done.entry(run.job).or_default() += 1;
+        }
+    }
+    done
+}
+
+#[test]
+fn ticks_are_on_time_right_after_the_process_that_did_the_chores_was_killed() {
+    let server = RedisServer::start();
+    let dir = tempfile::tempdir().unwrap();
+    // So long a lease that nobody else leads before the ticks that count are over.
+    let program = Program { lease_ms: 30_000, ..Program::new(&server.url(), dir.path()) };
+    let workers: Vec<Worker> = (0..WORKERS).map(|_| program.launch().start()).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let queue = runtime.block_on(queue(&server));
+    let witness = Witness::of(&server);
+    runtime
+        .block_on(
+            queue.put_cron(&each_second("beat").payload(b"ok", streamfleet::job::Encoding::Raw).unwrap()),
+        )
+        .unwrap();
+    until("some ticks", Duration::from_secs(30), || witness.seen().len() >= 3);
+    let leader: String = redis::from_redis_value(server.cmd(&["GET", LEADER])).unwrap();
+    let pid = workers.iter().map(Worker::pid).find(|pid| leader.contains(&format!("-{pid}-"))).unwrap();
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    let before = witness.seen().len();
+    until("more ticks", Duration::from_secs(30), || witness.seen().len() >= before + 4);
+    let after: Vec<_> =
+        witness.seen()[before..before + 4].iter().map(|seen| seen.at_ms - seen.tick).collect();
+    assert!(after.iter().all(|late| *late <= 1_500), "{after:?}");
+}
