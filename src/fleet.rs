@@ -102,6 +102,7 @@ impl Fleet {
             };
             chores.spawn(maintenance::keep(duty));
         }
+        self.tell_idle_entries();
         tracing::info!(consumer = %self.consumer, "working");
         tokio::select! {
             biased;
@@ -118,6 +119,14 @@ impl Fleet {
         worker.stop(shutdown.hurry()).await;
         tracing::info!("stopped");
         Ok(())
+    }
+
+    /// Says which recurring jobs this process has that are for others.
+    fn tell_idle_entries(&self) {
+        let queues = &self.config.worker.queues;
+        for entry in self.cron.iter().filter(|entry| !queues.contains_key(entry.queue())) {
+            tracing::info!(entry = %entry.name(), queue = %entry.queue(), "a recurring job of a queue that is not served here");
+        }
     }
 
     /// Starts the worker as soon as Redis can be reached; `None` where shutdown comes first.

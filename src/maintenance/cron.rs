@@ -110,22 +110,26 @@ impl Keeper {
     }
 
     async fn read(&mut self) -> Result<(), Error> {
-        let agenda = self.duty.queue.agenda(self.table.revision, &self.table.due_soon()).await?;
+        let asked = self.table.due_soon();
+        let agenda = self.duty.queue.agenda(self.table.revision, &asked).await?;
         let was_emptied = self.table.revision.is_some_and(|known| agenda.revision < known);
         let table = &mut self.table;
         (table.revision, table.live) = (Some(agenda.revision), agenda.live);
         (table.now, table.read_at) = (agenda.now, Instant::now());
+        let mut states: BTreeMap<_, _> = agenda.states.into_iter().collect();
         let Some(entries) = agenda.entries else {
-            for (name, state) in agenda.states {
-                if let Some(row) = table.rows.get_mut(&name) {
-                    row.set(state);
+            for name in asked {
+                match (states.remove(&name), table.rows.get_mut(&name)) {
+                    (Some(state), Some(row)) => row.set(state),
+                    // Somebody has deleted the keys, and they have the same revision again: read all of it next time.
+                    (None, _) => table.revision = None,
+                    (Some(_), None) => {}
                 }
             }
             return Ok(());
         };
         // Where somebody has deleted the keys, what this process brings along is kept once more.
         self.is_laid &= !was_emptied;
-        let mut states: BTreeMap<_, _> = agenda.states.into_iter().collect();
         table.rows.clear();
         for (name, entry) in entries {
             let queue = self.duty.queue.name();

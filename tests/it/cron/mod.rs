@@ -22,7 +22,7 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
 const SOON: Duration = Duration::from_secs(30);
-const STATES: &str = "sf:{default}:cron:ticks";
+pub(crate) const STATES: &str = "sf:{default}:cron:ticks";
 
 /// A recurring job of the type `test` in UTC.
 pub(crate) fn entry(name: &str, expression: &str) -> Entry {
@@ -102,7 +102,7 @@ impl Process {
 }
 
 /// As if nobody had looked after an entry since then.
-async fn set_back(server: &RedisServer, queue: &Queue, name: &str, by: Duration) -> Timestamp {
+pub(crate) async fn set_back(server: &RedisServer, queue: &Queue, name: &str, by: Duration) -> Timestamp {
     let now = queue.cron().await.unwrap().now;
     let then = now.as_ms() - u64::try_from(by.as_millis()).unwrap();
     let state: String = redis::from_redis_value(server.cmd(&["HGET", STATES, name])).unwrap();

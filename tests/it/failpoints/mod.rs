@@ -3,4 +3,5 @@
 //! must be right.
 
 mod callbacks;
+mod cron;
 mod drill;

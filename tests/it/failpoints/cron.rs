@@ -1,0 +1,65 @@
+//! Recurring jobs: each missed tick is submitted once, whatever happens to the process that looks after them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::drill::{Drill, script};
+use crate::cron::entry;
+use crate::cron::witness::Witness;
+use crate::cron::{STATES, set_back};
+use crate::harness::fleet::queue;
+use crate::harness::ledger::Record;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::rest::jobs_left;
+use streamfleet::cron::Missed;
+
+/// Two entries of every hour that were last looked after two hours ago.
+const ENTRIES: [&str; 2] = ["one", "two"];
+const TICKS: usize = 4;
+
+/// Who looks on, by the port of the server.
+static WITNESSES: Mutex<BTreeMap<u16, Witness>> = Mutex::new(BTreeMap::new());
+
+fn submit(server: &RedisServer) {
+    WITNESSES.lock().unwrap().insert(server.port(), Witness::of(server));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let queue = queue(server).await;
+        let minute = queue.cron().await.unwrap().now.as_ms() / 60_000 + 30;
+        for name in ENTRIES {
+            let hourly = entry(name, &format!("{} * * * *", minute % 60)).when_missed(Missed::All);
+            let hourly = hourly.payload(b"ok", streamfleet::job::Encoding::Raw).unwrap();
+            queue.put_cron(&hourly).await.unwrap();
+            set_back(server, &queue, name, Duration::from_secs(7200)).await;
+        }
+        // What changed behind the fleet's back is told as any change is.
+        server.cmd(&["HINCRBY", STATES, ":revision", "1"]);
+    });
+}
+
+fn is_done(server: &RedisServer) -> bool {
+    let seen = WITNESSES.lock().unwrap()[&server.port()].counts().len();
+    seen == TICKS && jobs_left(server) == 0
+}
+
+/// Each tick was submitted once, and its job has run.
+fn judge(server: &RedisServer, records: &[Record]) -> Result<(), String> {
+    let counts = WITNESSES.lock().unwrap()[&server.port()].counts();
+    let ran: BTreeSet<&str> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Start { run, .. } => Some(run.job.as_str()),
+            _ => None,
+        })
+        .collect();
+    match counts.len() == TICKS && counts.values().all(|count| *count == 1) && ran.len() == TICKS {
+        true => Ok(()),
+        false => Err(format!("submitted: {counts:?}; ran: {ran:?}")),
+    }
+}
+
+#[test]
+fn whatever_happens_to_a_process_that_submits_ticks_each_is_one_job() {
+    Drill { scripts: &[script!("agenda"), script!("tick")], submit, is_done, judge }.run("cron");
+}
