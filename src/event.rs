@@ -128,11 +128,88 @@ pub enum Event<'a> {
         /// The whole text.
         error: &'a str,
     },
+    /// How long a queue is that this process does the chores of. Told by a timer, whether jobs run or not.
+    QueueLength {
+        /// The queue.
+        queue: &'a QueueName,
+        /// Jobs that nobody has taken.
+        waiting: u64,
+        /// Jobs that a worker has.
+        running: u64,
+        /// Jobs in the delayed set.
+        delayed: u64,
+        /// Dead letters.
+        dead: u64,
+        /// How long the oldest waiting job has been in its stream.
+        oldest_waiting: Option<Duration>,
+    },
+    /// A call of a hook failed, which changes nothing for any job.
+    HookFailed {
+        /// What it calls itself.
+        hook: &'a str,
+        /// How it failed.
+        kind: HookFailure,
+        /// What it said.
+        error: &'a str,
+    },
+    /// Events were written to a queue's stream of events.
+    Published {
+        /// How many.
+        events: u64,
+    },
+    /// Somebody was not told of something: the channel was full, a hook did not come back, or Redis refused.
+    Untold {
+        /// Who.
+        whom: Told,
+        /// Of how much.
+        facts: u64,
+    },
     /// The process's sign of life was answered, or not.
     Contact {
         /// Whether it was.
         alive: bool,
     },
+}
+
+/// How a call of a hook failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookFailure {
+    /// It returned an error.
+    Error,
+    /// It panicked.
+    Panic,
+    /// It did not return in time.
+    Timeout,
+}
+
+impl HookFailure {
+    /// The value of the metrics' `reason` label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Panic => "panic",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// Who is told of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// A hook of this process.
+    Hook,
+    /// A queue's stream of events.
+    Stream,
+}
+
+impl Told {
+    /// The value of the metrics' `whom` label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hook => "hook",
+            Self::Stream => "stream",
+        }
+    }
 }
 
 /// How an attempt ended.

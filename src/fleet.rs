@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
 use crate::event::{Event, Events};
+use crate::hooks::{self, Audience, Called, Hook};
 use crate::job::{ConsumerName, InvalidName, JobType, Policy};
 use crate::maintenance::{self, Duty};
 use crate::probe::Probe;
@@ -23,6 +24,8 @@ pub struct Config {
     pub redis: broker::Config,
     /// How the worker works.
     pub worker: worker::Config,
+    /// Who is told of jobs.
+    pub events: hooks::Config,
 }
 
 /// Puts a process of the fleet together.
@@ -38,6 +41,7 @@ pub struct Config {
 pub struct Builder {
     config: Config,
     registry: Registry,
+    hooks: Vec<Arc<dyn Called>>,
     events: Events,
     cron: Vec<Entry>,
 }
@@ -46,6 +50,7 @@ pub struct Builder {
 pub struct Fleet {
     config: Config,
     registry: Arc<Registry>,
+    hooks: Vec<Arc<dyn Called>>,
     events: Events,
     cron: Vec<Entry>,
     consumer: ConsumerName,
@@ -55,7 +60,13 @@ pub struct Fleet {
 impl Fleet {
     /// Begins to put one together.
     pub fn builder(config: Config) -> Builder {
-        Builder { config, registry: Registry::default(), events: Events::default(), cron: Vec::new() }
+        Builder {
+            config,
+            registry: Registry::default(),
+            hooks: Vec::new(),
+            events: Events::default(),
+            cron: Vec::new(),
+        }
     }
 
     /// What probes may ask this process, before and while it runs.
@@ -78,10 +89,14 @@ impl Fleet {
         let bounds = self.config.worker.recycle;
         // Before Redis is asked, so that a bound that cannot be kept is told at once.
         Recycler::new(bounds, None).map_err(broker::Error::Address)?;
-        let Some(worker) = self.start(&shutdown).await? else { return Ok(()) };
+        let (audience, events) =
+            Audience::gather(&self.config.events, &self.hooks, &self.events, &self.consumer);
+        let Some(worker) = self.start(&shutdown, &events).await? else { return Ok(()) };
         let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
         self.probe.started(worker.pulses());
-        let stop = CancellationToken::new();
+        let (stop, last_word) = (CancellationToken::new(), CancellationToken::new());
+        let queues = worker.served().into_iter().map(|served| served.queue).collect();
+        let mut attending = audience.attend(worker.broker(), queues, &last_word);
         let mut chores = JoinSet::new();
         for served in worker.served() {
             let pulse = served.pulse;
@@ -95,7 +110,8 @@ impl Fleet {
                 consumer: self.consumer.clone(),
                 lease: served.lease,
                 policies: Arc::new(self.registry.policies()),
-                events: self.events.clone(),
+                events: events.clone(),
+                gauge_every: self.config.events.queue_length_every,
                 cron,
                 consumers: Arc::new(move |count| pulse.set_consumers(count)),
                 stop: stop.clone(),
@@ -117,6 +133,11 @@ impl Fleet {
         stop.cancel();
         while chores.join_next().await.is_some() {}
         worker.stop(shutdown.hurry()).await;
+        last_word.cancel();
+        let told = async { while attending.join_next().await.is_some() {} };
+        if tokio::time::timeout(hooks::LAST_WORD, told).await.is_err() {
+            tracing::warn!("not everything could be told of the last jobs");
+        }
         tracing::info!("stopped");
         Ok(())
     }
@@ -130,10 +151,10 @@ impl Fleet {
     }
 
     /// Starts the worker as soon as Redis can be reached; `None` where shutdown comes first.
-    async fn start(&self, shutdown: &Shutdown) -> Result<Option<Worker>, broker::Error> {
+    async fn start(&self, shutdown: &Shutdown, events: &Events) -> Result<Option<Worker>, broker::Error> {
         let mut pause = Duration::from_millis(200);
         loop {
-            let error = match self.try_start().await {
+            let error = match self.try_start(events).await {
                 Ok(worker) => return Ok(Some(worker)),
                 Err(error @ broker::Error::Address(_)) => return Err(error),
                 Err(error) => error,
@@ -149,10 +170,10 @@ impl Fleet {
         }
     }
 
-    async fn try_start(&self) -> Result<Worker, broker::Error> {
+    async fn try_start(&self, events: &Events) -> Result<Worker, broker::Error> {
         let broker = Broker::connect(self.config.redis.clone()).await?;
         let (consumer, registry) = (self.consumer.clone(), Arc::clone(&self.registry));
-        Worker::start(broker, consumer, &self.config.worker, registry, self.events.clone()).await
+        Worker::start(broker, consumer, &self.config.worker, registry, events.clone()).await
     }
 }
 
@@ -215,6 +236,13 @@ impl Builder {
         self
     }
 
+    /// Tells this hook of the jobs that the process handles.
+    #[must_use]
+    pub fn hook(mut self, hook: impl Hook) -> Self {
+        self.hooks.push(Arc::new(hook));
+        self
+    }
+
     /// The types that have a handler, sorted.
     pub fn types(&self) -> Vec<JobType> {
         self.registry.types()
@@ -232,6 +260,7 @@ impl Builder {
         Fleet {
             config: self.config,
             registry: Arc::new(self.registry),
+            hooks: self.hooks,
             events: self.events,
             cron: self.cron,
             consumer: consumer_name(),

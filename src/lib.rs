@@ -53,6 +53,7 @@
 //! | [`worker`] | [`Handler`] and what it sees of its job |
 //! | [`handlers`] | the built-in handlers: a program or a POST per job |
 //! | [`event`] | what happens, for those who listen |
+//! | [`hooks`] | being told of jobs: by hooks in a process, by a stream elsewhere |
 //! | `config`, `telemetry`, `dev_server` | the configuration file, logs and metrics, a private Redis (feature `cli`, a default) |
 //!
 //! [`Fleet`] puts a process together, [`Shutdown`] stops it, and [`Probe`] says how it does.
@@ -66,6 +67,7 @@ pub mod dev_server;
 pub mod event;
 mod fleet;
 pub mod handlers;
+pub mod hooks;
 pub mod job;
 mod maintenance;
 mod probe;

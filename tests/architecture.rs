@@ -17,7 +17,7 @@ const FUNCTION_LINES: usize = 70;
 const BANNED_NAMES: [&str; 8] = ["util", "utils", "common", "helpers", "misc", "types", "core", "manager"];
 
 /// Who may import whom, inside the library: imports go down only.
-const MAY_IMPORT: [(&str, &[&str]); 16] = [
+const MAY_IMPORT: [(&str, &[&str]); 17] = [
     ("job", &[]),
     ("cron", &["job"]),
     ("event", &["job"]),
@@ -27,6 +27,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
     ("worker", &["job", "event", "broker"]),
     ("handlers", &["job", "worker", "Handler", "JobContext", "JobError", "Payload", "RawPayload"]),
     ("maintenance", &["job", "cron", "event", "broker"]),
+    ("hooks", &["job", "event", "broker"]),
     ("probe", &["worker"]),
     ("shutdown", &[]),
     ("recycle", &["worker", "probe"]),
@@ -39,6 +40,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
             "broker",
             "worker",
             "handlers",
+            "hooks",
             "telemetry",
             "fleet",
             "FleetConfig",
@@ -54,6 +56,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
             "event",
             "broker",
             "worker",
+            "hooks",
             "maintenance",
             "probe",
             "recycle",

@@ -1,5 +1,7 @@
 //! Looking at a queue without changing it. Everything is paged, and nothing walks a stream to count it.
 
+use std::time::Duration;
+
 use fred::types::Value;
 
 use super::error::Error;
@@ -41,6 +43,12 @@ impl Depths {
     /// Jobs that nobody has taken, over all lanes.
     pub fn waiting(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.waiting).sum()
+    }
+
+    /// How long the oldest waiting job has been in its stream.
+    pub fn oldest_waiting(&self) -> Option<Duration> {
+        let oldest = self.lanes.iter().filter_map(|lane| lane.oldest_waiting).min()?;
+        Some(self.now.since(Timestamp::from_ms(oldest.ms).unwrap_or(Timestamp::MAX)))
     }
 
     /// Jobs that a worker has, over all lanes.

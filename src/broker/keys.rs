@@ -25,6 +25,8 @@ pub(crate) struct Keys {
     pub(crate) cron: Key,
     /// How far the recurring jobs have come.
     pub(crate) cron_ticks: Key,
+    /// What happened to the queue's jobs, for whoever wants to know.
+    pub(crate) events: Key,
 }
 
 impl Keys {
@@ -41,6 +43,7 @@ impl Keys {
             wake: key("wake"),
             cron: key("cron"),
             cron_ticks: key("cron:ticks"),
+            events: key("events"),
             prefix,
         }
     }
@@ -115,7 +118,7 @@ mod tests {
         let mut all =
             vec![keys.delayed.clone(), keys.delayed_fields.clone(), keys.dead.clone(), keys.control.clone()];
         all.extend([keys.lock(None), keys.batch(None)]);
-        all.extend([keys.leader.clone(), keys.wake.clone(), keys.record(&id)]);
+        all.extend([keys.leader.clone(), keys.wake.clone(), keys.events.clone(), keys.record(&id)]);
         all.extend([keys.cron.clone(), keys.cron_ticks.clone()]);
         all.extend(keys.streams().clone());
         for key in all {

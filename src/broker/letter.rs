@@ -106,7 +106,7 @@ impl Queue {
             letter.job_type.into(),
             letter.lane.as_str().into(),
             Value::Integer(letter.created_ms.cast_signed()),
-            fingerprint(letter.job_type, burial).into(),
+            fingerprint(letter.job_type, burial.reason, &burial.error).into(),
             ends,
         ];
         flatten(&fields, &mut args);
@@ -115,10 +115,10 @@ impl Queue {
 }
 
 /// A short name for what went wrong, the same for errors that differ only in their numbers.
-fn fingerprint(job_type: &str, burial: &Burial) -> String {
+pub(crate) fn fingerprint(job_type: &str, reason: DeadReason, error: &str) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let error = burial.error.bytes().filter(|byte| !byte.is_ascii_digit());
-    for byte in job_type.bytes().chain(burial.reason.as_str().bytes()).chain(error) {
+    let error = error.bytes().filter(|byte| !byte.is_ascii_digit());
+    for byte in job_type.bytes().chain(reason.as_str().bytes()).chain(error) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     format!("{hash:016x}")

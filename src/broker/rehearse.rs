@@ -96,6 +96,7 @@ impl Rehearsal<'_> {
         log.step("bury, drop", self.drop()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
         log.step("recurring jobs", self.recur()).await?;
+        log.step("tell an event", self.publish()).await?;
         log.step("look", self.look()).await?;
         log.step("leave", self.leave(&blocking)).await
     }
@@ -196,6 +197,12 @@ impl Rehearsal<'_> {
         same("cron_remove", self.queue.remove_cron(entry.name()).await?, true)
     }
 
+    async fn publish(&self) -> Result<(), Error> {
+        self.queue.publish(1, &[vec![("event", "rehearsed".to_owned())]]).await?;
+        same("xrange", self.queue.events(None, 2).await?.len(), 1)?;
+        same("xrevrange", self.queue.last_events(2).await?.len(), 1)
+    }
+
     async fn look(&self) -> Result<(), Error> {
         let depths = self.queue.depths().await?;
         same("depths", depths.waiting() + depths.running() + depths.delayed, 0)?;
@@ -219,7 +226,7 @@ impl Rehearsal<'_> {
         let mut made: Vec<Key> = self.queue.keys.streams().to_vec();
         let own = &self.queue.keys;
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
-        made.extend([own.control.clone(), own.leader.clone(), own.wake.clone()]);
+        made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
         made.extend(["later", "never", "now"].map(|name| own.record(&self.id(name))));
         self.broker.delete(made).await?;

@@ -48,6 +48,7 @@ scripts! {
     LEAD "lead",
     LOOKUP "lookup",
     PROMOTE "promote",
+    PUBLISH "publish",
     REAP "reap",
     RELEASE "release",
     REPLAY "replay",

@@ -11,6 +11,7 @@ mod delayed;
 mod demo;
 mod dev;
 mod enqueue;
+mod events;
 mod exit;
 mod output;
 mod queues;
@@ -93,6 +94,8 @@ enum Command {
     Delayed(delayed::Args),
     /// Add, list, pause, resume, run or remove recurring jobs.
     Cron(cron::Args),
+    /// Show what was told of a queue's jobs, or follow what is told.
+    Events(events::Args),
     /// Find out whether this Redis and this login are fit for a fleet.
     ///
     /// Exit code 0: fit, perhaps with warnings. 3: Redis cannot be reached, or refuses the login. 5: unfit.
@@ -117,6 +120,7 @@ impl Command {
             Self::Batch(args) => batch::run(args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
             Self::Workers => workers::run(context).await,
+            Self::Events(args) => events::run(args, context).await,
             Self::Dead(args) => dead::run(args, context).await,
             Self::Delayed(args) => delayed::run(args, context).await,
             Self::Cron(args) => cron::run(args, context).await,

@@ -44,9 +44,15 @@ impl Output {
 
     /// Prints one line, or several. A reader that went away (`| head`) is no error.
     pub(crate) fn line(self, text: &str) -> anyhow::Result<()> {
+        self.is_read(text).map(drop)
+    }
+
+    /// Prints one line, or several, and says whether anybody still reads.
+    pub(crate) fn is_read(self, text: &str) -> anyhow::Result<bool> {
         match writeln!(io::stdout().lock(), "{text}") {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-            _ => Ok(()),
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 }

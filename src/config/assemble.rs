@@ -2,12 +2,12 @@
 
 use super::Effective;
 use super::problem::{Invalid, Problem};
-use super::sections::{Config, CronSection, QueueSection, TypeSection, WorkerSection};
+use super::sections::{Config, CronSection, EventsSection, QueueSection, TypeSection, WorkerSection};
 use crate::cron::{self, Entry, Schedule};
 use crate::fleet::{Builder, Fleet};
 use crate::handlers::{self, Exec, Noop};
 use crate::job::{CronName, Encoding, JobType};
-use crate::{FleetConfig, worker};
+use crate::{FleetConfig, hooks, worker};
 
 impl Config {
     /// The fleet's part.
@@ -22,7 +22,9 @@ impl Config {
         let queues = self.queues.iter().map(queue).collect();
         let worker =
             worker::Config { lease, drain_timeout, prefetch, retention, unroutable_after, recycle, queues };
-        FleetConfig { redis: self.redis.clone(), worker }
+        let EventsSection { publish, max_length, queue_length_every } = self.events;
+        let events = hooks::Config { publish, max_length, queue_length_every, ..hooks::Config::default() };
+        FleetConfig { redis: self.redis.clone(), worker, events }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::sections::{Config, CronSection, TypeSection, WorkerSection};
+use super::sections::{Config, CronSection, EventsSection, TypeSection, WorkerSection};
 use super::values::shown;
 use crate::cron::{Expression, Invalid, Zone};
 use crate::job::{CronName, Job};
@@ -16,6 +16,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const LEASE: RangeInclusive<Duration> = Duration::from_millis(500)..=HOUR;
 const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(365 * 24 * 3600);
 const CONCURRENCY: RangeInclusive<usize> = 1..=100_000;
+const EVENTS: RangeInclusive<u64> = 1..=10_000_000;
 const PREFETCH_MAX: usize = 100_000;
 /// A worker has about as much before its first job.
 const RSS_LEAST: u64 = 16 * 1024 * 1024;
@@ -41,6 +42,7 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
     for (name, section) in &config.cron {
         wrong.extend(recurring(name, section));
     }
+    wrong.extend(events(&config.events));
     wrong.extend(listed(&["telemetry"], config.telemetry.validate()));
     wrong
 }
@@ -65,6 +67,17 @@ fn worker(section: &WorkerSection) -> Vec<Wrong> {
     wrong.extend(max_lifetime.and_then(|most| within(most, lifetimes, &["worker", "max_lifetime"])));
     if max_rss.is_some_and(|most| most < RSS_LEAST) {
         wrong.push((path(&["worker", "max_rss"]), "must be at least 16MiB".to_owned()));
+    }
+    wrong
+}
+
+fn events(section: &EventsSection) -> Vec<Wrong> {
+    let EventsSection { publish: _, max_length, queue_length_every } = section;
+    let every = within(*queue_length_every, Duration::from_secs(1)..=HOUR, &["events", "queue_length_every"]);
+    let mut wrong: Vec<Wrong> = every.into_iter().collect();
+    if !EVENTS.contains(max_length) {
+        let reason = format!("is {max_length}, but must be between {} and {}", EVENTS.start(), EVENTS.end());
+        wrong.push((path(&["events", "max_length"]), reason));
     }
     wrong
 }

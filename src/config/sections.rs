@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::values;
 use crate::cron::Missed;
 use crate::job::{Backoff, CronName, Encoding, JobType, Lane, Policy, QueueName, Tracking};
-use crate::{broker, handlers, telemetry, worker};
+use crate::{broker, handlers, hooks, telemetry, worker};
 
 /// The whole configuration.
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -28,6 +28,8 @@ pub struct Config {
     /// Recurring jobs.
     #[serde(with = "values::named")]
     pub cron: BTreeMap<CronName, CronSection>,
+    /// The streams of events.
+    pub events: EventsSection,
     /// Logs, metrics and probes.
     pub telemetry: telemetry::Config,
 }
@@ -41,6 +43,7 @@ impl Default for Config {
             queues: BTreeMap::from([(default, QueueSection::default())]),
             types: BTreeMap::new(),
             cron: BTreeMap::new(),
+            events: EventsSection::default(),
             telemetry: telemetry::Config::default(),
         }
     }
@@ -111,6 +114,28 @@ impl Default for QueueSection {
     fn default() -> Self {
         let worker::QueueConfig { concurrency, tracking, retention } = worker::QueueConfig::default();
         Self { concurrency, tracking, retention }
+    }
+}
+
+/// What is told of jobs; see [`hooks::Config`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EventsSection {
+    /// What goes to the stream `events` of each queue.
+    pub publish: hooks::Publish,
+    /// About so many events are kept in each stream.
+    #[serde(deserialize_with = "values::count")]
+    pub max_length: u64,
+    /// How often the lengths of queues are told.
+    #[serde(with = "values::duration")]
+    pub queue_length_every: Duration,
+}
+
+impl Default for EventsSection {
+    fn default() -> Self {
+        let hooks::Config { publish, max_length, queue_length_every, hook_timeout: _ } =
+            hooks::Config::default();
+        Self { publish, max_length, queue_length_every }
     }
 }
 

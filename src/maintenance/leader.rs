@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Duty, claimer, promoter, reaper};
+use super::{Duty, claimer, gauge, promoter, reaper};
 use crate::event::Event;
 
 /// Together, all candidates of a queue ask about so often.
@@ -83,6 +83,7 @@ impl Term {
         chores.spawn(promoter::run(duty.clone(), stop.clone()));
         chores.spawn(claimer::run(duty.clone(), stop.clone()));
         chores.spawn(reaper::run(duty.clone(), stop.clone()));
+        chores.spawn(gauge::run(duty.clone(), stop.clone()));
         Self { until: Instant::now(), stop, chores }
     }
 

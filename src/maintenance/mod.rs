@@ -2,11 +2,13 @@
 //! scripts, which are safe when two processes run them.
 //!
 //! The [leader](leader) takes the lease and, while it has it, runs the [promoter](promoter) (due jobs to their lanes),
-//! the [claimer](claimer) (entries of silent consumers) and the [reaper](reaper) (consumers that nobody is any more).
+//! the [claimer](claimer) (entries of silent consumers), the [reaper](reaper) (consumers that nobody is any more) and the [gauge](gauge)
+//! (how long the queue is).
 //! Recurring jobs need no leader: every process looks after [them](cron).
 
 mod claimer;
 mod cron;
+mod gauge;
 mod leader;
 mod promoter;
 mod reaper;
@@ -36,6 +38,8 @@ pub(crate) struct Duty {
     pub(crate) events: Events,
     /// The recurring jobs that this process brings along.
     pub(crate) cron: Arc<[Entry]>,
+    /// How often the queue's length is told.
+    pub(crate) gauge_every: Duration,
     /// Told how many consumers the group has.
     pub(crate) consumers: Arc<dyn Fn(u64) + Send + Sync>,
     pub(crate) stop: CancellationToken,

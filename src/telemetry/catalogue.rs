@@ -83,6 +83,15 @@ catalogue! {
     CRON_TICKS = "cron_ticks_total", Counter, "", ["queue"], "Ticks of recurring jobs that this process submitted.";
     CRON_SKIPPED = "cron_skipped_total", Counter, "", ["queue"],
         "Ticks of recurring jobs that were missed, and not made up for.";
+    QUEUE_JOBS = "queue_jobs", Gauge, "", ["queue", "state"],
+        "Jobs of the queue, by state: waiting, running, delayed, dead. Only the process that does its chores knows; others say 0.";
+    OLDEST_WAITING = "queue_oldest_waiting_seconds", Gauge, "seconds", ["queue"],
+        "How long the oldest waiting job has been in its stream. Only the process that does the chores knows; others say 0.";
+    HOOK_FAILURES = "hook_failures_total", Counter, "", ["reason"],
+        "Calls of hooks that failed, by reason: error, panic, timeout.";
+    PUBLISHED = "events_published_total", Counter, "", [], "Events written to the streams of events.";
+    UNTOLD = "events_dropped_total", Counter, "", ["whom"],
+        "What a hook or the stream was not told, because it was too slow or Redis refused.";
     REDIS_UP = "redis_up", Gauge, "", [], "1 while Redis answers this process's sign of life.";
     REDIS_ERRORS = "redis_errors_total", Counter, "", ["kind"], "Commands that Redis did not do, by kind of error.";
     BUILD = "build_info", Gauge, "", ["version", "revision"], "Always 1; the labels name the build.";

@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 use rustc_hash::FxHashMap;
 
 use super::catalogue::{self, CATALOGUE, Kind};
-use super::series::{Maker, PAIRS_MAX, QueueSeries};
+use super::series::{AudienceSeries, Maker, PAIRS_MAX, QueueSeries};
 use crate::broker;
 use crate::event::{Event, Finished};
 use crate::job::{JobType, QueueName};
@@ -28,6 +28,7 @@ struct Shared {
     redis_up: Gauge,
     draining: Gauge,
     redis_errors: [Counter; broker::Error::KINDS.len()],
+    audience: AudienceSeries,
 }
 
 impl Metrics {
@@ -50,6 +51,7 @@ impl Metrics {
             queues,
             redis_up: maker.gauge(&catalogue::REDIS_UP, &[]),
             draining: maker.gauge(&catalogue::DRAINING, &[]),
+            audience: AudienceSeries::new(&maker),
             redis_errors: broker::Error::KINDS.map(|kind| maker.counter(&catalogue::REDIS_ERRORS, &[kind])),
         };
         Self { shared: Arc::new(shared) }
@@ -99,9 +101,14 @@ impl Metrics {
             Event::GroupRecreated { queue } => {
                 self.with(queue, |series| series.groups_recreated.increment(1));
             }
-            Event::Leading { queue, leading } => {
-                self.with(queue, |series| series.leader.set(f64::from(u8::from(leading))));
+            Event::Leading { queue, leading } => self.with(queue, |series| series.lead(leading)),
+            Event::QueueLength { queue, waiting, running, delayed, dead, oldest_waiting } => {
+                let jobs = [waiting, running, delayed, dead];
+                self.with(queue, |series| series.long(jobs, oldest_waiting.unwrap_or_default()));
             }
+            Event::HookFailed { kind, hook: _, error: _ } => self.shared.audience.failed(kind),
+            Event::Published { events } => self.shared.audience.published.increment(events),
+            Event::Untold { whom, facts } => self.shared.audience.untold(whom, facts),
             Event::Read { queue, entries: _ } => {
                 self.with(queue, |series| series.last_poll.set(unix_seconds()));
             }

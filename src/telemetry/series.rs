@@ -9,7 +9,7 @@ use metrics_exporter_prometheus::PrometheusRecorder;
 use rustc_hash::FxHashMap;
 
 use super::catalogue::{self, CATALOGUE, Descriptor, Kind};
-use crate::event::Ending;
+use crate::event::{Ending, HookFailure, Told};
 use crate::job::{FailureKind, JobType, QueueName};
 
 /// At most so many pairs of queue and type have series of their own in one process.
@@ -72,7 +72,9 @@ pub(super) struct QueueSeries {
     pub(super) fenced: Counter,
     pub(super) bodies_lost: Counter,
     pub(super) groups_recreated: Counter,
-    pub(super) leader: Gauge,
+    leader: Gauge,
+    jobs: [Gauge; STATES.len()],
+    oldest_waiting: Gauge,
     pub(super) promoted: Counter,
     pub(super) cron_ticks: Counter,
     pub(super) cron_skipped: Counter,
@@ -101,6 +103,48 @@ const OUTCOMES: [&str; 7] =
 /// The values of `reason`, in the order of [`TypeSeries::failure`].
 const FAILURES: [FailureKind; 3] = [FailureKind::Error, FailureKind::Timeout, FailureKind::Panic];
 
+/// The values of `state` for a queue's jobs.
+const STATES: [&str; 4] = ["waiting", "running", "delayed", "dead"];
+
+/// The series of those who are told of jobs.
+pub(super) struct AudienceSeries {
+    pub(super) published: Counter,
+    hook_failures: [Counter; 3],
+    untold: [Counter; 2],
+}
+
+impl AudienceSeries {
+    pub(super) fn new(maker: &Maker<'_>) -> Self {
+        let failures = [HookFailure::Error, HookFailure::Panic, HookFailure::Timeout];
+        let failure = |kind: HookFailure| maker.counter(&catalogue::HOOK_FAILURES, &[kind.as_str()]);
+        let untold = |whom: Told| maker.counter(&catalogue::UNTOLD, &[whom.as_str()]);
+        Self {
+            published: maker.counter(&catalogue::PUBLISHED, &[]),
+            hook_failures: failures.map(failure),
+            untold: [Told::Hook, Told::Stream].map(untold),
+        }
+    }
+
+    /// Counts a call that failed.
+    pub(super) fn failed(&self, kind: HookFailure) {
+        let at = match kind {
+            HookFailure::Error => 0,
+            HookFailure::Panic => 1,
+            HookFailure::Timeout => 2,
+        };
+        self.hook_failures[at].increment(1);
+    }
+
+    /// Counts what somebody was not told.
+    pub(super) fn untold(&self, whom: Told, facts: u64) {
+        let at = match whom {
+            Told::Hook => 0,
+            Told::Stream => 1,
+        };
+        self.untold[at].increment(facts);
+    }
+}
+
 impl QueueSeries {
     /// The series of a queue, for these types as far as `room` allows.
     pub(super) fn new(maker: &Maker<'_>, queue: &QueueName, types: &[JobType], room: &mut usize) -> Self {
@@ -118,6 +162,8 @@ impl QueueSeries {
             bodies_lost: maker.counter(&catalogue::BODIES_LOST, &[name]),
             groups_recreated: maker.counter(&catalogue::GROUPS_RECREATED, &[name]),
             leader: maker.gauge(&catalogue::LEADER, &[name]),
+            jobs: STATES.map(|state| maker.gauge(&catalogue::QUEUE_JOBS, &[name, state])),
+            oldest_waiting: maker.gauge(&catalogue::OLDEST_WAITING, &[name]),
             promoted: maker.counter(&catalogue::PROMOTED, &[name]),
             cron_ticks: maker.counter(&catalogue::CRON_TICKS, &[name]),
             cron_skipped: maker.counter(&catalogue::CRON_SKIPPED, &[name]),
@@ -142,6 +188,22 @@ impl QueueSeries {
     pub(super) fn late(&self, late: Duration) {
         let us = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
         self.lag_max_us.fetch_max(us, Ordering::Relaxed);
+    }
+
+    /// Notes whether this process does the chores. Who does not, knows nothing of the queue's length.
+    pub(super) fn lead(&self, leading: bool) {
+        self.leader.set(f64::from(u8::from(leading)));
+        if !leading {
+            self.long([0; STATES.len()], Duration::ZERO);
+        }
+    }
+
+    /// Notes how long the queue is: its jobs in the order of [`STATES`].
+    pub(super) fn long(&self, jobs: [u64; STATES.len()], oldest_waiting: Duration) {
+        for (gauge, jobs) in self.jobs.iter().zip(jobs) {
+            gauge.set(jobs as f64);
+        }
+        self.oldest_waiting.set(oldest_waiting.as_secs_f64());
     }
 
     /// Publishes the greatest lag since the last time.

@@ -22,6 +22,8 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         fenced: Throttle::new(RARE),
         lost: Throttle::new(RARE),
         skipped: Throttle::new(JOBS),
+        hook: Throttle::new(RARE),
+        untold: Throttle::new(RARE),
     };
     Arc::new(move |event| log.write(event))
 }
@@ -33,6 +35,8 @@ struct Log {
     fenced: Throttle,
     lost: Throttle,
     skipped: Throttle,
+    hook: Throttle,
+    untold: Throttle,
 }
 
 impl Log {
@@ -80,7 +84,22 @@ impl Log {
             Event::CronSkipped { queue, entry, ticks } => self.skipped.then(|suppressed| {
                 warn!(%queue, %entry, ticks, suppressed, "ticks of a recurring job were missed and are skipped");
             }),
-            Event::Ran { .. } | Event::Read { .. } | Event::Contact { .. } | Event::Stopping => {}
+            Event::HookFailed { hook, kind, error } => self.hook.then(|suppressed| {
+                let kind = kind.as_str();
+                warn!(hook, kind, error, suppressed, "a hook failed; no job is touched by it");
+            }),
+            Event::Untold { whom, facts } => self.untold.then(|suppressed| {
+                warn!(
+                    whom = whom.as_str(),
+                    facts, suppressed, "not everything could be told; no job is touched by it"
+                );
+            }),
+            Event::Ran { .. }
+            | Event::Read { .. }
+            | Event::Contact { .. }
+            | Event::QueueLength { .. }
+            | Event::Published { .. }
+            | Event::Stopping => {}
         }
     }
 }

@@ -8,6 +8,7 @@ mod demo;
 pub(crate) mod desk;
 mod dev;
 mod enqueue;
+mod events;
 mod look;
 mod scrape;
 mod secrets;

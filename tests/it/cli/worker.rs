@@ -186,3 +186,38 @@ fn a_port_in_use_is_named_with_its_key() {
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(output.stderr.contains(&format!("telemetry.listen: {listen} cannot be used")), "{output:?}");
 }
+
+#[test]
+fn the_lengths_of_queues_are_metrics_also_while_nothing_moves() {
+    let server = RedisServer::start();
+    let config = format!("{TYPES}[events]\nqueue_length_every = \"1s\"\n");
+    let worker = launch(&server.url(), &config).start();
+    let address = ready(&worker);
+    submit(&server, "long");
+    server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "note", "delay_ms", "3600000"]);
+    server.cmd(&["XADD", "sf:{default}:dead", "*", "type", "note"]);
+    let jobs = |state: &str| {
+        series(&address, &format!(r#"streamfleet_queue_jobs{{queue="default",state="{state}"}}"#))
+    };
+    until("one of each is told", SOON, || ["running", "delayed", "dead"].map(jobs) == [Some(1.0); 3]);
+    assert_eq!(jobs("waiting"), Some(0.0));
+    assert_eq!(series(&address, r#"streamfleet_queue_oldest_waiting_seconds{queue="default"}"#), Some(0.0));
+}
+
+#[test]
+fn at_the_level_debug_each_start_and_each_end_is_a_line_with_its_milliseconds() {
+    let server = RedisServer::start();
+    let config = TYPES.replace("[telemetry]", "[telemetry]\nlog = \"debug\"");
+    let worker = launch(&server.url(), &config).start();
+    submit(&server, "note");
+    let line = |message: &str| {
+        let said = worker.stderr();
+        let mut lines = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        lines.find(|line| line["message"] == message)
+    };
+    let begun = until("the start is logged", SOON, || line("a handler starts"));
+    let ended = until("the end is logged", SOON, || line("an attempt ended"));
+    assert_eq!((&begun["job_type"], &begun["attempt"]), (&"note".into(), &1.into()));
+    assert_eq!((&ended["outcome"], &ended["job"]), (&"succeeded".into(), &begun["job"]));
+    assert!(ended["elapsed_ms"].is_u64(), "{ended}");
+}

@@ -54,7 +54,7 @@ pub(crate) fn facts(server: &RedisServer) -> Facts {
 
 /// Everything that may be left: the streams, what the fleet agrees on, live workers, the dead and their records.
 pub(crate) fn is_allowed(key: &str, dead: &BTreeMap<String, usize>) -> bool {
-    let fleet = ["sf:{default}:control", "sf:{default}:leader", DEAD];
+    let fleet = ["sf:{default}:control", "sf:{default}:leader", "sf:{default}:events", DEAD];
     STREAMS.contains(&key)
         || fleet.contains(&key)
         || key.starts_with(WORKER)

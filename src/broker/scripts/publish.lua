@@ -1,0 +1,13 @@
+-- publish: append events to a queue's stream of events, which keeps about so many. Sent twice it tells them twice, so it
+-- is sent once: an event may be lost.
+-- KEYS 1 events
+-- ARGV 1 how many events are kept, about  2.. for each event: the number of its field names and values together, then
+--      these, flat
+-- returns {events}
+local count, at = 0, 2
+while at <= #ARGV do
+  local last = at + tonumber(ARGV[at])
+  redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', unpack(ARGV, at + 1, last))
+  count, at = count + 1, last + 1
+end
+return { count }

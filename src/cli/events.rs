@@ -1,0 +1,165 @@
+//! `streamfleet events`: what was told of a queue's jobs, and, with `--follow`, what is told from now on.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use streamfleet::broker::{PastEvent, Queue};
+use streamfleet::job::{EntryId, QueueName};
+
+use super::Context;
+use super::exit::Exit;
+use super::output::{self, Output, harmless};
+use super::times::rfc3339;
+
+/// So often new events are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// So many are read at once while following.
+const PAGE: u64 = 1000;
+
+/// The pause where Redis cannot be reached for now.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The arguments of `events`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The queue.
+    #[arg(long, short, default_value = "default")]
+    queue: QueueName,
+    /// At most so many; with --follow, so many to begin with.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    limit: u64,
+    /// Begin behind this event: the next page. Default: the last events.
+    #[arg(long, value_name = "EVENT")]
+    after: Option<EntryId>,
+    /// Go on with new events until interrupted; with --json, one object per line.
+    #[arg(long, short)]
+    follow: bool,
+}
+
+/// A page of events, as programs get it.
+#[derive(Serialize)]
+struct Page {
+    queue: String,
+    /// What `--after` takes for the page that follows, now or later.
+    next: Option<String>,
+    events: Vec<Report>,
+}
+
+/// One event, as programs get it.
+#[derive(Serialize)]
+struct Report {
+    entry: String,
+    at: String,
+    at_ms: u64,
+    /// The event's own fields; see docs/hooks.md.
+    #[serde(flatten)]
+    facts: Map<String, Value>,
+    /// The same for people.
+    #[serde(skip)]
+    line: String,
+}
+
+/// Lists or follows.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let queue = context.broker().await?.queue(args.queue);
+    let events = match args.after {
+        Some(_) => queue.events(args.after, args.limit).await,
+        None => queue.last_events(args.limit).await,
+    };
+    let events = events.context("the events cannot be read")?;
+    let last = events.last().map(|event| event.entry).or(args.after);
+    if args.follow {
+        if tell(context.output, &events)? {
+            follow(&queue, last, context.output).await?;
+        }
+        return Ok(Exit::Done);
+    }
+    let page = Page {
+        queue: queue.name().to_string(),
+        next: last.map(|entry| entry.to_string()),
+        events: events.iter().map(report).collect(),
+    };
+    context.output.print(&page, show)?;
+    Ok(Exit::Done)
+}
+
+/// Tells what comes, until nobody reads it.
+async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> anyhow::Result<()> {
+    loop {
+        let events = match queue.events(last, PAGE).await {
+            Ok(events) => events,
+            Err(error) if error.is_transient() => {
+                output::complain(&format!("{error}; trying again"));
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+            Err(error) => return Err(error).context("the events cannot be read"),
+        };
+        if !tell(output, &events)? {
+            return Ok(());
+        }
+        last = events.last().map(|event| event.entry).or(last);
+        if (events.len() as u64) < PAGE {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// Prints a line per event. False where nobody reads any more.
+fn tell(output: Output, events: &[PastEvent]) -> anyhow::Result<bool> {
+    for event in events {
+        let report = report(event);
+        let text = match output {
+            Output::People => report.line,
+            Output::Programs => serde_json::to_string(&report)?,
+        };
+        if !output.is_read(&text)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn report(event: &PastEvent) -> Report {
+    let facts = event.fields.fields().map(|(name, value)| {
+        let (name, text) = (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value));
+        let count = is_count(&name).then(|| text.parse::<u64>().ok()).flatten();
+        let value = count.map_or_else(|| Value::from(text.into_owned()), Value::from);
+        (name, value)
+    });
+    Report {
+        entry: event.entry.to_string(),
+        at: rfc3339(event.at()),
+        at_ms: event.entry.ms,
+        facts: facts.collect(),
+        line: line(event),
+    }
+}
+
+fn is_count(name: &str) -> bool {
+    name.ends_with("_ms") || matches!(name, "attempt" | "waiting" | "running" | "delayed" | "dead")
+}
+
+/// The fields of an event in their order.
+fn line(event: &PastEvent) -> String {
+    let facts = event.fields.fields().filter(|(name, _)| *name != b"event");
+    let facts = facts
+        .map(|(name, value)| format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
+    let (at, name) = (rfc3339(event.at()), event.text("event").unwrap_or_default());
+    harmless(&format!("{at} {name:<14} {}", facts.collect::<Vec<_>>().join(" ")))
+}
+
+fn show(page: &Page) -> String {
+    if page.events.is_empty() {
+        return format!(
+            "no events of the queue {} are kept here; events.publish in the configuration of its workers says what they tell",
+            page.queue
+        );
+    }
+    let lines: Vec<_> = page.events.iter().map(|report| report.line.as_str()).collect();
+    let next = page.next.as_deref().unwrap_or_default();
+    format!("{}\nwhat follows: --after {next}", lines.join("\n"))
+}

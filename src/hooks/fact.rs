@@ -1,0 +1,275 @@
+//! What hooks and the stream are told: owned facts, made of an event where somebody wants them. No fact has a payload.
+
+use std::time::Duration;
+
+use crate::event::{Ending, Event, Finished};
+use crate::job::{ConsumerName, DeadReason, JobId, JobType, QueueName, cut};
+
+/// Longer error texts are cut here in the stream.
+const ERROR_BYTES: usize = 200;
+
+/// Which job, which attempt, and who tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Where the job came from.
+    pub queue: QueueName,
+    /// What handler it got; `None` for bytes that are no job.
+    pub job_type: Option<JobType>,
+    /// The job.
+    pub job: JobId,
+    /// The number of the attempt, from 1; 0 for bytes that are no job.
+    pub attempt: u32,
+    /// The process that tells. For a lost attempt it is the one that took the entry over.
+    pub worker: ConsumerName,
+}
+
+/// A handler is about to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BeforeHandle {
+    /// The attempt.
+    pub about: About,
+    /// From being ready to this moment.
+    pub wait: Duration,
+}
+
+/// An attempt ended without a failure, and Redis knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AfterHandle {
+    /// The attempt.
+    pub about: About,
+    /// How it ended: mostly [`Ending::Succeeded`], else snoozed, interrupted or cancelled.
+    pub outcome: Ending,
+    /// How long the handler ran.
+    pub elapsed: Duration,
+}
+
+/// An attempt failed or was lost, and its job will run again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryHandle {
+    /// The attempt.
+    pub about: About,
+    /// What went wrong: the handler's text, at most [`Failure::MAX_ERROR_BYTES`](crate::job::Failure::MAX_ERROR_BYTES).
+    pub error: String,
+    /// After how long the job runs again.
+    pub delay: Duration,
+    /// How long the handler ran; zero where that is not known.
+    pub elapsed: Duration,
+}
+
+/// A job is dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedHandle {
+    /// The last attempt.
+    pub about: About,
+    /// Why.
+    pub reason: DeadReason,
+    /// What went wrong: the handler's text, at most [`Failure::MAX_ERROR_BYTES`](crate::job::Failure::MAX_ERROR_BYTES).
+    pub error: String,
+    /// How long the handler ran; zero where none did.
+    pub elapsed: Duration,
+}
+
+/// How long a queue is. Told by a timer, so that a queue in which nothing moves is told of too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueLength {
+    /// The queue.
+    pub queue: QueueName,
+    /// Jobs that nobody has taken.
+    pub waiting: u64,
+    /// Jobs that a worker has.
+    pub running: u64,
+    /// Jobs in the delayed set.
+    pub delayed: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// How long the oldest waiting job has been in its stream.
+    pub oldest_waiting: Option<Duration>,
+}
+
+/// One thing that is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fact {
+    BeforeHandle(BeforeHandle),
+    AfterHandle(AfterHandle),
+    RetryHandle(RetryHandle),
+    FailedHandle(FailedHandle),
+    QueueLength(QueueLength),
+}
+
+impl Fact {
+    /// What there is to tell of an event by this process, if there is anything.
+    pub(super) fn of(event: &Event<'_>, worker: &ConsumerName) -> Option<Self> {
+        match *event {
+            Event::Started { queue, job_type, job, attempt, wait } => {
+                let (job_type, worker) = (Some(job_type.clone()), worker.clone());
+                let about = About { queue: queue.clone(), job_type, job: job.clone(), attempt, worker };
+                Some(Self::BeforeHandle(BeforeHandle { about, wait }))
+            }
+            Event::Finished(ref finished) => Self::of_end(finished, worker),
+            Event::QueueLength { queue, waiting, running, delayed, dead, oldest_waiting } => {
+                let queue = queue.clone();
+                let length = QueueLength { queue, waiting, running, delayed, dead, oldest_waiting };
+                Some(Self::QueueLength(length))
+            }
+            Event::Ran { .. }
+            | Event::Failed { .. }
+            | Event::Fenced { .. }
+            | Event::LeaseLost { .. }
+            | Event::Claimed { .. }
+            | Event::BodiesLost { .. }
+            | Event::Promoted { .. }
+            | Event::GroupRecreated { .. }
+            | Event::Leading { .. }
+            | Event::Read { .. }
+            | Event::Stopping
+            | Event::RedisError { .. }
+            | Event::Contact { .. }
+            | Event::CronTicked { .. }
+            | Event::CronSkipped { .. }
+            | Event::HookFailed { .. }
+            | Event::Published { .. }
+            | Event::Untold { .. } => None,
+        }
+    }
+
+    fn of_end(end: &Finished<'_>, worker: &ConsumerName) -> Option<Self> {
+        // A job that was given back or put off before its handler began had no attempt.
+        let unrun = end.elapsed.is_zero();
+        if unrun && matches!(end.ending, Ending::Succeeded | Ending::Snoozed | Ending::Interrupted) {
+            return None;
+        }
+        let about = About {
+            queue: end.queue.clone(),
+            job_type: end.job_type.cloned(),
+            job: end.job.clone(),
+            attempt: end.attempt,
+            worker: worker.clone(),
+        };
+        let (elapsed, error) = (end.elapsed, end.error.unwrap_or_default().to_owned());
+        Some(match end.ending {
+            Ending::Succeeded | Ending::Snoozed | Ending::Interrupted | Ending::Cancelled => {
+                Self::AfterHandle(AfterHandle { about, outcome: end.ending, elapsed })
+            }
+            Ending::Retried => {
+                let delay = end.delay.unwrap_or_default();
+                Self::RetryHandle(RetryHandle { about, error, delay, elapsed })
+            }
+            Ending::Dead(reason) => Self::FailedHandle(FailedHandle { about, reason, error, elapsed }),
+        })
+    }
+
+    /// The queue in whose stream it is told.
+    pub(super) fn queue(&self) -> &QueueName {
+        match self {
+            Self::BeforeHandle(fact) => &fact.about.queue,
+            Self::AfterHandle(fact) => &fact.about.queue,
+            Self::RetryHandle(fact) => &fact.about.queue,
+            Self::FailedHandle(fact) => &fact.about.queue,
+            Self::QueueLength(fact) => &fact.queue,
+        }
+    }
+
+    /// Its fields in the stream.
+    pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::BeforeHandle(fact) => fact.about.fields("before_handle", [("wait_ms", millis(fact.wait))]),
+            Self::AfterHandle(fact) => {
+                let outcome = ("outcome", fact.outcome.as_str().to_owned());
+                fact.about.fields("after_handle", [outcome, ("elapsed_ms", millis(fact.elapsed))])
+            }
+            Self::RetryHandle(fact) => {
+                let times = [("delay_ms", millis(fact.delay)), ("elapsed_ms", millis(fact.elapsed))];
+                let error =
+                    [("outcome", "retried".to_owned()), ("error", cut(fact.error.clone(), ERROR_BYTES))];
+                fact.about.fields("retry_handle", error.into_iter().chain(times))
+            }
+            Self::FailedHandle(fact) => {
+                let job_type = fact.about.job_type.as_ref().map_or("", |job_type| job_type.as_str());
+                let outcome = Ending::Dead(fact.reason).as_str().to_owned();
+                let fields = [
+                    ("outcome", outcome),
+                    ("reason", fact.reason.as_str().to_owned()),
+                    ("error", cut(fact.error.clone(), ERROR_BYTES)),
+                    ("fingerprint", crate::broker::fingerprint(job_type, fact.reason, &fact.error)),
+                    ("elapsed_ms", millis(fact.elapsed)),
+                ];
+                fact.about.fields("failed_handle", fields)
+            }
+            Self::QueueLength(fact) => {
+                let counts = [
+                    ("waiting", fact.waiting),
+                    ("running", fact.running),
+                    ("delayed", fact.delayed),
+                    ("dead", fact.dead),
+                ];
+                let counts = counts.map(|(name, count)| (name, count.to_string()));
+                let oldest = fact.oldest_waiting.map(|age| ("oldest_waiting_ms", millis(age)));
+                [("event", "queue_length".to_owned())].into_iter().chain(counts).chain(oldest).collect()
+            }
+        }
+    }
+}
+
+impl About {
+    fn fields(
+        &self,
+        event: &str,
+        more: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Vec<(&'static str, String)> {
+        let job_type = self.job_type.as_ref().map(|job_type| ("type", job_type.to_string()));
+        let head = [("event", event.to_owned()), ("id", self.job.to_string())];
+        let tail = [("attempt", self.attempt.to_string()), ("worker", self.worker.to_string())];
+        head.into_iter().chain(job_type).chain(tail).chain(more).collect()
+    }
+}
+
+fn millis(duration: Duration) -> String {
+    duration.as_millis().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end<'a>(queue: &'a QueueName, job: &'a JobId, ending: Ending, elapsed: Duration) -> Finished<'a> {
+        Finished { elapsed, ending, attempt: 1, ..Finished::malformed(queue, job, "no type") }
+    }
+
+    #[test]
+    fn every_end_of_a_run_is_told_and_of_what_did_not_run_only_what_ended_the_job_or_is_tried_again() {
+        let (queue, job, worker) = ("q".parse().unwrap(), "j".parse().unwrap(), "w".parse().unwrap());
+        let told = |ending, ms| {
+            let fact = Fact::of_end(&end(&queue, &job, ending, Duration::from_millis(ms)), &worker);
+            fact.map_or_else(String::new, |fact| fact.fields()[0].1.clone())
+        };
+        let dead = Ending::Dead(DeadReason::Expired);
+        let endings = [
+            Ending::Succeeded,
+            Ending::Snoozed,
+            Ending::Interrupted,
+            Ending::Cancelled,
+            Ending::Retried,
+            dead,
+        ];
+        let ran = endings.map(|ending| told(ending, 5));
+        let after = "after_handle";
+        assert_eq!(ran, [after, after, after, after, "retry_handle", "failed_handle"]);
+        let unrun = endings.map(|ending| told(ending, 0));
+        assert_eq!(unrun, ["", "", "", after, "retry_handle", "failed_handle"]);
+    }
+
+    #[test]
+    fn the_stream_gets_a_short_error_and_the_fingerprint_of_the_whole() {
+        let (queue, job, worker) = ("q".parse().unwrap(), "j".parse().unwrap(), "w".parse().unwrap());
+        let error = "x".repeat(1000);
+        let end = Finished {
+            error: Some(&error),
+            ..end(&queue, &job, Ending::Dead(DeadReason::Fatal), Duration::ZERO)
+        };
+        let fields = Fact::of_end(&end, &worker).unwrap().fields();
+        let of = |name| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
+        assert!(of("error").unwrap().len() <= ERROR_BYTES);
+        assert_eq!(of("fingerprint"), Some(crate::broker::fingerprint("", DeadReason::Fatal, &error)));
+        assert_eq!((of("outcome"), of("reason")), (Some("dead".to_owned()), Some("fatal".to_owned())));
+    }
+}

@@ -1,0 +1,46 @@
+//! Tells hooks how long a queue is, by a timer: also while nothing moves in it. The stream and the metrics get the same
+//! from the process that does the queue's chores.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::fact::{Fact, QueueLength};
+use super::outlet::Outlet;
+use crate::broker::{Depths, Queue};
+use crate::event::Events;
+
+/// Tells the hooks behind these outlets until stopped.
+pub(super) async fn run(
+    queue: Queue,
+    every: Duration,
+    hooks: Arc<[Outlet]>,
+    events: Events,
+    stop: CancellationToken,
+) {
+    loop {
+        match queue.depths().await {
+            Ok(depths) => {
+                let fact = Arc::new(Fact::QueueLength(length(&queue, &depths)));
+                hooks.iter().for_each(|hook| hook.offer(Arc::clone(&fact)));
+            }
+            Err(error) => events.redis_error(error.kind(), &error),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(every.mul_f64(0.9 + 0.2 * rand::random::<f64>())) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+fn length(queue: &Queue, depths: &Depths) -> QueueLength {
+    QueueLength {
+        queue: queue.name().clone(),
+        waiting: depths.waiting(),
+        running: depths.running(),
+        delayed: depths.delayed,
+        dead: depths.dead,
+        oldest_waiting: depths.oldest_waiting(),
+    }
+}

@@ -1,0 +1,63 @@
+//! `events`: the last ones, page by page, and following.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::desk::{assert_told, json as answered, launch, sf, told};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn tell(server: &RedisServer, entry: &str, fields: &[&str]) {
+    server.cmd(&[&["XADD", "sf:{default}:events", entry], fields].concat());
+}
+
+fn three(server: &RedisServer) {
+    let job = ["id", "1700000000000-0", "type", "a.b", "attempt", "1", "worker", "host-1-0a0b0c0d"];
+    let of_job = |event: &[&'static str]| [event, &job[..]].concat();
+    tell(server, "1700000000001-0", &of_job(&["event", "before_handle"]));
+    let failed =
+        [&of_job(&["event", "failed_handle"])[..], &["error", "no\x1b[31m", "elapsed_ms", "7"]].concat();
+    tell(server, "1700000000002-0", &failed);
+    tell(server, "1700000000003-0", &["event", "queue_length", "waiting", "2"]);
+}
+
+fn names(page: &Value) -> Vec<&str> {
+    page["events"].as_array().unwrap().iter().map(|event| event["event"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_last_events_are_listed_and_then_those_that_follow() {
+    let server = RedisServer::start();
+    assert!(told(&server, &["events"]).contains("no events of the queue default"));
+    three(&server);
+    let page = answered(&server, &["events", "--limit", "2"]);
+    assert_eq!(names(&page), ["failed_handle", "queue_length"]);
+    let failed = &page["events"][0];
+    let facts = ["entry", "at_ms", "id", "attempt", "elapsed_ms"].map(|name| failed[name].clone());
+    let want = json!(["1700000000002-0", 1_700_000_000_002_u64, "1700000000000-0", 1, 7]);
+    assert_eq!(Value::from(facts.to_vec()), want);
+    let first = answered(&server, &["events", "--after", "0-0", "--limit", "1"]);
+    assert_eq!((names(&first), &first["next"]), (vec!["before_handle"], &"1700000000001-0".into()));
+    let rest = answered(&server, &["events", "--after", "1700000000001-0"]);
+    assert_eq!(names(&rest), ["failed_handle", "queue_length"]);
+    let none = answered(&server, &["events", "--after", "1700000000003-0"]);
+    assert_eq!((names(&none).len(), &none["next"]), (0, &"1700000000003-0".into()));
+    assert_told!(told(&server, &["events"]));
+    assert_eq!(sf(&server, &["events", "--after", "yesterday"]).code, Some(2));
+}
+
+#[test]
+fn following_tells_what_was_and_what_comes_one_object_per_line() {
+    let server = RedisServer::start();
+    three(&server);
+    let follower = launch(&server, &["events", "--follow", "--limit", "1", "--json"]).start();
+    let lines =
+        || follower.stdout().lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>();
+    until("the last event is told", SOON, || lines().len() == 1);
+    tell(&server, "*", &["event", "after_handle", "outcome", "succeeded"]);
+    until("the new event is told", SOON, || lines().len() == 2);
+    assert_eq!((&lines()[0]["waiting"], &lines()[1]["outcome"]), (&2.into(), &"succeeded".into()));
+}

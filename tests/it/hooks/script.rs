@@ -1,0 +1,42 @@
+//! The script that appends events, called twice and on a full server.
+
+use redis::Value;
+
+use crate::harness::redis_server::RedisServer;
+
+const EVENTS: &str = "sf:{q}:events";
+const SOURCE: &str = concat!(
+    include_str!("../../../src/broker/scripts/prelude.lua"),
+    include_str!("../../../src/broker/scripts/publish.lua")
+);
+
+/// Two events with different numbers of fields, of which about a hundred are kept.
+const CALL: [&str; 12] =
+    ["EVAL", SOURCE, "1", EVENTS, "100", "2", "event", "queue_length", "4", "event", "before_handle", "id"];
+
+fn call() -> Vec<&'static str> {
+    CALL.into_iter().chain(["message"]).collect()
+}
+
+#[test]
+fn events_that_are_sent_twice_are_told_twice_and_stay_capped() {
+    let server = RedisServer::start();
+    for _ in 0..2 {
+        assert_eq!(server.cmd(&call()), Value::Array(vec![Value::Int(2)]));
+    }
+    assert_eq!(server.cmd(&["XLEN", EVENTS]), Value::Int(4));
+    for _ in 0..300 {
+        server.cmd(&call());
+    }
+    let Value::Int(kept) = server.cmd(&["XLEN", EVENTS]) else { panic!("no number") };
+    assert!((100..=300).contains(&kept), "{kept}");
+}
+
+#[test]
+fn a_full_server_refuses_all_events_of_a_batch() {
+    let server = RedisServer::start();
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let refused = format!("{:?}", server.try_cmd(&call()));
+    assert!(refused.contains("OOM"), "{refused}");
+    assert_eq!(server.cmd(&["EXISTS", EVENTS]), Value::Int(0));
+}
