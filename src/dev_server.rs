@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -135,8 +135,7 @@ impl DevServer {
     ///
     /// Where it had to be killed, or the system does not say how it ended.
     pub async fn stop(mut self) -> io::Result<()> {
-        let pid = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        if let Some(pid) = pid {
+        if let Some(pid) = self.process() {
             kill_process(pid, Signal::TERM)?;
         }
         match tokio::time::timeout(PATIENCE, self.child.wait()).await {
@@ -146,6 +145,10 @@ impl DevServer {
                 Err(io::Error::other("the server did not stop and was killed"))
             }
         }
+    }
+
+    fn process(&self) -> Option<Pid> {
+        Pid::from_raw(i32::try_from(self.child.id()?).ok()?)
     }
 
     fn is_running(&mut self) -> bool {
@@ -169,6 +172,20 @@ impl DevServer {
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(5)..].join("\n");
         Err(StartError::Server { log, tail })
+    }
+}
+
+impl Drop for DevServer {
+    /// Waits for the end of the killed server, which is a matter of milliseconds: then its port is free, and the process
+    /// needs no SIGCHLD to hear of it, which would interrupt other threads' system calls.
+    fn drop(&mut self) {
+        if let Some(pid) = self.process()
+            && self.child.start_kill().is_ok()
+        {
+            // Who cannot wait leaves it to the runtime.
+            waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).ok();
+            self.child.try_wait().ok();
+        }
     }
 }
 

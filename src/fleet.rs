@@ -10,6 +10,8 @@ use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
 use crate::event::{Event, Events};
 use crate::hooks::{self, Audience, Called, Hook};
+#[cfg(feature = "testing")]
+use crate::job::QueueName;
 use crate::job::{ConsumerName, InvalidName, JobType, Policy};
 use crate::maintenance::{self, Duty};
 use crate::probe::Probe;
@@ -241,6 +243,21 @@ impl Builder {
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.hooks.push(Arc::new(hook));
         self
+    }
+
+    /// The same fleet on another Redis, where every job leaves a record.
+    #[cfg(feature = "testing")]
+    pub(crate) fn on_private_server(mut self, url: &str) -> Self {
+        let namespace = self.config.redis.namespace.clone();
+        self.config.redis = broker::Config { url: url.into(), namespace, ..broker::Config::default() };
+        self.registry.track_all();
+        self
+    }
+
+    /// Where Redis is, and the queues to serve.
+    #[cfg(feature = "testing")]
+    pub(crate) fn place(&self) -> (broker::Config, Vec<QueueName>) {
+        (self.config.redis.clone(), self.config.worker.queues.keys().cloned().collect())
     }
 
     /// The types that have a handler, sorted.

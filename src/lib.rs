@@ -54,6 +54,7 @@
 //! | [`handlers`] | the built-in handlers: a program or a POST per job |
 //! | [`event`] | what happens, for those who listen |
 //! | [`hooks`] | being told of jobs: by hooks in a process, by a stream elsewhere |
+//! | `testing` | for your own tests: one handler inline, or a fleet on a private Redis (feature `testing`, a default) |
 //! | `config`, `telemetry`, `dev_server` | the configuration file, logs and metrics, a private Redis (feature `cli`, a default) |
 //!
 //! [`Fleet`] puts a process together, [`Shutdown`] stops it, and [`Probe`] says how it does.
@@ -62,7 +63,7 @@ pub mod broker;
 #[cfg(feature = "cli")]
 pub mod config;
 pub mod cron;
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "testing"))]
 pub mod dev_server;
 pub mod event;
 mod fleet;
@@ -76,6 +77,8 @@ mod recycle;
 mod shutdown;
 #[cfg(feature = "cli")]
 pub mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod worker;
 
 pub use fleet::{Builder, Config as FleetConfig, Fleet};

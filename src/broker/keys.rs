@@ -72,6 +72,12 @@ impl Keys {
         Key::from(format!("{}:batch:{}", self.prefix, batch.map_or("", BatchId::as_str)))
     }
 
+    /// How often a user's test has let time pass.
+    #[cfg(feature = "testing")]
+    pub(crate) fn advanced(&self) -> Key {
+        Key::from(format!("{}:advanced", self.prefix))
+    }
+
     /// A job's record.
     pub(crate) fn record(&self, id: &JobId) -> Key {
         Key::from(format!("{}:job:{id}", self.prefix))

@@ -6,6 +6,8 @@
 //! answered by sending again; the one exception, appending a new job, reports it to the caller.
 
 mod address;
+#[cfg(feature = "testing")]
+mod advance;
 mod batch;
 mod conclusion;
 mod cron;

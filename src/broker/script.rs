@@ -17,8 +17,8 @@ pub(crate) struct Script {
 }
 
 macro_rules! scripts {
-    ($($constant:ident $file:literal),* $(,)?) => {
-        $(pub(crate) static $constant: Script = Script {
+    ($($(#[$meta:meta])? $constant:ident $file:literal),* $(,)?) => {
+        $($(#[$meta])? pub(crate) static $constant: Script = Script {
             name: $file,
             source: concat!(include_str!("scripts/prelude.lua"), include_str!(concat!("scripts/", $file, ".lua"))),
             sha: LazyLock::new(|| fred::util::sha1_hash($constant.source)),
@@ -27,6 +27,8 @@ macro_rules! scripts {
 }
 
 scripts! {
+    #[cfg(feature = "testing")]
+    ADVANCE "advance",
     AGENDA "agenda",
     BATCH "batch",
     BATCHED "batched",

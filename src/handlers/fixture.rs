@@ -28,7 +28,7 @@ fn context_until(deadline: Instant, fields: &[(&str, &str)]) -> JobContext {
         [("type", "report")].iter().chain(fields).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let envelope = Envelope::new(fields.collect::<Vec<_>>().into_iter());
     let job = Job::parse(&envelope, EntryId::new(1700, 3), Lane::Normal).unwrap();
-    JobContext::undelivered(job, envelope, deadline)
+    JobContext::undelivered(job, envelope, "mail".parse().unwrap(), deadline)
 }
 
 /// Runs one attempt, cutting it short as a worker does: `Interrupted` is that of a handler which was dropped.

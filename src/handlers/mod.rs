@@ -18,7 +18,7 @@ mod verdict;
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "testing"))]
 pub(crate) use exec::tie_to_this_process;
 pub use exec::{Exec, ExecConfig};
 #[cfg(feature = "http")]

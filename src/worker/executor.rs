@@ -1,6 +1,7 @@
 //! Stage 3: runs one delivery under its timeout and cancellation, and says how it ended. It never writes to Redis, but
 //! for the question whether an attempt that has a history may start.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::clock::ServerClock;
 use super::delivery::{Delivery, Finished};
 use super::dispatcher::Dispatcher;
+use super::flight::Flight;
 use super::handler::JobContext;
 use super::patience::Patience;
 use super::registry::{Registered, Registry};
@@ -97,30 +99,49 @@ impl Executor {
         delivery.flight.renew_until(deadline + registered.grace + SETTLE_MARGIN);
         let context =
             JobContext::new(Arc::clone(delivery), Arc::clone(&self.reporter.reports), deadline, tracked);
-        let mut running = registered.run(context);
-        // Many handlers are done at once, and need neither a timer nor another slot to take over.
-        if let Poll::Ready(outcome) = futures_util::poll!(&mut running) {
-            return outcome;
+        let bounds = Bounds { timeout, deadline, grace: registered.grace };
+        let running = registered.run(context);
+        bounded(running, &delivery.flight, bounds, || self.dispatcher.yield_to_next()).await
+    }
+}
+
+/// The bounds of one attempt.
+pub(super) struct Bounds {
+    pub(super) timeout: Duration,
+    pub(super) deadline: Instant,
+    /// How long the handler may go on after its cancellation.
+    pub(super) grace: Duration,
+}
+
+/// Lets a handler run within its bounds. `waits` is told if it is not done at once.
+pub(super) async fn bounded(
+    mut running: impl Future<Output = Outcome> + Unpin,
+    flight: &Flight,
+    bounds: Bounds,
+    waits: impl FnOnce(),
+) -> Outcome {
+    // Many handlers are done at once, and need neither a timer nor another slot to take over.
+    if let Poll::Ready(outcome) = futures_util::poll!(&mut running) {
+        return outcome;
+    }
+    waits();
+    let cut_short = tokio::select! {
+        biased;
+        outcome = &mut running => {
+            // It may have failed because it was told to end, before we looked.
+            let told = matches!(outcome, Outcome::Failed(_)) && flight.is_cut();
+            return if told { Outcome::Interrupted } else { outcome };
         }
-        self.dispatcher.yield_to_next();
-        let cut_short = tokio::select! {
-            biased;
-            outcome = &mut running => {
-                // It may have failed because it was told to end, before we looked.
-                let told = matches!(outcome, Outcome::Failed(_)) && delivery.flight.is_cut();
-                return if told { Outcome::Interrupted } else { outcome };
-            }
-            () = tokio::time::sleep_until(deadline.into()) => {
-                let error = format!("the handler ran longer than its timeout of {timeout:?}");
-                delivery.flight.cut();
-                Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
-            }
-            () = delivery.flight.token().cancelled() => Outcome::Interrupted,
-        };
-        // A success in the time of grace is a success; anything else is the consequence of our cutting it short.
-        match tokio::time::timeout(registered.grace, running).await {
-            Ok(Outcome::Done(result)) => Outcome::Done(result),
-            Ok(_) | Err(_) => cut_short,
+        () = tokio::time::sleep_until(bounds.deadline.into()) => {
+            let error = format!("the handler ran longer than its timeout of {:?}", bounds.timeout);
+            flight.cut();
+            Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
         }
+        () = flight.token().cancelled() => Outcome::Interrupted,
+    };
+    // A success in the time of grace is a success; anything else is the consequence of our cutting it short.
+    match tokio::time::timeout(bounds.grace, running).await {
+        Ok(Outcome::Done(result)) => Outcome::Done(result),
+        Ok(_) | Err(_) => cut_short,
     }
 }

@@ -137,20 +137,30 @@ impl JobContext {
     }
 
     /// The context of a job that nobody delivered.
-    #[cfg(test)]
-    pub(crate) fn undelivered(job: Job, envelope: crate::job::Envelope, deadline: Instant) -> Self {
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn undelivered(
+        job: Job,
+        envelope: crate::job::Envelope,
+        queue: QueueName,
+        deadline: Instant,
+    ) -> Self {
         let (flight, report) = (super::flight::Flight::new(Instant::now()), super::report::Report::default());
-        let reports = Reports::new("mail".parse().expect("mail is a queue name"));
         let tracked = job.tracking == Some(crate::job::Tracking::All);
-        Self::new(Arc::new(Delivery { job, envelope, flight, report }), Arc::new(reports), deadline, tracked)
+        let delivery = Delivery { job, envelope, flight, report };
+        Self::new(Arc::new(delivery), Arc::new(Reports::new(queue)), deadline, tracked)
     }
 
     /// What was said so far: the progress, and the lines.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn said(&self) -> (Option<(u8, String)>, Vec<String>) {
         let Some(saying) = self.delivery.report.saying(self.job()) else { return (None, Vec::new()) };
         let lines = saying.lines.into_iter().map(|line| line.text).collect();
         (saying.progress.map(|(_, percent, note)| (percent, note)), lines)
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn flight(&self) -> &super::flight::Flight {
+        &self.delivery.flight
     }
 
     pub(crate) fn job(&self) -> &Job {

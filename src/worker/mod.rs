@@ -12,6 +12,8 @@ mod executor;
 mod flight;
 mod handler;
 mod heartbeat;
+#[cfg(feature = "testing")]
+mod inline;
 mod middleware;
 mod outbox;
 mod patience;
@@ -29,6 +31,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload, RawPayload};
+#[cfg(feature = "testing")]
+pub(crate) use inline::{Circumstances, Inline, inline};
 pub use middleware::{Handled, Middleware, Next};
 pub use process::Worker;
 pub(crate) use pulse::Pulse;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Config;
 use super::clock::ServerClock;
@@ -23,7 +23,8 @@ pub struct Worker {
     broker: Broker,
     stations: Vec<Station>,
     heartbeat: std::thread::JoinHandle<()>,
-    heartbeat_stop: CancellationToken,
+    // A worker that is dropped, and not stopped, ends its heartbeat too.
+    heartbeat_stop: DropGuard,
     drain_timeout: Duration,
     quota: Option<Arc<Quota>>,
     events: Events,
@@ -80,7 +81,7 @@ impl Worker {
         };
         let heartbeat =
             heartbeat.start().map_err(|error| Error::Address(format!("no heartbeat thread: {error}")))?;
-        let drain_timeout = config.drain_timeout;
+        let (drain_timeout, heartbeat_stop) = (config.drain_timeout, heartbeat_stop.drop_guard());
         Ok(Self { consumer, broker, stations, heartbeat, heartbeat_stop, drain_timeout, quota, events })
     }
 
@@ -126,7 +127,7 @@ impl Worker {
         for station in self.stations {
             station.finish(&self.consumer).await;
         }
-        self.heartbeat_stop.cancel();
+        drop(self.heartbeat_stop);
         let heartbeat = self.heartbeat;
         // The thread ends within one command's deadline; a panic in it was reported by the runtime already.
         let ended = tokio::task::spawn_blocking(move || heartbeat.join().is_ok()).await;

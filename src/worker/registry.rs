@@ -83,6 +83,14 @@ impl Registry {
         self.middleware.push((only, link));
     }
 
+    /// Has every job leave a record, whatever its type's policy says.
+    #[cfg(feature = "testing")]
+    pub(crate) fn track_all(&mut self) {
+        for registered in self.handlers.values_mut() {
+            Arc::make_mut(registered).policy.tracking = Some(crate::job::Tracking::All);
+        }
+    }
+
     pub(crate) fn get(&self, job_type: &JobType) -> Option<&Arc<Registered>> {
         self.handlers.get(job_type)
     }
@@ -140,6 +148,12 @@ async fn guarded(what: &str, handling: impl Future<Output = Handled>) -> Handled
 fn outcome(handled: Handled) -> Outcome {
     let kept = |json: &Bytes| json.len() <= MAX_RESULT_BYTES;
     handled.map_or_else(JobError::into_outcome, |result| Outcome::Done(result.filter(kept)))
+}
+
+/// What one attempt of `handler` comes to, without anything that is wrapped around it.
+#[cfg(feature = "testing")]
+pub(super) async fn handled<H: Handler>(handler: &H, context: JobContext) -> Outcome {
+    outcome(guarded("handler", attempt(handler, context)).await)
 }
 
 async fn attempt<H: Handler>(handler: &H, context: JobContext) -> Handled {

@@ -19,6 +19,8 @@ mod input;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+mod kit;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
 mod model;

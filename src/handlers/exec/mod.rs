@@ -24,7 +24,7 @@ use super::{Error, attempt, output};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use config::ExecConfig;
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "testing"))]
 pub(crate) use pre_exec::tie_to_this_process;
 
 /// Variables of the worker that every program gets, where they are set.

@@ -1,6 +1,6 @@
 //! The handler of the worker process: its payload says what it does.
 //!
-//! `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `grow <MiB>` (and keeps it) · `fatal` · `panic` · `block <path>` (holds its thread, deaf to
+//! `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `grow <MiB>` (keeps it, and takes 100 ms) · `fatal` · `panic` · `block <path>` (holds its thread, deaf to
 //! cancellation, until the file is there) · `gate <folder>` (does what the file `<job>@<entry>` says, when it is there)
 
 use std::path::Path;
@@ -111,8 +111,11 @@ impl Handler for Obeys {
                 self.spoil(Sabotage::BuriesAndRetries, &context, &payload);
                 return Err(JobError::retry("as told"));
             }
-            // Written to, or the system would not give it.
-            "grow" => self.kept.lock().unwrap().push(vec![1; rest.parse::<usize>().unwrap() << 20]),
+            "grow" => {
+                // Written to, or the system would not give it.
+                self.kept.lock().unwrap().push(vec![1; rest.parse::<usize>().unwrap() << 20]);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
             "fatal" => {
                 entered.end(How::Fatal);
                 return Err(JobError::fatal("as told"));

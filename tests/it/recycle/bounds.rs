@@ -60,8 +60,8 @@ fn a_worker_that_has_lived_max_lifetime_ends_with_0_and_what_it_left_is_run_once
 
 #[test]
 fn a_worker_whose_handler_grows_beyond_max_rss_ends_with_0_and_what_it_left_is_run_once() {
-    // Two at once, 20 MiB each, and a look every second: the bound is passed long before the jobs are.
-    let (report, _left) = recycled("grow 20", |program| Program { max_rss: Some(200 << 20), ..program });
+    // Two at once take 100 ms and 8 MiB each, and a look is taken every second: the bound is passed before the jobs are.
+    let (report, _left) = recycled("grow 8", |program| Program { max_rss: Some(120 << 20), ..program });
     report.assert_clean();
     assert_eq!((report.totals.done, report.totals.starts), (JOBS, JOBS), "{report}");
 }

@@ -91,6 +91,10 @@ fn keep_running(server: &RedisServer, endpoint: &str) -> u32 {
     });
     eprintln!("{ended} workers were recycled in {:.1?}", begun.elapsed());
     for worker in &workers {
+        // Before, a signal kills it.
+        until("the worker to work", SOON, || {
+            worker.stderr().contains("working") || worker.exit_status().is_some()
+        });
         worker.term();
         assert_eq!(worker.wait_exit(SOON).code(), Some(0), "{}", worker.stderr());
     }

@@ -344,3 +344,34 @@ fn a_consumer_with_something_pending_is_never_deleted() {
     assert_eq!(scripts.int(&["XACK", STREAM, "fleet", &entry]), 1, "the pending entry is forgotten");
     assert_eq!(scripts.call(source!("reap"), &[HIGH, STREAM, LOW], &["me"]).0, 3);
 }
+
+#[test]
+fn time_that_passes_twice_for_one_step_passes_once() {
+    let scripts = Scripts::new();
+    for (job, due) in [("a", "5000"), ("b", "9000")] {
+        scripts.server.cmd(&["ZADD", DELAYED, due, job]);
+    }
+    let keys = [DELAYED, WAKE, "sf:{q}:advanced"];
+    let due = |job: &str| scripts.server.cmd(&["ZSCORE", DELAYED, job]);
+    scripts.twice(source!("advance"), &keys, &["3000", "1", "10"], [2, 0]);
+    assert_eq!(
+        [due("a"), due("b")],
+        [Value::BulkString(b"2000".to_vec()), Value::BulkString(b"6000".to_vec())]
+    );
+    scripts.twice(source!("advance"), &keys, &["1000", "2", "1"], [-1, -1]);
+    assert_eq!(due("a"), Value::BulkString(b"2000".to_vec()), "too many: nothing moved");
+}
+
+#[test]
+fn a_full_server_lets_no_time_pass() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["ZADD", DELAYED, "5000", "a"]);
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let keys = [DELAYED, WAKE, "sf:{q}:advanced"];
+    let command =
+        ["EVAL", source!("advance"), "3", keys[0], keys[1], keys[2], "3000", "1", "10"].map(str::as_bytes);
+    let refused = format!("{:?}", scripts.server.try_cmd(&command));
+    assert!(refused.contains("OOM"), "{refused}");
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(scripts.server.cmd(&["ZSCORE", DELAYED, "a"]), Value::BulkString(b"5000".to_vec()));
+}

@@ -1,0 +1,89 @@
+//! A typed handler: what it gets, what it returns, and how it says no.
+//!
+//! ```sh
+//! cargo run --example handler redis://127.0.0.1:6379
+//! ```
+
+use std::error::Error;
+use std::io::Write;
+use std::time::Duration;
+
+use streamfleet::broker::{Broker, Queue, Status};
+use streamfleet::job::{JobId, Policy, Tracking};
+use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Shutdown, Submission};
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Invoice {
+    customer: String,
+    cents: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Receipt {
+    number: String,
+    cents: u64,
+}
+
+/// One value serves many jobs at once: a pool or a client would be one of its fields.
+struct Charge;
+
+impl Handler for Charge {
+    type Payload = Invoice;
+    type Output = Receipt;
+
+    async fn run(&self, invoice: Invoice, context: JobContext) -> Result<Receipt, JobError> {
+        if invoice.cents == 0 {
+            return Err(JobError::drop_job("nothing to charge")); // cancelled: neither done nor dead
+        }
+        if invoice.customer.is_empty() {
+            return Err(JobError::fatal("no customer")); // dead at once: no further attempt can mend it
+        }
+        let card: u16 = "4242".parse()?; // any error is a failure that is tried again
+        Ok(Receipt { number: format!("{card}-{}", context.attempt()), cents: invoice.cents })
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(run(&url, &mut std::io::stdout()))
+}
+
+/// Runs three jobs, and tells how each ended.
+pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    let mut config = FleetConfig::default();
+    config.redis.url = url.into();
+    let queue = Broker::connect(config.redis.clone()).await?.queue("default".parse()?);
+    // Every job leaves a record, to be asked for afterwards. By default only failures do.
+    let tracked = Policy { tracking: Some(Tracking::All), ..Policy::default() };
+    let fleet = Fleet::builder(config).handler_with("invoice.charge", tracked, Charge)?.build();
+    let shutdown = Shutdown::new();
+    let submitted = async {
+        let told = submit(&queue, out).await;
+        shutdown.request(); // the fleet stops in good order
+        told
+    };
+    let (submitted, worked) = tokio::join!(submitted, fleet.run(shutdown.clone()));
+    worked?;
+    submitted
+}
+
+async fn submit(queue: &Queue, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    let producer = Producer::new(queue.clone());
+    for (customer, cents) in [("ann", 1200), ("", 700), ("bob", 0)] {
+        let invoice = Invoice { customer: customer.to_owned(), cents };
+        let id = producer.submit(Submission::new("invoice.charge")?.json(&invoice)?).await?;
+        let Status { state, result, error, .. } = ended(queue, &id).await?;
+        writeln!(out, "{state}: {}", result.or(error).unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+async fn ended(queue: &Queue, id: &JobId) -> Result<Status, Box<dyn Error>> {
+    loop {
+        match queue.status(id).await? {
+            Some(status) if status.state.is_final() => return Ok(status),
+            _ => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}

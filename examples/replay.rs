@@ -1,0 +1,94 @@
+//! Retries, dead letters and their replay: a job fails until it is dead, its cause is mended, and it runs again.
+//!
+//! ```sh
+//! cargo run --example replay redis://127.0.0.1:6379
+//! ```
+
+use std::error::Error;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use streamfleet::broker::{Broker, Queue, Status};
+use streamfleet::job::{Backoff, JobId, Policy, State};
+use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Shutdown, Submission};
+
+/// Sends mail while its server is there.
+struct SendMail {
+    server_is_there: Arc<AtomicBool>,
+}
+
+impl Handler for SendMail {
+    type Payload = String;
+    type Output = String;
+
+    async fn run(&self, to: String, context: JobContext) -> Result<String, JobError> {
+        if !self.server_is_there.load(Ordering::Relaxed) {
+            return Err(JobError::retry("the mail server does not answer"));
+        }
+        Ok(format!("sent to {to} at attempt {}", context.attempt()))
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(run(&url, &mut std::io::stdout()))
+}
+
+/// Lets a job die, and replays it.
+pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    let mut config = FleetConfig::default();
+    config.redis.url = url.into();
+    let queue = Broker::connect(config.redis.clone()).await?.queue("default".parse()?);
+    let server_is_there = Arc::new(AtomicBool::new(false));
+    let handler = SendMail { server_is_there: Arc::clone(&server_is_there) };
+    // In production the pauses are longer: this is to be watched.
+    let patient = Policy {
+        max_attempts: 3,
+        backoff: Backoff::Exponential {
+            base: Duration::from_millis(50),
+            factor: 2.0,
+            max: Duration::from_secs(1),
+        },
+        ..Policy::default()
+    };
+    let fleet = Fleet::builder(config).handler_with("mail.send", patient, handler)?.build();
+    let shutdown = Shutdown::new();
+    let told = async {
+        let told = tell(&queue, &server_is_there, out).await;
+        shutdown.request();
+        told
+    };
+    let (told, worked) = tokio::join!(told, fleet.run(shutdown.clone()));
+    worked?;
+    told
+}
+
+async fn tell(queue: &Queue, mended: &AtomicBool, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    let mail = Submission::new("mail.send")?.json(&"ann@example.com")?;
+    let id = Producer::new(queue.clone()).submit(mail).await?;
+    let dead = in_state(queue, &id, State::Dead).await?;
+    for attempt in &dead.attempts {
+        writeln!(out, "attempt: {}: {}", attempt.outcome, attempt.error)?;
+    }
+    // A dead letter has all fields of its job, and why it died.
+    for letter in queue.dead_letters(None, 100).await?.iter().filter(|letter| letter.job() == id) {
+        writeln!(out, "dead: {}: {}", letter.text("dead_reason"), letter.text("dead_error"))?;
+        mended.store(true, Ordering::Relaxed);
+        queue.replay(letter.entry, &letter.job()).await?; // once, however often it is sent
+    }
+    let done = in_state(queue, &id, State::Done).await?;
+    writeln!(out, "done: {}", done.result.unwrap_or_default())?;
+    Ok(())
+}
+
+async fn in_state(queue: &Queue, id: &JobId, state: State) -> Result<Status, Box<dyn Error>> {
+    loop {
+        match queue.status(id).await? {
+            Some(status) if status.state == state => return Ok(status),
+            _ => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}

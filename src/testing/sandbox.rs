@@ -1,0 +1,282 @@
+//! A fleet on a private Redis, to be looked at by a test.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::Unmet;
+use crate::broker::{self, Broker, DeadLetter, Depths, Queue, Status};
+use crate::dev_server::{DevServer, StartError};
+use crate::fleet::Builder;
+use crate::job::{JobId, QueueName, State};
+use crate::producer::{Producer, Submission, SubmitError};
+use crate::shutdown::Shutdown;
+
+/// How long [`Sandbox::until_state`], [`Sandbox::until_idle`] and [`Sandbox::start`] wait.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The first pause between two looks; each further one is twice as long, up to the last.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+/// [`Sandbox::advance`] moves so many jobs of a queue at most.
+const MOST_DELAYED: u32 = 100_000;
+
+/// [`Sandbox::dead_letters`] reads so many at most.
+const MOST_LETTERS: u64 = 1000;
+
+/// A fleet's process on a private Redis of its own. Two in one test binary do not see each other.
+///
+/// The server's data lies in a temporary folder. Dropping the sandbox ends everything at once; [`Sandbox::stop`] lets the
+/// fleet stop in good order. See the [module](super) for an example.
+pub struct Sandbox {
+    // Dropped in this order: the fleet, the server, its folder.
+    fleet: JoinSet<Result<(), broker::Error>>,
+    shutdown: Shutdown,
+    broker: Broker,
+    queues: Vec<QueueName>,
+    advances: AtomicU64,
+    server: DevServer,
+    _folder: TempDir,
+}
+
+/// Why a sandbox could not do what a test asked for. Its `Debug` is its `Display`, so that a test that returns it prints
+/// it readably.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No temporary folder.
+    #[error("no temporary folder can be made: {0}")]
+    Folder(#[source] io::Error),
+    /// No private server.
+    #[error(transparent)]
+    Server(#[from] StartError),
+    /// The private server refuses, or does not answer.
+    #[error(transparent)]
+    Broker(#[from] broker::Error),
+    /// What was waited for did not come.
+    #[error(transparent)]
+    Unmet(#[from] Box<Unmet>),
+    /// The fleet ended before it was told to, or serves no queue.
+    #[error("the fleet does not work: {0}")]
+    Fleet(String),
+    /// The delayed set is too large to be moved.
+    #[error("more than {MOST_DELAYED} jobs are delayed; a sandbox moves no more")]
+    TooMany,
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+impl Sandbox {
+    /// Starts a private server and the fleet on it, and waits until it is ready. Everything of the builder counts, but
+    /// where Redis is, and that every job leaves a record.
+    ///
+    /// The server dies with the thread that calls this, so call it from the test's own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where no server is installed or it does not start, or the fleet does not.
+    pub async fn start(fleet: Builder) -> Result<Self, Error> {
+        let folder = tempfile::Builder::new().prefix("streamfleet-sandbox-").tempdir();
+        let folder = folder.map_err(Error::Folder)?;
+        let server = DevServer::start(folder.path()).await?;
+        let fleet = fleet.on_private_server(&server.url());
+        let (redis, queues) = fleet.place();
+        if queues.is_empty() {
+            return Err(Error::Fleet("it serves no queue".to_owned()));
+        }
+        let fleet = fleet.build();
+        let (probe, shutdown) = (fleet.probe(), Shutdown::new());
+        let mut running = JoinSet::new();
+        running.spawn(Box::pin(fleet.run(shutdown.clone())));
+        let broker = Broker::connect(redis).await?;
+        let mut sandbox = Self {
+            fleet: running,
+            shutdown,
+            broker,
+            queues,
+            advances: AtomicU64::new(0),
+            server,
+            _folder: folder,
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while probe.ready().is_err() {
+            if let Some(ended) = sandbox.fleet.try_join_next() {
+                return Err(Error::Fleet(format!("it has ended: {ended:?}")));
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::Fleet("it is not ready in time".to_owned()));
+            }
+            tokio::time::sleep(PAUSES.0).await;
+        }
+        Ok(sandbox)
+    }
+
+    /// The address of the private server.
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// The fleet's queue; the first one by name where it serves several.
+    pub fn queue(&self) -> Queue {
+        self.broker.queue(self.queues.first().expect("a fleet that started serves a queue").clone())
+    }
+
+    /// A queue by its name.
+    pub fn queue_of(&self, name: QueueName) -> Queue {
+        self.broker.queue(name)
+    }
+
+    /// Submits a job to [the queue](Sandbox::queue).
+    ///
+    /// # Errors
+    ///
+    /// As [`Producer::submit`].
+    pub async fn submit(&self, submission: Submission) -> Result<JobId, SubmitError> {
+        Producer::new(self.queue()).submit(submission).await
+    }
+
+    /// What is known about a job of [the queue](Sandbox::queue).
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::status`].
+    pub async fn status(&self, job: &JobId) -> Result<Option<Status>, Error> {
+        Ok(self.queue().status(job).await?)
+    }
+
+    /// How many jobs [the queue](Sandbox::queue) has in each state.
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::depths`].
+    pub async fn depths(&self) -> Result<Depths, Error> {
+        Ok(self.queue().depths().await?)
+    }
+
+    /// The dead letters of [the queue](Sandbox::queue), oldest first, at most 1000.
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::dead_letters`].
+    pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
+        Ok(self.queue().dead_letters(None, MOST_LETTERS).await?)
+    }
+
+    /// Looks until `condition` holds. `what` names it in the error.
+    ///
+    /// ```no_run
+    /// # async fn example(sandbox: &streamfleet::testing::Sandbox, sent: &std::sync::Mutex<Vec<String>>)
+    /// # -> Result<(), streamfleet::testing::Error> {
+    /// use std::time::Duration;
+    ///
+    /// sandbox.until("two mails are sent", Duration::from_secs(5), async || sent.lock().unwrap().len() == 2).await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unmet`] after `deadline`, with what the queues hold then.
+    pub async fn until(
+        &self,
+        what: &str,
+        deadline: Duration,
+        mut condition: impl AsyncFnMut() -> bool,
+    ) -> Result<(), Error> {
+        let found = self.look(what, deadline, async || Ok(condition().await.then_some(()))).await;
+        found.map(drop)
+    }
+
+    /// Waits up to 30 s until a job of [the queue](Sandbox::queue) is in this state, and says what is known about it then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unmet`] where that does not come, [`Error::Broker`] where the server does not answer.
+    pub async fn until_state(&self, job: &JobId, state: State) -> Result<Status, Error> {
+        let queue = self.queue();
+        let what = format!("the job {job} is {state}");
+        let look = async || Ok(queue.status(job).await?.filter(|status| status.state == state));
+        self.look(&what, PATIENCE, look).await
+    }
+
+    /// Waits up to 30 s until no job waits or runs in any queue. Delayed ones may be there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sandbox::until_state`].
+    pub async fn until_idle(&self) -> Result<(), Error> {
+        let idle = async || {
+            for name in &self.queues {
+                let depths = self.queue_of(name.clone()).depths().await?;
+                if depths.waiting() + depths.running() > 0 {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        };
+        self.look("no job waits or runs", PATIENCE, idle).await
+    }
+
+    /// Lets `duration` pass for the delayed jobs of all queues: what was due in an hour is due now after an advance of an
+    /// hour. Says how many jobs that moved. Nothing else moves: timeouts, leases, `expires_at_ms` and times of records go
+    /// by the clock.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Broker`] where the server does not answer, [`Error::TooMany`] beyond 100000 delayed jobs in a queue.
+    pub async fn advance(&self, duration: Duration) -> Result<u64, Error> {
+        let step = self.advances.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut moved = 0;
+        for name in &self.queues {
+            let queue = self.queue_of(name.clone());
+            moved += queue.advance(duration, step, MOST_DELAYED).await?.ok_or(Error::TooMany)?;
+        }
+        Ok(moved)
+    }
+
+    /// Stops the fleet in good order, then the server.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fleet`] where the fleet ended badly, [`Error::Folder`] where the server did.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        self.shutdown.request();
+        while let Some(ended) = self.fleet.join_next().await {
+            ended.map_err(|error| Error::Fleet(error.to_string()))??;
+        }
+        self.server.stop().await.map_err(Error::Folder)
+    }
+
+    async fn look<T>(
+        &self,
+        what: &str,
+        deadline: Duration,
+        mut look: impl AsyncFnMut() -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
+        let (mut pause, longest) = PAUSES;
+        let looking = async {
+            loop {
+                if let Some(found) = look().await? {
+                    return Ok(found);
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(longest);
+            }
+        };
+        match tokio::time::timeout(deadline, looking).await {
+            Ok(found) => found,
+            Err(_elapsed) => {
+                let queues = self.queues.iter().map(|name| self.queue_of(name.clone()));
+                Err(Error::Unmet(Box::new(Unmet::find(what, deadline, queues).await)))
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What was waited for in vain, and what the queues hold instead.
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use crate::broker::{self, Queue};
+use crate::job::EntryId;
+
+/// So many jobs of each kind are told.
+const TOLD: u64 = 5;
+
+/// A condition that did not come. It tells what the queues held when the time was over: how many jobs are in which state,
+/// and the next delayed and the latest dead ones.
+#[derive(Debug, Clone)]
+pub struct Unmet {
+    what: String,
+    waited: Duration,
+    held: String,
+}
+
+impl std::error::Error for Unmet {}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "waited {:?} in vain until {}{}", self.waited, self.what, self.held)
+    }
+}
+
+impl Unmet {
+    pub(super) async fn find(what: &str, waited: Duration, queues: impl Iterator<Item = Queue>) -> Self {
+        let mut held = String::new();
+        for queue in queues {
+            let told = tell(&queue).await;
+            let told = told.unwrap_or_else(|error| format!("\n{}: {error}", queue.name()));
+            held.push_str(&told);
+        }
+        Self { what: what.to_owned(), waited, held }
+    }
+}
+
+async fn tell(queue: &Queue) -> Result<String, broker::Error> {
+    let depths = queue.depths().await?;
+    let mut text = format!(
+        "\nqueue {}: {} waiting, {} running, {} delayed, {} dead",
+        queue.name(),
+        depths.waiting(),
+        depths.running(),
+        depths.delayed,
+        depths.dead
+    );
+    for next in queue.upcoming(0, TOLD).await? {
+        let fields = next.fields.as_ref().and_then(|(_, fields)| fields.get(b"type"));
+        let job_type = String::from_utf8_lossy(fields.unwrap_or_default());
+        let due = next.due.since(depths.now).as_secs_f64();
+        write!(text, "\n  delayed {} {job_type}: due in {due:.1} s", next.id)
+            .expect("a String takes every write");
+    }
+    for letter in queue.recent_dead_letters(None::<EntryId>, TOLD).await? {
+        let (job, job_type) = (letter.job(), letter.text("type"));
+        let (reason, error) = (letter.text("dead_reason"), letter.text("dead_error"));
+        write!(text, "\n  dead {job} {job_type}: {reason}: {error}").expect("a String takes every write");
+    }
+    Ok(text)
+}

@@ -1,0 +1,68 @@
+//! One attempt without a worker, for users' tests: the handler, its context and its bounds are the real ones, and nobody
+//! has delivered the job.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use super::executor::{Bounds, bounded};
+use super::handler::{Handler, JobContext};
+use super::registry::handled;
+use crate::job::{Envelope, Job, Outcome, QueueName};
+
+/// What a made-up job finds beside its fields.
+#[derive(Debug, Clone)]
+pub(crate) struct Circumstances {
+    pub(crate) queue: QueueName,
+    pub(crate) timeout: Duration,
+    /// When the attempt is cut short, if it is.
+    pub(crate) cut_after: Option<Duration>,
+}
+
+/// What came of it, and what the handler said meanwhile.
+#[derive(Debug, Clone)]
+pub(crate) struct Inline {
+    pub(crate) outcome: Outcome,
+    pub(crate) progress: Option<(u8, String)>,
+    pub(crate) lines: Vec<String>,
+}
+
+/// Runs one attempt, cutting it short as a worker does.
+pub(crate) async fn inline<H: Handler>(
+    handler: &H,
+    (job, envelope): (Job, Envelope),
+    circumstances: Circumstances,
+) -> Inline {
+    let Circumstances { queue, timeout, cut_after } = circumstances;
+    let timeout = job.timeout.unwrap_or(timeout);
+    let deadline = Instant::now() + timeout;
+    let context = JobContext::undelivered(job, envelope, queue, deadline);
+    let watched = context.clone();
+    if cut_after.is_some_and(|pause| pause.is_zero()) {
+        watched.flight().cut();
+    }
+    let bounds = Bounds { timeout, deadline, grace: handler.grace() };
+    let running = pin!(handled(handler, context));
+    let mut ending = pin!(bounded(running, watched.flight(), bounds, || {}));
+    let cut_or_ended = tokio::select! {
+        biased;
+        outcome = &mut ending => Some(outcome),
+        () = passed(cut_after) => None,
+    };
+    let outcome = match cut_or_ended {
+        Some(outcome) => outcome,
+        None => {
+            watched.flight().cut();
+            ending.await
+        }
+    };
+    let (progress, lines) = watched.said();
+    Inline { outcome, progress, lines }
+}
+
+/// Waits for so long; without a time, for ever.
+async fn passed(pause: Option<Duration>) {
+    match pause {
+        Some(pause) => tokio::time::sleep(pause).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,50 @@
+//! Every program of `examples/` runs, and says what it is there to show.
+
+use crate::harness::redis_server::RedisServer;
+
+#[expect(dead_code, reason = "main is for people")]
+#[path = "../../../examples/handler.rs"]
+mod handler;
+#[expect(dead_code, reason = "main is for people")]
+#[path = "../../../examples/replay.rs"]
+mod replay;
+#[expect(dead_code, reason = "main is for people")]
+#[path = "../../../examples/testing.rs"]
+mod testing;
+
+fn text(out: Vec<u8>) -> String {
+    String::from_utf8(out).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_a_typed_handler_shows_a_result_a_death_and_a_dropped_job() {
+    let server = RedisServer::start();
+    let mut out = Vec::new();
+    handler::run(&server.url(), &mut out).await.unwrap();
+    insta::assert_snapshot!(text(out), @r#"
+    done: {"number":"4242-1","cents":1200}
+    dead: no customer
+    cancelled: nothing to charge
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_retries_shows_every_attempt_the_dead_letter_and_its_replay() {
+    let server = RedisServer::start();
+    let mut out = Vec::new();
+    replay::run(&server.url(), &mut out).await.unwrap();
+    insta::assert_snapshot!(text(out), @r#"
+    attempt: error: the mail server does not answer
+    attempt: error: the mail server does not answer
+    attempt: error: the mail server does not answer
+    dead: exhausted: the mail server does not answer
+    done: "sent to ann@example.com at attempt 1"
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_testing_a_handler_holds() {
+    let mut out = Vec::new();
+    testing::run(&mut out).await.unwrap();
+    assert_eq!(text(out), "inline: as expected\non a private server: as expected\n");
+}

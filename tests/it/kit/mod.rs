@@ -1,0 +1,5 @@
+//! The kit for users' own tests, used as they use it, and the programs of `examples/`.
+
+mod examples;
+mod inline;
+mod sandbox;
