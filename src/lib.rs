@@ -83,6 +83,6 @@ pub mod worker;
 
 pub use fleet::{Builder, Config as FleetConfig, Fleet};
 pub use probe::Probe;
-pub use producer::{Ended, Producer, Submission, SubmitError, WaitError};
+pub use producer::{Accepted, Ended, Producer, Submission, SubmitError, Submitted, WaitError};
 pub use shutdown::Shutdown;
 pub use worker::{Handled, Handler, JobContext, JobError, Middleware, Next, Payload, RawPayload};

@@ -44,6 +44,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "hooks",
             "telemetry",
             "fleet",
+            "producer",
             "FleetConfig",
             "Fleet",
             "Builder",

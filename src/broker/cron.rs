@@ -7,7 +7,7 @@ use fred::types::Value;
 
 use super::error::Error;
 use super::inspect::timestamp;
-use super::{Queue, bytes, decode, script};
+use super::{Queue, Untaken, bytes, decode, script};
 use crate::cron::{Entry, Invalid};
 use crate::job::{CronName, JobId, Timestamp};
 
@@ -237,9 +237,11 @@ impl Queue {
         let found = table.entries.into_iter().find(|status| status.name == *name);
         let Some(entry) = found.and_then(|status| status.entry.ok()) else { return Ok(None) };
         let id = entry.extra_id(rand::random());
-        let mut args = Vec::new();
+        // No limit of the producer's own, and one job.
+        let mut args = vec!["".into(), Value::Integer(1)];
         job_args(&mut args, &entry, &id, table.now);
-        self.run(&script::ENQUEUE, vec![self.keys.stream(entry.lane()).clone()], args).await?;
+        let answer = self.run(&script::ENQUEUE, self.enqueue_keys(entry.lane()), args).await?;
+        Untaken::unless("enqueue", answer)?;
         Ok(Some(id))
     }
 

@@ -91,6 +91,8 @@ impl Class {
             _ if detail.contains("NOGROUP") => Self::NoGroup,
             _ if detail.contains("OOM command not allowed") => Self::Full,
             _ if detail.contains("MISCONF") => Self::Busy,
+            // The client's own words while it has no connection.
+            _ if detail.starts_with("Failed to route command") => Self::Busy,
             _ => Self::Other,
         }
     }

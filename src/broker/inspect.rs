@@ -241,8 +241,8 @@ impl Found {
             (Some(_), None) if recorded == Some(State::Done) => Some(State::Done),
             (Some(_), None) => Some(State::Waiting),
             (Some(_), Some(_)) => Some(State::Running),
-            // The entry a record names is the last one it saw; a promoted retry has a newer one.
-            (None, _) if recorded == Some(State::Retrying) => Some(State::Waiting),
+            // The entry a record names is the last one it saw; a promoted job has a newer one.
+            (None, _) if matches!(recorded, Some(State::Scheduled | State::Retrying)) => Some(State::Waiting),
             (None, _) => recorded,
         }
     }

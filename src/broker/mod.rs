@@ -29,6 +29,7 @@ mod seek;
 mod server;
 mod settle;
 mod stream;
+mod submit;
 mod upkeep;
 
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub use cron::{CronStatus, CronTable, Kept, MAX_ENTRIES};
 pub use dead::DeadLetter;
 pub(crate) use decode::Entry;
 pub use delayed::Upcoming;
+pub(crate) use enqueue::Untaken;
 pub use enqueue::{Due, NewJob};
 pub use error::{Class, Error};
 pub use events::PastEvent;
@@ -57,6 +59,7 @@ pub use server::{Server, WorkerInfo};
 pub(crate) use settle::{Applied, Begun, Keep, Ran, Taken};
 pub(crate) use stream::ClaimFrom;
 pub use stream::{Consumer, Joined};
+pub(crate) use submit::{Identified, Placed};
 pub(crate) use upkeep::Promoted;
 
 use crate::job::{Namespace, QueueName};

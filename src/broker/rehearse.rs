@@ -12,10 +12,11 @@ use super::link::{Link, Role};
 use super::report::Saying;
 use super::settle::{Applied, Begun, Keep, Ran, Taken};
 use super::stream::ClaimFrom;
-use super::{Broker, Due, Kept, NewJob, Queue, decode, keys};
+use super::{Broker, Due, Identified, Kept, NewJob, Placed, Queue, decode, keys};
 use crate::cron::{Entry, Schedule};
 use crate::job::{
-    Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement, Tracking,
+    Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement, State,
+    Tracking,
 };
 
 /// How long the rehearsing worker counts as live.
@@ -85,11 +86,12 @@ impl Rehearsal<'_> {
         log.step("sign of life", self.live()).await?;
         log.step("join the group", self.queue.join(LEASE)).await?;
         log.step("lead the chores", self.queue.lead(&self.consumer, LEASE)).await?;
-        log.step("enqueue", self.queue.append(Lane::Normal, &[job(Due::Now)])).await?;
+        log.step("enqueue", self.enqueue()).await?;
         log.step("read, start, report", self.start()).await?;
         log.step("defer a failure", self.fail()).await?;
         log.step("schedule, wake the promoter, promote", self.promote(&blocking)).await?;
         log.step("cancel", self.cancel()).await?;
+        log.step("submit once", self.submit()).await?;
         log.step("release", self.release(&blocking)).await?;
         log.step("claim and bury", self.bury()).await?;
         log.step("replay, succeed", self.replay()).await?;
@@ -104,6 +106,20 @@ impl Rehearsal<'_> {
     async fn live(&self) -> Result<(), Error> {
         let facts = [("state", "rehearsing".to_owned()), ("queues", self.queue.name().to_string())];
         self.broker.beat(self.broker.link(), &self.consumer, LIVES, &facts).await.map(drop)
+    }
+
+    async fn enqueue(&self) -> Result<(), Error> {
+        self.queue.append(Lane::Normal, &[job(Due::Now)], None).await.map(drop).map_err(Into::into)
+    }
+
+    /// Sent twice, it is one job, which the delayed set keeps.
+    async fn submit(&self) -> Result<(), Error> {
+        let once = Identified::new(self.id("once"), job(Due::In(LEASE)), LIVES);
+        let jobs = [once.clone(), once];
+        let placed = self.queue.submit(&jobs, Some(100)).await?;
+        same("submit", placed, vec![Placed::New, Placed::Known(State::Scheduled)])?;
+        let cancelled = self.queue.cancel_delayed(&self.id("once"), LIVES).await?;
+        same("cancel", cancelled, true)
     }
 
     async fn start(&self) -> Result<(), Error> {
@@ -124,8 +140,7 @@ impl Rehearsal<'_> {
 
     async fn promote(&self, blocking: &Link) -> Result<(), Error> {
         let later = job(Due::In(Duration::ZERO));
-        let known = self.queue.schedule(&[(self.id("later"), later)]).await?;
-        same("schedule", known, None)?;
+        self.queue.schedule(&[(self.id("later"), later)], None).await?;
         self.queue.await_nudge(blocking, BLOCK).await?;
         let promoted = self.queue.promote(10).await?;
         same("promote", promoted.moved, 2)
@@ -133,7 +148,7 @@ impl Rehearsal<'_> {
 
     async fn cancel(&self) -> Result<(), Error> {
         let id = self.id("never");
-        self.queue.schedule(&[(id.clone(), job(Due::In(LEASE)))]).await?;
+        self.queue.schedule(&[(id.clone(), job(Due::In(LEASE)))], None).await?;
         let cancelled = self.queue.cancel_delayed(&id, LEASE).await?;
         same("cancel", cancelled, true)
     }
@@ -174,7 +189,7 @@ impl Rehearsal<'_> {
     }
 
     async fn acknowledge(&self) -> Result<(), Error> {
-        self.queue.append(Lane::Normal, &[job(Due::Now)]).await?;
+        self.enqueue().await?;
         let (_, job) = self.read().await?;
         let settled = self.queue.acknowledge(self.queue.link(), job.lane, &[job.entry]).await?;
         same("xack", settled, 1)
@@ -228,7 +243,7 @@ impl Rehearsal<'_> {
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
-        made.extend(["later", "never", "now"].map(|name| own.record(&self.id(name))));
+        made.extend(["later", "never", "now", "once"].map(|name| own.record(&self.id(name))));
         self.broker.delete(made).await?;
         self.broker.delete(vec![keys::worker(self.broker.namespace(), &self.consumer)]).await
     }
@@ -262,8 +277,11 @@ fn job(due: Due) -> NewJob {
     let field = |name: &'static str, value: &'static str| {
         (Bytes::from_static(name.as_bytes()), Bytes::from_static(value.as_bytes()))
     };
-    let id = matches!(due, Due::Now).then(|| "now".parse().expect("a plain word is an id"));
-    NewJob { id, lane: Lane::Normal, due, fields: vec![field("type", "rehearsal"), field("payload", "{}")] }
+    let mut fields = vec![field("type", "rehearsal"), field("payload", "{}")];
+    if due == Due::Now {
+        fields.push(field("id", "now"));
+    }
+    NewJob { lane: Lane::Normal, due, fields }
 }
 
 fn burial() -> Settlement {

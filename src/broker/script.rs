@@ -57,6 +57,7 @@ scripts! {
     REPORT "report",
     SCHEDULE "schedule",
     SEEK "seek",
+    SUBMIT "submit",
     TICK "tick",
     UPCOMING "upcoming",
 }

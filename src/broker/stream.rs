@@ -55,10 +55,19 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer, refuses, or holds keys of another type under these names.
     pub async fn join(&self, lease: Duration) -> Result<Joined, Error> {
+        self.join_with(lease, "".into()).await
+    }
+
+    /// The same, and agrees on the most jobs that the queue takes; `None` takes away such a limit.
+    pub(crate) async fn join_limited(&self, lease: Duration, limit: Option<u64>) -> Result<Joined, Error> {
+        self.join_with(lease, Value::Integer(limit.unwrap_or(0).cast_signed())).await
+    }
+
+    async fn join_with(&self, lease: Duration, limit: Value) -> Result<Joined, Error> {
         let mut keys = vec![self.keys.control.clone()];
         keys.extend(self.keys.streams().clone());
         let lease_ms = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
-        let args = vec![lease_ms.into(), i64::from(super::WIRE_VERSION).into()];
+        let args = vec![lease_ms.into(), i64::from(super::WIRE_VERSION).into(), limit];
         let answer = self.run(&script::JOIN, keys, args).await?;
         let number = |at: usize| answer.rest.get(at).and_then(decode::number);
         match (u64::try_from(answer.status), number(0), number(1)) {

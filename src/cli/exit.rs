@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use streamfleet::SubmitError;
 use streamfleet::broker;
 
 /// How a command ended.
@@ -21,6 +22,8 @@ pub(crate) enum Exit {
     Unfit,
     /// The time to wait was up before the job had ended.
     Unfinished,
+    /// The queue takes no more jobs; nothing was submitted.
+    Full,
 }
 
 impl From<Exit> for ExitCode {
@@ -33,6 +36,7 @@ impl From<Exit> for ExitCode {
             Exit::NotFound => 4,
             Exit::Unfit => 5,
             Exit::Unfinished => 6,
+            Exit::Full => 7,
         })
     }
 }
@@ -42,6 +46,10 @@ impl Exit {
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         if error.downcast_ref::<super::Wrong>().is_some() {
             return Self::Usage;
+        }
+        let is_full = |cause: &SubmitError| matches!(cause, SubmitError::Full { .. });
+        if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_full) {
+            return Self::Full;
         }
         match error.chain().find_map(|cause| cause.downcast_ref::<broker::Error>()) {
             // An address that cannot be used is a mistake in the configuration.

@@ -42,6 +42,7 @@ Exit codes:
   4  what was asked for does not exist
   5  a check found errors
   6  the time to wait was up before the job had ended; it goes on
+  7  the queue takes no more jobs for now; nothing was submitted
 
 Configuration: files, then variables such as STREAMFLEET__REDIS__URL, then flags; see `streamfleet config show`.";
 

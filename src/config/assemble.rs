@@ -13,8 +13,9 @@ impl Config {
     /// The fleet's part.
     pub fn fleet_config(&self) -> FleetConfig {
         let queue = |(name, section): (&_, &QueueSection)| {
-            let QueueSection { concurrency, tracking, retention } = section.clone();
-            (Clone::clone(name), worker::QueueConfig { concurrency, tracking, retention })
+            let QueueSection { concurrency, tracking, retention, max_depth, max_payload: _ } =
+                section.clone();
+            (Clone::clone(name), worker::QueueConfig { concurrency, tracking, retention, max_depth })
         };
         let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after, .. } = self.worker;
         let WorkerSection { max_jobs, max_lifetime, max_rss, .. } = self.worker;

@@ -7,6 +7,7 @@ use super::sections::{Config, CronSection, EventsSection, TypeSection, WorkerSec
 use super::values::shown;
 use crate::cron::{Expression, Invalid, Zone};
 use crate::job::{CronName, Job};
+use crate::producer::MAX_PAYLOAD_BYTES;
 
 /// A key's path and what is wrong with it.
 type Wrong = (Vec<String>, String);
@@ -35,6 +36,14 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
         }
         let at = ["queues", name.as_str(), "retention"];
         wrong.extend(queue.retention.and_then(|retention| within(retention, RETENTION, &at)));
+        if queue.max_depth == Some(0) {
+            let reason = "is 0, but must be at least 1; leave it out for no limit".to_owned();
+            wrong.push((path(&["queues", name.as_str(), "max_depth"]), reason));
+        }
+        if queue.max_payload > MAX_PAYLOAD_BYTES {
+            let reason = format!("is {}, but must be at most {MAX_PAYLOAD_BYTES}", queue.max_payload);
+            wrong.push((path(&["queues", name.as_str(), "max_payload"]), reason));
+        }
     }
     for (name, section) in &config.types {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));

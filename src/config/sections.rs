@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::values;
 use crate::cron::Missed;
 use crate::job::{Backoff, CronName, Encoding, JobType, Lane, Policy, QueueName, Tracking};
+use crate::producer::MAX_PAYLOAD_BYTES;
 use crate::{broker, handlers, hooks, telemetry, worker};
 
 /// The whole configuration.
@@ -108,12 +109,19 @@ pub struct QueueSection {
     /// How long records of finished jobs are kept, in place of the worker's `retention`.
     #[serde(with = "values::optional_duration", skip_serializing_if = "Option::is_none")]
     pub retention: Option<Duration>,
+    /// The most jobs that the queue takes.
+    #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<u64>,
+    /// The most bytes that a payload of `streamfleet enqueue` has.
+    #[serde(deserialize_with = "values::count")]
+    pub max_payload: usize,
 }
 
 impl Default for QueueSection {
     fn default() -> Self {
-        let worker::QueueConfig { concurrency, tracking, retention } = worker::QueueConfig::default();
-        Self { concurrency, tracking, retention }
+        let worker::QueueConfig { concurrency, tracking, retention, max_depth } =
+            worker::QueueConfig::default();
+        Self { concurrency, tracking, retention, max_depth, max_payload: MAX_PAYLOAD_BYTES }
     }
 }
 

@@ -267,7 +267,8 @@ handler = { http = { url = "https://example.com/", headers = { x-token = "canary
     assert!(!text.contains("canary") && !effective.shown().to_string().contains("canary"), "{text}");
     assert!(toml::from_str::<toml::Table>(&text).is_ok(), "{text}");
     insta::assert_snapshot!(text);
-    assert_eq!(effective.shown()["queues"], json!({"mail": {"concurrency": 64, "tracking": "failures"}}));
+    let queues = json!({"mail": {"concurrency": 64, "max_payload": 8_388_608, "tracking": "failures"}});
+    assert_eq!(effective.shown()["queues"], queues);
 }
 
 fn without_folder(line: &str) -> String {

@@ -169,6 +169,7 @@ impl Draft {
             }
             b"timeout_ms" => self.timeout = Some(timeout(value)?),
             b"tracking" => self.tracking = Some(tracking(value)?),
+            b"once" => self.ties().once = true,
             b"unique" => self.ties().unique = Some(parsed("unique", value)?),
             b"batch" => self.ties().batch = Some(parsed("batch", value)?),
             b"on_success" => self.ties().on_success = Some(parsed("on_success", value)?),

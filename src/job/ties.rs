@@ -57,6 +57,8 @@ text!(
 /// What a job is tied to beyond itself.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ties {
+    /// True where its id is accepted once, so that its record stays as long as the id is remembered.
+    pub once: bool,
     /// The key of the lock that it holds while it lives.
     pub unique: Option<UniqueKey>,
     /// The batch it belongs to.

@@ -68,7 +68,7 @@ impl Producer {
             if some.is_empty() {
                 break;
             }
-            let named: Vec<JobId> = some.iter().filter_map(|member| member.job.id.clone()).collect();
+            let named: Vec<JobId> = some.iter().filter_map(|member| member.id.clone()).collect();
             // Named first: a member that is done before it is known would not be counted.
             let open = self.queue.batch(batch, &follow, &named).await?;
             let closed = || SubmitError::Batch {
@@ -86,7 +86,7 @@ impl Producer {
 impl Submission {
     fn of(mut self, batch: &BatchId, nth: usize) -> Self {
         let named = || format!("{batch}.{nth}").parse().expect("a batch's name and a number are an id");
-        self.job.id.get_or_insert_with(named);
+        self.id.get_or_insert_with(named);
         self.field("batch", batch.as_str())
     }
 }
@@ -96,7 +96,7 @@ fn last(batch: &BatchId, follow: Submission) -> Result<Envelope, SubmitError> {
     if follow.job.due != Due::Now {
         return Err(SubmitError::Batch { batch: batch.clone(), why: "what follows cannot have a delay" });
     }
-    let id = follow.job.id.map(|id| id.to_string());
+    let id = follow.id.map(|id| id.to_string());
     let own = id.iter().map(|id| (b"id".as_slice(), id.as_bytes()));
     let fields = follow.job.fields.iter().map(|(name, value)| (&name[..], &value[..]));
     Ok(Envelope::new(own.chain(fields)))

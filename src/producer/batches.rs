@@ -1,7 +1,6 @@
 //! Many submissions, cut into round trips.
 
 use super::Submission;
-use crate::broker::NewJob;
 
 /// One round trip carries at most so many jobs …
 const BATCH_JOBS: usize = 250;
@@ -15,16 +14,16 @@ pub(super) struct Batches<I: Iterator<Item = Submission>> {
 }
 
 impl<I: Iterator<Item = Submission>> Iterator for Batches<I> {
-    type Item = Vec<NewJob>;
+    type Item = Vec<Submission>;
 
-    fn next(&mut self) -> Option<Vec<NewJob>> {
+    fn next(&mut self) -> Option<Vec<Submission>> {
         let first = self.submissions.next()?;
-        let (mut bytes, mut batch) = (first.bytes, vec![first.job]);
+        let (mut bytes, mut batch) = (first.bytes, vec![first]);
         while batch.len() < BATCH_JOBS
             && let Some(next) = self.submissions.next_if(|next| bytes + next.bytes <= BATCH_BYTES)
         {
             bytes += next.bytes;
-            batch.push(next.job);
+            batch.push(next);
         }
         Some(batch)
     }

@@ -1,7 +1,6 @@
 //! Why a job was not submitted.
 
-use super::MAX_PAYLOAD_BYTES;
-use crate::broker;
+use crate::broker::{self, Untaken};
 use crate::job::{InvalidName, JobId};
 
 /// Why a job was not submitted.
@@ -12,10 +11,12 @@ pub enum SubmitError {
     #[error("the payload cannot be encoded: {0}")]
     Payload(String),
     /// The payload is too large.
-    #[error("the payload has {bytes} bytes, but at most {MAX_PAYLOAD_BYTES} are allowed")]
+    #[error("the payload has {bytes} bytes, but at most {limit} are allowed")]
     TooLarge {
         /// Its size.
         bytes: usize,
+        /// The greatest size.
+        limit: usize,
     },
     /// A header's name or value is not usable.
     #[error("the header {0:?} is refused: a name has 1 to 128 bytes, a value at most 8192")]
@@ -23,9 +24,9 @@ pub enum SubmitError {
     /// A name is not valid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// A job of this id waits in the delayed set. It stays as it is; the others of its batch were accepted.
-    #[error("a job with the id {id} is scheduled already; it was left as it is")]
-    AlreadyScheduled {
+    /// The id looks like those that the fleet derives from entries, and may be another job's.
+    #[error("the id {id} looks like one that the fleet gives to jobs without an id: take another form")]
+    DerivedId {
         /// The id.
         id: JobId,
     },
@@ -43,7 +44,27 @@ pub enum SubmitError {
         /// Why.
         why: &'static str,
     },
+    /// The queue has no room. Nothing of this round trip was accepted; try again later.
+    #[error(
+        "the queue is full: it has {depth} jobs of at most {limit}, and nothing was submitted; wait for jobs to end, \
+             start more workers, or raise max_depth"
+    )]
+    Full {
+        /// How many jobs wait, run or are due later.
+        depth: u64,
+        /// The most that are allowed.
+        limit: u64,
+    },
     /// Redis refused, or did not answer. After [`broker::Error::Unknown`] the job may have been accepted.
     #[error(transparent)]
     Broker(#[from] broker::Error),
+}
+
+impl From<Untaken> for SubmitError {
+    fn from(untaken: Untaken) -> Self {
+        match untaken {
+            Untaken::Full { depth, limit } => Self::Full { depth, limit },
+            Untaken::Broker(error) => Self::Broker(error),
+        }
+    }
 }

@@ -1,21 +1,27 @@
 //! Submitting jobs from Rust. Other languages need no library: one `XADD` of the same fields is a submission.
 //!
-//! A [`Submission`] says what the job shall be; a [`Producer`] sends it, alone or with others in few round trips.
+//! A [`Submission`] says what the job shall be; a [`Producer`] sends it, alone or with others in few round trips, and
+//! answers with what became of it. Jobs without an id take the plain way, many in one call. A job with an id takes the way
+//! that looks first whether it is known, and may be sent again.
 
 mod batch;
 mod batches;
 mod error;
 mod submission;
+mod submitted;
 mod wait;
+
+use std::time::Duration;
 
 use batches::Batches;
 pub use error::SubmitError;
 use futures_util::{StreamExt, TryStreamExt};
 pub use submission::Submission;
+pub use submitted::{Accepted, Submitted};
 pub use wait::{Ended, WaitError};
 
-use crate::broker::{self, Due, NewJob, Queue};
-use crate::job::JobId;
+use crate::broker::{self, Class, Due, Identified, NewJob, Placed, Queue, Untaken};
+use crate::job::{JobId, Lane};
 
 /// A greater payload is refused: Redis is for the job, not for its data. Put large data elsewhere and send its address.
 pub const MAX_PAYLOAD_BYTES: usize = 8 * 1024 * 1024;
@@ -23,26 +29,56 @@ pub const MAX_PAYLOAD_BYTES: usize = 8 * 1024 * 1024;
 /// So many round trips are under way at once.
 const IN_FLIGHT: usize = 4;
 
+/// What may be sent again is sent again after these pauses, which together outlast a new connection.
+const PAUSES: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(4)];
+
 /// Submits jobs to one queue. Clones share the connection.
 #[derive(Clone)]
 pub struct Producer {
     queue: Queue,
+    max_payload: usize,
+    max_depth: Option<u64>,
 }
 
 impl Producer {
     /// A producer for this queue.
     pub fn new(queue: Queue) -> Self {
-        Self { queue }
+        Self { queue, max_payload: MAX_PAYLOAD_BYTES, max_depth: None }
     }
 
-    /// Submits one job and returns its id.
+    /// Refuses payloads of more bytes than this. [`MAX_PAYLOAD_BYTES`] is the most.
+    #[must_use]
+    pub fn max_payload(self, bytes: usize) -> Self {
+        Self { max_payload: bytes.min(MAX_PAYLOAD_BYTES), ..self }
+    }
+
+    /// Refuses jobs that would give the queue more than so many, counting those that wait, run or are due later. Where the
+    /// queue's workers have set a limit too, the lower one counts.
+    #[must_use]
+    pub fn max_depth(self, jobs: u64) -> Self {
+        Self { max_depth: Some(jobs), ..self }
+    }
+
+    /// Submits one job and returns its id. Where its id is known already, that job is left as it is.
+    ///
+    /// A job with an id of its own is sent again where the answer was lost; whatever happens, it is one job.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Broker`] where Redis refuses or does not answer.
+    /// [`SubmitError::Full`] where the queue has no room, [`SubmitError::TooLarge`] and [`SubmitError::DerivedId`] before
+    /// anything is sent, [`SubmitError::Broker`] where Redis refuses or does not answer.
     pub async fn submit(&self, submission: Submission) -> Result<JobId, SubmitError> {
-        let mut ids = self.send(vec![submission.job]).await?;
-        ids.pop().ok_or_else(|| SubmitError::Payload("no id came back".to_owned()))
+        self.submit_or_find(submission).await.map(|submitted| submitted.id)
+    }
+
+    /// The same, and says whether the job is new or in which state it was found.
+    ///
+    /// # Errors
+    ///
+    /// As [`Producer::submit`].
+    pub async fn submit_or_find(&self, submission: Submission) -> Result<Submitted, SubmitError> {
+        let mut answers = self.send(vec![submission]).await?;
+        answers.pop().ok_or_else(|| SubmitError::Payload("no id came back".to_owned()))
     }
 
     /// Submits many jobs, several round trips at a time, and returns their ids in the same order. `sent` is told how
@@ -56,52 +92,149 @@ impl Producer {
         submissions: impl IntoIterator<Item = Submission>,
         mut sent: impl FnMut(usize),
     ) -> Result<Vec<JobId>, SubmitError> {
-        let batches = Batches { submissions: submissions.into_iter().peekable() };
-        let sending = futures_util::stream::iter(batches).map(|batch| self.send(batch)).buffered(IN_FLIGHT);
-        let mut sending = std::pin::pin!(sending);
         let mut ids = Vec::new();
-        while let Some(batch) = sending.try_next().await? {
-            sent(batch.len());
-            ids.extend(batch);
-        }
+        self.submit_or_find_all(submissions, |answers| {
+            sent(answers.len());
+            ids.extend(answers.into_iter().map(|submitted| submitted.id));
+        })
+        .await?;
         Ok(ids)
     }
 
-    /// Sends jobs of one batch: those for now lane by lane, the others to the delayed set.
-    async fn send(&self, jobs: Vec<NewJob>) -> Result<Vec<JobId>, SubmitError> {
-        let mut ids: Vec<Option<JobId>> = jobs.iter().map(|job| job.id.clone()).collect();
-        let mut now: [Vec<(usize, NewJob)>; 3] = Default::default();
-        let mut later = Vec::new();
-        for (at, job) in jobs.into_iter().enumerate() {
-            match job.due {
-                Due::Now => now[job.lane as usize].push((at, job)),
-                Due::In(_) | Due::At(_) => later.push((ids[at].get_or_insert_with(random_id).clone(), job)),
-            }
+    /// Submits many jobs, several round trips at a time. `sent` gets the answers of each, in the order of the jobs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Producer::submit_all`].
+    pub async fn submit_or_find_all(
+        &self,
+        submissions: impl IntoIterator<Item = Submission>,
+        mut sent: impl FnMut(Vec<Submitted>),
+    ) -> Result<(), SubmitError> {
+        let batches = Batches { submissions: submissions.into_iter().peekable() };
+        let sending = futures_util::stream::iter(batches).map(|batch| self.send(batch)).buffered(IN_FLIGHT);
+        let mut sending = std::pin::pin!(sending);
+        while let Some(batch) = sending.try_next().await? {
+            sent(batch);
         }
-        for lane in now.into_iter().filter(|lane| !lane.is_empty()) {
-            let (places, jobs): (Vec<_>, Vec<_>) = lane.into_iter().unzip();
-            let lane = jobs[0].lane;
-            for (place, entry) in places.into_iter().zip(self.queue.append(lane, &jobs).await?) {
-                ids[place].get_or_insert(JobId::derived(entry, lane));
-            }
-        }
-        if !later.is_empty() {
-            self.schedule(&later).await?;
-        }
-        Ok(ids.into_iter().flatten().collect())
+        Ok(())
     }
 
-    /// Scheduling twice does no harm, so a lost answer is met by sending once more.
-    async fn schedule(&self, jobs: &[(JobId, NewJob)]) -> Result<(), SubmitError> {
-        match self.queue.schedule(jobs).await {
-            Err(broker::Error::Unknown { .. }) => {
-                self.queue.schedule(jobs).await.map(drop).map_err(Into::into)
+    /// Sends one batch, each kind of job on its way.
+    async fn send(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+        self.refuse(&batch)?;
+        let mut answers: Vec<Option<Submitted>> = Vec::with_capacity(batch.len());
+        let mut ways = Ways::default();
+        for (at, submission) in batch.into_iter().enumerate() {
+            answers.push(None);
+            ways.add(at, submission);
+        }
+        for (lane, (places, jobs)) in Lane::ALL.into_iter().zip(ways.now) {
+            if jobs.is_empty() {
+                continue;
             }
-            Ok(Some(id)) => Err(SubmitError::AlreadyScheduled { id }),
-            Ok(None) => Ok(()),
-            Err(error) => Err(error.into()),
+            let entries = self.queue.append(lane, &jobs, self.max_depth).await?;
+            for (place, entry) in places.into_iter().zip(entries) {
+                answers[place] = Some(new(JobId::derived(entry, lane)));
+            }
+        }
+        let (places, later) = ways.later;
+        if !later.is_empty() {
+            self.insist(|| self.queue.schedule(&later, self.max_depth)).await?;
+            for (place, (id, _)) in places.into_iter().zip(later) {
+                answers[place] = Some(new(id));
+            }
+        }
+        let (places, once) = ways.once;
+        if !once.is_empty() {
+            let placed = self.insist(|| self.queue.submit(&once, self.max_depth)).await?;
+            for ((place, job), placed) in places.into_iter().zip(once).zip(placed) {
+                answers[place] = Some(answer(job.id, placed));
+            }
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// What can be refused before anything is sent.
+    fn refuse(&self, batch: &[Submission]) -> Result<(), SubmitError> {
+        for submission in batch {
+            if submission.payload_bytes > self.max_payload {
+                return Err(SubmitError::TooLarge {
+                    bytes: submission.payload_bytes,
+                    limit: self.max_payload,
+                });
+            }
+            // It may be that of another job, and a worker would take it for one without a record.
+            if let Some(id) = submission.id.as_ref().filter(|id| !id.is_own()) {
+                return Err(SubmitError::DerivedId { id: id.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what does no harm when it is sent twice until there is an answer.
+    async fn insist<T, F>(&self, send: impl Fn() -> F) -> Result<T, Untaken>
+    where
+        F: Future<Output = Result<T, Untaken>>,
+    {
+        for pause in PAUSES {
+            match send().await {
+                Err(Untaken::Broker(error)) if may_pass(&error) => {
+                    tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)).await;
+                }
+                other => return other,
+            }
+        }
+        send().await
+    }
+}
+
+/// A batch's jobs by the way they take, each with its place in the batch.
+#[derive(Default)]
+struct Ways {
+    /// To their lanes, in the order of [`Lane::ALL`].
+    now: [(Vec<usize>, Vec<NewJob>); 3],
+    /// To the delayed set.
+    later: (Vec<usize>, Vec<(JobId, NewJob)>),
+    /// Once each.
+    once: (Vec<usize>, Vec<Identified>),
+}
+
+impl Ways {
+    fn add(&mut self, place: usize, Submission { job, id, window, .. }: Submission) {
+        match (id, job.due) {
+            (Some(id), _) => {
+                self.once.0.push(place);
+                self.once.1.push(Identified::new(id, job, window));
+            }
+            (None, Due::Now) => {
+                let lane = &mut self.now[job.lane as usize];
+                lane.0.push(place);
+                lane.1.push(job);
+            }
+            (None, Due::In(_) | Due::At(_)) => {
+                self.later.0.push(place);
+                self.later.1.push((random_id(), job));
+            }
         }
     }
+}
+
+fn new(id: JobId) -> Submitted {
+    Submitted { id, accepted: Accepted::New }
+}
+
+fn answer(id: JobId, placed: Placed) -> Submitted {
+    let accepted = match placed {
+        Placed::New => Accepted::New,
+        Placed::Known(state) => Accepted::Existing(state),
+    };
+    Submitted { id, accepted }
+}
+
+/// Whether the connection broke, or Redis cannot just now.
+fn may_pass(error: &broker::Error) -> bool {
+    matches!(error, broker::Error::Unknown { .. }) || error.class() == Some(Class::Busy)
 }
 
 /// An id for a job that has no entry yet.

@@ -9,11 +9,21 @@ use super::{MAX_PAYLOAD_BYTES, SubmitError};
 use crate::broker::{Due, NewJob};
 use crate::job::{Encoding, JobId, JobType, Lane, Timestamp, Tracking};
 
+/// For how long an own id is remembered, unless the submission says otherwise.
+const WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+const LONGEST_WINDOW: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// A job to be submitted. Everything but the type is optional.
 #[derive(Debug, Clone)]
 pub struct Submission {
     pub(super) job: NewJob,
+    pub(super) id: Option<JobId>,
+    /// For how long the id is remembered.
+    pub(super) window: Duration,
+    /// Names and values together.
     pub(super) bytes: usize,
+    pub(super) payload_bytes: usize,
 }
 
 impl Submission {
@@ -24,8 +34,9 @@ impl Submission {
     /// [`SubmitError::Name`] where the type breaks the rule for types.
     pub fn new(job_type: &str) -> Result<Self, SubmitError> {
         let job_type: JobType = job_type.parse()?;
-        let job = NewJob { id: None, lane: Lane::Normal, due: Due::Now, fields: Vec::with_capacity(3) };
-        Ok(Self { job, bytes: 0 }.field("type", job_type.as_str()))
+        let job = NewJob { lane: Lane::Normal, due: Due::Now, fields: Vec::with_capacity(3) };
+        Ok(Self { job, id: None, window: WINDOW, bytes: 0, payload_bytes: 0 }
+            .field("type", job_type.as_str()))
     }
 
     /// A payload as MessagePack with field names, the compact form.
@@ -57,19 +68,34 @@ impl Submission {
     pub fn payload(mut self, payload: impl Into<Bytes>, encoding: Encoding) -> Result<Self, SubmitError> {
         let payload = payload.into();
         if payload.len() > MAX_PAYLOAD_BYTES {
-            return Err(SubmitError::TooLarge { bytes: payload.len() });
+            return Err(SubmitError::TooLarge { bytes: payload.len(), limit: MAX_PAYLOAD_BYTES });
         }
         self.bytes += payload.len();
+        self.payload_bytes = payload.len();
         self.job.fields.push((Bytes::from_static(b"payload"), payload));
         // JSON is what the wire contract assumes.
         Ok(if encoding == Encoding::Json { self } else { self.field("encoding", encoding.as_str()) })
     }
 
-    /// The producer's own id, for status look-ups and as an idempotency key for handlers.
+    /// The producer's own id: for status look-ups, as an idempotency key for handlers, and so that sending the job again
+    /// is answered with the first one. An id that looks like a stream entry's is refused when it is sent.
     #[must_use]
     pub fn id(mut self, id: JobId) -> Self {
-        self.job.id = Some(id);
+        self.id = Some(id);
         self
+    }
+
+    /// For how long from now a job of this id is not accepted again, also where the first one ends sooner; at most a year,
+    /// and 24 hours by default. As long as the first one has not ended, it is not accepted in any case.
+    #[must_use]
+    pub fn idempotent_for(mut self, window: Duration) -> Self {
+        self.window = window.min(LONGEST_WINDOW);
+        self
+    }
+
+    /// The size of the payload, in bytes, as it is sent.
+    pub fn payload_bytes(&self) -> usize {
+        self.payload_bytes
     }
 
     /// The lane to go by; default normal.

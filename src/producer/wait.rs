@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Producer, Submission, SubmitError};
 use crate::broker::{self, Status};
-use crate::job::{JobId, State, Timestamp, Tracking};
+use crate::job::{JobId, State, Tracking};
 
 /// The pause before the second question.
 const SHORTEST: Duration = Duration::from_millis(5);
@@ -80,7 +80,8 @@ pub enum WaitError {
 }
 
 impl Producer {
-    /// Submits one job and waits for its end, at most `timeout`. The job leaves a record, whatever its type says.
+    /// Submits one job and waits for its end, at most `timeout`. The job leaves a record, whatever its type says. Where its
+    /// id is known already, that job's end is what is waited for.
     ///
     /// # Errors
     ///
@@ -92,13 +93,8 @@ impl Producer {
         timeout: Duration,
     ) -> Result<Ended, WaitError> {
         let submission = submission.tracking(Tracking::All);
-        // A job that had the same id may have left a record, which is not what is waited for.
-        let earlier = match &submission.job.id {
-            Some(id) => self.record_of_an_earlier_life(id).await?,
-            None => None,
-        };
         let job = self.submit(submission).await?;
-        self.wait_beyond(&job, earlier, timeout).await
+        self.wait(&job, timeout).await
     }
 
     /// Waits for the end of a job that leaves a record, at most `timeout`; [`Duration::MAX`] is as long as it takes.
@@ -107,38 +103,12 @@ impl Producer {
     ///
     /// [`WaitError`].
     pub async fn wait(&self, job: &JobId, timeout: Duration) -> Result<Ended, WaitError> {
-        self.wait_beyond(job, None, timeout).await
-    }
-
-    async fn record_of_an_earlier_life(&self, id: &JobId) -> Result<Option<Timestamp>, WaitError> {
-        match self.queue.status_without_log(id).await {
-            Ok(status) => {
-                Ok(status.filter(|status| status.state.is_final()).and_then(|status| status.created))
-            }
-            Err(source) => Err(WaitError::Broker { job: id.clone(), source }),
-        }
-    }
-
-    /// Waits for the end of the life of a job that began after `earlier`.
-    async fn wait_beyond(
-        &self,
-        job: &JobId,
-        earlier: Option<Timestamp>,
-        timeout: Duration,
-    ) -> Result<Ended, WaitError> {
         let begun = Instant::now();
         let (mut pause, mut seen) = (SHORTEST, Seen::default());
         loop {
             match self.queue.status_without_log(job).await {
-                Ok(found) => {
-                    let found = found.filter(|status| {
-                        !(status.state.is_final() && earlier.is_some() && status.created == earlier)
-                    });
-                    match found {
-                        Some(status) if status.state.is_final() => return Ok(Ended::of(status)),
-                        found => seen.note(found.map(|status| status.state)),
-                    }
-                }
+                Ok(Some(status)) if status.state.is_final() => return Ok(Ended::of(status)),
+                Ok(found) => seen.note(found.map(|status| status.state)),
                 Err(error) if error.is_transient() => {}
                 Err(source) => return Err(WaitError::Broker { job: job.clone(), source }),
             }

@@ -78,6 +78,8 @@ pub struct Recycle {
 pub struct QueueConfig {
     /// How many handlers of this queue run at once in this process.
     pub concurrency: usize,
+    /// The most jobs that the queue takes: those that wait, run or are due later. `None` for any number.
+    pub max_depth: Option<u64>,
     /// Which jobs leave a record, where neither they nor their type say.
     pub tracking: Tracking,
     /// How long records of finished jobs are kept, in place of [`Config::retention`].
@@ -115,6 +117,6 @@ impl Default for Config {
 
 impl Default for QueueConfig {
     fn default() -> Self {
-        Self { concurrency: 64, tracking: Tracking::default(), retention: None }
+        Self { concurrency: 64, tracking: Tracking::default(), retention: None, max_depth: None }
     }
 }

@@ -55,7 +55,7 @@ impl Worker {
         let mut stations = Vec::new();
         for (name, queue_config) in &config.queues {
             let queue = broker.queue(name.clone());
-            let joined = queue.join(config.lease).await?;
+            let joined = queue.join_limited(config.lease, queue_config.max_depth).await?;
             // Said before the first job can run, so that no figure shows jobs done by a Redis that is away.
             events.tell(&Event::Contact { alive: true });
             warn_of_differences(&queue, joined, config.lease);

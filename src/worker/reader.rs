@@ -60,6 +60,8 @@ pub(crate) struct Reader {
     pub(crate) link: Link,
     pub(crate) consumer: ConsumerName,
     pub(crate) lease: Duration,
+    /// The most jobs that the queue takes, agreed on again where the queue's keys were lost.
+    pub(crate) max_depth: Option<u64>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) flights: Arc<Flights>,
     pub(crate) outbox: Arc<Outbox>,
@@ -236,7 +238,7 @@ impl Reader {
             () = self.stop.cancelled() => return,
         }
         if error.class() == Some(Class::NoGroup) {
-            match self.queue.join(self.lease).await {
+            match self.queue.join_limited(self.lease, self.max_depth).await {
                 Ok(joined) if joined.groups_created > 0 => {
                     self.events.tell(&Event::GroupRecreated { queue: self.queue.name() });
                 }

@@ -147,6 +147,7 @@ impl Station {
                 link: shared.broker.open(Role::Blocking).await?,
                 consumer: shared.consumer.clone(),
                 lease,
+                max_depth: own.max_depth,
                 dispatcher: Arc::clone(&parts.dispatcher),
                 flights: Arc::clone(&parts.flights),
                 outbox: Arc::clone(&parts.outbox),

@@ -35,4 +35,6 @@ mod running;
 #[cfg(test)]
 mod selftest;
 #[cfg(test)]
+mod submit;
+#[cfg(test)]
 mod traps;

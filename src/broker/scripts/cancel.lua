@@ -4,6 +4,7 @@
 -- returns {1} cancelled, {0} not in the delayed set
 if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return { 0 } end
 redis.call('HDEL', KEYS[2], ARGV[1])
-redis.call('HSET', KEYS[3], 'state', 'cancelled', 'updated_ms', now_ms())
-redis.call('PEXPIRE', KEYS[3], ARGV[2])
+local now = now_ms()
+redis.call('HSET', KEYS[3], 'state', 'cancelled', 'updated_ms', now)
+expire(KEYS[3], now, ARGV[2])
 return { 1 }

@@ -14,6 +14,6 @@ redis.call('HSET', KEYS[2], 'state', 'cancelled', 'entry', ARGV[2], 'error', ARG
 note(KEYS[2], now, tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[3])
 conclude(ARGV[12], ARGV[11], KEYS[2], KEYS[1], KEYS[3], KEYS[4])
 -- No time at all deletes it.
-redis.call('PEXPIRE', KEYS[2], ARGV[10])
+expire(KEYS[2], now, ARGV[10])
 settle(KEYS[1], ARGV[2])
 return { 1 }

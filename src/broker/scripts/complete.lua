@@ -11,12 +11,12 @@ local function done()
   redis.call('HDEL', record, 'dead_id')
   if ARGV[5] ~= '' then redis.call('HSET', record, 'result', ARGV[5]) end
   note(record, now, tonumber(ARGV[4]), 'done', ARGV[1], '')
-  redis.call('PEXPIRE', record, ARGV[6])
+  expire(record, now, ARGV[6])
   conclude(ARGV[11], ARGV[3], record, KEYS[1], KEYS[5], KEYS[6])
 end
 if hold(KEYS[1], ARGV[1], ARGV[2]) then
   if ARGV[10] ~= '0' then done() end
-  if ARGV[10] == 'forget' then redis.call('DEL', record) end
+  if ARGV[10] == 'forget' then expire(record, now, 0) end
   settle(KEYS[1], ARGV[2])
   return { 1 }
 end

@@ -1,7 +1,8 @@
 -- join: make sure that a queue's streams and groups exist, and agree on the lease. A group is always created at 0: the
 -- streams hold only live jobs, so whatever is in them must be delivered.
 -- KEYS 1 control  2.. streams
--- ARGV 1 lease ms  2 wire version
+-- ARGV 1 lease ms  2 wire version  3 the most jobs that the queue takes, 0 for any number, '' to
+--      leave it as it is
 -- returns {groups created, the fleet's lease ms, the fleet's wire version}
 -- Allowed when Redis is out of memory, and admits the rest: only workers that start can make room again.
 redis.call('HDEL', KEYS[1], '')
@@ -20,4 +21,10 @@ for at = 2, #KEYS do consumers = consumers + #redis.call('XINFO', 'CONSUMERS', K
 if consumers == 0 then redis.call('HSET', KEYS[1], 'lease_ms', ARGV[1]) end
 redis.call('HSETNX', KEYS[1], 'lease_ms', ARGV[1])
 redis.call('HSETNX', KEYS[1], 'wire', ARGV[2])
+-- Who comes last decides, so that a rolling deploy ends with the new limit.
+if ARGV[3] == '0' then
+  redis.call('HDEL', KEYS[1], 'max_depth')
+elseif ARGV[3] ~= '' then
+  redis.call('HSET', KEYS[1], 'max_depth', ARGV[3])
+end
 return { created, tonumber(redis.call('HGET', KEYS[1], 'lease_ms')), tonumber(redis.call('HGET', KEYS[1], 'wire')) }

@@ -75,3 +75,23 @@ local function nudge(delayed, wake, member)
     redis.call('PEXPIRE', wake, 5000)
   end
 end
+
+-- The most jobs that may wait, run and be due later: what the fleet agreed on or the producer wants, whichever is less.
+local function depth_limit(control, own)
+  local limit, agreed = tonumber(own), tonumber(redis.call('HGET', control, 'max_depth') or '')
+  if limit and agreed then return math.min(limit, agreed) end
+  return limit or agreed
+end
+
+-- The answer to a producer whose jobs do not fit, `more` in number; nil where they do.
+local function overfull(limit, more, delayed, high, normal, low)
+  local depth = redis.call('ZCARD', delayed) + redis.call('XLEN', high) + redis.call('XLEN', normal)
+    + redis.call('XLEN', low)
+  if depth + more > limit then return { -1, depth, limit } end
+end
+
+-- Lets the record of a job that ended go after so long, but not while its producer may still send its id again.
+local function expire(record, now, retention)
+  local least = tonumber(redis.call('HGET', record, 'keep_until_ms') or '0') - now
+  redis.call('PEXPIRE', record, string.format('%.0f', math.max(tonumber(retention), least)))
+end

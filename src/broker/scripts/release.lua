@@ -7,10 +7,10 @@ if is_done(KEYS[2], ARGV[3]) then
   settle(KEYS[1], ARGV[2])
   return { 2 }
 end
-redis.call('XADD', KEYS[1], '*', unpack(ARGV, 4))
+local entry = redis.call('XADD', KEYS[1], '*', unpack(ARGV, 4))
 -- A retry that has not started stays one, so that a late success can still cancel it.
 if is_passing(KEYS[2], ARGV[3]) then redis.call('DEL', KEYS[2]) end
 local state = redis.call('HGET', KEYS[2], 'state')
-if state and state ~= 'retrying' then redis.call('HSET', KEYS[2], 'state', 'waiting') end
+if state and state ~= 'retrying' then redis.call('HSET', KEYS[2], 'state', 'waiting', 'entry', entry) end
 settle(KEYS[1], ARGV[2])
 return { 1 }

@@ -5,12 +5,14 @@
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
 if not found then return { 0 } end
 local lanes = { high = KEYS[3], normal = KEYS[4], low = KEYS[5] }
+-- Whoever replays a job wants it to run, also after its time.
+local spent = { replays = true, replay_of = true, expires_at_ms = true }
 local fields, stream, replays = {}, KEYS[4], 0
 for at = 1, #found[2], 2 do
   local name, value = found[2][at], found[2][at + 1]
   if name == 'dead_origin' then stream = lanes[value] or stream end
   if name == 'replays' then replays = tonumber(value) or 0 end
-  if string.sub(name, 1, 5) ~= 'dead_' and name ~= 'replays' and name ~= 'replay_of' then
+  if string.sub(name, 1, 5) ~= 'dead_' and not spent[name] then
     fields[#fields + 1] = name
     fields[#fields + 1] = value
   end

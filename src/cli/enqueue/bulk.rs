@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
-use streamfleet::broker::Queue;
 use streamfleet::{Producer, Submission};
 use tokio::sync::mpsc;
 
-use super::{draft, line};
+use super::{Target, draft, line};
 use crate::cli::Context;
 use crate::cli::exit::Exit;
 use crate::cli::output::{self, harmless};
@@ -45,6 +44,8 @@ pub(super) enum BadLine {
 struct Summary {
     queue: String,
     accepted: u64,
+    /// Those of the accepted whose job was there already.
+    existing: u64,
     rejected: u64,
     /// The first of the rejected lines.
     rejected_lines: Vec<Rejected>,
@@ -72,15 +73,16 @@ enum Part {
 }
 
 /// Submits the jobs on stdin.
-pub(super) async fn run(queue: Queue, bad_line: BadLine, context: &Context) -> anyhow::Result<Exit> {
+pub(super) async fn run(target: Target, bad_line: BadLine, context: &Context) -> anyhow::Result<Exit> {
+    let max_payload = target.max_payload;
     let (parts, mut handed) = mpsc::channel(GROUPS);
     // A thread of its own, not the runtime's: after an error nobody waits for a stdin that may never end.
     let reading = std::thread::spawn(move || {
         let stdin = BufReader::with_capacity(256 * 1024, io::stdin().lock());
-        Reading { input: stdin, bad_line, parts }.run();
+        Reading { input: stdin, bad_line, max_payload, parts }.run();
     });
     let started = Instant::now();
-    let mut sending = Sending::new(queue, context);
+    let mut sending = Sending::new(target, context);
     let mut waiting = Vec::with_capacity(GROUPS);
     while handed.recv_many(&mut waiting, GROUPS).await > 0 {
         sending.take(std::mem::take(&mut waiting)).await?;
@@ -92,6 +94,7 @@ pub(super) async fn run(queue: Queue, bad_line: BadLine, context: &Context) -> a
 struct Reading<R> {
     input: BufReader<R>,
     bad_line: BadLine,
+    max_payload: usize,
     parts: mpsc::Sender<Part>,
 }
 
@@ -139,7 +142,7 @@ impl<R: Read> Reading<R> {
         if text.len() as u64 >= LONGEST_LINE {
             return Err(format!("the line is longer than {LONGEST_LINE} bytes"));
         }
-        line::parse(text)
+        line::parse(text, self.max_payload)
     }
 }
 
@@ -148,6 +151,8 @@ struct Sending {
     queue: String,
     bar: indicatif::ProgressBar,
     accepted: u64,
+    /// Those of the accepted that were there already.
+    existing: u64,
     /// The last line whose job is accepted, as are all before it.
     accepted_line: u64,
     rejected: u64,
@@ -155,11 +160,19 @@ struct Sending {
 }
 
 impl Sending {
-    fn new(queue: Queue, context: &Context) -> Self {
+    fn new(target: Target, context: &Context) -> Self {
         let bar = output::progress(context.output, None, "jobs accepted");
-        let name = queue.name().to_string();
-        let producer = Producer::new(queue);
-        Self { producer, queue: name, bar, accepted: 0, accepted_line: 0, rejected: 0, told: Vec::new() }
+        let Target { name, producer, .. } = target;
+        Self {
+            producer,
+            queue: name.to_string(),
+            bar,
+            accepted: 0,
+            existing: 0,
+            accepted_line: 0,
+            rejected: 0,
+            told: Vec::new(),
+        }
     }
 
     /// Sends the jobs of these parts, then fails if one of them says so.
@@ -186,12 +199,14 @@ impl Sending {
     }
 
     async fn send(&mut self, jobs: Vec<Submission>, lines: &[u64]) -> anyhow::Result<()> {
-        let mut sent = 0;
-        let result = self.producer.submit_all(jobs, |more| {
-            sent += more;
-            self.bar.inc(more as u64);
+        let (mut sent, mut existing) = (0, 0);
+        let result = self.producer.submit_or_find_all(jobs, |answers| {
+            sent += answers.len();
+            existing += answers.iter().filter(|answer| answer.existing().is_some()).count();
+            self.bar.inc(answers.len() as u64);
         });
         let result = result.await;
+        self.existing += existing as u64;
         self.accepted += sent as u64;
         if let Some(line) = sent.checked_sub(1).and_then(|last| lines.get(last)) {
             self.accepted_line = *line;
@@ -226,6 +241,7 @@ impl Sending {
         let summary = Summary {
             queue: self.queue,
             accepted: self.accepted,
+            existing: self.existing,
             rejected: self.rejected,
             rejected_lines: self.told,
             seconds,
@@ -244,6 +260,9 @@ fn show(summary: &Summary, elapsed: Duration) -> String {
         times::short(elapsed),
         summary.jobs_per_second
     );
+    if summary.existing > 0 {
+        text += &format!("\n{} of them were there already", summary.existing);
+    }
     if summary.rejected > 0 {
         text += &format!("\nlines rejected: {}", summary.rejected);
         for Rejected { line, error } in &summary.rejected_lines {

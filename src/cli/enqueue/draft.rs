@@ -29,6 +29,8 @@ pub(super) struct Draft {
     pub(super) payload: Option<Vec<u8>>,
     pub(super) encoding: Encoding,
     pub(super) id: Option<JobId>,
+    /// For how long the id is remembered.
+    pub(super) window: Option<Duration>,
     pub(super) lane: Lane,
     pub(super) when: When,
     pub(super) max_attempts: Option<NonZeroU32>,
@@ -39,14 +41,23 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The submission of this job.
-    pub(super) fn submission(self) -> Result<Submission, SubmitError> {
+    /// The submission of this job, whose payload has at most so many bytes.
+    pub(super) fn submission(self, max_payload: usize) -> Result<Submission, SubmitError> {
         let mut submission = Submission::new(&self.job_type)?.lane(self.lane);
         if let Some(payload) = self.payload {
             submission = submission.payload(payload, self.encoding)?;
         }
+        if submission.payload_bytes() > max_payload {
+            return Err(SubmitError::TooLarge { bytes: submission.payload_bytes(), limit: max_payload });
+        }
         if let Some(id) = self.id {
+            if !id.is_own() {
+                return Err(SubmitError::DerivedId { id });
+            }
             submission = submission.id(id);
+        }
+        if let Some(window) = self.window {
+            submission = submission.idempotent_for(window);
         }
         submission = match self.when {
             When::Now => submission,
@@ -108,6 +119,7 @@ pub(super) fn refused(error: SubmitError) -> anyhow::Error {
         SubmitError::Payload(_)
         | SubmitError::TooLarge { .. }
         | SubmitError::Header(_)
+        | SubmitError::DerivedId { .. }
         | SubmitError::Name(_) => Wrong(error.to_string()).into(),
         other => anyhow!(other),
     }

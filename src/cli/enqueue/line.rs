@@ -28,11 +28,16 @@ struct Line<'a> {
     id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     lane: Option<Cow<'a, str>>,
+    idempotent_for: Option<Length>,
     delay: Option<Length>,
     #[serde(borrow)]
     at: Option<Cow<'a, str>>,
     max_attempts: Option<NonZeroU32>,
     timeout: Option<Length>,
+    #[serde(borrow)]
+    expires_at: Option<Cow<'a, str>>,
+    #[serde(default)]
+    track: bool,
     #[serde(default)]
     headers: BTreeMap<String, String>,
 }
@@ -54,17 +59,17 @@ impl Length {
     }
 }
 
-/// Reads one line.
+/// Reads one line. Its payload has at most `max_payload` bytes.
 ///
 /// # Errors
 ///
 /// What is wrong with it, naming the key.
-pub(super) fn parse(text: &[u8]) -> Result<Submission, String> {
+pub(super) fn parse(text: &[u8], max_payload: usize) -> Result<Submission, String> {
     let line: Line<'_> = serde_json::from_slice(text).map_err(|error| {
         // Every line is line 1 to the parser; the caller knows its number.
         error.to_string().replace(" at line 1 column ", " at column ")
     })?;
-    line.draft()?.submission().map_err(|error| error.to_string())
+    line.draft()?.submission(max_payload).map_err(|error| error.to_string())
 }
 
 impl Line<'_> {
@@ -81,18 +86,21 @@ impl Line<'_> {
             (Some(_), Some(_)) => return Err("delay and at exclude each other".to_owned()),
         };
         let timeout = self.timeout.map(|timeout| timeout.read().and_then(timeout_in_bounds)).transpose();
+        let expires_at = self.expires_at.as_deref().map(times::instant).transpose();
+        let window = self.idempotent_for.as_ref().map(Length::read).transpose();
         let named = |error: streamfleet::job::InvalidName| error.to_string();
         Ok(Draft {
             payload: self.payload.map(|payload| bytes(payload, encoding)).transpose()?,
             encoding,
             id: self.id.map(|id| id.parse()).transpose().map_err(named)?,
+            window: window.map_err(|rule| format!("idempotent_for: {rule}"))?,
             lane: self.lane.map(|lane| lane.parse()).transpose().map_err(named)?.unwrap_or_default(),
             job_type: self.job_type.into_owned(),
             when,
             max_attempts: self.max_attempts,
             timeout: timeout.map_err(|rule| format!("timeout: {rule}"))?,
-            expires_at: None,
-            track: false,
+            expires_at: expires_at.map_err(|rule| format!("expires_at: {rule}"))?,
+            track: self.track,
             headers: self.headers.into_iter().collect(),
         })
     }
@@ -116,9 +124,19 @@ mod tests {
     #[test]
     fn a_line_may_say_everything_about_a_job() {
         let full = br#"{"type":"a.b","payload":{"z":1,"a":123456789012345678901234567890},"encoding":"json","id":"x-1",
-            "lane":"high","delay":"10s","max_attempts":3,"timeout":500,"headers":{"tenant":"acme"}}"#;
-        let shown = format!("{:?}", parse(full).unwrap());
-        for part in ["a.b", "123456789012345678901234567890", "x-1", "High", "10s", "h.tenant", "acme"] {
+            "lane":"high","delay":"10s","max_attempts":3,"timeout":500,"expires_at":"2100-01-01T00:00:00Z","track":true,"headers":{"tenant":"acme"}}"#;
+        let shown = format!("{:?}", parse(full, 100).unwrap());
+        for part in [
+            "a.b",
+            "123456789012345678901234567890",
+            "x-1",
+            "High",
+            "10s",
+            "h.tenant",
+            "acme",
+            "4102444800000",
+            "tracking",
+        ] {
             assert!(shown.contains(part), "{part} is not in {shown}");
         }
         assert!(shown.contains(r#"{\"z\":1,\"a\""#), "the keys keep their order: {shown}");
@@ -140,10 +158,13 @@ mod tests {
             (r#"{"type":"a","max_attempts":0}"#, "nonzero"),
             (r#"{"type":"a","timeout":0}"#, "timeout: a timeout is between"),
             (r#"{"type":"a","payload":{},"encoding":"raw"}"#, "it is a string"),
+            (r#"{"type":"a","expires_at":"soon"}"#, "expires_at: an instant"),
+            (r#"{"type":"a","id":"1700-3"}"#, "looks like one that the fleet gives"),
+            (&format!(r#"{{"type":"a","payload":"{}"}}"#, "x".repeat(99)), "101 bytes, but at most 100"),
             (r#"{"type":"a","id":"two words"}"#, "job id \"two words\""),
         ];
         for (line, want) in wrong {
-            let error = parse(line.as_bytes()).unwrap_err();
+            let error = parse(line.as_bytes(), 100).unwrap_err();
             assert!(error.contains(want), "{line}: {error}");
         }
     }

@@ -15,9 +15,10 @@ use bulk::BadLine;
 use draft::{Draft, When};
 use serde::Serialize;
 use streamfleet::Producer;
-use streamfleet::job::{Encoding, JobId, JobType, Lane, QueueName, Timestamp};
+use streamfleet::job::{Encoding, JobId, JobType, Lane, QueueName, State, Timestamp};
 
 use super::exit::Exit;
+use super::output::{self, Output};
 use super::times;
 use super::{Context, Wrong};
 
@@ -53,7 +54,10 @@ pub(crate) struct Args {
     /// How long one attempt may run, in place of its type's limit.
     #[arg(long, value_parser = timeout)]
     timeout: Option<Duration>,
-    /// Do not start it after this instant.
+    /// For how long a job of this --id is not accepted again, also where the first one ends sooner. Default: 24h.
+    #[arg(long, value_parser = times::duration, requires = "id", value_name = "LENGTH")]
+    idempotent_for: Option<Duration>,
+    /// Do not start it at or after this instant.
     #[arg(long, value_parser = times::instant)]
     expires_at: Option<Timestamp>,
     /// Keep a record of the job even if it never fails.
@@ -76,15 +80,16 @@ pub(crate) struct Args {
 
 /// The help of --bulk.
 const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": …, \"payload\": …} and, if wanted, encoding, id, \
-    lane, delay (milliseconds, or a text like \"10s\"), at, max_attempts, timeout, headers. A line that is no job ends it: \
+    idempotent_for, lane, delay (milliseconds, or a text like \"10s\"), at, max_attempts, timeout, expires_at, track, headers. A line that is no job ends it: \
     the lines before it are sent, or some of them, and it is said how many.";
 
 /// What describes one job, and has no meaning for many.
-const SINGLE: [&str; 13] = [
+const SINGLE: [&str; 14] = [
     "job_type",
     "payload",
     "encoding",
     "id",
+    "idempotent_for",
     "lane",
     "delay",
     "at",
@@ -98,32 +103,64 @@ const SINGLE: [&str; 13] = [
 
 /// What was submitted.
 #[derive(Serialize)]
-struct Submitted {
+struct Report {
     id: String,
     queue: String,
     lane: &'static str,
     state: &'static str,
+    /// True where a job of this id was there already, and was left as it is.
+    existing: bool,
+}
+
+/// Where jobs are sent.
+struct Target {
+    name: QueueName,
+    producer: Producer,
+    max_payload: usize,
+}
+
+impl Target {
+    async fn open(name: QueueName, context: &Context) -> anyhow::Result<Self> {
+        let limits = context.effective.config.queues.get(&name).cloned().unwrap_or_default();
+        let producer = Producer::new(context.broker().await?.queue(name.clone()));
+        let producer = match limits.max_depth {
+            Some(jobs) => producer.max_depth(jobs),
+            None => producer,
+        };
+        Ok(Self { name, producer, max_payload: limits.max_payload })
+    }
 }
 
 /// Submits.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.bulk {
-        let queue = context.broker().await?.queue(args.queue);
         let bad_line = if args.skip_bad { BadLine::Skip } else { BadLine::Stop };
-        return bulk::run(queue, bad_line, context).await;
+        return bulk::run(Target::open(args.queue, context).await?, bad_line, context).await;
     }
     let (lane, name, wait) = (args.lane, args.queue.clone(), args.wait);
     let draft = args.draft()?;
-    let state = if draft.when == When::Now { "waiting" } else { "scheduled" };
-    let submission = draft.submission().map_err(draft::refused)?;
-    let producer = Producer::new(context.broker().await?.queue(name.clone()));
+    let state = if draft.when == When::Now { State::Waiting } else { State::Scheduled };
+    let max_payload = context.effective.config.queues.get(&name).cloned().unwrap_or_default().max_payload;
+    let submission = draft.submission(max_payload).map_err(draft::refused)?;
+    let target = Target::open(name, context).await?;
     if let Some(longest) = wait {
-        return wait::run(&producer, submission, (&name, longest.unwrap_or(Duration::MAX)), context.output)
-            .await;
+        let longest = longest.unwrap_or(Duration::MAX);
+        return wait::run(&target.producer, submission, (&target.name, longest), context.output).await;
     }
-    let id = producer.submit(submission).await.map_err(draft::refused).context("the job is not submitted")?;
-    let submitted = Submitted { id: id.to_string(), queue: name.to_string(), lane: lane.as_str(), state };
-    context.output.print(&submitted, |submitted| submitted.id.clone())?;
+    let submitted = target.producer.submit_or_find(submission).await;
+    let submitted = submitted.map_err(draft::refused).context("the job is not submitted")?;
+    let existing = submitted.existing();
+    let report = Report {
+        id: submitted.id.to_string(),
+        queue: target.name.to_string(),
+        lane: lane.as_str(),
+        state: existing.unwrap_or(state).as_str(),
+        existing: existing.is_some(),
+    };
+    if let (Some(state), Output::People) = (existing, context.output) {
+        output::complain(&format!("a job with this id is {state}; it was left as it is"));
+    }
+    context.output.print(&report, |report| report.id.clone())?;
     Ok(Exit::Done)
 }
 
@@ -136,6 +173,7 @@ impl Args {
             payload,
             encoding: self.encoding,
             id: self.id,
+            window: self.idempotent_for,
             lane: self.lane,
             when: match (self.delay, self.at) {
                 (Some(delay), _) => When::In(delay),

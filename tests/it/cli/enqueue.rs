@@ -30,7 +30,7 @@ fn a_job_is_submitted_with_all_that_was_said_of_it() {
     args.extend(["--lane", "high", "--max-attempts", "3", "--timeout", "1m", "--header", "tenant=acme"]);
     args.extend(["--expires-at", "2100-01-01T00:00:00Z", "--track"]);
     let submitted = json(&server, &args);
-    let want = serde_json::json!({"id": "order-7", "queue": "mail", "lane": "high", "state": "waiting"});
+    let want = serde_json::json!({"id": "order-7", "queue": "mail", "lane": "high", "state": "waiting", "existing": false});
     assert_eq!(submitted, want);
     let fields = entry(&server, "sf:{mail}:jobs:high");
     let want = [
@@ -38,6 +38,7 @@ fn a_job_is_submitted_with_all_that_was_said_of_it() {
         ("h.tenant", "acme"),
         ("id", "order-7"),
         ("max_attempts", "3"),
+        ("once", "1"),
         ("payload", r#"{"to": "x"}"#),
         ("timeout_ms", "60000"),
         ("tracking", "all"),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use streamfleet::job::{Encoding, State};
-use streamfleet::{JobError, Producer, Submission, SubmitError};
+use streamfleet::job::State;
+use streamfleet::{JobError, Producer, Submission};
 
 use crate::harness::fleet::{Acts, Running, queue, quick, until_empty, until_state};
 use crate::harness::redis_server::RedisServer;
@@ -53,21 +53,4 @@ async fn a_lane_that_takes_no_entries_does_not_multiply_the_jobs_of_another() {
     until_empty(&queue).await;
     assert_eq!((handler.runs(&normal), handler.runs(&low)), (1, 1));
     fleet.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn scheduling_an_id_that_is_scheduled_already_is_refused_aloud() {
-    let server = RedisServer::start();
-    let queue = queue(&server).await;
-    let producer = Producer::new(queue.clone());
-    let submission = |payload: &str| {
-        let job = Submission::new("test").unwrap().payload(payload.to_owned(), Encoding::Json).unwrap();
-        job.id("order-7".parse().unwrap()).delay(Duration::from_secs(3600))
-    };
-    producer.submit(submission("1")).await.unwrap();
-    let again = producer.submit(submission("2")).await;
-    assert!(matches!(again, Err(SubmitError::AlreadyScheduled { .. })), "{again:?}");
-    let upcoming = queue.upcoming(0, 10).await.unwrap();
-    let (_, fields) = upcoming[0].fields.as_ref().unwrap();
-    assert_eq!((upcoming.len(), fields.get(b"payload")), (1, Some(b"1".as_slice())));
 }

@@ -25,7 +25,7 @@ async fn submit(queue: &Queue, tracking: Option<Tracking>, id: Option<&str>) -> 
         submission = submission.tracking(tracking);
     }
     if let Some(id) = id {
-        submission = submission.id(id.parse().unwrap());
+        submission = submission.id(id.parse().unwrap()).idempotent_for(Duration::ZERO);
     }
     Producer::new(queue.clone()).submit(submission).await.unwrap()
 }

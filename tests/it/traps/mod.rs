@@ -9,6 +9,6 @@ mod half_open;
 mod hostile_names;
 mod lost_reply;
 mod refused;
-mod scripts;
+pub(crate) mod scripts;
 mod vandal;
 pub(crate) mod zombie;

@@ -26,14 +26,15 @@ macro_rules! source {
         )
     };
 }
+pub(crate) use source;
 
 /// A server with a group on each stream.
-struct Scripts {
-    server: RedisServer,
+pub(crate) struct Scripts {
+    pub(crate) server: RedisServer,
 }
 
 impl Scripts {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let server = RedisServer::builder().args(&["--enable-debug-command", "local"]).start();
         for stream in [STREAM, HIGH, LOW] {
             server.cmd(&["XGROUP", "CREATE", stream, "fleet", "0", "MKSTREAM"]);
@@ -42,7 +43,7 @@ impl Scripts {
     }
 
     /// What a script answers: its status, then the rest.
-    fn call(&self, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>]) -> (i64, Vec<Value>) {
+    pub(crate) fn call(&self, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>]) -> (i64, Vec<Value>) {
         let Value::BulkString(sha) = self.server.cmd(&["SCRIPT", "LOAD", source]) else { panic!("no sha") };
         let sha = String::from_utf8(sha).unwrap();
         let count = keys.len().to_string();
@@ -58,13 +59,13 @@ impl Scripts {
     }
 
     /// Everything that is stored, and what is pending for whom.
-    fn digest(&self) -> Vec<Value> {
+    pub(crate) fn digest(&self) -> Vec<Value> {
         let pending = [STREAM, HIGH, LOW].map(|stream| self.server.cmd(&["XPENDING", stream, "fleet"]));
         [vec![self.server.cmd(&["DEBUG", "DIGEST"])], pending.to_vec()].concat()
     }
 
     /// Two calls: the statuses they must have, and nothing changes with the second.
-    fn twice(&self, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>], want: [i64; 2]) {
+    pub(crate) fn twice(&self, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>], want: [i64; 2]) {
         let first = self.call(source, keys, args).0;
         let between = self.digest();
         let second = self.call(source, keys, args).0;
@@ -84,7 +85,7 @@ impl Scripts {
         self.call(source!("defer"), &DEFER_KEYS, &defer_args(entry, delay, &packed()))
     }
 
-    fn int(&self, command: &[&str]) -> i64 {
+    pub(crate) fn int(&self, command: &[&str]) -> i64 {
         redis::from_redis_value(self.server.cmd(command)).unwrap()
     }
 
@@ -112,6 +113,7 @@ impl Scripts {
     }
 }
 
+const SCHEDULE_KEYS: [&str; 7] = [DELAYED, FIELDS, WAKE, "sf:{q}:control", HIGH, STREAM, LOW];
 const DEFER_KEYS: [&str; 5] = [STREAM, DELAYED, FIELDS, RECORD, WAKE];
 const BURY_KEYS: [&str; 5] = [STREAM, DEAD, RECORD, LOCK, BATCH];
 const CANCELLED_KEYS: [&str; 4] = [STREAM, RECORD, LOCK, BATCH];
@@ -308,10 +310,10 @@ fn a_late_success_of_an_earlier_life_cancels_nothing() {
 fn chores_and_commands_that_are_sent_twice_happen_once() {
     let scripts = Scripts::new();
     let packed = packed();
-    let schedule = ["j".as_bytes(), b"in", b"0", &packed];
-    scripts.twice(source!("schedule"), &[DELAYED, FIELDS, WAKE], &schedule, [1, 0]);
+    let schedule = [b"".as_slice(), b"j", b"in", b"0", &packed];
+    scripts.twice(source!("schedule"), &SCHEDULE_KEYS, &schedule, [1, 0]);
     scripts.twice(source!("promote"), &PROMOTE_KEYS, &["500"], [1, 0]);
-    scripts.call(source!("schedule"), &[DELAYED, FIELDS, WAKE], &["j".as_bytes(), b"in", b"60000", &packed]);
+    scripts.call(source!("schedule"), &SCHEDULE_KEYS, &[b"".as_slice(), b"j", b"in", b"60000", &packed]);
     scripts.twice(source!("cancel"), &[DELAYED, FIELDS, RECORD], &["j", "60000"], [1, 0]);
     for script in [source!("replay"), source!("drop")] {
         let entry = scripts.delivered();
@@ -322,7 +324,7 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
         scripts.twice(script, keys, &[&letter], [1, 0]);
     }
     let control = ["sf:{q}:control", HIGH, STREAM, LOW];
-    scripts.twice(source!("join"), &control, &["1000", "1"], [0, 0]);
+    scripts.twice(source!("join"), &control, &["1000", "1", "7"], [0, 0]);
     let leader = ["sf:{q}:leader", HIGH, "sf:{q}:cron:ticks"];
     scripts.twice(source!("lead"), &leader, &["me", "60000"], [1, 1]);
     scripts.twice(source!("lead"), &leader, &["you", "60000"], [0, 0]);
