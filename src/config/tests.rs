@@ -323,3 +323,11 @@ fn a_rule_that_is_wrong_is_told_with_its_key_number_and_position() {
     );
     assert_eq!(rules("{ exit = 4 }"), ["types.a.handler.exec.rules: then is missing (a.toml:2)"]);
 }
+
+#[test]
+fn the_rules_in_the_documents_are_valid() {
+    let blocks = include_str!("../../docs/handlers.md").split("```toml\n").skip(1);
+    for toml in blocks.filter_map(|block| block.split("```").next()) {
+        read(toml).unwrap();
+    }
+}

@@ -10,6 +10,6 @@ mod dev;
 mod enqueue;
 mod events;
 mod look;
-mod scrape;
+pub(crate) mod scrape;
 mod secrets;
 mod worker;

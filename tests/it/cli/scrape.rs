@@ -10,7 +10,7 @@ use crate::harness::wait::until;
 const SOON: Duration = Duration::from_secs(20);
 
 /// Where a process answers, as it said itself when it started with `--json`.
-pub(super) fn address(process: &Worker) -> String {
+pub(crate) fn address(process: &Worker) -> String {
     let url = until("the process says where its metrics are", SOON, || {
         let said: serde_json::Value = serde_json::from_str(&process.stdout()).ok()?;
         said["metrics"].as_str().map(str::to_owned)
@@ -19,7 +19,7 @@ pub(super) fn address(process: &Worker) -> String {
 }
 
 /// The status and the body of a page; `None` where nobody answers.
-pub(super) fn get(address: &str, path: &str) -> Option<(u16, String)> {
+pub(crate) fn get(address: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(SOON)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
@@ -30,7 +30,7 @@ pub(super) fn get(address: &str, path: &str) -> Option<(u16, String)> {
 }
 
 /// The value of one series.
-pub(super) fn series(address: &str, name: &str) -> Option<f64> {
+pub(crate) fn series(address: &str, name: &str) -> Option<f64> {
     let (_, body) = get(address, "/metrics")?;
     let line = body.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.trim().parse().ok())

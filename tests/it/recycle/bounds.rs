@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::cli::scrape::{address, get};
 use crate::harness::checker::{Case, Report, Rules};
 use crate::harness::history::History;
 use crate::harness::ledger::Ledger;
-use crate::harness::process::Worker;
+use crate::harness::process::{Launch, Worker};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 use crate::harness::weather::Weather;
@@ -64,4 +65,42 @@ fn a_worker_whose_handler_grows_beyond_max_rss_ends_with_0_and_what_it_left_is_r
     let (report, _left) = recycled("grow 8", |program| Program { max_rss: Some(120 << 20), ..program });
     report.assert_clean();
     assert_eq!((report.totals.done, report.totals.starts), (JOBS, JOBS), "{report}");
+}
+
+#[test]
+fn a_worker_that_is_recycled_is_not_ready_and_a_signal_then_does_not_cut_its_jobs_short() {
+    let server = RedisServer::start();
+    let dir = tempfile::tempdir().unwrap();
+    let gate = dir.path().join("gate");
+    let wait = format!("until [ -e {} ]; do sleep 0.02; done", gate.display());
+    let config = format!(
+        r#"
+        [worker]
+        lease = "2s"
+        max_jobs = 1
+        [types.test]
+        handler = {{ exec = {{ command = ["sh", "-c", "{wait}"] }} }}
+        [telemetry]
+        listen = "127.0.0.1:0"
+        "#
+    );
+    let args = ["-c", "{config}", "--json", "--redis", &server.url(), "worker"];
+    let worker = Launch::new(&args).config(&config).start();
+    let address = address(&worker);
+    for _ in 0..2 {
+        server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+    }
+    until("the worker to be recycled", SOON, || {
+        get(&address, "/readyz") == Some((503, "stopping\n".to_owned()))
+    });
+    worker.term();
+    until("the signal to be heard", SOON, || worker.stderr().contains("asked to stop"));
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0), "{}", worker.stderr());
+    assert!(!worker.stderr().contains("cancelling"), "{}", worker.stderr());
+    let left: usize = redis::from_redis_value(server.cmd(&["XLEN", STREAM])).unwrap();
+    assert!(left <= 1, "the job that ran is done: {left} left");
+    let pending: Vec<redis::Value> =
+        redis::from_redis_value(server.cmd(&["XPENDING", STREAM, "fleet"])).unwrap();
+    assert_eq!(pending[0], redis::Value::Int(0), "what had not started was given back");
 }
