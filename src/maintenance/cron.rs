@@ -72,6 +72,8 @@ struct Table {
     now: Timestamp,
     read_at: Instant,
     rows: BTreeMap<CronName, Row>,
+    /// Of the entries that this process cannot read.
+    unread: BTreeMap<CronName, CronState>,
 }
 
 struct Row {
@@ -131,6 +133,7 @@ impl Keeper {
         // Where somebody has deleted the keys, what this process brings along is kept once more.
         self.is_laid &= !was_emptied;
         table.rows.clear();
+        table.unread.clear();
         for (name, entry) in entries {
             let queue = self.duty.queue.name();
             match (entry, states.remove(&name)) {
@@ -138,8 +141,9 @@ impl Keeper {
                     table.rows.insert(name, Row::new(entry, state));
                 }
                 (Ok(_), None) => {}
-                (Err(error), _) => {
-                    tracing::warn!(%queue, entry = %name, %error, "a recurring job cannot be read")
+                (Err(error), state) => {
+                    tracing::warn!(%queue, entry = %name, %error, "a recurring job cannot be read");
+                    table.unread.extend(state.map(|state| (name, state)));
                 }
             }
         }
@@ -157,7 +161,8 @@ impl Keeper {
                 continue;
             }
             let old = row.map(|row| (&row.entry, &row.state));
-            let kept = self.duty.queue.replace_cron(entry, old, row.map(|row| &row.state)).await?;
+            let state = row.map(|row| &row.state).or_else(|| self.table.unread.get(entry.name()));
+            let kept = self.duty.queue.replace_cron(entry, old, state).await?;
             match kept {
                 Some(Kept::TooMany) => {
                     tracing::error!(%queue, entry = %entry.name(), "a recurring job is not kept: there are too many");
@@ -234,7 +239,8 @@ impl Keeper {
 impl Table {
     fn new() -> Self {
         let never = Timestamp::from_ms(0).expect("1970 is before the year 10000");
-        Self { revision: None, live: 0, now: never, read_at: Instant::now(), rows: BTreeMap::new() }
+        let (rows, unread) = (BTreeMap::new(), BTreeMap::new());
+        Self { revision: None, live: 0, now: never, read_at: Instant::now(), rows, unread }
     }
 
     /// About what the clock of Redis shows now.

@@ -256,6 +256,16 @@ mod tests {
     }
 
     #[test]
+    fn ticks_of_recurring_jobs_are_counted_where_they_are_submitted_and_where_they_are_skipped() {
+        let (queue, entry) = (queue(), "nightly".parse().unwrap());
+        let metrics = Metrics::new([(&queue, 1)], &[]);
+        metrics.record(&Event::CronTicked { queue: &queue, entry: &entry, jobs: 2, late: Duration::ZERO });
+        metrics.record(&Event::CronSkipped { queue: &queue, entry: &entry, ticks: 7 });
+        let count = |name: &str| value(&metrics.render(), &format!("streamfleet_{name}{{queue=\"mail\"}}"));
+        assert_eq!([count("cron_ticks_total"), count("cron_skipped_total")], [Some(2.0), Some(7.0)]);
+    }
+
+    #[test]
     fn lag_is_that_of_the_last_seconds() {
         let queue = queue();
         let metrics = Metrics::new([(&queue, 1)], &[]);

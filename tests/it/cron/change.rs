@@ -100,6 +100,21 @@ async fn an_entry_is_added_once_replaced_when_wanted_and_begins_anew_with_anothe
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_nobody_can_read_is_left_alone_until_a_process_brings_it_along() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    for name in ["beat", "other"] {
+        queue.put_cron(&each_second(name)).await.unwrap();
+        server.cmd(&["HSET", "sf:{default}:cron", name, "of a later version"]);
+    }
+    let process = Process::start(config(&server.url()), vec![each_second("beat")], ran.handler());
+    ran.until("beat", 2).await;
+    process.stop().await;
+    assert_eq!(ran.ticks("other"), Vec::<u64>::new());
+    assert!(status(&queue, "other").await.unwrap().entry.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_queue_has_a_bound_of_entries() {
     let server = RedisServer::start();
     let queue = queue(&server).await;

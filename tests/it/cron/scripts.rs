@@ -1,9 +1,14 @@
 //! The scripts of recurring jobs, called twice, with a state that is no longer true, and on a full server.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use redis::Value;
 
 use super::STATES;
+use super::witness::Witness;
 use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
 
 const ENTRIES: &str = "sf:{default}:cron";
 const STREAM: &str = "sf:{default}:jobs";
@@ -143,4 +148,16 @@ fn an_agenda_is_whole_or_what_was_asked_for() {
     );
     let asked = (1, vec!["a".to_owned(), "1000 1".to_owned(), "b".to_owned(), String::new()], vec![]);
     assert_eq!(agenda(&["1", "a", "b"]), asked);
+}
+
+#[test]
+fn the_witness_sees_a_tick_twice_that_was_submitted_twice() {
+    let scripts = Scripts::new();
+    let witness = Witness::of(&scripts.server);
+    for _ in 0..2 {
+        scripts.call(source!("enqueue"), &[STREAM], &["4", "id", "cron.a.2000", "type", "test"]);
+    }
+    until("both to be seen", Duration::from_secs(10), || {
+        witness.counts() == BTreeMap::from([(("a".to_owned(), 2000), 2)])
+    });
 }

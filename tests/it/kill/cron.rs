@@ -6,7 +6,6 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use streamfleet::broker::Queue;
 
-use super::remains::until_at_rest;
 use crate::cron::each_second;
 use crate::cron::witness::Witness;
 use crate::harness::fleet::queue;
@@ -14,6 +13,7 @@ use crate::harness::ledger::{How, Ledger, Record};
 use crate::harness::nemesis::{Intensity, Plan, seed};
 use crate::harness::process::Worker;
 use crate::harness::redis_server::{Aof, RedisServer};
+use crate::harness::rest::jobs_left;
 use crate::harness::wait::{until, until_async};
 use crate::program::Program;
 
@@ -70,7 +70,7 @@ fn each_of_a_thousand_ticks_is_one_job_while_four_processes_are_killed_and_froze
             queue.remove_cron(&name.parse().unwrap()).await.unwrap();
         }
     });
-    until_at_rest(&server, Duration::from_secs(20));
+    until("the jobs to be done", Duration::from_secs(30), || jobs_left(&server) == 0);
     let mut counts = witness.counts();
     let twice: Vec<_> = counts.iter().filter(|(_, count)| **count != 1).collect();
     assert!(twice.is_empty(), "SEED={seed}: submitted more than once: {twice:?}");
