@@ -27,6 +27,8 @@ pub(super) struct Wish {
 pub(super) enum Op {
     /// Submit a job.
     Submit(Wish),
+    /// Submit a job of an id that is known.
+    Resend(usize),
     /// End the attempt that runs.
     Finish(usize, End),
     /// Make what is delayed due.
@@ -73,6 +75,7 @@ impl Model {
                 let job = Expected { state, attempt: 0, lost: 0, calls_back, called: vec![], gone: false };
                 self.jobs.insert(self.jobs.len(), job);
             }
+            Op::Resend(_) => {}
             Op::Finish(job, end) => self.job(job).finish(end),
             Op::MakeDue(job) => self.job(job).state = State::Running,
             Op::Cancel(job) => {

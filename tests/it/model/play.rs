@@ -33,7 +33,8 @@ fn choose(random: &mut StdRng, model: &Model) -> Op {
             58..73 => among(&[Scheduled, Retrying], random).map(Op::MakeDue),
             73..82 => among(&[Scheduled, Retrying, Done, Dead, Cancelled], random).map(Op::Cancel),
             82..92 => among(&[Dead], random).map(Op::Replay),
-            92..95 => among(&[Dead], random).map(Op::Drop),
+            92..94 => among(&[Dead], random).map(Op::Drop),
+            94..97 => among(&[Running, Scheduled, Retrying, Done, Dead, Cancelled], random).map(Op::Resend),
             _ => Some(Op::Kill),
         };
         if let Some(op) = op {

@@ -52,6 +52,8 @@ impl World {
     pub(super) async fn perform(&mut self, op: Op, model: &Model) {
         match op {
             Op::Submit(wish) => self.submit(model.jobs.len(), wish).await,
+            // It is known: nothing must happen.
+            Op::Resend(job) => self.submit(job, Wish { later: false, calls_back: true }).await,
             Op::Finish(job, end) => self.finish(job, end).await,
             Op::MakeDue(job) => self.make_due(job),
             Op::Cancel(job) => self.cancel(job).await,
