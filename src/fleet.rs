@@ -17,7 +17,7 @@ use crate::maintenance::{self, Duty};
 use crate::probe::Probe;
 use crate::recycle::Recycler;
 use crate::shutdown::Shutdown;
-use crate::worker::{self, Handler, Middleware, Registry, Worker};
+use crate::worker::{self, Handler, Middleware, Registry, Steps, Worker};
 
 /// The configuration of a fleet's process.
 #[derive(Debug, Clone, Default)]
@@ -202,6 +202,21 @@ impl Builder {
     ) -> Result<Self, InvalidName> {
         self.register(job_type.parse()?, policy, handler);
         Ok(self)
+    }
+
+    /// Adds a type whose jobs are made of steps. The policy is what a step has where it says nothing of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::handler`].
+    pub fn steps(mut self, job_type: &str, policy: Policy, steps: Steps) -> Result<Self, InvalidName> {
+        self.registry.add_steps(job_type.parse()?, policy, steps);
+        Ok(self)
+    }
+
+    /// The same for a type whose name is known to be valid.
+    pub(crate) fn register_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
+        self.registry.add_steps(job_type, policy, steps);
     }
 
     /// Adds a handler for a type whose name is known to be valid.

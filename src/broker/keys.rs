@@ -82,6 +82,11 @@ impl Keys {
     pub(crate) fn record(&self, id: &JobId) -> Key {
         Key::from(format!("{}:job:{id}", self.prefix))
     }
+
+    /// The ledger of a job's steps.
+    pub(crate) fn ledger(&self, id: &JobId) -> Key {
+        Key::from(format!("{}:steps:{id}", self.prefix))
+    }
 }
 
 /// The name of the stream that a lane's jobs are added to, for those who submit without this crate.
@@ -125,6 +130,7 @@ mod tests {
             vec![keys.delayed.clone(), keys.delayed_fields.clone(), keys.dead.clone(), keys.control.clone()];
         all.extend([keys.lock(None), keys.batch(None)]);
         all.extend([keys.leader.clone(), keys.wake.clone(), keys.events.clone(), keys.record(&id)]);
+        all.push(keys.ledger(&id));
         all.extend([keys.cron.clone(), keys.cron_ticks.clone()]);
         all.extend(keys.streams().clone());
         for key in all {

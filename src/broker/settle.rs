@@ -131,6 +131,7 @@ impl Queue {
             self.keys.record(&job.id),
             lock,
             batch,
+            self.keys.ledger(&job.id),
         ];
         let args = vec![
             consumer.as_str().into(),
@@ -209,7 +210,8 @@ impl Queue {
     ) -> Result<Applied, Error> {
         let job = taken.job;
         let Conclusion { keys: [lock, batch], ends } = Conclusion::of(&self.keys, taken, End::Cancelled);
-        let keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id), lock, batch];
+        let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id), lock, batch];
+        keys.push(self.keys.ledger(&job.id));
         let args = vec![
             consumer.as_str().into(),
             job.entry.to_string().into(),

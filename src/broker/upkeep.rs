@@ -78,9 +78,30 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses. Sending again is safe: a letter is replayed once.
     pub async fn replay(&self, letter: EntryId, job: &JobId) -> Result<Option<EntryId>, Error> {
+        self.replay_script(letter, job, "").await
+    }
+
+    /// The same, with all the steps of a job that has steps: those that are done run again too, and `once` steps with
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::replay`].
+    pub async fn replay_all_steps(&self, letter: EntryId, job: &JobId) -> Result<Option<EntryId>, Error> {
+        self.replay_script(letter, job, "1").await
+    }
+
+    async fn replay_script(
+        &self,
+        letter: EntryId,
+        job: &JobId,
+        all_steps: &'static str,
+    ) -> Result<Option<EntryId>, Error> {
         let mut keys = vec![self.keys.dead.clone(), self.keys.record(job)];
         keys.extend(self.keys.streams().clone());
-        let answer = self.run(&script::REPLAY, keys, vec![letter.to_string().into()]).await?;
+        keys.push(self.keys.ledger(job));
+        let args = vec![letter.to_string().into(), all_steps.into()];
+        let answer = self.run(&script::REPLAY, keys, args).await?;
         Ok(answer.rest.first().and_then(decode::entry_id))
     }
 
@@ -90,7 +111,7 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn drop_dead(&self, letter: EntryId, job: &JobId) -> Result<bool, Error> {
-        let keys = vec![self.keys.dead.clone(), self.keys.record(job)];
+        let keys = vec![self.keys.dead.clone(), self.keys.record(job), self.keys.ledger(job)];
         Ok(self.run(&script::DROP, keys, vec![letter.to_string().into()]).await?.status == 1)
     }
 
@@ -100,7 +121,9 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn cancel_delayed(&self, job: &JobId, retention: Duration) -> Result<bool, Error> {
-        let keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.record(job)];
+        let mut keys =
+            vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.record(job)];
+        keys.push(self.keys.ledger(job));
         let args: Vec<Value> = vec![job.to_string().into(), millis(retention)];
         Ok(self.run(&script::CANCEL, keys, args).await?.status == 1)
     }

@@ -17,6 +17,7 @@ mod output;
 mod queues;
 mod serve;
 mod status;
+mod steps;
 mod times;
 mod watch;
 mod worker;
@@ -85,6 +86,8 @@ enum Command {
     Status(status::Args),
     /// Show how far a batch is, and what it waits for.
     Batch(batch::Args),
+    /// Show the steps of a job that is made of steps, or decide about one.
+    Steps(steps::Args),
     /// Count the jobs of each queue.
     Queues(queues::Args),
     /// List the workers.
@@ -119,6 +122,7 @@ impl Command {
             Self::Enqueue(args) => enqueue::run(*args, context).await,
             Self::Status(args) => status::run(args, context).await,
             Self::Batch(args) => batch::run(args, context).await,
+            Self::Steps(args) => steps::run(args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
             Self::Workers => workers::run(context).await,
             Self::Events(args) => events::run(args, context).await,

@@ -8,7 +8,7 @@ use streamfleet::job::{JobId, Lane, QueueName};
 use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::{rfc3339, short, with_age};
-use super::{Context, watch};
+use super::{Context, steps, watch};
 
 /// So many entries of each lane are searched for a job that nothing points to.
 const SOUGHT: u64 = 10_000;
@@ -50,6 +50,9 @@ pub(super) struct Report {
     result: Option<serde_json::Value>,
     error: Option<String>,
     dead_letter: Option<String>,
+    /// How its steps stand, in words; absent where it is not made of steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<String>,
 }
 
 /// One attempt, as programs get it.
@@ -89,7 +92,13 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.watch {
         return watch::run(&queue, status, context.output).await;
     }
-    context.output.print(&report(&queue, &status), |_| show(&queue, &status))?;
+    let steps = queue.steps(&status.id).await.context("the steps cannot be looked up")?;
+    let steps = steps.as_ref().and_then(steps::summary);
+    let report = Report { steps, ..report(&queue, &status) };
+    context.output.print(&report, |report| {
+        let steps = report.steps.as_ref().map_or_else(String::new, |steps| format!("\nsteps:       {steps}"));
+        format!("{}{steps}", show(&queue, &status))
+    })?;
     Ok(Exit::Done)
 }
 
@@ -137,6 +146,7 @@ pub(super) fn report(queue: &Queue, status: &Status) -> Report {
         result: status.result.as_deref().map(result),
         error: status.error.clone(),
         dead_letter: status.dead.map(|entry| entry.to_string()),
+        steps: None,
     }
 }
 

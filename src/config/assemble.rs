@@ -1,13 +1,17 @@
 //! From the configuration to a fleet's process.
 
+use std::collections::BTreeMap;
+
 use super::Effective;
 use super::problem::{Invalid, Problem};
 use super::sections::{Config, CronSection, EventsSection, QueueSection, TypeSection, WorkerSection};
+use super::steps::StepSection;
 use crate::cron::{self, Entry, Schedule};
 use crate::fleet::{Builder, Fleet};
 use crate::handlers::{self, Exec, Noop};
-use crate::job::{CronName, Encoding, JobType};
-use crate::{FleetConfig, hooks, worker};
+use crate::job::{CronName, Encoding, JobType, StepName};
+use crate::worker::{self, Steps};
+use crate::{FleetConfig, hooks};
 
 impl Config {
     /// The fleet's part.
@@ -89,6 +93,10 @@ impl Effective {
 
 fn register(builder: &mut Builder, name: &JobType, section: &TypeSection) -> Result<(), String> {
     let (name, policy) = (name.clone(), section.policy());
+    if let Some(steps) = &section.steps {
+        builder.register_steps(name, policy, assembled(steps)?);
+        return Ok(());
+    }
     match section.handler.clone() {
         None => return Err(Problem::NO_HANDLER.to_owned()),
         Some(handlers::Config::Noop) => builder.register(name, policy, Noop),
@@ -101,6 +109,29 @@ fn register(builder: &mut Builder, name: &JobType, section: &TypeSection) -> Res
         }
     }
     Ok(())
+}
+
+/// The steps of a type, each with its handler.
+fn assembled(sections: &BTreeMap<StepName, StepSection>) -> Result<Steps, String> {
+    let mut steps = Steps::builder();
+    for (name, section) in sections {
+        let kind = section.kind.ok_or_else(|| format!("the step {name} has no kind"))?;
+        let failed = |error: handlers::Error| format!("the step {name}: {}", said(&error));
+        let step = name.as_str();
+        steps = match section.handler.clone() {
+            None => return Err(format!("the step {name} has no handler")),
+            Some(handlers::Config::Noop) => steps.step(step, kind, Noop),
+            Some(handlers::Config::Exec(config)) => {
+                steps.step(step, kind, Exec::new(config).map_err(failed)?)
+            }
+            #[cfg(feature = "http")]
+            Some(handlers::Config::Http(config)) => {
+                steps.step(step, kind, handlers::Http::open(config).map_err(failed)?)
+            }
+        };
+        steps = steps.after(step, &section.after).limits(step, section.limits());
+    }
+    steps.build().map_err(|error| error.to_string())
 }
 
 fn said(error: &handlers::Error) -> String {

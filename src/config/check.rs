@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::sections::{Config, CronSection, EventsSection, TypeSection, WorkerSection};
+use super::steps;
 use super::values::shown;
 use crate::cron::{Expression, Invalid, Zone};
 use crate::job::{CronName, Job};
@@ -92,7 +93,8 @@ fn events(section: &EventsSection) -> Vec<Wrong> {
 }
 
 fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
-    let TypeSection { handler, timeout, max_attempts, max_losses, backoff, jitter, tracking: _ } = section;
+    let TypeSection { handler, steps: _, timeout, max_attempts, max_losses, backoff, jitter, tracking: _ } =
+        section;
     let key = |key: &str| [at, &path(&[key])].concat();
     let mut wrong: Vec<Wrong> = Vec::new();
     let timeouts = Duration::from_millis(1)..=Job::LONGEST_TIMEOUT;
@@ -106,6 +108,8 @@ fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
         wrong.push((key("jitter"), format!("is {jitter}, but must be between 0 and 1")));
     }
     wrong.extend(backoff.validate().err().map(|reason| (key("backoff"), reason)));
+    let below = |(key, reason): (Vec<String>, String)| ([at, &key].concat(), reason);
+    wrong.extend(steps::check(section).into_iter().map(below));
     let at: Vec<&str> = at.iter().map(String::as_str).chain(["handler"]).collect();
     wrong.extend(listed(&at, handler.iter().flat_map(|handler| handler.validate())));
     wrong

@@ -12,12 +12,14 @@ mod read;
 mod sections;
 mod show;
 mod source;
+mod steps;
 mod tree;
 mod values;
 
 pub use problem::{Invalid, Problem};
 pub use sections::{Config, CronSection, QueueSection, TypeSection, WorkerSection};
 pub use source::{DEFAULT_FILE, Flags, PREFIX, Sources};
+pub use steps::StepSection;
 
 /// A configuration that was read, and where its values came from.
 #[derive(Debug, Clone)]

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::steps::StepSection;
 use super::values;
 use crate::cron::Missed;
-use crate::job::{Backoff, CronName, Encoding, JobType, Lane, Policy, QueueName, Tracking};
+use crate::job::{Backoff, CronName, Encoding, JobType, Lane, Policy, QueueName, StepName, Tracking};
 use crate::producer::MAX_PAYLOAD_BYTES;
 use crate::{broker, handlers, hooks, telemetry, worker};
 
@@ -154,7 +155,10 @@ pub struct TypeSection {
     /// What runs the jobs. A worker refuses to start without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<handlers::Config>,
-    /// How long one attempt may run.
+    /// In place of a handler: the steps that the jobs are made of.
+    #[serde(with = "values::some_named", skip_serializing_if = "Option::is_none")]
+    pub steps: Option<BTreeMap<StepName, StepSection>>,
+    /// How long one attempt may run; of jobs that are made of steps, one step.
     #[serde(with = "values::duration")]
     pub timeout: Duration,
     /// How many failures bury a job.
@@ -177,14 +181,15 @@ pub struct TypeSection {
 impl Default for TypeSection {
     fn default() -> Self {
         let Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking } = Policy::default();
-        Self { handler: None, timeout, max_attempts, max_losses, backoff, jitter, tracking }
+        Self { handler: None, steps: None, timeout, max_attempts, max_losses, backoff, jitter, tracking }
     }
 }
 
 impl TypeSection {
     /// What the type allows its jobs.
     pub fn policy(&self) -> Policy {
-        let Self { handler: _, timeout, max_attempts, max_losses, backoff, jitter, tracking } = self.clone();
+        let Self { handler: _, steps: _, timeout, max_attempts, max_losses, backoff, jitter, tracking } =
+            self.clone();
         Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking }
     }
 }
@@ -251,7 +256,7 @@ enum MissedSection {
 /// How the file writes a [`Backoff`].
 #[derive(Deserialize, Serialize)]
 #[serde(remote = "Backoff", rename_all = "snake_case", deny_unknown_fields)]
-enum BackoffSection {
+pub(super) enum BackoffSection {
     Fixed(#[serde(with = "values::duration")] Duration),
     List(#[serde(with = "values::durations")] Vec<Duration>),
     Linear {

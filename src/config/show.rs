@@ -27,16 +27,23 @@ pub(super) fn redis<S: Serializer>(config: &broker::Config, to: S) -> Result<S::
     Shown { url: config.shown(), url_file, password_file, namespace: namespace.as_str() }.serialize(to)
 }
 
+/// Masks what a handler gets that may be secret.
+fn mask(section: &mut Value) {
+    for secrets in ["/handler/exec/env", "/handler/http/headers"] {
+        let values = section.pointer_mut(secrets).and_then(Value::as_object_mut);
+        values.into_iter().flat_map(Map::values_mut).for_each(|value| *value = MASK.into());
+    }
+}
+
 impl Effective {
     /// The values in effect, with `***` in place of secrets.
     pub fn shown(&self) -> Value {
         let mut value = serde_json::to_value(&self.config).expect("every key is a text");
         let types = value.get_mut("types").and_then(Value::as_object_mut);
         for section in types.into_iter().flat_map(Map::values_mut) {
-            for secrets in ["/handler/exec/env", "/handler/http/headers"] {
-                let values = section.pointer_mut(secrets).and_then(Value::as_object_mut);
-                values.into_iter().flat_map(Map::values_mut).for_each(|value| *value = MASK.into());
-            }
+            mask(section);
+            let steps = section.get_mut("steps").and_then(Value::as_object_mut);
+            steps.into_iter().flat_map(Map::values_mut).for_each(mask);
         }
         value
     }

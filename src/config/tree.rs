@@ -105,7 +105,9 @@ impl Node {
             match entries.get_mut(&key) {
                 // Two halves of a payload are none.
                 Some(old) if depth == 2 && key == "payload" => *old = node,
-                Some(old) if depth == 2 && is_choice(&key) && !old.shares_key(&node) => *old = node,
+                Some(old) if matches!(depth, 2 | 4) && is_choice(&key) && !old.shares_key(&node) => {
+                    *old = node;
+                }
                 Some(old) => old.lay_at(node, depth + 1),
                 None => {
                     entries.insert(key, node);
@@ -132,7 +134,7 @@ impl Node {
     }
 }
 
-/// Keys of a type whose table names one of several kinds.
+/// Keys of a type, or of a step of one, whose table names one of several kinds.
 fn is_choice(key: &str) -> bool {
     matches!(key, "handler" | "backoff")
 }

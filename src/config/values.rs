@@ -240,6 +240,36 @@ pub(super) mod named {
     }
 }
 
+/// The same where there may be no table.
+pub(super) mod some_named {
+    use super::*;
+
+    pub(in crate::config) fn deserialize<'de, D, K, V>(from: D) -> Result<Option<BTreeMap<K, V>>, D::Error>
+    where
+        D: Deserializer<'de>,
+        K: FromStr + Ord,
+        K::Err: Display,
+        V: Deserialize<'de>,
+    {
+        named::deserialize(from).map(Some)
+    }
+
+    pub(in crate::config) fn serialize<S, K, V>(
+        map: &Option<BTreeMap<K, V>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error>
+    where
+        S: Serializer,
+        K: Display,
+        V: Serialize,
+    {
+        match map {
+            Some(map) => named::serialize(map, to),
+            None => to.serialize_none(),
+        }
+    }
+}
+
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key<K>(K);
 

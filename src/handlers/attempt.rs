@@ -14,6 +14,14 @@ pub(super) fn facts(context: &JobContext) -> [(&'static str, String); 5] {
     ]
 }
 
+/// What tells an endpoint's repeated requests apart from new ones: the job's id, and the step where the job has steps.
+pub(super) fn idempotency_key(context: &JobContext) -> String {
+    match context.step() {
+        Some(step) => format!("{}/{step}", context.id()),
+        None => context.id().to_string(),
+    }
+}
+
 /// The trace context, where it is at least plain text: it comes from the producer, who may have sent anything.
 pub(super) fn traceparent(context: &JobContext) -> Option<&str> {
     const MAX_BYTES: usize = 256;

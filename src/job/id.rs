@@ -244,6 +244,11 @@ name!(
     CronName, "recurring job", 100, b"._-",
     "the name of a recurring job matches [a-z0-9][a-z0-9._-]{0,99}"
 );
+name!(
+    /// One step of a job, like `charge`. It is part of a ledger's fields, so it has no colon.
+    StepName, "step", 64, b"._-",
+    "a step's name matches [a-z0-9][a-z0-9._-]{0,63}"
+);
 
 fn is_name(text: &str, max: usize, extra: &[u8]) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

@@ -16,22 +16,30 @@
 
 mod envelope;
 mod id;
+mod ledger;
 mod outcome;
+mod plan;
 mod record;
 mod retry;
 mod settlement;
 mod state;
+mod step;
 mod ties;
 mod time;
 
 pub use envelope::Envelope;
 pub(crate) use envelope::pack_texts;
-pub use id::{ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName};
+pub use id::{
+    ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
+};
+pub use ledger::{Decision, Ledger, StepError, StepRecord};
 pub(crate) use outcome::cut;
 pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
+pub use plan::{Next, Plan, PlanError, PlannedStep, Standing, Then};
 pub use record::{Encoding, Job, Malformed};
 pub use retry::{Backoff, Policies, Policy, Tracking};
 pub use settlement::{Burial, Deferral, Routing, Settlement, settle};
 pub use state::State;
+pub use step::{StepEnd, StepKind, StepLimits, StepState, Undecidable, Verdict, end_step, judge};
 pub use ties::{BatchId, End, Link, Ties, UniqueKey};
 pub use time::Timestamp;

@@ -64,6 +64,10 @@ pub enum Retry {
     After(Duration),
     /// Never: the job is dead at once.
     Never,
+    /// After exactly this, however often the job has failed: its steps have limits of their own.
+    Steps(Duration),
+    /// Never, for this reason.
+    Bury(DeadReason),
 }
 
 impl Failure {

@@ -86,6 +86,11 @@ fn settle_failure(job: &Job, policy: &Policy, failure: &Failure, roll: f64) -> S
         Retry::Never => return bury(attempt, DeadReason::Fatal, failure.error.clone()),
         Retry::After(delay) => delay.max(by_policy),
         Retry::Policy => by_policy,
+        Retry::Bury(reason) => return bury(attempt, reason, failure.error.clone()),
+        Retry::Steps(delay) => {
+            let error = Some(failure.error.clone());
+            return Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error });
+        }
     };
     if attempt >= job.max_attempts.unwrap_or(policy.max_attempts) {
         return bury(attempt, DeadReason::Exhausted, failure.error.clone());
@@ -161,6 +166,17 @@ mod tests {
     fn a_fatal_failure_buries_at_once() {
         let settlement = decide(&job(0, 0), &policy(4, 3), &failed(Retry::Never));
         assert!(matches!(settlement, Settlement::Bury(Burial { reason: DeadReason::Fatal, .. })));
+    }
+
+    #[test]
+    fn a_job_of_steps_is_not_buried_by_its_own_limit_but_where_its_steps_say_so() {
+        let policy = policy(1, 3);
+        let wait = Duration::from_secs(2);
+        let settlement = decide(&job(7, 0), &policy, &failed(Retry::Steps(wait)));
+        assert!(matches!(settlement, Settlement::Defer(Deferral { attempt: 8, delay, .. }) if delay == wait));
+        let settlement = decide(&job(7, 0), &policy, &failed(Retry::Bury(DeadReason::NeedsDecision)));
+        let Settlement::Bury(burial) = settlement else { panic!("{settlement:?}") };
+        assert_eq!((burial.reason, burial.attempts), (DeadReason::NeedsDecision, 8));
     }
 
     #[test]

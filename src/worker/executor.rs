@@ -12,14 +12,15 @@ use super::dispatcher::Dispatcher;
 use super::flight::Flight;
 use super::handler::JobContext;
 use super::patience::Patience;
-use super::registry::{Registered, Registry};
+use super::registry::{Erased, Registry, Work};
 use super::reporter::Reporter;
+use super::steps;
 use crate::broker::{Begun, Queue};
 use crate::event::{Event, Events};
-use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Retry, Tracking};
+use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Tracking};
 
 /// The lease outlives an attempt's deadline by this much, for its outcome to be settled.
-const SETTLE_MARGIN: Duration = Duration::from_secs(10);
+pub(super) const SETTLE_MARGIN: Duration = Duration::from_secs(10);
 
 /// Runs deliveries. One per queue, shared by its slots.
 pub(crate) struct Executor {
@@ -44,7 +45,8 @@ impl Executor {
         if delivery.flight.is_cut() {
             return Finished::unrun(delivery, Outcome::Interrupted);
         }
-        let tracked = job.has_record(job.tracking(&registered.policy, self.tracking));
+        let has_steps = matches!(registered.work, Work::Steps(_));
+        let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
         if tracked || job.not_before.is_some() || job.expires_at.is_some() {
             self.dispatcher.yield_to_next();
             match self.begin(&delivery, tracked).await {
@@ -61,7 +63,12 @@ impl Executor {
         let attempt = job.attempt.saturating_add(1);
         self.events.tell(&Event::Started { queue, job_type, job: &job.id, attempt, wait });
         self.dispatcher.started();
-        let outcome = self.attempt(&delivery, registered, (started, tracked)).await;
+        let outcome = match &registered.work {
+            Work::Whole(handler) => {
+                self.attempt(&delivery, &registered.policy, handler, (started, tracked)).await
+            }
+            Work::Steps(steps) => Box::pin(steps::attempt(self, &delivery, &registered.policy, steps)).await,
+        };
         let elapsed = started.elapsed();
         self.events.tell(&Event::Ran { queue, job_type, elapsed });
         let reported = delivery.report.close();
@@ -91,16 +98,17 @@ impl Executor {
     async fn attempt(
         &self,
         delivery: &Arc<Delivery>,
-        registered: &Registered,
+        policy: &Policy,
+        handler: &Erased,
         (started, tracked): (Instant, bool),
     ) -> Outcome {
-        let timeout = delivery.job.timeout.unwrap_or(registered.policy.timeout);
+        let timeout = delivery.job.timeout.unwrap_or(policy.timeout);
         let deadline = started + timeout;
-        delivery.flight.renew_until(deadline + registered.grace + SETTLE_MARGIN);
+        delivery.flight.renew_until(deadline + handler.grace() + SETTLE_MARGIN);
         let context =
             JobContext::new(Arc::clone(delivery), Arc::clone(&self.reporter.reports), deadline, tracked);
-        let bounds = Bounds { timeout, deadline, grace: registered.grace };
-        let running = registered.run(context);
+        let bounds = Bounds { timeout, deadline, grace: handler.grace() };
+        let running = handler.run(context);
         bounded(running, &delivery.flight, bounds, || self.dispatcher.yield_to_next()).await
     }
 }

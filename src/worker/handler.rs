@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::delivery::Delivery;
 use super::reporter::Reports;
-use crate::job::{Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry, cut};
+use crate::job::{
+    Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry, StepName, cut,
+};
 
 /// Runs the jobs of one type.
 ///
@@ -123,6 +125,19 @@ pub struct JobContext {
     reports: Arc<Reports>,
     deadline: Instant,
     tracked: bool,
+    step: Option<Arc<StepView>>,
+}
+
+/// What a handler sees of the step that it runs.
+#[derive(Debug)]
+pub(super) struct StepView {
+    pub(super) name: StepName,
+    /// Runs that counted before this one.
+    pub(super) attempts: u32,
+    /// Cancelled when the step is cut short.
+    pub(super) token: CancellationToken,
+    /// What the steps returned that are done, as JSON.
+    pub(super) results: Vec<(StepName, Bytes)>,
 }
 
 impl JobContext {
@@ -133,7 +148,19 @@ impl JobContext {
         deadline: Instant,
         tracked: bool,
     ) -> Self {
-        Self { delivery, reports, deadline, tracked }
+        Self { delivery, reports, deadline, tracked, step: None }
+    }
+
+    /// The context of one step of the job.
+    pub(super) fn in_step(self, step: StepView) -> Self {
+        Self { step: Some(Arc::new(step)), ..self }
+    }
+
+    /// The same as if a step ran.
+    #[cfg(test)]
+    pub(crate) fn with_step(self, name: &str) -> Self {
+        let (name, token) = (name.parse().expect("a step's name"), CancellationToken::new());
+        self.in_step(StepView { name, attempts: 0, token, results: Vec::new() })
     }
 
     /// The context of a job that nobody delivered.
@@ -187,9 +214,28 @@ impl JobContext {
         self.job().lane
     }
 
-    /// The number of this attempt, from 1. Attempts that were interrupted, or lost their worker, do not count.
+    /// The step that runs, where the job is made of steps.
+    pub fn step(&self) -> Option<&StepName> {
+        self.step.as_ref().map(|step| &step.name)
+    }
+
+    /// What a step of this job returned that is done by now; `None` where it is not, or its result was too long to be
+    /// kept. Say `after` for the steps whose results you need.
+    ///
+    /// # Errors
+    ///
+    /// What `serde_json` says where the result is no `T`.
+    pub fn step_result<T: DeserializeOwned>(&self, step: &str) -> Result<Option<T>, serde_json::Error> {
+        let results = self.step.iter().flat_map(|view| &view.results);
+        let found = results.filter(|(name, _)| name.as_str() == step).map(|(_, json)| json).next();
+        found.map(|json| serde_json::from_slice(json)).transpose()
+    }
+
+    /// The number of this attempt, from 1; of the step, where the job is made of steps. Attempts that were interrupted, or
+    /// lost their worker, do not count.
     pub fn attempt(&self) -> u32 {
-        self.job().attempt.saturating_add(1)
+        let before = self.step.as_ref().map_or(self.job().attempt, |step| step.attempts);
+        before.saturating_add(1)
     }
 
     /// False on the first delivery of a job: then nobody has run it before.
@@ -219,7 +265,7 @@ impl JobContext {
 
     /// Cancelled when the attempt is cut short: by its timeout, by shutdown, or because its lease is lost.
     pub fn cancellation(&self) -> &CancellationToken {
-        self.delivery.flight.token()
+        self.step.as_ref().map_or_else(|| self.delivery.flight.token(), |step| &step.token)
     }
 
     /// Says how far the job is: a number from 0 to 100 and a few words (at most 200 bytes), for `status`. Cheap, and never

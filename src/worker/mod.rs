@@ -26,6 +26,7 @@ mod report;
 mod reporter;
 mod settler;
 mod station;
+mod steps;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub use process::Worker;
 pub(crate) use pulse::Pulse;
 pub(crate) use quota::Quota;
 pub use registry::Registry;
+pub use steps::{Steps, StepsBuilder};
 
 use crate::job::{QueueName, Tracking};
 

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload};
 use super::middleware::{Handled, Middleware, Next};
+use super::steps::Steps;
 use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry};
 
 /// The handlers of a fleet, by type, and what is wrapped around them.
@@ -26,8 +27,22 @@ pub struct Registry {
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) policy: Policy,
-    /// How long a handler may go on after its cancellation before its future is dropped.
-    pub(crate) grace: Duration,
+    pub(crate) work: Work,
+}
+
+/// What runs the jobs of a type.
+#[derive(Clone)]
+pub(crate) enum Work {
+    /// One handler.
+    Whole(Erased),
+    /// A handler for each step.
+    Steps(Arc<Steps>),
+}
+
+/// A handler whose type is erased.
+#[derive(Clone)]
+pub(crate) struct Erased {
+    grace: Duration,
     run: Arc<dyn Fn(JobContext) -> BoxFuture<'static, Outcome> + Send + Sync>,
     /// In place of `run`, where something is wrapped around the handler.
     chain: Arc<Chain>,
@@ -54,22 +69,21 @@ impl<M: Middleware> Link for M {
 impl Registry {
     /// Adds a handler. A type that is there already gets the new one.
     pub fn add<H: Handler>(&mut self, job_type: JobType, policy: Policy, handler: H) {
-        let grace = handler.grace();
-        let handler = Arc::new(handler);
-        let bare = Arc::clone(&handler);
-        let run = move |context: JobContext| -> BoxFuture<'static, Outcome> {
-            let handler = Arc::clone(&handler);
-            Box::pin(async move { outcome(guarded("handler", attempt(&*handler, context)).await) })
-        };
-        let handle = move |context: JobContext| -> BoxFuture<'static, Handled> {
-            let handler = Arc::clone(&bare);
-            Box::pin(async move { guarded("handler", attempt(&*handler, context)).await })
-        };
-        let wraps =
-            self.middleware.iter().filter(|(only, _)| only.as_ref().is_none_or(|only| *only == job_type));
-        let links = wraps.map(|(_, link)| Arc::clone(link)).collect();
-        let chain = Arc::new(Chain { links, handle: Arc::new(handle) });
-        self.handlers.insert(job_type, Arc::new(Registered { policy, grace, run: Arc::new(run), chain }));
+        self.insert(job_type, policy, Work::Whole(Erased::of(handler)));
+    }
+
+    /// Adds the steps of a type. A type that is there already gets the new ones.
+    pub fn add_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
+        self.insert(job_type, policy, Work::Steps(Arc::new(steps)));
+    }
+
+    fn insert(&mut self, job_type: JobType, policy: Policy, mut work: Work) {
+        for (only, link) in &self.middleware {
+            if only.as_ref().is_none_or(|only| *only == job_type) {
+                work.wrap(link);
+            }
+        }
+        self.handlers.insert(job_type, Arc::new(Registered { policy, work }));
     }
 
     /// Wraps something around the handlers of all types, or of one, inside of what was wrapped around them before.
@@ -77,7 +91,7 @@ impl Registry {
         let link: Arc<dyn Link> = Arc::new(middleware);
         for (job_type, registered) in &mut self.handlers {
             if only.as_ref().is_none_or(|only| only == job_type) {
-                Arc::make_mut(&mut Arc::make_mut(registered).chain).links.push(Arc::clone(&link));
+                Arc::make_mut(registered).work.wrap(&link);
             }
         }
         self.middleware.push((only, link));
@@ -104,7 +118,7 @@ impl Registry {
 
     /// The longest time of grace of all handlers.
     pub(crate) fn longest_grace(&self) -> Duration {
-        self.handlers.values().map(|registered| registered.grace).max().unwrap_or_default()
+        self.handlers.values().map(|registered| registered.work.grace()).max().unwrap_or_default()
     }
 
     /// The types' policies, for those who settle without running.
@@ -115,7 +129,49 @@ impl Registry {
     }
 }
 
-impl Registered {
+impl Work {
+    /// How long an attempt may go on after its cancellation before its future is dropped.
+    fn grace(&self) -> Duration {
+        match self {
+            Self::Whole(handler) => handler.grace,
+            Self::Steps(steps) => steps.grace(),
+        }
+    }
+
+    fn wrap(&mut self, link: &Arc<dyn Link>) {
+        match self {
+            Self::Whole(handler) => handler.wrap(link),
+            Self::Steps(steps) => Arc::make_mut(steps).wrap(link),
+        }
+    }
+}
+
+impl Erased {
+    pub(super) fn of<H: Handler>(handler: H) -> Self {
+        let grace = handler.grace();
+        let handler = Arc::new(handler);
+        let bare = Arc::clone(&handler);
+        let run = move |context: JobContext| -> BoxFuture<'static, Outcome> {
+            let handler = Arc::clone(&handler);
+            Box::pin(async move { outcome(guarded("handler", attempt(&*handler, context)).await) })
+        };
+        let handle = move |context: JobContext| -> BoxFuture<'static, Handled> {
+            let handler = Arc::clone(&bare);
+            Box::pin(async move { guarded("handler", attempt(&*handler, context)).await })
+        };
+        let chain = Arc::new(Chain { links: Vec::new(), handle: Arc::new(handle) });
+        Self { grace, run: Arc::new(run), chain }
+    }
+
+    /// How long it may go on after its cancellation before its future is dropped.
+    pub(crate) fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    pub(super) fn wrap(&mut self, link: &Arc<dyn Link>) {
+        Arc::make_mut(&mut self.chain).links.push(Arc::clone(link));
+    }
+
     pub(crate) fn run(&self, context: JobContext) -> BoxFuture<'static, Outcome> {
         if self.chain.links.is_empty() {
             return (self.run)(context);

@@ -35,6 +35,8 @@ mod running;
 #[cfg(test)]
 mod selftest;
 #[cfg(test)]
+mod steps;
+#[cfg(test)]
 mod submit;
 #[cfg(test)]
 mod traps;

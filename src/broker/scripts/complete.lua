@@ -1,6 +1,6 @@
 -- complete: a job that keeps a record succeeded. If its entry was taken over meanwhile, the success is late: it cancels
 -- the retry that has not started, and changes nothing otherwise.
--- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 lock  6 batch
+-- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 lock  6 batch  7 ledger of its steps
 -- ARGV 1 consumer  2 entry id  3 job id  4 elapsed ms  5 result  6 ms to keep the record  7 type  8 lane  9 created ms
 --      10 '1' to keep a record, 'forget' to delete it, '0' where there is none  11 what follows, see conclude
 -- returns {1} done, {0} stale, {2} a late success cancelled the retry
@@ -11,7 +11,7 @@ local function done()
   redis.call('HDEL', record, 'dead_id')
   if ARGV[5] ~= '' then redis.call('HSET', record, 'result', ARGV[5]) end
   note(record, now, tonumber(ARGV[4]), 'done', ARGV[1], '')
-  expire(record, now, ARGV[6])
+  expire(record, now, ARGV[6], KEYS[7])
   conclude(ARGV[11], ARGV[3], record, KEYS[1], KEYS[5], KEYS[6])
 end
 if hold(KEYS[1], ARGV[1], ARGV[2]) then

@@ -90,8 +90,45 @@ local function overfull(limit, more, delayed, high, normal, low)
   if depth + more > limit then return { -1, depth, limit } end
 end
 
--- Lets the record of a job that ended go after so long, but not while its producer may still send its id again.
-local function expire(record, now, retention)
+-- Lets the record of a job that ended go after so long, but not while its producer may still send its id again; and with
+-- it the ledger of its steps, where one is named.
+local function expire(record, now, retention, ledger)
   local least = tonumber(redis.call('HGET', record, 'keep_until_ms') or '0') - now
-  redis.call('PEXPIRE', record, string.format('%.0f', math.max(tonumber(retention), least)))
+  local left = string.format('%.0f', math.max(tonumber(retention), least))
+  redis.call('PEXPIRE', record, left)
+  if ledger then redis.call('PEXPIRE', ledger, left) end
+end
+
+-- Notes an error of a step in its ring of the last 5: 'ms kind text'.
+local function note_step(ledger, step, now, kind, text)
+  local nth = redis.call('HINCRBY', ledger, step .. ':noted', 1)
+  redis.call('HSET', ledger, step .. ':e:' .. (nth - 1) % 5, string.format('%.0f ', now) .. kind .. ' ' .. text)
+end
+
+-- Moves a dead letter back to the lane that it came from, as a new job with the old fields and id, but not those that
+-- would bury it at once: whoever replays a job wants it to run, also after its time. The new entry's id.
+local function back_to_lane(dead, letter, record, streams, now)
+  local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
+  local spent = { replays = true, replay_of = true, expires_at_ms = true }
+  local fields, stream, replays = {}, streams[2], 0
+  for at = 1, #letter[2], 2 do
+    local name, value = letter[2][at], letter[2][at + 1]
+    if name == 'dead_origin' then stream = lanes[value] or stream end
+    if name == 'replays' then replays = tonumber(value) or 0 end
+    if string.sub(name, 1, 5) ~= 'dead_' and not spent[name] then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+  end
+  fields[#fields + 1] = 'replay_of'
+  fields[#fields + 1] = letter[1]
+  fields[#fields + 1] = 'replays'
+  fields[#fields + 1] = string.format('%.0f', replays + 1)
+  local entry = redis.call('XADD', stream, '*', unpack(fields))
+  if redis.call('EXISTS', record) == 1 then
+    redis.call('HSET', record, 'state', 'waiting', 'entry', entry, 'updated_ms', now)
+    redis.call('HDEL', record, 'dead_id', 'late', 'first_failed_ms')
+  end
+  redis.call('XDEL', dead, letter[1])
+  return entry
 end

@@ -33,7 +33,7 @@ enum Action {
         id: JobId,
     },
     /// Let jobs run again, with their counters at zero. Each letter is replayed once, whoever else replays it.
-    Replay(sweep::Args),
+    Replay(sweep::Replay),
     /// Delete letters, and with them their jobs.
     Drop(sweep::Args),
 }
@@ -44,7 +44,8 @@ struct Filter {
     /// Only jobs of this type.
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<JobType>,
-    /// Only letters with this reason: exhausted, fatal, lost, expired, malformed or unroutable.
+    /// Only letters with this reason: exhausted, fatal, lost, expired, malformed,
+    /// unroutable or `needs_decision`.
     #[arg(long, value_parser = reason)]
     reason: Option<DeadReason>,
 }
@@ -69,7 +70,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.action {
         Action::List(list) => list::run(list, &connect(args.queue).await?, context).await,
         Action::Show { id } => show::run(&id, &connect(args.queue).await?, context).await,
-        Action::Replay(sweep) => sweep::run(sweep, sweep::Deed::Replay, args.queue, context).await,
+        Action::Replay(replay) => {
+            let (sweep, deed) = replay.deed();
+            sweep::run(sweep, deed, args.queue, context).await
+        }
         Action::Drop(sweep) => sweep::run(sweep, sweep::Deed::Drop, args.queue, context).await,
     }
 }

@@ -36,11 +36,43 @@ pub(super) struct Args {
     yes: bool,
 }
 
+/// The arguments of `dead replay`.
+#[derive(clap::Args)]
+pub(super) struct Replay {
+    #[command(flatten)]
+    args: Args,
+    /// Of jobs that are made of steps, run those that have not succeeded, or all of them. With `all`, steps that are done
+    /// run again, and steps of the kind `once` with them.
+    #[arg(long, value_name = "WHICH", default_value = "failed")]
+    steps: Which,
+}
+
+/// Which steps a replay runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Which {
+    /// Those that have not succeeded. A `once` step that has been started waits for a decision.
+    Failed,
+    /// All of them: the ledger is thrown away.
+    All,
+}
+
+impl Replay {
+    /// The arguments of both commands, and what is done to each letter.
+    pub(super) fn deed(self) -> (Args, Deed) {
+        match self.steps {
+            Which::Failed => (self.args, Deed::Replay),
+            Which::All => (self.args, Deed::StartOver),
+        }
+    }
+}
+
 /// What is done to each letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
     /// Back to its lane.
     Replay,
+    /// Back to its lane, with all its steps to run again.
+    StartOver,
     /// Gone for good.
     Drop,
 }
@@ -61,8 +93,15 @@ pub(super) async fn run(args: Args, deed: Deed, queue: QueueName, context: &Cont
         let why = "dropping all dead letters deletes jobs for good: say --yes where nobody can be asked";
         return Err(Wrong(why.to_owned()).into());
     }
+    if args.all && deed == Deed::StartOver && !args.yes && !std::io::stdin().is_terminal() {
+        let why = "--steps all runs steps of the kind once again: say --yes where nobody can be asked";
+        return Err(Wrong(why.to_owned()).into());
+    }
     if !args.all && !args.filter.is_empty() {
         return Err(Wrong("--type and --reason choose among --all letters, not among ids".to_owned()).into());
+    }
+    if deed == Deed::StartOver {
+        output::complain("the ledgers are thrown away: steps of the kind once that were done run again");
     }
     let mut sweep = Sweep::new(context.broker().await?.queue(queue), deed);
     if args.all {
@@ -132,6 +171,7 @@ impl Sweep {
         }
         let deed = match self.deed {
             Deed::Replay => "Replay",
+            Deed::StartOver => "Run all steps again, those of the kind once too, of",
             Deed::Drop => "Delete",
         };
         let which = if filter.is_empty() { format!("all {total}") } else { format!("some of {total}") };
@@ -153,7 +193,7 @@ impl Sweep {
             match done.with_context(|| format!("after {} replayed or dropped", replayed + dropped))? {
                 None => return Ok(()),
                 Some(false) => self.swept.gone += 1,
-                Some(true) if deed == Deed::Replay => self.swept.replayed += 1,
+                Some(true) if deed != Deed::Drop => self.swept.replayed += 1,
                 Some(true) => self.swept.dropped += 1,
             }
         }
@@ -164,6 +204,7 @@ impl Sweep {
 async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, broker::Error> {
     match deed {
         Deed::Replay => Ok(queue.replay(letter.entry, &letter.job()).await?.is_some()),
+        Deed::StartOver => Ok(queue.replay_all_steps(letter.entry, &letter.job()).await?.is_some()),
         Deed::Drop => queue.drop_dead(letter.entry, &letter.job()).await,
     }
 }
@@ -171,6 +212,7 @@ async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, br
 fn show(swept: &Swept, deed: Deed) -> String {
     let done = match deed {
         Deed::Replay => format!("{} replayed", swept.replayed),
+        Deed::StartOver => format!("{} replayed with all their steps", swept.replayed),
         Deed::Drop => format!("{} dropped", swept.dropped),
     };
     let gone = if swept.gone > 0 { format!(", {} gone or unknown", swept.gone) } else { String::new() };

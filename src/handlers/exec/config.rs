@@ -12,6 +12,9 @@ use crate::handlers::rule::{Kind, Rule};
 /// Names that start so are the handler's own.
 const RESERVED: &str = "STREAMFLEET_JOB_";
 
+/// So is the name of the step that runs.
+const STEP: &str = "STREAMFLEET_STEP";
+
 /// A stopping worker waits as long as this for a program, and the job's lease is held.
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);
 
@@ -90,7 +93,8 @@ fn bad_name(name: &str) -> Option<String> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Some("is not a variable's name".to_owned());
     }
-    name.starts_with(RESERVED).then(|| format!("is reserved, as all that start with {RESERVED}"))
+    let reserved = name == STEP || name.starts_with(RESERVED);
+    reserved.then(|| format!("is reserved, as {STEP} is and all that start with {RESERVED}"))
 }
 
 #[cfg(test)]

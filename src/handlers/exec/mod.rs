@@ -55,8 +55,8 @@ const EX_TEMPFAIL: i32 = 75;
 /// keeps a record.
 ///
 /// The program's environment is what [`ExecConfig`] lists, with `STREAMFLEET_JOB_ID`, `STREAMFLEET_JOB_TYPE`,
-/// `STREAMFLEET_JOB_QUEUE`, `STREAMFLEET_JOB_ATTEMPT`, `STREAMFLEET_JOB_FENCE` and, where the job has one,
-/// `TRACEPARENT`. It inherits no open file, and is killed when the worker dies.
+/// `STREAMFLEET_JOB_QUEUE`, `STREAMFLEET_JOB_ATTEMPT`, `STREAMFLEET_JOB_FENCE` and, where the job has them,
+/// `STREAMFLEET_STEP` and `TRACEPARENT`. It inherits no open file, and is killed when the worker dies.
 ///
 /// It runs in a process group of its own, which ends with the attempt: by SIGTERM, and SIGKILL after `grace`, when the
 /// attempt is cut short; by SIGKILL when the program has exited and left something running. Who opens a session of its
@@ -92,6 +92,9 @@ impl Exec {
         command.args(arguments).env_clear().envs(self.env.iter().map(|(name, value)| (name, value)));
         for (name, value) in attempt::facts(context) {
             command.env(format!("STREAMFLEET_JOB_{}", name.to_ascii_uppercase()), value);
+        }
+        if let Some(step) = context.step() {
+            command.env("STREAMFLEET_STEP", step.as_str());
         }
         if let Some(traceparent) = attempt::traceparent(context) {
             command.env("TRACEPARENT", traceparent);

@@ -12,6 +12,7 @@ const OWN_PREFIX: &str = "x-streamfleet-";
 const JOB_PREFIX: &str = "x-streamfleet-job-";
 const CARRIED_PREFIX: &str = "x-streamfleet-header-";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const STEP: HeaderName = HeaderName::from_static("x-streamfleet-step");
 const REDELIVERED: HeaderName = HeaderName::from_static("x-streamfleet-redelivered");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -36,7 +37,10 @@ pub(super) fn of(context: &JobContext) -> HeaderMap {
         let name = HeaderName::from_bytes(format!("{JOB_PREFIX}{name}").as_bytes());
         headers.insert(name.expect("a fact's name is made of letters"), escaped(&value));
     }
-    headers.insert(IDEMPOTENCY_KEY, escaped(&context.id().to_string()));
+    headers.insert(IDEMPOTENCY_KEY, escaped(&attempt::idempotency_key(context)));
+    if let Some(step) = context.step() {
+        headers.insert(STEP, escaped(step.as_str()));
+    }
     headers.insert(
         REDELIVERED,
         HeaderValue::from_static(if context.is_redelivered() { "true" } else { "false" }),
@@ -104,6 +108,16 @@ mod tests {
             ("x-streamfleet-redelivered", "false"),
         ];
         assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn each_step_of_a_job_has_an_idempotency_key_of_its_own() {
+        let headers = of(&context(&[]).with_step("charge"));
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        assert_eq!(
+            (text("idempotency-key"), text("x-streamfleet-step")),
+            (Some("1700-3/charge"), Some("charge"))
+        );
     }
 
     #[test]

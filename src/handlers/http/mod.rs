@@ -44,7 +44,8 @@ const EXCERPT_TIME: Duration = Duration::from_secs(1);
 /// [`HttpConfig::rules`] come first, and may give other meanings to statuses and to what the body says. Where one looks
 /// at the body, an answer whose body breaks off is no whole one.
 ///
-/// A request has the headers `Content-Type` (by the job's encoding), `Idempotency-Key` (the job's id),
+/// A request has the headers `Content-Type` (by the job's encoding), `Idempotency-Key` (the job's id, or
+/// `<id>/<step>` where the job is made of steps, and then `X-Streamfleet-Step` too),
 /// `X-Streamfleet-Job-Id`, `-Type`, `-Queue`, `-Attempt` and `-Fence`, `X-Streamfleet-Redelivered`, `traceparent` where
 /// the job has one, and `X-Streamfleet-Header-<name>` for each of the job's headers that HTTP allows. Ids are
 /// percent-encoded where they have other than visible ASCII. One value has one pool of connections.

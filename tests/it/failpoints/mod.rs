@@ -5,3 +5,4 @@
 mod callbacks;
 mod cron;
 mod drill;
+mod steps;

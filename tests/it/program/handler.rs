@@ -2,9 +2,13 @@
 //!
 //! `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `grow <MiB>` (keeps it, and takes 100 ms) · `fatal` · `panic` · `block <path>` (holds its thread, deaf to
 //! cancellation, until the file is there) · `gate <folder>` (does what the file `<job>@<entry>` says, when it is there)
+//!
+//! Of the type `gift`, whose jobs are made of the steps `audit`, `charge` (once), `mail` (after it) and `render`, each
+//! step does what follows its name, as in `charge block <path>; render fail 1`, or else succeeds; its job is written down
+//! as `<id>/<step>`.
 
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use streamfleet::{Handler, JobContext, JobError, RawPayload};
@@ -90,14 +94,30 @@ impl Drop for Entered<'_> {
     }
 }
 
-impl Handler for Obeys {
+/// The handler of a whole job, or of each of its steps.
+pub(super) struct Shared(pub(super) Arc<Obeys>);
+
+impl Handler for Shared {
     type Payload = RawPayload;
     type Output = ();
 
     async fn run(&self, payload: RawPayload, context: JobContext) -> Result<(), JobError> {
+        self.0.obey(payload, context).await
+    }
+}
+
+impl Obeys {
+    async fn obey(&self, payload: RawPayload, context: JobContext) -> Result<(), JobError> {
         let payload = String::from_utf8(payload.0.to_vec()).unwrap();
         let fence = Fence(context.fence().ms, context.fence().seq);
-        let (job, attempt) = (context.id().to_string(), context.attempt());
+        let (mut job, attempt) = (context.id().to_string(), context.attempt());
+        let mut payload = payload;
+        if let Some(step) = context.step() {
+            job = format!("{job}/{step}");
+            let parts = payload.split("; ").filter_map(|part| part.split_once(' '));
+            let own = parts.filter(|(name, _)| *name == step.as_str()).map(|(_, told)| told).next();
+            payload = own.unwrap_or("ok").to_owned();
+        }
         let run = Run { job, attempt, fence, pid: std::process::id() };
         self.writer.started(&run);
         let entered = Entered { writer: &self.writer, run, ended: false };

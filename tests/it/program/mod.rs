@@ -4,14 +4,15 @@
 mod handler;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use streamfleet::job::{Backoff, Policy};
-use streamfleet::{Fleet, FleetConfig, Shutdown};
+use streamfleet::{Fleet, FleetConfig, Shutdown, Steps};
 
 use crate::harness::ledger::Ledger;
 use crate::harness::process::Launch;
-use handler::Obeys;
+use handler::{Obeys, Shared};
 
 pub(crate) use handler::Sabotage;
 
@@ -82,8 +83,14 @@ impl Program {
     fn run(self) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let writer = Ledger::new(&self.ledger).writer(&format!("worker-{}", std::process::id()));
-        let handler = Obeys::new(writer, &self);
-        let builder = Fleet::builder(self.config()).handler_with("test", self.policy(), handler).unwrap();
+        let handler = Arc::new(Obeys::new(writer, &self));
+        let builder = Fleet::builder(self.config());
+        let builder = builder.handler_with("test", self.policy(), Shared(Arc::clone(&handler))).unwrap();
+        let steps = Steps::builder().auto("audit", Shared(Arc::clone(&handler)));
+        let steps = steps.once("charge", Shared(Arc::clone(&handler)));
+        let steps = steps.auto("mail", Shared(Arc::clone(&handler))).auto("render", Shared(handler));
+        let steps = steps.after("mail", ["charge"]).build().unwrap();
+        let builder = builder.steps("gift", self.policy(), steps).unwrap();
         runtime.unwrap().block_on(builder.build().run(Shutdown::new())).unwrap();
     }
 }

@@ -14,6 +14,7 @@ const FIELDS: &str = "sf:{q}:delayed:fields";
 const DEAD: &str = "sf:{q}:dead";
 const WAKE: &str = "sf:{q}:wake";
 const RECORD: &str = "sf:{q}:job:j";
+const STEPS: &str = "sf:{q}:steps:j";
 const LOCK: &str = "sf:{q}:unique:k";
 const BATCH: &str = "sf:{q}:batch:b";
 const CREATED: &str = "1700000000000";
@@ -74,7 +75,7 @@ impl Scripts {
     }
 
     /// An entry that is pending for the consumer `me`.
-    fn delivered(&self) -> String {
+    pub(crate) fn delivered(&self) -> String {
         let added = self.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j"]);
         let read = ["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", STREAM, ">"];
         self.server.cmd(&read);
@@ -116,10 +117,11 @@ impl Scripts {
 const SCHEDULE_KEYS: [&str; 7] = [DELAYED, FIELDS, WAKE, "sf:{q}:control", HIGH, STREAM, LOW];
 const DEFER_KEYS: [&str; 5] = [STREAM, DELAYED, FIELDS, RECORD, WAKE];
 const BURY_KEYS: [&str; 5] = [STREAM, DEAD, RECORD, LOCK, BATCH];
-const CANCELLED_KEYS: [&str; 4] = [STREAM, RECORD, LOCK, BATCH];
-const COMPLETE_KEYS: [&str; 6] = [STREAM, DELAYED, FIELDS, RECORD, LOCK, BATCH];
+const CANCELLED_KEYS: [&str; 5] = [STREAM, RECORD, LOCK, BATCH, STEPS];
+const COMPLETE_KEYS: [&str; 7] = [STREAM, DELAYED, FIELDS, RECORD, LOCK, BATCH, STEPS];
 const PROMOTE_KEYS: [&str; 6] = [DELAYED, FIELDS, DEAD, HIGH, STREAM, LOW];
-const REPLAY_KEYS: [&str; 5] = [DEAD, RECORD, HIGH, STREAM, LOW];
+const REPLAY_KEYS: [&str; 6] = [DEAD, RECORD, HIGH, STREAM, LOW, STEPS];
+const DROP_KEYS: [&str; 3] = [DEAD, RECORD, STEPS];
 
 fn packed() -> Vec<u8> {
     let fields = [("type", "test"), ("id", "j"), ("created_ms", CREATED), ("attempt", "1")];
@@ -314,13 +316,13 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
     scripts.twice(source!("schedule"), &SCHEDULE_KEYS, &schedule, [1, 0]);
     scripts.twice(source!("promote"), &PROMOTE_KEYS, &["500"], [1, 0]);
     scripts.call(source!("schedule"), &SCHEDULE_KEYS, &[b"".as_slice(), b"j", b"in", b"60000", &packed]);
-    scripts.twice(source!("cancel"), &[DELAYED, FIELDS, RECORD], &["j", "60000"], [1, 0]);
+    scripts.twice(source!("cancel"), &[DELAYED, FIELDS, RECORD, STEPS], &["j", "60000"], [1, 0]);
     for script in [source!("replay"), source!("drop")] {
         let entry = scripts.delivered();
         scripts.call(source!("bury"), &BURY_KEYS, &bury_args(&entry));
         let letter: String =
             redis::from_redis_value(scripts.server.cmd(&["HGET", RECORD, "dead_id"])).unwrap();
-        let keys = if script.contains("-- replay") { &REPLAY_KEYS[..] } else { &REPLAY_KEYS[..2] };
+        let keys = if script.contains("-- replay:") { &REPLAY_KEYS[..] } else { &DROP_KEYS[..] };
         scripts.twice(script, keys, &[&letter], [1, 0]);
     }
     let control = ["sf:{q}:control", HIGH, STREAM, LOW];

@@ -1,0 +1,216 @@
+//! `streamfleet steps`: the steps of one job, and what a person decides about them.
+
+mod decide;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{Queue, Steps};
+use streamfleet::job::{JobId, Plan, QueueName, Standing, StepKind, StepRecord, StepState};
+
+use super::exit::Exit;
+use super::output::{self, harmless};
+use super::times::{rfc3339, with_age};
+use super::{Context, Wrong, status};
+
+/// So much of an error is shown in a table.
+const SHOWN_CHARS: usize = 120;
+
+/// The arguments of `steps`.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// The job's id, or the entry id that XADD returned.
+    #[arg(required = true)]
+    id: Option<JobId>,
+    /// The queue.
+    #[arg(long, short, default_value = "default")]
+    queue: QueueName,
+}
+
+/// What to do with steps, beside looking at them.
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Decide about a step that failed, or of which nobody knows whether it did its work.
+    Decide(decide::Args),
+}
+
+/// The steps of a job, as programs get them.
+#[derive(Serialize)]
+struct Report {
+    id: String,
+    queue: String,
+    /// True where the job lies in the dead stream.
+    dead: bool,
+    /// True where a step waits for a person.
+    needs_decision: bool,
+    steps: Vec<Line>,
+}
+
+/// One step, as programs get it.
+#[derive(Serialize)]
+struct Line {
+    step: String,
+    kind: &'static str,
+    state: &'static str,
+    after: Vec<String>,
+    attempts: u32,
+    worker: Option<String>,
+    since: Option<String>,
+    since_ms: Option<u64>,
+    due: Option<String>,
+    due_ms: Option<u64>,
+    result: Option<serde_json::Value>,
+    errors: Vec<ErrorLine>,
+    decision: Option<DecisionLine>,
+}
+
+/// One error of a step, as programs get it.
+#[derive(Serialize)]
+struct ErrorLine {
+    at: String,
+    at_ms: u64,
+    kind: String,
+    error: String,
+}
+
+/// What a person decided, as programs get it.
+#[derive(Serialize)]
+struct DecisionLine {
+    at: String,
+    at_ms: u64,
+    verdict: &'static str,
+    by: String,
+    reason: String,
+}
+
+/// Looks or decides.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    match (args.action, args.id) {
+        (Some(Action::Decide(decide)), _) => decide::run(decide, context).await,
+        (None, Some(id)) => look(&id, args.queue, context).await,
+        (None, None) => Err(Wrong("say which job: streamfleet steps ID".to_owned()).into()),
+    }
+}
+
+async fn look(id: &JobId, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
+    let queue = context.broker().await?.queue(queue);
+    let Some((id, steps)) = find(&queue, id).await? else {
+        output::complain(&format!(
+            "the queue {} has no ledger of steps of the job {id}: its type has no steps, none of them has begun, or the \
+             ledger has expired",
+            queue.name()
+        ));
+        return Ok(Exit::NotFound);
+    };
+    let plan = steps.ledger.plan.clone().context("the ledger has no plan")?;
+    let report = Report {
+        id: id.to_string(),
+        queue: queue.name().to_string(),
+        dead: steps.dead.is_some(),
+        needs_decision: undecided(&steps, &plan).next().is_some(),
+        steps: plan.steps().iter().map(|step| line(&steps, &plan, step)).collect(),
+    };
+    context.output.print(&report, |report| show(report, &steps, &plan))?;
+    Ok(Exit::Done)
+}
+
+/// The ledger of a job that is named by its id, or by the entry that XADD returned.
+pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<(JobId, Steps)>> {
+    const FAILED: &str = "the steps cannot be read";
+    if let Some(steps) = queue.steps(id).await.context(FAILED)? {
+        return Ok(Some((id.clone(), steps)));
+    }
+    let Some(id) = status::find(queue, id).await?.map(|status| status.id) else { return Ok(None) };
+    Ok(queue.steps(&id).await.context(FAILED)?.map(|steps| (id, steps)))
+}
+
+/// The steps that wait for a person.
+fn undecided<'a>(steps: &'a Steps, plan: &'a Plan) -> impl Iterator<Item = &'a str> {
+    let waits = |kind, state| match state {
+        StepState::Failed | StepState::Unknown => true,
+        StepState::Started => kind == StepKind::Once && steps.dead.is_some(),
+        StepState::Pending | StepState::Done | StepState::Exhausted | StepState::GivenUp => false,
+    };
+    let waiting = plan.steps().iter().filter(move |step| waits(step.kind, steps.ledger.state(&step.name)));
+    waiting.map(|step| step.name.as_str())
+}
+
+/// The steps of a job in one line.
+pub(super) fn summary(steps: &Steps) -> Option<String> {
+    let plan = steps.ledger.plan.as_ref()?;
+    let done = plan.steps().iter().filter(|step| steps.ledger.state(&step.name) == StepState::Done);
+    let waiting: Vec<&str> = undecided(steps, plan).collect();
+    let decide =
+        if waiting.is_empty() { String::new() } else { format!("; to be decided: {}", waiting.join(", ")) };
+    Some(format!("{} of {} done{decide}", done.count(), plan.steps().len()))
+}
+
+fn line(steps: &Steps, plan: &Plan, step: &streamfleet::job::PlannedStep) -> Line {
+    let none = StepRecord::default();
+    let record = steps.ledger.get(&step.name).unwrap_or(&none);
+    let json = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text))
+    };
+    let error = |error: &streamfleet::job::StepError| ErrorLine {
+        at: rfc3339(error.at),
+        at_ms: error.at.as_ms(),
+        kind: error.kind.clone(),
+        error: error.text.clone(),
+    };
+    let decision = |decision: &streamfleet::job::Decision| DecisionLine {
+        at: rfc3339(decision.at),
+        at_ms: decision.at.as_ms(),
+        verdict: decision.verdict.as_str(),
+        by: decision.by.clone(),
+        reason: decision.reason.clone(),
+    };
+    Line {
+        step: step.name.to_string(),
+        kind: step.kind.as_str(),
+        state: match plan.standing(&steps.ledger, &step.name) {
+            Standing::As(state) => state.as_str(),
+            Standing::Skipped => "skipped",
+        },
+        after: step.after.iter().map(ToString::to_string).collect(),
+        attempts: record.attempts,
+        worker: Some(record.worker.clone()).filter(|worker| !worker.is_empty()),
+        since: record.since.map(rfc3339),
+        since_ms: record.since.map(|time| time.as_ms()),
+        due: record.due.map(rfc3339),
+        due_ms: record.due.map(|time| time.as_ms()),
+        result: record.result.as_deref().map(json),
+        errors: record.errors.iter().map(error).collect(),
+        decision: record.decision.as_ref().map(decision),
+    }
+}
+
+fn show(report: &Report, steps: &Steps, plan: &Plan) -> String {
+    let mut table = output::table(&["step", "kind", "after", "state", "attempts", "when", "last error"]);
+    for line in &report.steps {
+        let since = plan.steps().iter().find(|step| step.name.as_str() == line.step);
+        let since = since.and_then(|step| steps.ledger.get(&step.name)?.since);
+        let error = line.errors.last().map_or("", |error| &error.error);
+        let error: String = harmless(error).chars().take(SHOWN_CHARS).collect();
+        let when = since.map_or_else(String::new, |since| with_age(since, steps.now));
+        let decided = line.decision.as_ref().map(|decision| {
+            let why = if decision.reason.is_empty() { "" } else { ": " };
+            format!(
+                " ({} by {}{why}{})",
+                decision.verdict,
+                harmless(&decision.by),
+                harmless(&decision.reason)
+            )
+        });
+        let state = format!("{}{}", line.state, decided.unwrap_or_default());
+        let (after, attempts) = (line.after.join(", "), line.attempts.to_string());
+        table.add_row([&line.step, line.kind, &after, &state, &attempts, &when, &error]);
+    }
+    let first = undecided(steps, plan).next();
+    let hint = first.map_or_else(String::new, |step| {
+        format!("\ndecide with: streamfleet steps decide {} {step} done|run|give-up", report.id)
+    });
+    format!("{table}{hint}")
+}

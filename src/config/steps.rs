@@ -1,0 +1,172 @@
+//! The steps of a type, as the file has them: `[types."gift.send".steps.charge]`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::sections::{BackoffSection, TypeSection};
+use super::values::{self, shown};
+use crate::handlers;
+use crate::job::{Backoff, Job, Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
+
+/// One step of a type's jobs.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StepSection {
+    /// `auto` or `once`. There is no default: it must be thought about.
+    #[serde(deserialize_with = "kind", serialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<StepKind>,
+    /// What runs the step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handler: Option<handlers::Config>,
+    /// The steps that must be done before it starts.
+    #[serde(deserialize_with = "names", serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<StepName>,
+    /// How many failures exhaust an `auto` step; default: the type's.
+    #[serde(deserialize_with = "count", skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// The pause before an `auto` step's retry; default: the type's.
+    #[serde(
+        deserialize_with = "backoff",
+        serialize_with = "as_backoff",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub backoff: Option<Backoff>,
+    /// How long one run may take; at most, and by default, the type's.
+    #[serde(
+        deserialize_with = "length",
+        serialize_with = "as_length",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub timeout: Option<Duration>,
+}
+
+impl StepSection {
+    /// The step's own limits.
+    pub fn limits(&self) -> StepLimits {
+        let Self { kind: _, handler: _, after: _, max_attempts, backoff, timeout } = self.clone();
+        StepLimits { max_attempts, backoff, timeout }
+    }
+
+    /// What is wrong with the step itself: keys below it, and reasons.
+    fn wrong(&self, of: &TypeSection) -> Vec<(String, String)> {
+        let Self { kind, handler, after: _, max_attempts, backoff, timeout } = self;
+        let mut wrong = Vec::new();
+        let mut say = |key: &str, reason: &str| wrong.push((key.to_owned(), reason.to_owned()));
+        match kind {
+            None => say("kind", "is missing: auto (may run again) or once (never runs twice)"),
+            Some(StepKind::Once) if max_attempts.is_some() => {
+                say("max_attempts", "says nothing of a once step: it never runs again by itself");
+            }
+            Some(StepKind::Once) if backoff.is_some() => {
+                say("backoff", "says nothing of a once step: it never runs again by itself");
+            }
+            Some(StepKind::Auto | StepKind::Once) => {}
+        }
+        if *max_attempts == Some(0) {
+            say("max_attempts", "is 0, but must be at least 1");
+        }
+        if let Some(Err(reason)) = backoff.as_ref().map(Backoff::validate) {
+            say("backoff", &reason);
+        }
+        match timeout {
+            Some(timeout) if timeout.is_zero() || *timeout > Job::LONGEST_TIMEOUT => {
+                say("timeout", &format!("is {}, but must be between 1ms and 7d", shown(*timeout)));
+            }
+            Some(timeout) if *timeout > of.timeout => {
+                let (own, types) = (shown(*timeout), shown(of.timeout));
+                say("timeout", &format!("is {own}, but the type's timeout is shorter: {types}"));
+            }
+            Some(_) | None => {}
+        }
+        match handler {
+            None => say("handler", "is missing"),
+            Some(handler) => {
+                for problem in handler.validate() {
+                    let (key, reason) = problem.split_once(": ").unwrap_or(("", &problem));
+                    say(&format!("handler.{key}"), reason);
+                }
+            }
+        }
+        wrong
+    }
+}
+
+/// What is wrong with a type's steps: keys below the type, and reasons.
+pub(super) fn check(of: &TypeSection) -> Vec<(Vec<String>, String)> {
+    let Some(steps) = &of.steps else { return Vec::new() };
+    let mut wrong = Vec::new();
+    if of.handler.is_some() {
+        let reason = "the type has both a handler and steps, but its jobs have either one or the other";
+        wrong.push((vec!["steps".to_owned()], reason.to_owned()));
+    }
+    for (name, step) in steps {
+        for (key, reason) in step.wrong(of) {
+            let key = key.split('.').map(str::to_owned);
+            wrong.push((["steps".to_owned(), name.to_string()].into_iter().chain(key).collect(), reason));
+        }
+    }
+    wrong.extend(plan(steps).err().map(|error| (place(&error), error.to_string())));
+    wrong
+}
+
+/// The plan of these steps. A table has no order, so they are in the order of their names.
+fn plan(steps: &BTreeMap<StepName, StepSection>) -> Result<Plan, PlanError> {
+    let planned = steps.iter().map(|(name, step)| PlannedStep {
+        name: name.clone(),
+        kind: step.kind.unwrap_or(StepKind::Once),
+        after: step.after.clone(),
+    });
+    Plan::new(planned.collect())
+}
+
+fn place(error: &PlanError) -> Vec<String> {
+    let step = match error {
+        PlanError::UnknownStep { step, .. } | PlanError::Duplicate(step) => Some(step),
+        PlanError::Cycle(steps) => steps.first(),
+        PlanError::Empty | PlanError::TooMany(_) | PlanError::Name(_) => None,
+    };
+    let below = step.map(|step| [step.to_string(), "after".to_owned()]);
+    std::iter::once("steps".to_owned()).chain(below.into_iter().flatten()).collect()
+}
+
+fn kind<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StepKind>, D::Error> {
+    values::text(from).map(Some)
+}
+
+fn names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StepName>, D::Error> {
+    let names: Vec<String> = Vec::deserialize(from)?;
+    names.iter().map(|name| name.parse().map_err(serde::de::Error::custom)).collect()
+}
+
+fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    values::count(from).map(Some)
+}
+
+fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Backoff>, D::Error> {
+    BackoffSection::deserialize(from).map(Some)
+}
+
+fn length<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    values::duration::deserialize(from).map(Some)
+}
+
+fn text<S: Serializer>(kind: &Option<StepKind>, to: S) -> Result<S::Ok, S::Error> {
+    kind.map(StepKind::as_str).serialize(to)
+}
+
+fn texts<S: Serializer>(names: &[StepName], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(names.iter().map(StepName::as_str))
+}
+
+fn as_backoff<S: Serializer>(backoff: &Option<Backoff>, to: S) -> Result<S::Ok, S::Error> {
+    match backoff {
+        Some(backoff) => BackoffSection::serialize(backoff, to),
+        None => to.serialize_none(),
+    }
+}
+
+fn as_length<S: Serializer>(length: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    length.map(shown).serialize(to)
+}

@@ -1,0 +1,260 @@
+//! The ledger of a job's steps: what is known about each, as Redis keeps it in one hash (`<step>:<field>`). Reading it
+//! never fails: a field that cannot be read counts as absent, but a state that cannot be read counts as unknown, so that
+//! nothing runs twice because of it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::{Plan, StepEnd, StepKind, StepName, StepState, Timestamp, Verdict};
+
+/// The ledger of one job.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ledger {
+    /// Grows with every change.
+    pub version: u64,
+    /// The steps as the last worker knew them; `None` where the text in the ledger is none.
+    pub plan: Option<Plan>,
+    steps: BTreeMap<StepName, StepRecord>,
+}
+
+/// What is known about one step.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StepRecord {
+    /// Where it is in its life.
+    pub state: StepState,
+    /// Runs that count: those that were interrupted or snoozed do not.
+    pub attempts: u32,
+    /// The run that began last, unless a person decided since.
+    pub run: String,
+    /// The worker of that run.
+    pub worker: String,
+    /// When the job began the life in which the attempts count, in milliseconds: a replay begins another one.
+    pub life: u64,
+    /// When the state changed last.
+    pub since: Option<Timestamp>,
+    /// Not to run again before this.
+    pub due: Option<Timestamp>,
+    /// The last errors, oldest first; at most [`StepRecord::MAX_ERRORS`].
+    pub errors: Vec<StepError>,
+    /// What success returned, as JSON.
+    pub result: Option<Bytes>,
+    /// What a person decided last.
+    pub decision: Option<Decision>,
+}
+
+/// One error of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepError {
+    /// When it was told.
+    pub at: Timestamp,
+    /// Its kind, in one word.
+    pub kind: String,
+    /// The text; at most [`StepRecord::MAX_ERROR_BYTES`].
+    pub text: String,
+}
+
+/// What a person decided about a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub verdict: Verdict,
+    /// Who.
+    pub by: String,
+    /// Why; empty where nobody said.
+    pub reason: String,
+}
+
+impl StepRecord {
+    /// A ledger keeps so many errors of each step.
+    pub const MAX_ERRORS: usize = 5;
+
+    /// Longer errors are cut, and the cut is marked.
+    pub const MAX_ERROR_BYTES: usize = 1024;
+
+    /// A greater result of a step is not kept.
+    pub const MAX_RESULT_BYTES: usize = 16 * 1024;
+
+    /// The runs that count in this life of the job: after a replay an `auto` step has all its attempts again.
+    pub fn attempts_in(&self, life: u64, kind: StepKind) -> u32 {
+        if kind == StepKind::Auto && self.life != life { 0 } else { self.attempts }
+    }
+}
+
+impl Ledger {
+    /// Reads the hash's fields.
+    pub fn read<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
+        let mut ledger = Self::default();
+        for (name, value) in fields {
+            match (name, std::str::from_utf8(name).ok().and_then(|name| name.split_once(':'))) {
+                (b"v", _) => ledger.version = number(value).unwrap_or(0),
+                (b"plan", _) => ledger.plan = text(value).parse().ok(),
+                (_, Some((step, field))) => {
+                    if let Ok(step) = step.parse() {
+                        ledger.steps.entry(step).or_default().set(field, value);
+                    }
+                }
+                (_, None) => {}
+            }
+        }
+        for record in ledger.steps.values_mut() {
+            record.errors.sort_by_key(|error| error.at);
+        }
+        ledger
+    }
+
+    /// What is known about a step; `None` for one that has never been touched.
+    pub fn get(&self, step: &StepName) -> Option<&StepRecord> {
+        self.steps.get(step)
+    }
+
+    /// A step's state.
+    pub fn state(&self, step: &StepName) -> StepState {
+        self.get(step).map_or_else(StepState::default, |record| record.state)
+    }
+
+    /// The steps that the ledger knows, by name.
+    pub fn steps(&self) -> impl Iterator<Item = (&StepName, &StepRecord)> {
+        self.steps.iter()
+    }
+
+    /// Notes what a script has written at the start of a run.
+    pub(crate) fn began(&mut self, step: &StepName, run: &str, life: u64) {
+        let record = self.steps.entry(step.clone()).or_default();
+        record.state = StepState::Started;
+        run.clone_into(&mut record.run);
+        (record.life, record.due) = (life, None);
+    }
+
+    /// Notes what a script has written at the end of a run.
+    pub(crate) fn ended(&mut self, step: &StepName, end: &StepEnd, now: Timestamp) {
+        let record = self.steps.entry(step.clone()).or_default();
+        (record.state, record.attempts) = (end.state, end.attempts);
+        record.due = end.delay.map(|delay| now.after(delay));
+        if end.result.is_some() {
+            record.result.clone_from(&end.result);
+        }
+    }
+
+    /// Notes a person's verdict.
+    pub(crate) fn decided(&mut self, step: &StepName, state: StepState) {
+        let record = self.steps.entry(step.clone()).or_default();
+        record.state = state;
+        record.run.clear();
+        if state == StepState::Pending {
+            record.due = None;
+        }
+    }
+}
+
+impl StepRecord {
+    fn set(&mut self, field: &str, value: &[u8]) {
+        match field {
+            "state" => self.state = text(value).parse().unwrap_or(StepState::Unknown),
+            "attempts" => self.attempts = number(value).unwrap_or(u32::MAX),
+            "run" => self.run = text(value),
+            "worker" => self.worker = text(value),
+            "life" => self.life = number(value).unwrap_or(0),
+            "since" => self.since = instant(value),
+            "due" => self.due = instant(value),
+            "result" => self.result = Some(Bytes::copy_from_slice(value)),
+            "decision" => self.decision = decision(&text(value)),
+            _ if field.starts_with("e:") => self.errors.extend(error(&text(value))),
+            _ => {}
+        }
+    }
+}
+
+/// `ms kind text`, as scripts write it.
+fn error(text: &str) -> Option<StepError> {
+    let mut parts = text.splitn(3, ' ');
+    let at = instant(parts.next()?.as_bytes())?;
+    let (kind, text) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+    Some(StepError { at, kind, text })
+}
+
+/// `ms verdict who reason`, as scripts write it.
+fn decision(text: &str) -> Option<Decision> {
+    let mut parts = text.splitn(4, ' ');
+    let at = instant(parts.next()?.as_bytes())?;
+    let verdict = parts.next()?.parse().ok()?;
+    let (by, reason) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+    Some(Decision { at, verdict, by, reason })
+}
+
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).into_owned()
+}
+
+fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+fn instant(value: &[u8]) -> Option<Timestamp> {
+    Timestamp::from_ms(number(value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn read(fields: &[(&str, &str)]) -> Ledger {
+        Ledger::read(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
+    }
+
+    #[test]
+    fn a_ledger_is_read_with_all_it_knows() {
+        let ledger = read(&[
+            ("v", "7"),
+            ("plan", "charge once\nmail auto charge"),
+            ("charge:state", "unknown"),
+            ("charge:attempts", "1"),
+            ("charge:run", "5-0/ab"),
+            ("charge:worker", "host-1-00000000"),
+            ("charge:since", "1700"),
+            ("charge:e:1", "1700 timeout took too long"),
+            ("charge:e:0", "1600 error no route"),
+            ("charge:decision", "1800 run ann asked the bank"),
+            ("mail:result", "{\"to\":1}"),
+        ]);
+        let charge = ledger.get(&"charge".parse().unwrap()).unwrap();
+        assert_eq!((ledger.version, charge.state, charge.attempts), (7, StepState::Unknown, 1));
+        let errors: Vec<_> = charge.errors.iter().map(|error| (&*error.kind, &*error.text)).collect();
+        assert_eq!(errors, [("error", "no route"), ("timeout", "took too long")]);
+        let decision = charge.decision.as_ref().unwrap();
+        assert_eq!(
+            (decision.verdict, &*decision.by, &*decision.reason),
+            (Verdict::Run, "ann", "asked the bank")
+        );
+        assert_eq!(ledger.plan.unwrap().steps().len(), 2);
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_read_is_unknown_so_that_nothing_runs_twice_because_of_it() {
+        let ledger = read(&[("charge:state", "strated")]);
+        assert_eq!(ledger.state(&"charge".parse().unwrap()), StepState::Unknown);
+        assert_eq!(ledger.state(&"mail".parse().unwrap()), StepState::Pending);
+    }
+
+    #[test]
+    fn a_replay_gives_an_auto_step_its_attempts_back_and_a_once_step_none() {
+        let record = StepRecord { attempts: 3, life: 1, ..StepRecord::default() };
+        assert_eq!(record.attempts_in(1, StepKind::Auto), 3);
+        assert_eq!(record.attempts_in(2, StepKind::Auto), 0);
+        assert_eq!(record.attempts_in(2, StepKind::Once), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn reading_any_hash_never_panics(fields in vec((any::<Vec<u8>>(), any::<Vec<u8>>()), 0..8), name: String) {
+            let named = format!("charge:{name}");
+            let fields = fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
+            let ledger = Ledger::read(fields.chain([(named.as_bytes(), named.as_bytes())]));
+            let _ignored = ledger.version;
+        }
+    }
+}

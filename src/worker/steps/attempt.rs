@@ -1,0 +1,275 @@
+//! One attempt of a job made of steps: what is ready runs, one step after another. What a step is about to do is written
+//! into the ledger before its handler is called, and how it ended afterwards. Settling the job is the settler's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use super::{Part, Steps};
+use crate::broker::{Error, StepBegun, StepRun, StepTold};
+use crate::job::{
+    DeadReason, Failure, FailureKind, Ledger, Next, Outcome, PlannedStep, Policy, Retry, StepEnd, StepKind,
+    StepName, StepRecord, StepState, Timestamp, end_step,
+};
+use crate::worker::MAX_RESULT_BYTES;
+use crate::worker::delivery::Delivery;
+use crate::worker::executor::{Executor, SETTLE_MARGIN};
+use crate::worker::handler::{JobContext, StepView};
+use crate::worker::patience::Patience;
+
+/// Runs the steps that are ready, and says what that comes to for the job.
+pub(in crate::worker) async fn attempt(
+    executor: &Executor,
+    delivery: &Arc<Delivery>,
+    policy: &Policy,
+    steps: &Steps,
+) -> Outcome {
+    let mut attempt = Attempt {
+        executor,
+        delivery,
+        policy,
+        steps,
+        run: format!("{}/{:016x}", delivery.job.entry, rand::random::<u64>()),
+        ledger: Ledger::default(),
+        now: Timestamp::MAX,
+        tried: BTreeSet::new(),
+        failure: None,
+    };
+    attempt.run().await
+}
+
+struct Attempt<'a> {
+    executor: &'a Executor,
+    delivery: &'a Arc<Delivery>,
+    policy: &'a Policy,
+    steps: &'a Steps,
+    /// The name of this run of the entry: no other one may tell how a step ended that this one began.
+    run: String,
+    /// What is known of the ledger.
+    ledger: Ledger,
+    /// The server's clock, as the last script read it.
+    now: Timestamp,
+    /// The steps that were begun, or refused, in this attempt.
+    tried: BTreeSet<usize>,
+    /// What went wrong last.
+    failure: Option<(FailureKind, String)>,
+}
+
+impl Attempt<'_> {
+    async fn run(&mut self) -> Outcome {
+        if self.look().await.is_none() {
+            return Outcome::Interrupted;
+        }
+        let (life, mut looked_again) = (self.delivery.job.created.as_ms(), false);
+        loop {
+            match self.steps.plan.next(&self.ledger, life, self.now, &self.tried) {
+                Next::Done => return Outcome::Done(self.result()),
+                _ if self.delivery.flight.is_cut() => return Outcome::Interrupted,
+                Next::Run(at) => {
+                    if let Some(outcome) = self.step(at).await {
+                        return outcome;
+                    }
+                }
+                Next::Wait(delay) => return self.wait(delay),
+                // A late truth or a decision may have come meanwhile.
+                Next::Stuck(_) if !looked_again => {
+                    looked_again = true;
+                    if self.look().await.is_none() {
+                        return Outcome::Interrupted;
+                    }
+                }
+                Next::Stuck(reason) => return self.stuck(reason),
+            }
+        }
+    }
+
+    /// Reads the ledger; `None` where the attempt was cut short before Redis answered.
+    async fn look(&mut self) -> Option<()> {
+        let job = &self.delivery.job.id;
+        let seen = self.insist(|| self.executor.queue.look_at_steps(job)).await?;
+        (self.ledger, self.now) = (seen.ledger, seen.now);
+        Some(())
+    }
+
+    /// Runs one step. An outcome where the attempt ends with it.
+    async fn step(&mut self, at: usize) -> Option<Outcome> {
+        let (steps, job) = (self.steps, &self.delivery.job);
+        let (PlannedStep { name, kind, .. }, part) = (&steps.plan.steps()[at], &steps.parts[at]);
+        self.tried.insert(at);
+        let run = self.run.clone();
+        let run = StepRun { step: name, kind: *kind, run: &run };
+        match self.begin(run).await {
+            Some(StepBegun::Start) => {}
+            Some(StepBegun::Refused) => {
+                return self.look().await.map_or(Some(Outcome::Interrupted), |()| None);
+            }
+            // Giving the entry back finds out what it is.
+            Some(StepBegun::Stale) | None => return Some(Outcome::Interrupted),
+        }
+        let life = job.created.as_ms();
+        let attempts = self.ledger.get(name).map_or(0, |record| record.attempts_in(life, *kind));
+        self.ledger.began(name, run.run, life);
+        let outcome = self.handle(name, part, attempts).await;
+        let mut end = end_step((*kind, attempts), &part.limits, self.policy, &outcome, rand::random());
+        end.result = end.result.filter(|result| result.len() <= StepRecord::MAX_RESULT_BYTES);
+        if let (Some((_, error)), Outcome::Failed(failure)) = (&end.error, &outcome) {
+            self.failure = Some((failure.kind, format!("the step {name} failed: {error}")));
+        }
+        let told = self.tell(run, &end).await;
+        match (told, outcome) {
+            (Some((StepTold::Noted, now)), outcome) => {
+                self.now = now;
+                self.ledger.ended(name, &end, now);
+                matches!(outcome, Outcome::Dropped(_)).then_some(outcome)
+            }
+            (Some((StepTold::Late, _)), _) => {
+                self.resume().await;
+                Some(Outcome::Interrupted)
+            }
+            (Some((StepTold::Stale, _)) | None, _) => Some(Outcome::Interrupted),
+        }
+    }
+
+    /// Asks until there is an answer: without one the step must not start.
+    async fn begin(&self, run: StepRun<'_>) -> Option<StepBegun> {
+        let (executor, job) = (self.executor, &self.delivery.job);
+        let send = || executor.queue.step_begin(&executor.consumer, job, run, &self.steps.text);
+        let begun = self.insist(send).await;
+        if begun.is_none() {
+            // Redis may have heard it all the same: then it should know that nothing was done.
+            let attempts = self.ledger.get(run.step).map_or(0, |record| record.attempts);
+            let nothing =
+                StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None };
+            let told = executor.queue.step_end(&job.id, run, &nothing).await;
+            tracing::debug!(step = %run.step, ?told, "a step that may have been begun was not");
+        }
+        begun
+    }
+
+    /// Calls the handler, under the step's timeout and the attempt's cancellation.
+    async fn handle(&self, name: &StepName, part: &Part, attempts: u32) -> Outcome {
+        let flight = &self.delivery.flight;
+        let timeout = part.limits.timeout(self.delivery.job.timeout.unwrap_or(self.policy.timeout));
+        let deadline = Instant::now() + timeout;
+        flight.renew_until(deadline + part.handler.grace() + SETTLE_MARGIN);
+        let token: CancellationToken = flight.token().child_token();
+        let results = self.ledger.steps();
+        let results = results.filter_map(|(step, record)| Some((step.clone(), record.result.clone()?)));
+        let view =
+            StepView { name: name.clone(), attempts, token: token.clone(), results: results.collect() };
+        let reports = Arc::clone(&self.executor.reporter.reports);
+        let context = JobContext::new(Arc::clone(self.delivery), reports, deadline, true).in_step(view);
+        let mut running = part.handler.run(context);
+        let cut_short = tokio::select! {
+            biased;
+            outcome = &mut running => {
+                // It may have failed because it was told to end, before we looked.
+                let told = matches!(outcome, Outcome::Failed(_)) && flight.is_cut();
+                return if told { Outcome::Interrupted } else { outcome };
+            }
+            () = tokio::time::sleep_until(deadline.into()) => {
+                token.cancel();
+                let error = format!("the handler ran longer than its timeout of {timeout:?}");
+                Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
+            }
+            () = flight.token().cancelled() => Outcome::Interrupted,
+        };
+        // What the handler says in its time of grace counts where it is more than the consequence of our cutting it short.
+        match tokio::time::timeout(part.handler.grace(), running).await {
+            Ok(said @ (Outcome::Done(_) | Outcome::Snoozed(_))) => said,
+            Ok(_) | Err(_) => cut_short,
+        }
+    }
+
+    /// Writes down how a run ended. What really happened is sent until Redis has taken it; where nobody knows, the ledger
+    /// already says so.
+    async fn tell(&self, run: StepRun<'_>, end: &StepEnd) -> Option<(StepTold, Timestamp)> {
+        let send = || self.executor.queue.step_end(&self.delivery.job.id, run, end);
+        let interrupted = end.state == StepState::Pending && end.delay.is_none();
+        if end.state == StepState::Unknown || interrupted && run.kind == StepKind::Auto {
+            return send().await.ok();
+        }
+        let mut patience = Patience::new();
+        loop {
+            match send().await {
+                Ok(told) => return Some(told),
+                Err(error) => {
+                    self.executor.events.redis_error(error.kind(), &error);
+                    patience.wait(&error).await;
+                }
+            }
+        }
+    }
+
+    /// The end of a step is known now that was taken for unknown; its job may have been buried for that.
+    async fn resume(&self) {
+        let job = &self.delivery.job.id;
+        match self.executor.queue.resume_steps(job, self.executor.reporter.retention).await {
+            Ok(resumed) => tracing::info!(%job, resumed, "a step's end was told late"),
+            Err(error) => tracing::warn!(%job, %error, "a step's end was told late; its job may be replayed"),
+        }
+    }
+
+    async fn insist<T, F: Future<Output = Result<T, Error>>>(&self, send: impl Fn() -> F) -> Option<T> {
+        let mut patience = Patience::new();
+        loop {
+            match send().await {
+                Ok(answer) => return Some(answer),
+                Err(error) => {
+                    self.executor.events.redis_error(error.kind(), &error);
+                    tokio::select! {
+                        () = patience.wait(&error) => {}
+                        () = self.delivery.flight.token().cancelled() => return None,
+                    }
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, delay: Duration) -> Outcome {
+        match self.failure.take() {
+            Some((kind, error)) => Outcome::Failed(Failure::new(kind, error, Retry::Steps(delay))),
+            None => Outcome::Snoozed(delay),
+        }
+    }
+
+    fn stuck(&mut self, reason: DeadReason) -> Outcome {
+        // In the order of what a person wants to know first.
+        let states = [
+            StepState::Unknown,
+            StepState::Failed,
+            StepState::Started,
+            StepState::Exhausted,
+            StepState::GivenUp,
+        ];
+        let step = states.iter().find_map(|state| self.steps.plan.first(&self.ledger, &[*state]));
+        let error = step.map(|step| {
+            let record = self.ledger.get(&step.name);
+            let last = record.and_then(|record| record.errors.last()).map(|error| error.text.as_str());
+            let colon = if last.is_some() { ": " } else { "" };
+            format!(
+                "the step {} is {}{colon}{}",
+                step.name,
+                self.ledger.state(&step.name),
+                last.unwrap_or_default()
+            )
+        });
+        let kind = self.failure.as_ref().map_or(FailureKind::Error, |(kind, _)| *kind);
+        Outcome::Failed(Failure::new(kind, error.unwrap_or_default(), Retry::Bury(reason)))
+    }
+
+    /// What the steps returned, as one JSON object by their names; `None` for nothing, and for what does not fit.
+    fn result(&self) -> Option<Bytes> {
+        let returned = |(name, record): (&StepName, &StepRecord)| {
+            let json = std::str::from_utf8(record.result.as_ref()?).ok()?;
+            Some((name.to_string(), RawValue::from_string(json.to_owned()).ok()?))
+        };
+        let results: BTreeMap<String, Box<RawValue>> = self.ledger.steps().filter_map(returned).collect();
+        let json = serde_json::to_vec(&results).ok().filter(|json| json.len() <= MAX_RESULT_BYTES);
+        json.filter(|_| !results.is_empty()).map(Bytes::from)
+    }
+}

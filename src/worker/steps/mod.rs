@@ -1,0 +1,160 @@
+//! Jobs made of steps: each has a handler and limits of its own, and its state is kept in a ledger in Redis, so that it
+//! survives any crash. [`Steps`] is put together here; `attempt` runs what is ready.
+
+mod attempt;
+
+use std::time::Duration;
+
+pub(super) use attempt::attempt;
+
+use super::handler::Handler;
+use super::registry::{Erased, Link};
+use crate::job::{Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
+
+/// How long the end of a step's run may take to be written after its time of grace.
+const TELLING: Duration = Duration::from_secs(2);
+
+/// The steps of a type of jobs, ready to run.
+///
+/// ```
+/// # use streamfleet::{Handler, JobContext, JobError, RawPayload};
+/// use streamfleet::Steps;
+/// # struct Charge; struct Mail;
+/// # impl Handler for Charge { type Payload = RawPayload; type Output = ();
+/// # async fn run(&self, _: RawPayload, _: JobContext) -> Result<(), JobError> { Ok(()) } }
+/// # impl Handler for Mail { type Payload = RawPayload; type Output = ();
+/// # async fn run(&self, _: RawPayload, _: JobContext) -> Result<(), JobError> { Ok(()) } }
+///
+/// # fn main() -> Result<(), streamfleet::job::PlanError> {
+/// let steps = Steps::builder()
+///     .once("charge", Charge) // never twice, unless a person says so
+///     .auto("mail", Mail)
+///     .after("mail", ["charge"])
+///     .build()?;
+/// # let _ = steps; Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Steps {
+    plan: Plan,
+    /// The plan as ledgers have it.
+    text: String,
+    /// In the plan's order.
+    parts: Vec<Part>,
+}
+
+/// What runs one step.
+#[derive(Clone)]
+struct Part {
+    handler: Erased,
+    limits: StepLimits,
+}
+
+/// Puts steps together. What is wrong is told by [`StepsBuilder::build`].
+#[derive(Default)]
+pub struct StepsBuilder {
+    steps: Vec<(PlannedStep, Part)>,
+    wrong: Option<PlanError>,
+}
+
+impl Steps {
+    /// Begins to put steps together. They run one after another, in the order in which they are added, unless `after`
+    /// says otherwise.
+    pub fn builder() -> StepsBuilder {
+        StepsBuilder::default()
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How long an attempt may go on after its cancellation.
+    pub(super) fn grace(&self) -> Duration {
+        let longest = self.parts.iter().map(|part| part.handler.grace()).max();
+        longest.unwrap_or_default() + TELLING
+    }
+
+    /// Wraps something around every step.
+    pub(super) fn wrap(&mut self, link: &std::sync::Arc<dyn Link>) {
+        for part in &mut self.parts {
+            part.handler.wrap(link);
+        }
+    }
+}
+
+impl StepsBuilder {
+    /// Adds a step that may run again until its limit.
+    #[must_use]
+    pub fn auto(self, name: &str, handler: impl Handler) -> Self {
+        self.step(name, StepKind::Auto, handler)
+    }
+
+    /// Adds a step that never runs twice, unless a person says so.
+    #[must_use]
+    pub fn once(self, name: &str, handler: impl Handler) -> Self {
+        self.step(name, StepKind::Once, handler)
+    }
+
+    /// Adds a step of this kind.
+    #[must_use]
+    pub fn step(mut self, name: &str, kind: StepKind, handler: impl Handler) -> Self {
+        match name.parse() {
+            Ok(name) => {
+                let planned = PlannedStep { name, kind, after: Vec::new() };
+                let part = Part { handler: Erased::of(handler), limits: StepLimits::default() };
+                self.steps.push((planned, part));
+            }
+            Err(error) => self.complain(PlanError::Name(error)),
+        }
+        self
+    }
+
+    /// Lets a step start only when these are done.
+    #[must_use]
+    pub fn after<S: AsRef<str>>(mut self, name: &str, before: impl IntoIterator<Item = S>) -> Self {
+        for before in before {
+            match before.as_ref().parse() {
+                Ok(before) => self.with(name, |planned, _| planned.after.push(before)),
+                Err(error) => self.complain(PlanError::Name(error)),
+            }
+        }
+        self
+    }
+
+    /// Gives a step limits of its own.
+    #[must_use]
+    pub fn limits(mut self, name: &str, limits: StepLimits) -> Self {
+        self.with(name, |_, part| part.limits = limits);
+        self
+    }
+
+    /// The steps.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError`] where there are none or too many, a name is not valid or there twice, or `after` names what does not
+    /// exist or leads in a circle.
+    pub fn build(self) -> Result<Steps, PlanError> {
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        let (planned, parts) = self.steps.into_iter().unzip();
+        let plan = Plan::new(planned)?;
+        Ok(Steps { text: plan.to_string(), plan, parts })
+    }
+
+    fn with(&mut self, name: &str, change: impl FnOnce(&mut PlannedStep, &mut Part)) {
+        match self.steps.iter_mut().find(|(planned, _)| planned.name.as_str() == name) {
+            Some((planned, part)) => change(planned, part),
+            None => match name.parse::<StepName>() {
+                Ok(step) => self.complain(PlanError::UnknownStep { after: step.clone(), step }),
+                Err(error) => self.complain(PlanError::Name(error)),
+            },
+        }
+    }
+
+    /// The first complaint is the one that is told.
+    fn complain(&mut self, wrong: PlanError) {
+        self.wrong.get_or_insert(wrong);
+    }
+}

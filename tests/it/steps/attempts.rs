@@ -1,0 +1,128 @@
+//! Independent steps, their order, their attempts and their errors.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use streamfleet::job::{Backoff, DeadReason, State, StepLimits, StepRecord, StepState};
+use streamfleet::{JobError, Steps};
+
+use super::scene::{Scene, Walks, plan};
+use crate::harness::fleet::{quick, until_state};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_failing_step_does_not_stop_the_others() {
+    let scene = Scene::new().await;
+    let handler = Walks::but("render");
+    let fleet = scene.usual(&handler);
+    let job = scene.submit().await;
+    assert_eq!(scene.reason(&job).await, "exhausted");
+    let mut states = Vec::new();
+    for step in ["charge", "render", "mail"] {
+        states.push(scene.state_of(&job, step).await);
+    }
+    assert_eq!(states, [StepState::Done, StepState::Exhausted, StepState::Done]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_runs_only_what_has_not_succeeded() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|step, context| match (step, context.attempt()) {
+        ("render", 1 | 2) => Err(JobError::retry("not yet")),
+        _ => Ok(Value::Null),
+    });
+    let fleet = scene.usual(&handler);
+    let job = scene.submit().await;
+    until_state(&scene.queue, &job, State::Done).await;
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 3, 1]);
+    assert_eq!(scene.step(&job, "render").await.attempts, 3);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_done_only_when_all_its_steps_are_and_its_ledger_goes_with_its_record() {
+    let scene = Scene::new().await;
+    let handler = Walks::well();
+    let fleet = scene.usual(&handler);
+    let job = scene.submit().await;
+    let status = until_state(&scene.queue, &job, State::Done).await;
+    let seen = scene.seen(&job).await;
+    assert!(seen.ledger.steps().all(|(_, record)| record.state == StepState::Done));
+    let result: Value = serde_json::from_str(&status.result.unwrap()).unwrap();
+    assert_eq!(result, json!({"charge": "charge", "mail": "mail", "render": "render"}));
+    let ttl = |key: String| -> i64 { redis::from_redis_value(scene.server.cmd(&["PTTL", &key])).unwrap() };
+    let (ledger, record) =
+        (ttl(format!("sf:{{default}}:steps:{job}")), ttl(format!("sf:{{default}}:job:{job}")));
+    assert!(ledger > 0 && (ledger - record).abs() < 100, "{ledger} {record}");
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_starts_after_those_it_names_and_can_read_what_they_returned() {
+    let scene = Scene::new().await;
+    let order: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = Arc::clone(&order);
+    let handler = Walks::new(move |step, context| {
+        noted.lock().unwrap().push(step.to_owned());
+        let receipt: Option<String> = context.step_result("b-charge")?;
+        Ok(json!(receipt.map_or_else(|| format!("receipt of {step}"), |receipt| format!("mailed {receipt}"))))
+    });
+    let steps = Steps::builder().auto("a-mail", handler.clone()).once("b-charge", handler.clone());
+    let fleet = scene.fleet(quick(1), steps.after("a-mail", ["b-charge"]).build().unwrap());
+    let job = scene.submit().await;
+    until_state(&scene.queue, &job, State::Done).await;
+    assert_eq!(*order.lock().unwrap(), ["b-charge", "a-mail"]);
+    let mailed = scene.step(&job, "a-mail").await.result.unwrap();
+    assert_eq!(&mailed[..], br#""mailed receipt of b-charge""#);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limits_of_a_step_are_its_own_and_those_of_its_job_do_not_bury_it() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|_, _| Err(JobError::retry("no")));
+    let limits = |count| StepLimits {
+        max_attempts: Some(count),
+        backoff: Some(Backoff::Fixed(Duration::from_millis(5))),
+        timeout: None,
+    };
+    let steps = Steps::builder().auto("two", handler.clone()).auto("six", handler.clone());
+    let steps = steps.limits("two", limits(2)).limits("six", limits(6)).build().unwrap();
+    let fleet = scene.fleet(quick(1), steps);
+    let job = scene.submit().await;
+    assert_eq!(scene.reason(&job).await, DeadReason::Exhausted.as_str());
+    assert_eq!(["two", "six"].map(|step| handler.runs(step)), [2, 6]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_errors_of_a_step_are_kept_to_a_bound_and_a_cut_is_marked() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|_, context| {
+        Err(JobError::retry(format!("attempt {} {}", context.attempt(), "é".repeat(4_000))))
+    });
+    let fleet = scene.fleet(quick(8), Steps::builder().auto("render", handler.clone()).build().unwrap());
+    let job = scene.submit().await;
+    scene.reason(&job).await;
+    let errors = scene.step(&job, "render").await.errors;
+    let told: Vec<&str> = errors.iter().map(|error| &error.text[..9]).collect();
+    assert_eq!(told, ["attempt 4", "attempt 5", "attempt 6", "attempt 7", "attempt 8"]);
+    assert!(errors.iter().all(|error| error.text.len() <= StepRecord::MAX_ERROR_BYTES));
+    assert!(errors.iter().all(|error| error.text.ends_with('…') && error.kind == "error"));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fatal_error_exhausts_its_step_and_no_other() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|step, _| match step {
+        "render" => Err(JobError::fatal("no such template")),
+        _ => Ok(Value::Null),
+    });
+    let fleet = scene.fleet(quick(3), plan(&handler));
+    let job = scene.submit().await;
+    assert_eq!(scene.reason(&job).await, "exhausted");
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 1, 1]);
+    fleet.stop().await;
+}

@@ -1,0 +1,50 @@
+//! Replies that get lost after Redis has noted that a step begins, or how it ended: the call is sent again, and the step
+//! runs once.
+
+use streamfleet::job::{State, StepState};
+
+use super::scene::{Scene, Walks, plan};
+use crate::harness::fleet::{config, quick, until_state};
+use crate::harness::proxy::{Mode, Proxy};
+
+macro_rules! source {
+    ($file:literal) => {
+        concat!(
+            include_str!("../../../src/broker/scripts/prelude.lua"),
+            include_str!(concat!("../../../src/broker/scripts/", $file, ".lua"))
+        )
+    };
+}
+
+/// A job whose every call of this script loses its first reply.
+async fn losing(source: &str, times: usize) {
+    let scene = Scene::new().await;
+    let proxy = Proxy::start(scene.server.addr());
+    let sha: String = redis::from_redis_value(scene.server.cmd(&["SCRIPT", "LOAD", source])).unwrap();
+    proxy.set(Mode::drop_reply_to(&sha, times));
+    let handler = Walks::well();
+    let config = config(&scene.server.url_through(proxy.addr()));
+    let fleet = Scene::fleet_with(config, quick(3), plan(&handler));
+    let job = scene.submit().await;
+    until_state(&scene.queue, &job, State::Done).await;
+    assert_eq!(proxy.hits(), times);
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 1, 1]);
+    let charge = scene.step(&job, "charge").await;
+    assert_eq!((charge.state, charge.attempts, charge.errors.len()), (StepState::Done, 1, 0));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_once_step_whose_begin_lost_its_reply_runs_once() {
+    losing(source!("step_begin"), 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_once_step_whose_end_lost_its_reply_runs_once() {
+    losing(source!("step_end"), 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_whose_reply_was_lost_is_repeated() {
+    losing(source!("steps"), 1).await;
+}

@@ -1,0 +1,11 @@
+//! Jobs made of steps: what runs, what runs again, and what never does.
+
+mod attempts;
+mod decide;
+mod late;
+mod lost_reply;
+mod once;
+mod replay;
+mod scene;
+mod scripts;
+mod toml;

@@ -1,0 +1,219 @@
+//! Steps of the kind `once`: never twice by themselves, whatever happens to them.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use streamfleet::job::{State, StepLimits, StepState};
+use streamfleet::{JobError, Steps};
+
+use super::scene::{Scene, Walks, plan};
+use crate::harness::fleet::{config, quick, until_state};
+use crate::harness::ledger::{Ledger, Record};
+use crate::harness::process::Worker;
+use crate::harness::wait::until;
+use crate::program::Program;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A worker process that is killed in the middle of a step, and another that takes over.
+struct Killed {
+    scene: Scene,
+    dir: tempfile::TempDir,
+    worker: Worker,
+}
+
+impl Killed {
+    /// Submits `j` and waits until its step has begun, which will not end before the file `end` is there.
+    async fn in_the_middle_of(step: &str) -> Self {
+        let scene = Scene::new().await;
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("ledger")).unwrap();
+        let mut killed = Self { worker: Self::program(&scene, &dir).launch().start(), scene, dir };
+        let told = format!("{step} block {}", killed.dir.path().join("end").display());
+        let add = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j", "payload", &told];
+        killed.scene.server.cmd(&add);
+        until("the step to begin", SOON, || killed.starts(step) == 1);
+        killed.worker.kill9();
+        std::fs::write(killed.dir.path().join("end"), "").unwrap();
+        killed.worker = Self::program(&killed.scene, &killed.dir).launch().start();
+        killed
+    }
+
+    fn program(scene: &Scene, dir: &tempfile::TempDir) -> Program {
+        let url = scene.server.url();
+        Program { retention_ms: 60_000, ..Program::new(&url, &dir.path().join("ledger")) }
+    }
+
+    /// How often a step's handler was called.
+    fn starts(&self, step: &str) -> usize {
+        let named =
+            |record: &Record| matches!(record, Record::Start { run, .. } if run.job == format!("j/{step}"));
+        Ledger::new(&self.dir.path().join("ledger")).read().iter().filter(|record| named(record)).count()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_once_step_whose_worker_was_killed_after_it_began_is_unknown_and_never_runs_again_by_itself() {
+    let killed = Killed::in_the_middle_of("charge").await;
+    let (scene, job) = (&killed.scene, "j".parse().unwrap());
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    let charge = scene.step(&job, "charge").await;
+    assert_eq!((charge.state, charge.attempts), (StepState::Unknown, 1));
+    assert!(charge.errors[0].text.starts_with("no word from "), "{:?}", charge.errors);
+    assert_eq!(["audit", "charge", "mail", "render"].map(|step| killed.starts(step)), [1, 1, 0, 1]);
+    // Not even when its dead letter is replayed.
+    let letter = scene.queue.status(&job).await.unwrap().unwrap().dead.unwrap();
+    assert!(scene.queue.replay(letter, &job).await.unwrap().is_some());
+    until("the job to be buried again", SOON, || {
+        let letters = scene.server.cmd(&["XLEN", "sf:{default}:dead"]);
+        letters == redis::Value::Int(1)
+    });
+    assert_eq!(killed.starts("charge"), 1);
+    drop(killed.worker);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_once_step_whose_worker_was_killed_before_it_began_runs_once() {
+    let killed = Killed::in_the_middle_of("audit").await;
+    let job = "j".parse().unwrap();
+    until_state(&killed.scene.queue, &job, State::Done).await;
+    assert_eq!(["audit", "charge", "mail", "render"].map(|step| killed.starts(step)), [2, 1, 1, 1]);
+    drop(killed.worker);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_once_step_that_failed_is_written_down_as_failed_and_never_retried() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|step, context| match (step, context.attempt()) {
+        ("charge", _) => Err(JobError::retry("card declined")),
+        ("render", 1 | 2) => Err(JobError::retry("not yet")),
+        _ => Ok(Value::Null),
+    });
+    let fleet = scene.usual(&handler);
+    let job = scene.submit().await;
+    // Buried only when what can run by itself has finished.
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 3, 0]);
+    assert_eq!(scene.state_of(&job, "charge").await, StepState::Failed);
+    let error = scene.queue.status(&job).await.unwrap().unwrap().error.unwrap();
+    assert_eq!(error, "the step charge is failed: card declined");
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_needs_a_decision_is_buried_when_its_auto_steps_are_exhausted() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|_, _| Err(JobError::retry("no")));
+    let fleet = scene.usual(&handler);
+    let job = scene.submit().await;
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 3, 0]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_once_step_that_panicked_or_ran_too_long_is_unknown() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|_, context| match context.step().map(streamfleet::job::StepName::as_str) {
+        Some("panics") => panic!("as told"),
+        _ => Ok(Value::Null),
+    });
+    let short = StepLimits { timeout: Some(Duration::from_millis(50)), ..StepLimits::default() };
+    let steps = Steps::builder().once("panics", handler.clone()).once("hangs", handler.clone());
+    let fleet = scene.fleet(quick(3), steps.limits("hangs", short).build().unwrap());
+    let job = scene.submit().await;
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    for (step, kind) in [("panics", "panic"), ("hangs", "timeout")] {
+        let record = scene.step(&job, step).await;
+        assert_eq!((record.state, &*record.errors[0].kind), (StepState::Unknown, kind), "{step}");
+        assert_eq!(handler.runs(step), 1);
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_once_step_that_says_it_did_nothing_runs_later() {
+    let scene = Scene::new().await;
+    let told = std::sync::atomic::AtomicBool::new(false);
+    let handler = Walks::new(move |step, _| {
+        let first = step == "charge" && !told.swap(true, std::sync::atomic::Ordering::SeqCst);
+        if first { Err(JobError::snooze(Duration::from_millis(20))) } else { Ok(Value::Null) }
+    });
+    let fleet = scene.usual(&handler);
+    let job = scene.submit().await;
+    until_state(&scene.queue, &job, State::Done).await;
+    assert_eq!((handler.runs("charge"), scene.step(&job, "charge").await.attempts), (2, 1));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_once_step_that_a_stopping_worker_cuts_short_is_unknown_and_an_auto_step_runs_again_uncounted() {
+    let scene = Scene::new().await;
+    for step in ["charge", "render"] {
+        let handler = Walks::well();
+        let mut stopping = config(&scene.server.url());
+        stopping.worker.drain_timeout = Duration::ZERO;
+        // Runs until it is cut, because little time is left from the start.
+        let policy = streamfleet::job::Policy { timeout: Duration::from_millis(1_900), ..quick(3) };
+        let kind = if step == "charge" {
+            Steps::builder().once(step, handler.clone())
+        } else {
+            Steps::builder().auto(step, handler.clone())
+        };
+        let fleet = Scene::fleet_with(stopping, policy, kind.build().unwrap());
+        let job = scene.submit().await;
+        scene.until_step(&job, step, StepState::Started).await;
+        fleet.stop().await;
+        let record = scene.step(&job, step).await;
+        let want = if step == "charge" { (StepState::Unknown, 1) } else { (StepState::Pending, 0) };
+        assert_eq!((record.state, record.attempts), want);
+        let quiet = Walks::well();
+        let steps = if step == "charge" {
+            Steps::builder().once(step, quiet.clone())
+        } else {
+            Steps::builder().auto(step, quiet.clone())
+        };
+        let fleet = scene.fleet(quick(3), steps.build().unwrap());
+        if step == "charge" {
+            assert_eq!(scene.reason(&job).await, "needs_decision");
+            assert_eq!(quiet.runs("charge"), 0);
+        } else {
+            until_state(&scene.queue, &job, State::Done).await;
+            assert_eq!(quiet.runs("render"), 1);
+        }
+        fleet.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_duplicate_or_cyclic_list_of_steps_is_refused_before_the_fleet_starts() {
+    let handler = Walks::well();
+    let told = |steps: streamfleet::StepsBuilder| steps.build().map(drop).unwrap_err().to_string();
+    assert_eq!(told(Steps::builder()), "a job of steps needs at least one step");
+    assert_eq!(
+        told(Steps::builder().auto("a", handler.clone()).once("a", handler.clone())),
+        "the step a is there twice"
+    );
+    let circle = Steps::builder().auto("a", handler.clone()).auto("b", handler.clone());
+    let circle = circle.after("a", ["b"]).after("b", ["a"]);
+    assert_eq!(told(circle), "these steps wait for each other: a, b");
+    assert!(told(Steps::builder().auto("A", handler.clone())).contains("a step's name matches"));
+    assert!(told(Steps::builder().auto("a", handler).after("a", ["b"])).contains("b, which is no step"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_job_of_the_same_fleet_has_no_ledger_and_no_record() {
+    let scene = Scene::new().await;
+    let handler = Walks::well();
+    let fleet = streamfleet::Fleet::builder(config(&scene.server.url()));
+    let fleet = fleet.steps("gift", quick(1), plan(&handler)).unwrap();
+    let plain = crate::harness::fleet::Acts::well();
+    let fleet = fleet.handler_with("test", quick(1), plain.clone()).unwrap().build();
+    let running = crate::harness::fleet::Running::of(fleet);
+    let job = crate::harness::fleet::submit(&scene.queue, "{}").await;
+    crate::harness::wait::until_async("the job to run", SOON, async || plain.runs(&job) == 1).await;
+    crate::harness::fleet::until_empty(&scene.queue).await;
+    assert_eq!(scene.server.cmd(&["KEYS", "sf:{default}:steps:*"]), redis::Value::Array(vec![]));
+    assert_eq!(scene.server.cmd(&["KEYS", "sf:{default}:job:*"]), redis::Value::Array(vec![]));
+    running.stop().await;
+}
