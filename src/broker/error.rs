@@ -84,6 +84,8 @@ impl Class {
             _ if detail.starts_with("ERR unknown command") || detail.starts_with("ERR invalid password") => {
                 Self::Configuration
             }
+            // The client's own words where it has no connection just now: nothing was sent.
+            _ if detail.starts_with("Failed to route command") => Self::Busy,
             // Errors raised inside a script carry the inner error behind the script's own words.
             _ if detail.contains("WRONGTYPE") || detail.contains("NOPERM") => Self::Configuration,
             // Redis 7.0 says this in place of NOPERM.
@@ -207,6 +209,7 @@ mod tests {
             ("WRONGTYPE Operation against a key", Class::Configuration),
             ("WRONGPASS invalid username-password pair", Class::Configuration),
             ("NOAUTH Authentication required.", Class::Configuration),
+            ("Failed to route command.", Class::Busy),
             ("BUSYGROUP Consumer Group name already exists", Class::Other),
             ("ERR unknown command 'XREADGROUP'", Class::Configuration),
             ("ERR user_script:1: boom", Class::Other),

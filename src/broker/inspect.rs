@@ -82,6 +82,10 @@ pub struct Status {
     pub error: Option<String>,
     /// What success returned, as JSON.
     pub result: Option<String>,
+    /// Since when somebody wants it cancelled, while it has not ended.
+    pub cancelling: Option<Timestamp>,
+    /// Who wanted it cancelled, where its record says so.
+    pub cancelled_by: Option<String>,
     /// Its dead letter.
     pub dead: Option<EntryId>,
     /// The last attempts, oldest first.
@@ -152,19 +156,36 @@ impl Queue {
         origin: Option<(EntryId, Lane)>,
         with_log: bool,
     ) -> Result<Option<Status>, Error> {
+        Ok(self.lookup(id, origin, with_log).await?.status(id))
+    }
+
+    /// The fields of a job that is in the delayed set, and the entry of one that is in a stream.
+    pub(super) async fn place(&self, id: &JobId) -> Result<Place, Error> {
+        let found = self.lookup(id, id.origin(), false).await?;
+        Ok((found.parked.filter(|_| found.due.is_some()), found.entry.zip(found.lane)))
+    }
+
+    async fn lookup(
+        &self,
+        id: &JobId,
+        origin: Option<(EntryId, Lane)>,
+        with_log: bool,
+    ) -> Result<Found, Error> {
         let mut keys =
             vec![self.keys.record(id), self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
         keys.extend(self.keys.streams().clone());
+        keys.push(self.keys.cancels.clone());
         let (entry, lane) =
             origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
         let log = if with_log { "1" } else { "0" };
         let args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into(), log.into()];
         let answer = self.run(&script::LOOKUP, keys, args).await?;
-        let [Value::Array(record), due, packed, lane, entry, worker, job_type, created] = &answer.rest[..]
+        let [Value::Array(record), due, packed, lane, entry, worker, job_type, created, wished] =
+            &answer.rest[..]
         else {
             return Err(Error::contract("lookup", answer));
         };
-        let found = Found {
+        Ok(Found {
             now: timestamp(answer.status.cast_unsigned()),
             record: Record(decode::envelope(record)),
             due: decode::number(due).filter(|_| !matches!(due, Value::Null)).map(timestamp),
@@ -175,8 +196,8 @@ impl Queue {
             job_type: Some(decode::text(job_type)).filter(|name| !name.is_empty()),
             // An entry that names no time is the first of its job.
             created: decode::number(created).or(decode::entry_id(entry).map(|entry| entry.ms)).map(timestamp),
-        };
-        Ok(found.status(id))
+            wished: decode::number(wished).map(timestamp),
+        })
     }
 }
 
@@ -192,7 +213,12 @@ struct Found {
     job_type: Option<String>,
     /// The time of the first entry, which its entry names.
     created: Option<Timestamp>,
+    /// When somebody said that it is to be cancelled.
+    wished: Option<Timestamp>,
 }
+
+/// The fields and lane of a delayed job; the entry and lane of one in a stream.
+pub(super) type Place = (Option<(Envelope, Lane)>, Option<(EntryId, Lane)>);
 
 impl Found {
     fn status(self, id: &JobId) -> Option<Status> {
@@ -202,6 +228,8 @@ impl Found {
             value.map(|value| String::from_utf8_lossy(value).into_owned())
         };
         let job_type = self.record.text("type").or_else(|| self.job_type.clone()).or_else(|| parked("type"));
+        let cancelled_by = self.record.text("cancelled_by");
+        let cancelled_by = cancelled_by.filter(|_| state == State::Cancelled || self.wished.is_some());
         let parked_since = || parked("created_ms")?.parse().ok().map(timestamp);
         Some(Status {
             now: self.now,
@@ -223,6 +251,8 @@ impl Found {
             worker: self.worker.clone(),
             error: self.record.text("error").filter(|_| state != State::Done),
             result: self.record.text("result"),
+            cancelling: self.wished.filter(|_| !state.is_final()),
+            cancelled_by,
             dead: self.record.text("dead_id").and_then(|dead| dead.parse().ok()),
             attempts: self.record.attempts(),
             progress: self.record.progress(),

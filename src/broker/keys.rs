@@ -19,6 +19,8 @@ pub(crate) struct Keys {
     pub(crate) control: Key,
     /// The lease of the process that does the chores.
     pub(crate) leader: Key,
+    /// The jobs that somebody wants cancelled: job id to when that was said.
+    pub(crate) cancels: Key,
     /// A list of at most one item, whose arrival wakes the promoter.
     pub(crate) wake: Key,
     /// The recurring jobs.
@@ -40,6 +42,7 @@ impl Keys {
             dead: key("dead"),
             control: key("control"),
             leader: key("leader"),
+            cancels: key("cancels"),
             wake: key("wake"),
             cron: key("cron"),
             cron_ticks: key("cron:ticks"),

@@ -9,6 +9,7 @@ mod address;
 #[cfg(feature = "testing")]
 mod advance;
 mod batch;
+mod cancel;
 mod conclusion;
 mod cron;
 mod dead;
@@ -39,6 +40,7 @@ use fred::types::{Key, Value};
 
 pub use address::Config;
 pub use batch::Batch;
+pub use cancel::Cancellation;
 pub(crate) use cron::CronState;
 pub use cron::{CronStatus, CronTable, Kept, MAX_ENTRIES};
 pub use dead::DeadLetter;

@@ -12,7 +12,7 @@ use super::link::{Link, Role};
 use super::report::Saying;
 use super::settle::{Applied, Begun, Keep, Ran, Taken};
 use super::stream::ClaimFrom;
-use super::{Broker, Due, Identified, Kept, NewJob, Placed, Queue, decode, keys};
+use super::{Broker, Cancellation, Due, Identified, Kept, NewJob, Placed, Queue, decode, keys};
 use crate::cron::{Entry, Schedule};
 use crate::job::{
     Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement, State,
@@ -118,8 +118,8 @@ impl Rehearsal<'_> {
         let jobs = [once.clone(), once];
         let placed = self.queue.submit(&jobs, Some(100)).await?;
         same("submit", placed, vec![Placed::New, Placed::Known(State::Scheduled)])?;
-        let cancelled = self.queue.cancel_delayed(&self.id("once"), LIVES).await?;
-        same("cancel", cancelled, true)
+        let cancelled = self.queue.cancel(&self.id("once"), "the rehearsal", LIVES).await?;
+        same("cancel", cancelled, Cancellation::Done)
     }
 
     async fn start(&self) -> Result<(), Error> {
@@ -149,8 +149,9 @@ impl Rehearsal<'_> {
     async fn cancel(&self) -> Result<(), Error> {
         let id = self.id("never");
         self.queue.schedule(&[(id.clone(), job(Due::In(LEASE)))], None).await?;
-        let cancelled = self.queue.cancel_delayed(&id, LEASE).await?;
-        same("cancel", cancelled, true)
+        let cancelled = self.queue.cancel(&id, "the rehearsal", LEASE).await?;
+        same("cancel", cancelled, Cancellation::Done)?;
+        self.queue.cancels(self.queue.link()).await.map(drop)
     }
 
     async fn release(&self, blocking: &Link) -> Result<(), Error> {
@@ -242,6 +243,7 @@ impl Rehearsal<'_> {
         let own = &self.queue.keys;
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
+        made.push(own.cancels.clone());
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
         made.extend(["later", "never", "now", "once"].map(|name| own.record(&self.id(name))));
         self.broker.delete(made).await?;

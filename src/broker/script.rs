@@ -36,6 +36,7 @@ scripts! {
     BEGIN "begin",
     BURY "bury",
     CANCEL "cancel",
+    CANCELS "cancels",
     CANCELLED "cancelled",
     COMPLETE "complete",
     CRON_PAUSE "cron_pause",

@@ -28,7 +28,12 @@ impl Queue {
         Ok(None)
     }
 
-    async fn seek_entry(&self, id: &JobId, lane: Lane, limit: u64) -> Result<Option<EntryId>, Error> {
+    pub(super) async fn seek_entry(
+        &self,
+        id: &JobId,
+        lane: Lane,
+        limit: u64,
+    ) -> Result<Option<EntryId>, Error> {
         let mut from = "+".to_owned();
         for _ in 0..limit.div_ceil(PAGE) {
             let args = vec![id.to_string().into(), from.into(), Value::Integer(PAGE.cast_signed())];

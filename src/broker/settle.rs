@@ -22,6 +22,8 @@ pub(crate) enum Begun {
     DoneAlready,
     /// Its `expires_at_ms` has passed.
     Expired,
+    /// Somebody wants the job cancelled.
+    Unwanted,
     /// It is too early by this much.
     NotDue(Duration),
 }
@@ -35,6 +37,8 @@ pub(crate) enum Applied {
     Stale,
     /// An attempt of the job succeeded after it was given up, and its retry has not started and never will.
     Late,
+    /// Somebody wanted the job cancelled, so it was, and does not run again.
+    Cancelled,
 }
 
 /// A job with the fields of the entry that carries it.
@@ -76,14 +80,17 @@ impl Queue {
             job.lane.as_str().into(),
             Value::Integer(job.created.as_ms().cast_signed()),
             flag(job.is_repeated()),
+            job.id.to_string().into(),
         ];
-        let keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+        let keys =
+            vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id), self.keys.cancels.clone()];
         let answer = self.run(&script::BEGIN, keys, args).await?;
         match (answer.status, answer.rest.first().and_then(decode::number)) {
             (0, _) => Ok(Begun::Stale),
             (1, _) => Ok(Begun::Start),
             (2, _) => Ok(Begun::DoneAlready),
             (3, _) => Ok(Begun::Expired),
+            (5, _) => Ok(Begun::Unwanted),
             (4, Some(ms)) => Ok(Begun::NotDue(Duration::from_millis(ms))),
             _ => Err(Error::contract("begin", answer)),
         }
@@ -100,8 +107,15 @@ impl Queue {
     ) -> Result<Applied, Error> {
         match settlement {
             Settlement::Ack => self.complete(consumer, taken, keep, ran).await,
-            Settlement::Defer(to) => self.defer(consumer, taken, to, ran).await,
-            Settlement::Release => self.release(consumer, taken).await,
+            Settlement::Defer(to) => {
+                let why = to.error.as_deref().map(|error| format!("cancelled; its last attempt: {error}"));
+                let answer = self.defer(consumer, taken, to, ran).await?;
+                self.unless_unwanted(answer, (consumer, taken, why), keep, ran).await
+            }
+            Settlement::Release => {
+                let answer = self.release(consumer, taken).await?;
+                self.unless_unwanted(answer, (consumer, taken, None), keep, ran).await
+            }
             Settlement::Bury(burial) => {
                 let end = End::Dead(burial.reason, &burial.error);
                 let letter = Letter::of(taken, Conclusion::of(&self.keys, taken, end));
@@ -111,6 +125,24 @@ impl Queue {
                 self.cancelled(consumer, taken, (why, keep.retention_of_cancelled()), ran).await
             }
         }
+    }
+
+    /// What became of an attempt that was to run again. Where somebody wants the job cancelled, nothing was changed, and the
+    /// attempt ends it: who dies in between leaves the entry pending, and the wish to whoever claims it.
+    async fn unless_unwanted(
+        &self,
+        answer: Answer,
+        (consumer, taken, why): (&ConsumerName, Taken<'_>, Option<String>),
+        keep: Keep<'_>,
+        ran: &Ran<'_>,
+    ) -> Result<Applied, Error> {
+        if answer.status != 3 {
+            return self.applied(answer);
+        }
+        let why = why.as_deref().unwrap_or("cancelled");
+        let retention = keep.retention_of_cancelled();
+        let applied = self.cancelled(consumer, taken, (why, retention), ran).await?;
+        Ok(if applied == Applied::Moved { Applied::Cancelled } else { applied })
     }
 
     /// Ends a job with success. See `scripts/complete.lua`.
@@ -156,13 +188,14 @@ impl Queue {
         Taken { job, envelope }: Taken<'_>,
         to: &Deferral,
         ran: &Ran<'_>,
-    ) -> Result<Applied, Error> {
+    ) -> Result<Answer, Error> {
         let keys = vec![
             self.keys.stream(job.lane).clone(),
             self.keys.delayed.clone(),
             self.keys.delayed_fields.clone(),
             self.keys.record(&job.id),
             self.keys.wake.clone(),
+            self.keys.cancels.clone(),
         ];
         let packed = next_attempt(envelope, job, to).pack(job.lane);
         let args = vec![
@@ -180,7 +213,7 @@ impl Queue {
             job.lane.as_str().into(),
             Value::Integer(job.created.as_ms().cast_signed()),
         ];
-        self.applied(self.run(&script::DEFER, keys, args).await?)
+        self.run(&script::DEFER, keys, args).await
     }
 
     /// Gives an entry back unchanged. See `scripts/release.lua`.
@@ -188,16 +221,18 @@ impl Queue {
         &self,
         consumer: &ConsumerName,
         Taken { job, envelope }: Taken<'_>,
-    ) -> Result<Applied, Error> {
-        let keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+    ) -> Result<Answer, Error> {
+        let keys =
+            vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id), self.keys.cancels.clone()];
         let id = job.id.to_string();
         let created = job.created.as_ms().to_string();
         let identity: [(&[u8], &[u8]); 2] = [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
         let fields = envelope.edited(|name| matches!(name, b"id" | b"created_ms"), &identity);
         let mut args =
             vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(created.as_bytes())];
+        args.push(bytes(id.as_bytes()));
         flatten(&fields, &mut args);
-        self.applied(self.run(&script::RELEASE, keys, args).await?)
+        self.run(&script::RELEASE, keys, args).await
     }
 
     /// Ends a cancelled job. See `scripts/cancelled.lua`.
@@ -210,8 +245,14 @@ impl Queue {
     ) -> Result<Applied, Error> {
         let job = taken.job;
         let Conclusion { keys: [lock, batch], ends } = Conclusion::of(&self.keys, taken, End::Cancelled);
-        let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id), lock, batch];
-        keys.push(self.keys.ledger(&job.id));
+        let keys = vec![
+            self.keys.stream(job.lane).clone(),
+            self.keys.record(&job.id),
+            lock,
+            batch,
+            self.keys.ledger(&job.id),
+            self.keys.cancels.clone(),
+        ];
         let args = vec![
             consumer.as_str().into(),
             job.entry.to_string().into(),

@@ -1,4 +1,4 @@
-//! What chores and admins do to a queue: promote, lead, replay, drop, cancel.
+//! What chores and admins do to a queue: promote, lead, replay, drop.
 
 use std::time::Duration;
 
@@ -113,18 +113,5 @@ impl Queue {
     pub async fn drop_dead(&self, letter: EntryId, job: &JobId) -> Result<bool, Error> {
         let keys = vec![self.keys.dead.clone(), self.keys.record(job), self.keys.ledger(job)];
         Ok(self.run(&script::DROP, keys, vec![letter.to_string().into()]).await?.status == 1)
-    }
-
-    /// Takes a job out of the delayed set for good; false where it is not in it. Its record is kept for `retention`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] where Redis does not answer or refuses.
-    pub async fn cancel_delayed(&self, job: &JobId, retention: Duration) -> Result<bool, Error> {
-        let mut keys =
-            vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.record(job)];
-        keys.push(self.keys.ledger(job));
-        let args: Vec<Value> = vec![job.to_string().into(), millis(retention)];
-        Ok(self.run(&script::CANCEL, keys, args).await?.status == 1)
     }
 }

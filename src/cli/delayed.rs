@@ -8,7 +8,7 @@ use streamfleet::job::{JobId, QueueName, Timestamp};
 use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::{rfc3339, with_age};
-use super::{Context, status};
+use super::{Context, cancel};
 
 /// The arguments of `delayed`.
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ enum Action {
         #[arg(long, default_value_t = 0)]
         skip: u64,
     },
-    /// Take one out for good: it will not run.
+    /// Cancel one: the same as `streamfleet cancel`.
     Cancel {
         /// The job's id.
         id: JobId,
@@ -64,20 +64,12 @@ struct Delayed {
     due_time: Timestamp,
 }
 
-/// What was cancelled.
-#[derive(Serialize)]
-struct Cancelled {
-    id: String,
-    queue: String,
-    state: &'static str,
-}
-
 /// Lists or cancels.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     match args.action {
         Action::List { limit, skip } => list(&queue, limit, skip, context).await,
-        Action::Cancel { id } => cancel(&queue, &id, context).await,
+        Action::Cancel { id } => cancel::one(&queue, &id, cancel::COMMAND_LINE, context).await,
     }
 }
 
@@ -128,19 +120,4 @@ fn show(page: &Page, now: Timestamp) -> String {
     }
     let more = page.next.map_or_else(String::new, |next| format!("; the next page: --skip {next}"));
     format!("{table}\n{} of {} delayed jobs{more}", page.jobs.len(), page.total)
-}
-
-async fn cancel(queue: &Queue, id: &JobId, context: &Context) -> anyhow::Result<Exit> {
-    let retention = context.effective.config.worker.retention;
-    if queue.cancel_delayed(id, retention).await.context("the job cannot be cancelled")? {
-        let cancelled = Cancelled { id: id.to_string(), queue: queue.name().to_string(), state: "cancelled" };
-        context.output.print(&cancelled, |cancelled| format!("{} is cancelled", cancelled.id))?;
-        return Ok(Exit::Done);
-    }
-    let why = match status::find(queue, id).await? {
-        Some(status) => format!("it is {}", status.state),
-        None => "nothing is known of it".to_owned(),
-    };
-    output::complain(&format!("{id} is not among the delayed jobs of the queue {}: {why}", queue.name()));
-    Ok(Exit::NotFound)
 }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod bench;
+mod cancel;
 mod check;
 mod config;
 mod cron;
@@ -88,6 +89,8 @@ enum Command {
     Batch(batch::Args),
     /// Show the steps of a job that is made of steps, or decide about one.
     Steps(steps::Args),
+    /// Cancel a job, wherever it is: one that runs is told to end.
+    Cancel(cancel::Args),
     /// Count the jobs of each queue.
     Queues(queues::Args),
     /// List the workers.
@@ -123,6 +126,7 @@ impl Command {
             Self::Status(args) => status::run(args, context).await,
             Self::Batch(args) => batch::run(args, context).await,
             Self::Steps(args) => steps::run(args, context).await,
+            Self::Cancel(args) => cancel::run(args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
             Self::Workers => workers::run(context).await,
             Self::Events(args) => events::run(args, context).await,

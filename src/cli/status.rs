@@ -49,6 +49,8 @@ pub(super) struct Report {
     log: Vec<LineReport>,
     result: Option<serde_json::Value>,
     error: Option<String>,
+    cancelling_since: Option<String>,
+    cancelled_by: Option<String>,
     dead_letter: Option<String>,
     /// How its steps stand, in words; absent where it is not made of steps.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,6 +147,8 @@ pub(super) fn report(queue: &Queue, status: &Status) -> Report {
         log: status.log.iter().map(line).collect(),
         result: status.result.as_deref().map(result),
         error: status.error.clone(),
+        cancelling_since: status.cancelling.map(rfc3339),
+        cancelled_by: status.cancelled_by.clone(),
         dead_letter: status.dead.map(|entry| entry.to_string()),
         steps: None,
     }
@@ -196,6 +200,8 @@ pub(super) fn show(queue: &Queue, status: &Status) -> String {
         ("worker", status.worker.clone()),
         ("progress", status.progress.as_ref().map(|said| format!("{}, {}", far(said), time(said.at)))),
         ("entry", status.entry.map(|entry| entry.to_string())),
+        ("cancelling", status.cancelling.map(|since| format!("wanted {}", time(since)))),
+        ("cancelled by", status.cancelled_by.clone()),
         ("result", status.result.clone()),
         ("error", status.error.clone()),
         ("dead letter", status.dead.map(|entry| entry.to_string())),

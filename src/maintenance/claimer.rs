@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::Duty;
 use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Taken};
 use crate::event::{Event, Finished};
-use crate::job::{ConsumerName, Job, Lane, Outcome, Routing, settle};
+use crate::job::{ConsumerName, Job, Lane, Outcome, Routing, Settlement, settle};
 
 /// How many entries one command takes over.
 const PAGE: u64 = 100;
@@ -98,9 +98,12 @@ async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
     let tracking = job.tracking(policy, duty.tracking);
     let keep = Keep { record: true, tracking, retention: duty.retention, result: None };
     let taken = Taken { job: &job, envelope };
-    if duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? == Applied::Moved {
-        let told = Finished::new(duty.queue.name(), &job, &settlement, Duration::ZERO);
-        duty.events.tell(&Event::Finished(told));
-    }
+    let told = match duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? {
+        Applied::Moved => settlement,
+        Applied::Cancelled => Settlement::Cancel("cancelled".to_owned()),
+        Applied::Stale | Applied::Late => return Ok(()),
+    };
+    let told = Finished::new(duty.queue.name(), &job, &told, Duration::ZERO);
+    duty.events.tell(&Event::Finished(told));
     Ok(())
 }

@@ -155,6 +155,20 @@ impl Dispatcher {
         self.free(1);
     }
 
+    /// Takes out of the waiting deliveries those that match, and gives their room back.
+    pub(crate) fn withdraw(&self, matches: impl Fn(&Delivery) -> bool) -> Vec<Arc<Delivery>> {
+        let mut taken = Vec::new();
+        self.lock().retain(|delivery| {
+            let stays = !matches(delivery);
+            if !stays {
+                taken.push(Arc::clone(delivery));
+            }
+            stays
+        });
+        self.free(taken.len());
+        taken
+    }
+
     /// Stops handing out, and returns what had not started.
     pub(crate) fn close(&self) -> Vec<Arc<Delivery>> {
         self.closed.store(true, Ordering::Release);

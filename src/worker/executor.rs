@@ -43,7 +43,8 @@ impl Executor {
             return Finished::unrun(delivery, Outcome::Unroutable);
         };
         if delivery.flight.is_cut() {
-            return Finished::unrun(delivery, Outcome::Interrupted);
+            let outcome = delivery.flight.outcome();
+            return Finished::unrun(delivery, outcome);
         }
         let has_steps = matches!(registered.work, Work::Steps(_));
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
@@ -53,6 +54,7 @@ impl Executor {
                 Begun::Start => {}
                 // Giving it back finds out what it is, and ends it.
                 Begun::Stale | Begun::DoneAlready => return Finished::unrun(delivery, Outcome::Interrupted),
+                Begun::Unwanted => return Finished::unrun(delivery, Outcome::Cancelled),
                 Begun::Expired => return Finished::unrun(delivery, Outcome::Expired),
                 Begun::NotDue(wait) => return Finished::unrun(delivery, Outcome::NotDue(wait)),
             }
@@ -138,14 +140,14 @@ pub(super) async fn bounded(
         outcome = &mut running => {
             // It may have failed because it was told to end, before we looked.
             let told = matches!(outcome, Outcome::Failed(_)) && flight.is_cut();
-            return if told { Outcome::Interrupted } else { outcome };
+            return if told { flight.outcome() } else { outcome };
         }
         () = tokio::time::sleep_until(bounds.deadline.into()) => {
             let error = format!("the handler ran longer than its timeout of {:?}", bounds.timeout);
             flight.cut();
             Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
         }
-        () = flight.token().cancelled() => Outcome::Interrupted,
+        () = flight.token().cancelled() => flight.outcome(),
     };
     // A success in the time of grace is a success; anything else is the consequence of our cutting it short.
     match tokio::time::timeout(bounds.grace, running).await {

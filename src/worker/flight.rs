@@ -2,7 +2,7 @@
 //! renews their leases; the reader asks whether an entry is known.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::Delivery;
-use crate::job::{EntryId, Lane};
+use crate::job::{EntryId, Lane, Outcome};
 
 /// The lease of one entry that this process holds, and the end of its attempt.
 #[derive(Debug)]
@@ -20,10 +20,18 @@ pub(crate) struct Flight {
     /// The lease is not renewed after this moment, so that a handler that can't be stopped does not keep its job.
     renew_until: AtomicU64,
     lost: AtomicBool,
-    cut: AtomicBool,
+    /// Whether the attempt was cut short, and why.
+    cut: AtomicU8,
     /// Made when somebody wants to wait for it: most attempts end before.
     token: OnceLock<CancellationToken>,
 }
+
+/// The attempt goes on.
+const UNCUT: u8 = 0;
+/// It was cut short, and its job goes on.
+const CUT: u8 = 1;
+/// It was cut short, and its job with it.
+const CANCELLED: u8 = 2;
 
 /// A key of the table: an entry of one lane.
 pub(crate) type Held = (Lane, EntryId);
@@ -48,7 +56,7 @@ impl Flight {
             renewed: AtomicU64::new(ticks(read_at)),
             renew_until: AtomicU64::new(u64::MAX),
             lost: AtomicBool::new(false),
-            cut: AtomicBool::new(false),
+            cut: AtomicU8::new(UNCUT),
             token: OnceLock::new(),
         }
     }
@@ -80,14 +88,34 @@ impl Flight {
 
     /// Ends the attempt: by its timeout, by shutdown, or because the lease is lost.
     pub(crate) fn cut(&self) {
-        self.cut.store(true, Ordering::SeqCst);
+        self.end(CUT);
+    }
+
+    /// Ends the attempt because somebody wants its job cancelled. True the first time.
+    pub(crate) fn cancel(&self) -> bool {
+        self.end(CANCELLED)
+    }
+
+    /// The first reason stays.
+    fn end(&self, why: u8) -> bool {
+        let first = self.cut.compare_exchange(UNCUT, why, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if let Some(token) = self.token.get() {
             token.cancel();
         }
+        first
     }
 
     pub(crate) fn is_cut(&self) -> bool {
-        self.cut.load(Ordering::SeqCst)
+        self.cut.load(Ordering::SeqCst) != UNCUT
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cut.load(Ordering::SeqCst) == CANCELLED
+    }
+
+    /// How an attempt ended that was cut short.
+    pub(crate) fn outcome(&self) -> Outcome {
+        if self.is_cancelled() { Outcome::Cancelled } else { Outcome::Interrupted }
     }
 
     /// Cancelled when the attempt is cut.
@@ -111,6 +139,10 @@ impl Flights {
         for key in held {
             table.remove(key);
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
     }
 
     /// The deliveries held now.
@@ -156,6 +188,17 @@ mod tests {
         assert!(!flight.lose());
         assert!(flight.is_cut());
         assert!(!flight.is_renewable(Instant::now()));
+    }
+
+    #[test]
+    fn the_first_reason_to_end_an_attempt_stays() {
+        let (stopped, unwanted) = (Flight::new(Instant::now()), Flight::new(Instant::now()));
+        stopped.cut();
+        assert!(!stopped.cancel());
+        assert_eq!(stopped.outcome(), Outcome::Interrupted);
+        assert!(unwanted.cancel() && !unwanted.cancel());
+        unwanted.lose();
+        assert_eq!(unwanted.outcome(), Outcome::Cancelled);
     }
 
     #[test]

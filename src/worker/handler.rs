@@ -263,7 +263,8 @@ impl JobContext {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Cancelled when the attempt is cut short: by its timeout, by shutdown, or because its lease is lost.
+    /// Cancelled when the attempt is cut short: by its timeout, by shutdown, because its lease is lost, or because
+    /// somebody cancelled the job.
     pub fn cancellation(&self) -> &CancellationToken {
         self.step.as_ref().map_or_else(|| self.delivery.flight.token(), |step| &step.token)
     }

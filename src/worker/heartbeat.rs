@@ -1,4 +1,4 @@
-//! Keeps the leases of what this process holds, and says that the process lives. It has a thread, a runtime and a
+//! Keeps the leases of what this process holds, heeds who wants it cancelled, and says that the process lives. It has a thread, a runtime and a
 //! connection of its own, so that a handler that blocks the worker's threads cannot starve it.
 
 use std::collections::{HashMap, HashSet};
@@ -8,17 +8,22 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Finished, Work};
+use super::dispatcher::Dispatcher;
 use super::flight::Flights;
+use super::outbox::Outbox;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
-use crate::job::{ConsumerName, EntryId, Lane};
+use crate::job::{ConsumerName, EntryId, Lane, Outcome};
 
 /// A worker that was silent for so long counts as gone in listings.
 const WORKER_LIVES: Duration = Duration::from_secs(30);
 
 /// How often a worker says that it lives.
 const SAY_EVERY: Duration = Duration::from_secs(5);
+
+/// How often it is asked what is to be cancelled, while something is held.
+const HEED_EVERY: Duration = Duration::from_millis(400);
 
 /// An answer may take so long, however short the lease.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
@@ -27,7 +32,17 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 pub(crate) struct Charge {
     pub(crate) queue: Queue,
     pub(crate) flights: Arc<Flights>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) outbox: Arc<Outbox>,
     pub(crate) lease: Duration,
+}
+
+/// When the heartbeat did each of its tasks last.
+#[derive(Debug, Default)]
+struct Rounds {
+    renewed: Option<Instant>,
+    heeded: Option<Instant>,
+    said: Option<Instant>,
 }
 
 /// Beats for one process.
@@ -81,15 +96,15 @@ impl Heartbeat {
     /// connection, and for a second one before the lease is given up.
     async fn beat(&self, lease: Duration) {
         let patience = (lease / 8).max(LEAST_PATIENCE);
-        let mut beat = every(lease / 12);
-        let (mut link, mut said) = (None, None::<Instant>);
+        let mut beat = every((lease / 12).min(HEED_EVERY));
+        let (mut link, mut rounds) = (None, Rounds::default());
         loop {
             beat.tick().await;
             if link.is_none() {
                 link = self.connect(lease / 3).await;
             }
             let Some(open) = &link else { continue };
-            let round = self.round(open, &mut said);
+            let round = self.round(open, lease / 12, &mut rounds);
             if tokio::time::timeout(patience, round).await.is_err() {
                 tracing::warn!("the heartbeat is not answered in time; connecting anew");
                 self.events.tell(&Event::Contact { alive: false });
@@ -98,12 +113,41 @@ impl Heartbeat {
         }
     }
 
-    async fn round(&self, link: &Link, said: &mut Option<Instant>) {
-        for charge in &self.charges {
-            self.renew(link, charge).await;
+    async fn round(&self, link: &Link, renew_every: Duration, rounds: &mut Rounds) {
+        if is_due(&mut rounds.renewed, renew_every) {
+            for charge in &self.charges {
+                self.renew(link, charge).await;
+            }
         }
-        if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) && self.say(link).await {
-            *said = Some(Instant::now());
+        if is_due(&mut rounds.heeded, HEED_EVERY) {
+            for charge in &self.charges {
+                self.heed(link, charge).await;
+            }
+        }
+        if rounds.said.is_none_or(|at| at.elapsed() >= SAY_EVERY) && self.say(link).await {
+            rounds.said = Some(Instant::now());
+        }
+    }
+
+    /// Ends what somebody wants cancelled. What has not started goes to the settler as it is.
+    async fn heed(&self, link: &Link, charge: &Charge) {
+        if charge.flights.is_empty() {
+            return;
+        }
+        let wishes: HashMap<_, _> = match charge.queue.cancels(link).await {
+            Ok(wishes) if wishes.is_empty() => return,
+            Ok(wishes) => wishes.into_iter().collect(),
+            Err(error) => return self.tell(&error),
+        };
+        for (_, delivery) in charge.flights.snapshot() {
+            let job = &delivery.job;
+            // A wish is for the lives that are not younger than itself.
+            if wishes.get(&job.id).is_some_and(|wished| job.created <= *wished) && delivery.flight.cancel() {
+                tracing::info!(queue = %charge.queue.name(), job = %job.id, "a job is cancelled");
+            }
+        }
+        for delivery in charge.dispatcher.withdraw(|delivery| delivery.flight.is_cancelled()) {
+            charge.outbox.push_now(Work::Finished(Finished::unrun(delivery, Outcome::Cancelled)));
         }
     }
 
@@ -179,6 +223,16 @@ impl Heartbeat {
     fn tell(&self, error: &Error) {
         self.events.redis_error(error.kind(), &error);
     }
+}
+
+/// True where so much time has passed since the last time, which is now.
+fn is_due(last: &mut Option<Instant>, pause: Duration) -> bool {
+    // A tick that comes a little early counts.
+    let due = last.is_none_or(|at| at.elapsed() + Duration::from_millis(20) >= pause);
+    if due {
+        *last = Some(Instant::now());
+    }
+    due
 }
 
 fn every(pause: Duration) -> tokio::time::Interval {

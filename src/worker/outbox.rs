@@ -33,6 +33,13 @@ impl Outbox {
 
     /// Adds work; waits while too much of it is waiting.
     pub(crate) async fn push(&self, work: Work) {
+        if self.push_now(work) > self.limit {
+            self.await_room().await;
+        }
+    }
+
+    /// Adds work without waiting, and says how much there is: for a bounded number of things that somebody holds already.
+    pub(crate) fn push_now(&self, work: Work) -> usize {
         let count = {
             let mut state = self.lock();
             state.work.push(work);
@@ -41,9 +48,7 @@ impl Outbox {
         if count == 1 || count == WORTH_A_TRIP {
             self.arrived.notify_one();
         }
-        if count > self.limit {
-            self.await_room().await;
-        }
+        count
     }
 
     async fn await_room(&self) {

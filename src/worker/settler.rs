@@ -127,6 +127,7 @@ impl Settler {
             Applied::Late if settlement == Settlement::Ack => self.tell_ending(finished, &settlement),
             // The success was told when it came.
             Applied::Late => {}
+            Applied::Cancelled => self.tell_ending(finished, &Settlement::Cancel("cancelled".to_owned())),
         }
     }
 

@@ -186,7 +186,13 @@ impl Station {
     }
 
     pub(super) fn charge(&self) -> Charge {
-        Charge { queue: self.queue.clone(), flights: Arc::clone(&self.parts.flights), lease: self.lease }
+        Charge {
+            queue: self.queue.clone(),
+            flights: Arc::clone(&self.parts.flights),
+            dispatcher: Arc::clone(&self.parts.dispatcher),
+            outbox: Arc::clone(&self.parts.outbox),
+            lease: self.lease,
+        }
     }
 
     pub(super) async fn stop_reading(&mut self) {

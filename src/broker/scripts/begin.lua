@@ -1,10 +1,12 @@
 -- begin: may this attempt start? Asked only for jobs that have a time of their own, a record, or an earlier attempt.
--- KEYS 1 stream  2 record
+-- KEYS 1 stream  2 record  3 cancels
 -- ARGV 1 consumer  2 entry id  3 not before, ms or ''  4 expires at, ms or ''  5 '1' to keep a record  6 type  7 lane
---      8 created ms  9 '1' where an earlier attempt failed or was lost
--- returns {1} start, {0} stale, {2} done already by a late success, {3} expired, {4, ms} not due for so long
+--      8 created ms  9 '1' where an earlier attempt failed or was lost  10 job id
+-- returns {1} start, {0} stale, {2} done already by a late success, {3} expired, {4, ms} not due for so long,
+--   {5} somebody wants it cancelled
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
 if ARGV[9] == '1' and is_done(KEYS[2], ARGV[8]) then return { 2 } end
+if is_unwanted(KEYS[3], ARGV[10], ARGV[8]) then return { 5 } end
 local now = now_ms()
 if ARGV[3] ~= '' and tonumber(ARGV[3]) > now then return { 4, tonumber(ARGV[3]) - now } end
 if ARGV[4] ~= '' and tonumber(ARGV[4]) <= now then return { 3 } end

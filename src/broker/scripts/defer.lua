@@ -1,14 +1,16 @@
 -- defer: move one attempt to the delayed set.
--- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 wake
+-- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 wake  6 cancels
 -- ARGV 1 consumer  2 entry id  3 job id  4 delay ms  5 packed fields
 --      6 'retrying', which is noted in the record, or 'scheduled', which is not
 --      7 elapsed ms  8 what failed  9 the consumer that ran it  10 error  11 type  12 lane  13 created ms
--- returns {1} moved, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone
+-- returns {1} moved, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone,
+--   {3} somebody wants it cancelled: nothing was changed
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
 if is_done(KEYS[4], ARGV[13]) then
   settle(KEYS[1], ARGV[2])
   return { 2 }
 end
+if is_unwanted(KEYS[6], ARGV[3], ARGV[13]) then return { 3 } end
 local now, member = now_ms(), ARGV[3]
 local due = now + tonumber(ARGV[4])
 -- Two jobs that were sent with one id: neither is lost.

@@ -1,8 +1,9 @@
 -- lookup: everything known about one job.
--- KEYS 1 record  2 delayed  3 delayed:fields  4 stream high  5 stream normal  6 stream low
+-- KEYS 1 record  2 delayed  3 delayed:fields  4 stream high  5 stream normal  6 stream low  7 cancels
 -- ARGV 1 job id  2 the entry it was derived from or ''  3 the lane it was derived from or ''  4 '1' for its log lines too
 -- returns {now ms, record fields flat, due ms or nil, packed fields or nil, lane of its entry or nil, entry id or nil,
---   consumer it is pending on or nil, type in its entry or nil, created ms in its entry or nil}
+--   consumer it is pending on or nil, type in its entry or nil, created ms in its entry or nil,
+--   ms of the wish to cancel it or nil}
 local record = redis.call('HGETALL', KEYS[1])
 if ARGV[4] ~= '1' then
   local lean = {}
@@ -14,7 +15,8 @@ if ARGV[4] ~= '1' then
   end
   record = lean
 end
-local answer = { now_ms(), record, false, false, false, false, false, false, false }
+local answer = { now_ms(), record, false, false, false, false, false, false, false,
+  redis.call('ZSCORE', KEYS[7], ARGV[1]) }
 local due = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if due then
   answer[3] = due

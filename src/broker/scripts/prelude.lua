@@ -30,6 +30,12 @@ local function is_passing(record, created)
   return redis.call('PTTL', record) >= 0 and redis.call('HGET', record, 'created_ms') == created
 end
 
+-- True where somebody wants this life of the job cancelled: a wish is for the lives that are not younger than itself.
+local function is_unwanted(cancels, id, created)
+  local wished = redis.call('ZSCORE', cancels, id)
+  return wished and tonumber(created) <= tonumber(wished)
+end
+
 -- Notes an attempt that ended now in the ring of the last 20: 'start end outcome worker error'.
 local function note(record, now, elapsed, outcome, worker, error)
   local nth = redis.call('HINCRBY', record, 'noted', 1)

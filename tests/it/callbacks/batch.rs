@@ -84,7 +84,8 @@ async fn a_batch_whose_producer_was_cut_off_is_submitted_again_and_followed_once
     // Loads the script, so that the next request with the needle is the call itself.
     let warm_up = job("").id("warm-up".parse().unwrap()).delay(LONG);
     let warm_up = producer.submit(warm_up).await.unwrap();
-    assert!(scene.queue.cancel_delayed(&warm_up, LONG).await.unwrap());
+    let cancelled = scene.queue.cancel(&warm_up, "a test", LONG).await.unwrap();
+    assert_eq!(cancelled, streamfleet::broker::Cancellation::Done);
     let lost =
         Mode::DropReplyTo { needle: b"invoices-2026-11.1".to_vec(), holding: b":3\r\n".to_vec(), times: 1 };
     scene.proxy.set(lost);

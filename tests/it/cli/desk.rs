@@ -27,7 +27,7 @@ pub(crate) fn launch(server: &RedisServer, args: &[&str]) -> Launch {
 }
 
 /// The JSON of a command that did what was asked.
-pub(super) fn json(server: &RedisServer, args: &[&str]) -> Value {
+pub(crate) fn json(server: &RedisServer, args: &[&str]) -> Value {
     let output = sf(server, &[args, &["--json"]].concat());
     assert_eq!(output.code, Some(0), "{output:?}");
     serde_json::from_str(&output.stdout).unwrap()

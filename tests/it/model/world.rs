@@ -137,7 +137,7 @@ impl World {
     }
 
     async fn cancel(&self, nth: usize) {
-        self.queue.cancel_delayed(&id(nth), HOUR).await.unwrap();
+        self.queue.cancel(&id(nth), "the model", HOUR).await.unwrap();
     }
 
     async fn status(&self, nth: usize) -> Option<streamfleet::broker::Status> {

@@ -6,6 +6,8 @@ use crate::harness::redis_server::RedisServer;
 
 const STREAM: &str = "sf:{q}:jobs";
 const RECORD: &str = "sf:{q}:job:j";
+const DELAYED: &str = "sf:{q}:delayed";
+const CANCELS: &str = "sf:{q}:cancels";
 const CREATED: &str = "1700000000000";
 
 macro_rules! source {
@@ -131,7 +133,101 @@ fn a_record_that_only_a_report_made_goes_with_its_attempt() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.report(&said("me", &entry));
-    let args = ["me", &entry, CREATED, "type", "test", "id", "j"];
-    assert_eq!(scripts.call(source!("release"), &[STREAM, RECORD], &args), 1);
+    let args = ["me", &entry, CREATED, "j", "type", "test", "id", "j"];
+    assert_eq!(scripts.call(source!("release"), &[STREAM, RECORD, CANCELS], &args), 1);
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0);
+}
+
+const CANCEL_KEYS: [&str; 8] = [
+    DELAYED,
+    "sf:{q}:delayed:fields",
+    RECORD,
+    CANCELS,
+    STREAM,
+    "sf:{q}:unique:k",
+    "sf:{q}:batch:b",
+    "sf:{q}:steps:j",
+];
+
+fn cancel<'a>(entry: &'a str, at_last: &'a str) -> [&'a str; 9] {
+    ["j", entry, "60000", "me", "test", "normal", CREATED, "", at_last]
+}
+
+#[test]
+fn a_waiting_job_is_cancelled_once_however_often_it_is_asked() {
+    let scripts = Scripts::new();
+    let added = scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j"]);
+    let entry: String = redis::from_redis_value(added).unwrap();
+    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 1);
+    let between = scripts.digest();
+    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 3);
+    assert_eq!(scripts.digest(), between);
+    assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.field("state").as_deref()), (0, Some("cancelled")));
+    assert!(scripts.int(&["PTTL", RECORD]) > 0);
+}
+
+#[test]
+fn of_a_job_that_somebody_holds_the_wish_is_noted_and_kept_from_running_again() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    let before = scripts.server.cmd(&["XPENDING", STREAM, "fleet"]);
+    for _ in 0..2 {
+        assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
+    }
+    assert_eq!(scripts.int(&["ZCARD", CANCELS]), 1);
+    assert_eq!(scripts.int(&["EXISTS", RECORD]), 0, "a wish makes no record");
+    let keys = [STREAM, RECORD, CANCELS];
+    let release = ["me", &entry, CREATED, "j", "type", "test", "id", "j"];
+    assert_eq!(scripts.call(source!("release"), &keys, &release), 3);
+    let begin = ["me", &entry, "", "", "1", "test", "normal", CREATED, "0", "j"];
+    assert_eq!(scripts.call(source!("begin"), &keys, &begin), 5);
+    let keys = [STREAM, DELAYED, "sf:{q}:delayed:fields", RECORD, "sf:{q}:wake", CANCELS];
+    let defer =
+        ["me", &entry, "j", "0", "packed", "retrying", "5", "error", "me", "no", "test", "normal", CREATED];
+    assert_eq!(scripts.call(source!("defer"), &keys, &defer), 3);
+    assert_eq!(scripts.server.cmd(&["XPENDING", STREAM, "fleet"]), before);
+    let keys = [STREAM, RECORD, "sf:{q}:unique:k", "sf:{q}:batch:b", "sf:{q}:steps:j", CANCELS];
+    let end = ["me", &entry, "why", "5", "cancelled", "me", "test", "normal", CREATED, "60000", "j", ""];
+    assert_eq!(scripts.call(source!("cancelled"), &keys, &end), 1);
+    assert_eq!((scripts.int(&["EXISTS", CANCELS]), scripts.int(&["XLEN", STREAM])), (0, 0));
+}
+
+#[test]
+fn a_wish_does_not_outlive_the_day_nor_meet_a_younger_life() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.server.cmd(&["ZADD", CANCELS, "1699999999999", "j"]);
+    let begin = ["me", &entry, "", "", "1", "test", "normal", CREATED, "0", "j"];
+    assert_eq!(scripts.call(source!("begin"), &[STREAM, RECORD, CANCELS], &begin), 1);
+    assert_eq!(scripts.call(source!("cancels"), &[CANCELS], &["0", "1000"]), 1);
+    assert_eq!(scripts.int(&["EXISTS", CANCELS]), 0);
+    assert_eq!(scripts.call(source!("cancels"), &[CANCELS], &["0", "1000"]), 0);
+}
+
+#[test]
+fn on_a_full_server_a_job_is_cancelled_all_the_same() {
+    let scripts = Scripts::new();
+    let added = scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j"]);
+    let entry: String = redis::from_redis_value(added).unwrap();
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 1);
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    let entry = scripts.delivered();
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
+}
+
+#[test]
+fn a_job_that_moves_while_it_is_looked_for_is_looked_for_again_and_at_last_flagged() {
+    let scripts = Scripts::new();
+    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel("", "1")), 0);
+    scripts.server.cmd(&["HSET", RECORD, "state", "retrying"]);
+    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel("1-1", "0")), 4);
+    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel("1-1", "1")), 2);
+    for state in ["done", "dead", "cancelled"] {
+        scripts.server.cmd(&["HSET", RECORD, "state", state]);
+        let before = scripts.digest();
+        assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel("1-1", "1")), 3, "{state}");
+        assert_eq!(scripts.digest(), before);
+    }
 }

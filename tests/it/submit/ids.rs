@@ -80,7 +80,8 @@ async fn a_job_sent_again_after_it_died_retries_or_was_cancelled_is_answered_and
     assert_eq!(again(&queue).await, None);
     until_state(&queue, &id, State::Retrying).await;
     assert_eq!(again(&queue).await, Some(State::Retrying));
-    assert!(queue.cancel_delayed(&id, Duration::from_secs(60)).await.unwrap());
+    let cancelled = queue.cancel(&id, "a test", Duration::from_secs(60)).await.unwrap();
+    assert_eq!(cancelled, streamfleet::broker::Cancellation::Done);
     assert_eq!(again(&queue).await, Some(State::Cancelled));
     until_empty(&queue).await;
     assert_eq!(handler.runs(&id), 2);

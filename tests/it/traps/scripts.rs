@@ -12,6 +12,7 @@ const LOW: &str = "sf:{q}:jobs:low";
 const DELAYED: &str = "sf:{q}:delayed";
 const FIELDS: &str = "sf:{q}:delayed:fields";
 const DEAD: &str = "sf:{q}:dead";
+const CANCELS: &str = "sf:{q}:cancels";
 const WAKE: &str = "sf:{q}:wake";
 const RECORD: &str = "sf:{q}:job:j";
 const STEPS: &str = "sf:{q}:steps:j";
@@ -115,9 +116,11 @@ impl Scripts {
 }
 
 const SCHEDULE_KEYS: [&str; 7] = [DELAYED, FIELDS, WAKE, "sf:{q}:control", HIGH, STREAM, LOW];
-const DEFER_KEYS: [&str; 5] = [STREAM, DELAYED, FIELDS, RECORD, WAKE];
+const DEFER_KEYS: [&str; 6] = [STREAM, DELAYED, FIELDS, RECORD, WAKE, CANCELS];
+const RELEASE_KEYS: [&str; 3] = [STREAM, RECORD, CANCELS];
 const BURY_KEYS: [&str; 5] = [STREAM, DEAD, RECORD, LOCK, BATCH];
-const CANCELLED_KEYS: [&str; 5] = [STREAM, RECORD, LOCK, BATCH, STEPS];
+const CANCELLED_KEYS: [&str; 6] = [STREAM, RECORD, LOCK, BATCH, STEPS, CANCELS];
+const CANCEL_KEYS: [&str; 8] = [DELAYED, FIELDS, RECORD, CANCELS, STREAM, LOCK, BATCH, STEPS];
 const COMPLETE_KEYS: [&str; 7] = [STREAM, DELAYED, FIELDS, RECORD, LOCK, BATCH, STEPS];
 const PROMOTE_KEYS: [&str; 6] = [DELAYED, FIELDS, DEAD, HIGH, STREAM, LOW];
 const REPLAY_KEYS: [&str; 6] = [DEAD, RECORD, HIGH, STREAM, LOW, STEPS];
@@ -153,8 +156,8 @@ fn cancelled_args(entry: &str) -> [&str; 12] {
     ["me", entry, "no longer wanted", "5", "cancelled", "me", "test", "normal", CREATED, "60000", "j", ""]
 }
 
-fn begin_args(entry: &str) -> [&str; 9] {
-    ["me", entry, "", "", "1", "test", "normal", CREATED, "1"]
+fn begin_args(entry: &str) -> [&str; 10] {
+    ["me", entry, "", "", "1", "test", "normal", CREATED, "1", "j"]
 }
 
 #[test]
@@ -167,8 +170,8 @@ fn a_settlement_that_is_sent_twice_happens_once() {
     let entry = scripts.delivered();
     scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [1, 0]);
     let entry = scripts.delivered();
-    let args = ["me", &entry, CREATED, "type", "test", "id", "j"];
-    scripts.twice(source!("release"), &[STREAM, RECORD], &args, [1, 0]);
+    let args = ["me", &entry, CREATED, "j", "type", "test", "id", "j"];
+    scripts.twice(source!("release"), &RELEASE_KEYS, &args, [1, 0]);
     let entry = scripts.delivered();
     scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(&entry), [1, 0]);
     assert_eq!(scripts.state(), "cancelled");
@@ -257,12 +260,12 @@ fn a_start_that_is_asked_for_twice_is_answered_alike() {
     let scripts = Scripts::new();
     let (_first, retry) = scripts.retried();
     for _ in 0..2 {
-        assert_eq!(scripts.call(source!("begin"), &[STREAM, RECORD], &begin_args(&retry)).0, 1);
+        assert_eq!(scripts.call(source!("begin"), &RELEASE_KEYS, &begin_args(&retry)).0, 1);
     }
     assert_eq!(scripts.state(), "running");
     let scripts = Scripts::new();
     let retry = scripts.succeeded_late();
-    scripts.twice(source!("begin"), &[STREAM, RECORD], &begin_args(&retry), [2, 2]);
+    scripts.twice(source!("begin"), &RELEASE_KEYS, &begin_args(&retry), [2, 2]);
 }
 
 #[test]
@@ -286,8 +289,8 @@ fn a_retry_of_a_job_that_succeeded_late_ends_however_it_is_settled() {
         scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(retry), [2, 0]);
     });
     check(&|scripts, retry| {
-        let args = ["me", retry, CREATED, "type", "test", "id", "j"];
-        scripts.twice(source!("release"), &[STREAM, RECORD], &args, [2, 0]);
+        let args = ["me", retry, CREATED, "j", "type", "test", "id", "j"];
+        scripts.twice(source!("release"), &RELEASE_KEYS, &args, [2, 0]);
     });
 }
 
@@ -316,7 +319,8 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
     scripts.twice(source!("schedule"), &SCHEDULE_KEYS, &schedule, [1, 0]);
     scripts.twice(source!("promote"), &PROMOTE_KEYS, &["500"], [1, 0]);
     scripts.call(source!("schedule"), &SCHEDULE_KEYS, &[b"".as_slice(), b"j", b"in", b"60000", &packed]);
-    scripts.twice(source!("cancel"), &[DELAYED, FIELDS, RECORD, STEPS], &["j", "60000"], [1, 0]);
+    let cancel = ["j", "", "60000", "me", "test", "normal", "", "", "0"];
+    scripts.twice(source!("cancel"), &CANCEL_KEYS, &cancel, [1, 3]);
     for script in [source!("replay"), source!("drop")] {
         let entry = scripts.delivered();
         scripts.call(source!("bury"), &BURY_KEYS, &bury_args(&entry));

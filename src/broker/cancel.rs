@@ -1,0 +1,168 @@
+//! Cancelling a job wherever it is. One that nobody runs ends at once; that another one is to end is noted, and whoever
+//! holds it looks for such notes.
+
+use std::time::Duration;
+
+use fred::interfaces::StreamsInterface;
+use fred::types::Value;
+
+use super::conclusion::Conclusion;
+use super::error::Error;
+use super::link::Link;
+use super::settle::Taken;
+use super::{Queue, bytes, decode, millis, script};
+use crate::job::{End, EntryId, Envelope, Job, JobId, Lane, State, Timestamp, cut};
+
+/// So many entries of each lane are searched for a job that nothing points to.
+const SOUGHT: u64 = 100_000;
+
+/// How often a job is looked for that moves meanwhile.
+const TRIES: u32 = 3;
+
+/// A longer name of who wants it is cut.
+const MAX_NAME_BYTES: usize = 128;
+
+/// So many wishes are read at once, and so many pages of them.
+const PAGE: usize = 1000;
+const PAGES: usize = 20;
+
+/// What became of the wish that a job be cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancellation {
+    /// Nobody ran it: it is cancelled.
+    Done,
+    /// Somebody runs it: it is told to end, and no later attempt starts.
+    Wanted,
+    /// It has ended before, and nothing was changed.
+    Ended(State),
+    /// No such job is known.
+    Unknown,
+}
+
+/// A job where it was last seen.
+#[derive(Debug, Default)]
+struct Found {
+    envelope: Envelope,
+    lane: Lane,
+    /// Its entry, unless it is delayed.
+    entry: Option<EntryId>,
+}
+
+impl Queue {
+    /// Cancels a job. One that waits or is delayed ends at once, and its record says so for `retention`; of one that runs
+    /// it is noted that `by` wants it to end: its worker sees that within half a second.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
+    pub async fn cancel(&self, id: &JobId, by: &str, retention: Duration) -> Result<Cancellation, Error> {
+        let by = cut(by.to_owned(), MAX_NAME_BYTES);
+        for left in (0..TRIES).rev() {
+            let found = self.find(id).await?;
+            let known = found.is_some();
+            let found = found.unwrap_or_default();
+            let answer = self.cancel_at(id, &found, (&by, left == 0), retention).await?;
+            match (answer.status, answer.rest.first().map(decode::text)) {
+                (1, _) => return Ok(Cancellation::Done),
+                (2, _) => return Ok(Cancellation::Wanted),
+                (3, Some(state)) => {
+                    let state = state.parse().map_err(|()| Error::contract("cancel", state))?;
+                    return Ok(Cancellation::Ended(state));
+                }
+                (0, _) if !known => return Ok(Cancellation::Unknown),
+                // It has moved meanwhile, or has ended and left nothing.
+                (0 | 4, _) => {}
+                _ => return Err(Error::contract("cancel", answer)),
+            }
+        }
+        Ok(Cancellation::Unknown)
+    }
+
+    async fn cancel_at(
+        &self,
+        id: &JobId,
+        found: &Found,
+        (by, at_last): (&str, bool),
+        retention: Duration,
+    ) -> Result<script::Answer, Error> {
+        let entry = found.entry.unwrap_or(EntryId::new(0, 0));
+        let job = Job::parse(&found.envelope, entry, found.lane).ok();
+        let Conclusion { keys: [lock, batch], ends } = match &job {
+            Some(job) => Conclusion::of(&self.keys, Taken { job, envelope: &found.envelope }, End::Cancelled),
+            None => Conclusion::none(&self.keys),
+        };
+        // Who submitted it may know it by its entry, whatever id it has of its own.
+        let id = job.as_ref().map_or(id, |job| &job.id);
+        let keys = vec![
+            self.keys.delayed.clone(),
+            self.keys.delayed_fields.clone(),
+            self.keys.record(id),
+            self.keys.cancels.clone(),
+            self.keys.stream(found.lane).clone(),
+            lock,
+            batch,
+            self.keys.ledger(id),
+        ];
+        let created = job.as_ref().map(|job| job.created.as_ms()).filter(|ms| *ms > 0);
+        let args = vec![
+            id.to_string().into(),
+            found.entry.map(|entry| entry.to_string()).unwrap_or_default().into(),
+            millis(retention),
+            bytes(by.as_bytes()),
+            job.as_ref().map_or("", |job| job.job_type.as_str()).into(),
+            found.lane.as_str().into(),
+            created.map(|ms| ms.to_string()).unwrap_or_default().into(),
+            ends,
+            if at_last { "1" } else { "0" }.into(),
+        ];
+        self.run(&script::CANCEL, keys, args).await
+    }
+
+    /// Where a job is: in the delayed set, at the entry its id or its record names, or among the newest entries.
+    async fn find(&self, id: &JobId) -> Result<Option<Found>, Error> {
+        let (parked, entry) = self.place(id).await?;
+        if let Some((envelope, lane)) = parked {
+            return Ok(Some(Found { envelope, lane, entry: None }));
+        }
+        if let Some((entry, lane)) = entry
+            && let Some(envelope) = self.entry(entry, lane).await?
+        {
+            return Ok(Some(Found { envelope, lane, entry: Some(entry) }));
+        }
+        for lane in Lane::ALL {
+            if let Some(entry) = self.seek_entry(id, lane, SOUGHT).await?
+                && let Some(envelope) = self.entry(entry, lane).await?
+            {
+                return Ok(Some(Found { envelope, lane, entry: Some(entry) }));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn entry(&self, entry: EntryId, lane: Lane) -> Result<Option<Envelope>, Error> {
+        let client = self.link.client();
+        let reply =
+            client.xrange(self.keys.stream(lane).clone(), entry.to_string(), entry.to_string(), Some(1));
+        let reply: Value = self.link.ask("xrange", reply).await?;
+        Ok(decode::entries("xrange", &reply, lane)?.pop().and_then(|entry| entry.envelope))
+    }
+
+    /// The jobs that somebody wants cancelled, and since when.
+    pub(crate) async fn cancels(&self, link: &Link) -> Result<Vec<(JobId, Timestamp)>, Error> {
+        let mut wishes = Vec::new();
+        for page in 0..PAGES {
+            let args: Vec<Value> = [page * PAGE, PAGE].map(|number| Value::Integer(number as i64)).into();
+            let keys = vec![self.keys.cancels.clone()];
+            let answer = link.watch(script::CANCELS.run(&link.client(), keys, args)).await?;
+            let wish = |pair: &[Value]| {
+                let since = decode::number(&pair[1]).map(super::inspect::timestamp)?;
+                Some((decode::text(&pair[0]).parse().ok()?, since))
+            };
+            wishes.extend(answer.rest.chunks_exact(2).filter_map(wish));
+            if answer.rest.len() < 2 * PAGE {
+                break;
+            }
+        }
+        Ok(wishes)
+    }
+}

@@ -1,0 +1,85 @@
+//! `streamfleet cancel`: one job is not to go on, wherever it is.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{Cancellation, Queue};
+use streamfleet::job::{JobId, QueueName, State};
+
+use super::exit::Exit;
+use super::output::{self, harmless};
+use super::{Context, status};
+
+/// Who wants it, unless it is said.
+pub(super) const COMMAND_LINE: &str = "the command line";
+
+/// The arguments of `cancel`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The job's id, or the entry id that XADD returned.
+    id: JobId,
+    /// The queue.
+    #[arg(long, short, default_value = "default")]
+    queue: QueueName,
+    /// Who wants it, for the job's record.
+    #[arg(long, default_value = COMMAND_LINE)]
+    by: String,
+}
+
+/// What became of the job, as programs get it.
+#[derive(Serialize)]
+struct Report {
+    id: String,
+    queue: String,
+    /// Where the job is.
+    state: &'static str,
+    /// True where it runs, and was told to end.
+    cancelling: bool,
+}
+
+/// Cancels the job.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let queue = context.broker().await?.queue(args.queue);
+    one(&queue, &args.id, &args.by, context).await
+}
+
+/// Cancels one job. Its record is kept as long as those of this queue are.
+pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) -> anyhow::Result<Exit> {
+    let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
+    let cancel =
+        async |id: &JobId| queue.cancel(id, by, retention).await.context("the job cannot be cancelled");
+    let (mut id, mut cancellation) = (id.clone(), cancel(id).await?);
+    // Perhaps it went by another lane than the entry id means.
+    if cancellation == Cancellation::Unknown
+        && let Some(status) = status::find(queue, &id).await?
+    {
+        id = status.id;
+        cancellation = cancel(&id).await?;
+    }
+    let (state, cancelling) = match cancellation {
+        Cancellation::Done => (State::Cancelled, false),
+        Cancellation::Wanted => (State::Running, true),
+        Cancellation::Ended(state) => (state, false),
+        Cancellation::Unknown => return Ok(status::unknown(queue, &id)),
+    };
+    let report =
+        Report { id: id.to_string(), queue: queue.name().to_string(), state: state.as_str(), cancelling };
+    let ended_otherwise = matches!(cancellation, Cancellation::Ended(State::Done | State::Dead));
+    if context.output == output::Output::Programs || !ended_otherwise {
+        context.output.print(&report, told)?;
+    }
+    if ended_otherwise {
+        output::complain(&format!("{id} is {state} already; nothing was changed"));
+        return Ok(Exit::Failed);
+    }
+    Ok(Exit::Done)
+}
+
+fn told(report: &Report) -> String {
+    let (id, queue) = (harmless(&report.id), &report.queue);
+    if report.cancelling {
+        return format!(
+            "{id} runs and is told to end; to see how it ends: streamfleet status {id} --queue {queue} --watch"
+        );
+    }
+    format!("{id} is cancelled")
+}
