@@ -7,8 +7,8 @@ use super::error::Error;
 use super::settle::Taken;
 use super::{Queue, bytes, decode, inspect, millis, script};
 use crate::job::{
-    ConsumerName, End, EntryId, Job, JobId, Lane, Ledger, State, StepEnd, StepKind, StepName, StepRecord,
-    StepState, Then, Timestamp, Undecidable, Verdict, cut, judge,
+    ConsumerName, DeadReason, End, EntryId, Job, JobId, Lane, Ledger, State, StepEnd, StepKind, StepName,
+    StepRecord, StepState, Then, Timestamp, Undecidable, Verdict, cut, judge,
 };
 
 /// The ledger of a job's steps, as it was at one moment.
@@ -253,7 +253,8 @@ impl Queue {
 
     const DECIDE_TRIES: usize = 5;
 
-    /// Lets a job go on that was buried because of a step whose end is known by now. False where there is nothing to do.
+    /// Lets a job go on that was buried because of a step whose end is known by now. False where there is nothing to do, or
+    /// where a person must look at it all the same: a replay would give exhausted steps their attempts again.
     pub(crate) async fn resume_steps(
         &self,
         job: &JobId,
@@ -261,7 +262,13 @@ impl Queue {
     ) -> Result<bool, Error> {
         let steps = self.look_at_steps(job).await?;
         let then = steps.ledger.plan.as_ref().map_or(Then::Stay, |plan| plan.then(&steps.ledger));
-        if steps.dead.is_none() || then == Then::Stay {
+        let worn = [StepState::Exhausted, StepState::GivenUp];
+        if then == Then::Stay || steps.ledger.steps().any(|(_, record)| worn.contains(&record.state)) {
+            return Ok(false);
+        }
+        let Some(dead) = steps.dead else { return Ok(false) };
+        let reason = self.dead_letter(dead).await?.map(|letter| letter.text("dead_reason"));
+        if reason.as_deref() != Some(DeadReason::NeedsDecision.as_str()) {
             return Ok(false);
         }
         let decider = Decider::new("worker", "");

@@ -141,7 +141,8 @@ impl Attempt<'_> {
         let begun = self.insist(send).await;
         if begun.is_none() {
             // Redis may have heard it all the same: then it should know that nothing was done.
-            let attempts = self.ledger.get(run.step).map_or(0, |record| record.attempts);
+            let life = job.created.as_ms();
+            let attempts = self.ledger.get(run.step).map_or(0, |record| record.attempts_in(life, run.kind));
             let nothing =
                 StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None };
             let told = executor.queue.step_end(&job.id, run, &nothing).await;

@@ -24,14 +24,14 @@ struct Zombie {
 
 impl Zombie {
     /// A worker that sleeps in the middle of `charge`, whose job was buried by another one.
-    async fn asleep() -> Self {
+    async fn asleep(more: &str) -> Self {
         let scene = Scene::new().await;
         let dir = tempfile::tempdir().unwrap();
         let ledger = dir.path().join("ledger");
         std::fs::create_dir(&ledger).unwrap();
         let program = Program { retention_ms: 60_000, ..Program::new(&scene.server.url(), &ledger) };
         let frozen = program.launch().start();
-        let told = format!("charge block {}", dir.path().join("end").display());
+        let told = format!("charge block {}{more}", dir.path().join("end").display());
         scene.server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j", "payload", &told]);
         let charged = |record: &Record| matches!(record, Record::Start { run, .. } if run.job == "j/charge");
         until("charge to begin", SOON, || Ledger::new(&ledger).read().iter().any(charged));
@@ -57,7 +57,7 @@ impl Zombie {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_zombie_tells_late_is_the_truth_and_its_job_goes_on() {
-    let zombie = Zombie::asleep().await;
+    let zombie = Zombie::asleep("").await;
     zombie.wake();
     until_state(&zombie.scene.queue, &zombie.job, State::Done).await;
     let charge = zombie.scene.step(&zombie.job, "charge").await;
@@ -69,7 +69,7 @@ async fn what_a_zombie_tells_late_is_the_truth_and_its_job_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_zombie_tells_after_somebody_decided_changes_nothing() {
-    let zombie = Zombie::asleep().await;
+    let zombie = Zombie::asleep("").await;
     let scene = &zombie.scene;
     scene.decide(&zombie.job, "charge", Verdict::GiveUp).await.unwrap();
     let before = scene.seen(&zombie.job).await.ledger;
@@ -85,4 +85,15 @@ async fn what_a_zombie_tells_after_somebody_decided_changes_nothing() {
     assert_eq!(scene.seen(&zombie.job).await.ledger, before);
     assert_eq!(scene.reason(&zombie.job).await, "needs_decision");
     assert_eq!(zombie.starts("mail"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_zombie_tells_late_does_not_give_exhausted_steps_their_attempts_again() {
+    let zombie = Zombie::asleep("; render fatal").await;
+    zombie.wake();
+    zombie.scene.until_step(&zombie.job, "charge", StepState::Done).await;
+    zombie.frozen.term();
+    zombie.frozen.wait_exit(SOON);
+    assert_eq!(zombie.scene.reason(&zombie.job).await, "needs_decision");
+    assert_eq!((zombie.starts("render"), zombie.starts("mail")), (1, 0));
 }
