@@ -215,6 +215,7 @@ impl Builder {
     }
 
     /// The same for a type whose name is known to be valid.
+    #[cfg(feature = "cli")]
     pub(crate) fn register_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
         self.registry.add_steps(job_type, policy, steps);
     }

@@ -15,6 +15,7 @@ pub(super) fn facts(context: &JobContext) -> [(&'static str, String); 5] {
 }
 
 /// What tells an endpoint's repeated requests apart from new ones: the job's id, and the step where the job has steps.
+#[cfg(feature = "http")]
 pub(super) fn idempotency_key(context: &JobContext) -> String {
     match context.step() {
         Some(step) => format!("{}/{step}", context.id()),

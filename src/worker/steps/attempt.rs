@@ -68,7 +68,7 @@ impl Attempt<'_> {
         loop {
             match self.steps.plan.next(&self.ledger, life, self.now, &self.tried) {
                 Next::Done => return Outcome::Done(self.result()),
-                _ if self.delivery.flight.is_cut() => return Outcome::Interrupted,
+                _ if self.delivery.flight.is_cut() => return self.delivery.flight.outcome(),
                 Next::Run(at) => {
                     if let Some(outcome) = self.step(at).await {
                         return outcome;

@@ -217,3 +217,23 @@ async fn a_plain_job_of_the_same_fleet_has_no_ledger_and_no_record() {
     assert_eq!(scene.server.cmd(&["KEYS", "sf:{default}:job:*"]), redis::Value::Array(vec![]));
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_cancelled_in_the_middle_of_a_step_starts_no_other_and_its_ledger_goes_with_its_record()
+{
+    let scene = Scene::new().await;
+    let handler = Walks::well();
+    // Runs until it is cut, because little time is left from the start.
+    let policy = streamfleet::job::Policy { timeout: Duration::from_millis(1_900), ..quick(3) };
+    let fleet = scene.fleet(policy, plan(&handler));
+    let job = scene.submit().await;
+    scene.until_step(&job, "charge", StepState::Started).await;
+    scene.queue.cancel(&job, "ann", Duration::from_secs(60)).await.unwrap();
+    until_state(&scene.queue, &job, State::Cancelled).await;
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 0, 0]);
+    assert_eq!(scene.state_of(&job, "charge").await, StepState::Unknown);
+    let ttl: i64 =
+        redis::from_redis_value(scene.server.cmd(&["PTTL", &format!("sf:{{default}}:steps:{job}")])).unwrap();
+    assert!(ttl > 0, "{ttl}");
+    fleet.stop().await;
+}
