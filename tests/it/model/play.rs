@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use streamfleet::job::State;
+use streamfleet::job::{State, Verdict};
 
 use super::expected::{End, Model, Op, Wish};
 use super::world::World;
@@ -20,21 +20,31 @@ const ALIVE: usize = 40;
 /// An operation that is possible now.
 fn choose(random: &mut StdRng, model: &Model) -> Op {
     use State::{Cancelled, Dead, Done, Retrying, Running, Scheduled};
+    const ALL: [State; 6] = [Running, Scheduled, Retrying, Done, Dead, Cancelled];
     loop {
         let among = |states: &[State], random: &mut StdRng| model.those(states).choose(random).copied();
         let op = match random.random_range(0..100) {
-            0..30 if model.those(&[Running, Scheduled, Retrying]).len() < ALIVE => {
-                Some(Op::Submit(Wish { later: random.random_bool(0.3), calls_back: random.random_bool(0.4) }))
-            }
+            0..30 if model.those(&[Running, Scheduled, Retrying]).len() < ALIVE => Some(Op::Submit(Wish {
+                later: random.random_bool(0.3),
+                calls_back: random.random_bool(0.4),
+                has_steps: random.random_bool(0.3),
+            })),
             30..58 => among(&[Running], random).map(|job| {
                 let ends = [End::Success, End::Success, End::Failure, End::Failure, End::Fatal, End::Snooze];
+                // A step that snoozes has a time of its own, which making its job due does not change.
+                let ends = &ends[..if model.jobs[&job].once.is_some() { 5 } else { 6 }];
                 Op::Finish(job, *ends.choose(random).expect("there are some"))
             }),
             58..73 => among(&[Scheduled, Retrying], random).map(Op::MakeDue),
-            73..82 => among(&[Scheduled, Retrying, Done, Dead, Cancelled], random).map(Op::Cancel),
-            82..92 => among(&[Dead], random).map(Op::Replay),
+            73..79 => among(&ALL, random).map(Op::Cancel),
+            79..86 => among(&[Dead], random).map(Op::Replay),
+            86..90 => model
+                .undecided()
+                .choose(random)
+                .map(|job| Op::Decide(*job, *Verdict::ALL.choose(random).expect("there are some"))),
+            90..92 => Some(Op::Tick),
             92..94 => among(&[Dead], random).map(Op::Drop),
-            94..97 => among(&[Running, Scheduled, Retrying, Done, Dead, Cancelled], random).map(Op::Resend),
+            94..97 => among(&ALL, random).map(Op::Resend),
             _ => Some(Op::Kill),
         };
         if let Some(op) = op {
@@ -54,9 +64,10 @@ async fn the_fleet_and_a_model_of_it_agree_after_each_of_many_random_operations(
         model.apply(op);
         world.until_agreed(&model, &format!("operation {nth}, {op:?} (SEED={seed})")).await;
     }
-    let want = model.callbacks();
-    let (what, soon) = (format!("{want} callbacks"), Duration::from_secs(20));
-    let called =
-        until_async(&what, soon, async || (world.callbacks() >= want).then(|| world.callbacks())).await;
-    assert_eq!(called, want, "callbacks, SEED={seed}");
+    let want = (model.callbacks(), model.ticks);
+    let (what, soon) = (format!("{want:?} callbacks and ticks, SEED={seed}"), Duration::from_secs(20));
+    until_async(&what, soon, async || world.others() == want).await;
+    for (nth, job) in model.jobs.iter().filter(|(_, job)| job.once.is_some()) {
+        assert_eq!(world.begun(*nth), job.begun, "runs of the step of job {nth}, SEED={seed}");
+    }
 }

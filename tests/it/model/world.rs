@@ -1,13 +1,16 @@
 //! The real thing: a server, a worker process whose handlers wait to be told how they end, and the operations.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use streamfleet::broker::Queue;
+use streamfleet::broker::{Decider, Queue};
+use streamfleet::cron::Missed;
 use streamfleet::job::{JobId, State};
 use streamfleet::{Producer, Submission};
 
 use super::expected::{End, Model, Op, Wish};
+use crate::cron::{STATES, entry, set_back};
 use crate::harness::fleet::queue;
 use crate::harness::ledger::{Ledger, Record};
 use crate::harness::process::Worker;
@@ -53,7 +56,9 @@ impl World {
         match op {
             Op::Submit(wish) => self.submit(model.jobs.len(), wish).await,
             // It is known: nothing must happen.
-            Op::Resend(job) => self.submit(job, Wish { later: false, calls_back: true }).await,
+            Op::Resend(job) => {
+                self.submit(job, Wish { later: false, calls_back: true, has_steps: false }).await
+            }
             Op::Finish(job, end) => self.finish(job, end).await,
             Op::MakeDue(job) => self.make_due(job),
             Op::Cancel(job) => self.cancel(job).await,
@@ -65,6 +70,12 @@ impl World {
                 let letter = self.status(job).await.and_then(|status| status.dead).unwrap();
                 assert!(self.queue.drop_dead(letter, &id(job)).await.unwrap());
             }
+            Op::Decide(job, verdict) => {
+                let (step, by) =
+                    ("charge".parse().unwrap(), Decider { who: "ann".into(), reason: String::new() });
+                self.queue.decide(&id(job), (&step, verdict), &by, HOUR).await.unwrap();
+            }
+            Op::Tick => self.tick(model.ticks).await,
             Op::Kill => {
                 self.worker.kill9();
                 self.worker = self.program.launch().start();
@@ -88,22 +99,41 @@ impl World {
         }
     }
 
-    /// How many jobs other than those of the model were run: callbacks.
-    pub(super) fn callbacks(&self) -> usize {
+    /// How many jobs other than those of the model were run: callbacks, and ticks of recurring jobs.
+    pub(super) fn others(&self) -> (usize, usize) {
         let records = Ledger::new(&self.dir.path().join("ledger")).read();
-        let jobs: std::collections::BTreeSet<String> = records
-            .into_iter()
-            .filter_map(|record| match record {
-                Record::Start { run, .. } if !run.job.starts_with("job-") => Some(run.job),
-                _ => None,
-            })
-            .collect();
-        jobs.len()
+        let ran = records.into_iter().filter_map(|record| match record {
+            Record::Start { run, .. } if !run.job.starts_with("job-") => Some(run.job),
+            _ => None,
+        });
+        let (ticks, callbacks): (BTreeSet<_>, BTreeSet<_>) = ran.partition(|job| job.starts_with("cron."));
+        (callbacks.len(), ticks.len())
+    }
+
+    /// How often the step of a job was begun that must not run twice.
+    pub(super) fn begun(&self, nth: usize) -> usize {
+        let records = Ledger::new(&self.dir.path().join("ledger")).read();
+        let step = format!("{}/charge", id(nth));
+        records.iter().filter(|record| matches!(record, Record::Start { run, .. } if run.job == step)).count()
+    }
+
+    /// A recurring job of every hour that missed its last one.
+    async fn tick(&self, nth: usize) {
+        let name = format!("tock-{nth}");
+        let minute = self.queue.cron().await.unwrap().now.as_ms() / 60_000 + 30;
+        let hourly = entry(&name, &format!("{} * * * *", minute % 60)).when_missed(Missed::All);
+        let hourly = hourly.payload(b"ok", streamfleet::job::Encoding::Raw).unwrap();
+        self.queue.put_cron(&hourly).await.unwrap();
+        set_back(&self.server, &self.queue, &name, HOUR).await;
+        // What changed behind the fleet's back is told as any change is.
+        self.server.cmd(&["HINCRBY", STATES, ":revision", "1"]);
     }
 
     async fn submit(&self, nth: usize, wish: Wish) {
         let payload = format!("gate {}", self.dir.path().join("gate").display());
-        let mut job = Submission::new("test").unwrap().id(id(nth));
+        let (job_type, payload) =
+            if wish.has_steps { ("gift", format!("charge {payload}")) } else { ("test", payload) };
+        let mut job = Submission::new(job_type).unwrap().id(id(nth));
         job = job.payload(payload, streamfleet::job::Encoding::Raw).unwrap();
         if wish.later {
             job = job.delay(HOUR);
