@@ -83,7 +83,9 @@ pub mod worker;
 
 pub use fleet::{Builder, Config as FleetConfig, Fleet};
 pub use probe::Probe;
-pub use producer::{Accepted, Ended, Producer, Submission, SubmitError, Submitted, WaitError};
+pub use producer::{
+    Accepted, Ended, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope, WaitError,
+};
 pub use shutdown::Shutdown;
 pub use worker::{
     Handled, Handler, JobContext, JobError, Middleware, Next, Payload, RawPayload, Steps, StepsBuilder,

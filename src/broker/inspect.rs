@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fred::types::Value;
+use fred::interfaces::ClientLike;
+use fred::types::{ClusterHash, CustomCommand, Value};
 
 use super::error::Error;
 use super::history::{Attempt, LogLine, Progress, Record};
@@ -132,6 +133,21 @@ impl Queue {
             dead: decode::number(dead).unwrap_or(0),
             leader: Some(decode::text(leader)).filter(|leader| !leader.is_empty()),
         })
+    }
+
+    /// What the server's clock says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn clock(&self) -> Result<Timestamp, Error> {
+        let client = self.link.client();
+        let command = CustomCommand::new_static("TIME", ClusterHash::Random, false);
+        let reply = async move { Box::pin(client.custom::<Value, Value>(command, vec![])).await };
+        let reply = self.link.ask("time", reply).await?;
+        let Value::Array(parts) = &reply else { return Err(Error::contract("time", reply)) };
+        let seconds = parts.first().and_then(decode::number);
+        seconds.map(|seconds| timestamp(seconds * 1000)).ok_or_else(|| Error::contract("time", reply))
     }
 
     /// What is known about a job: from its record, the delayed set, its entry, or the dead stream's record of it. `None`

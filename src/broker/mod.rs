@@ -64,7 +64,8 @@ pub use steps::{DecideError, Decided, Decider, Steps};
 pub(crate) use steps::{StepBegun, StepRun, StepTold};
 pub(crate) use stream::ClaimFrom;
 pub use stream::{Consumer, Joined};
-pub(crate) use submit::{Identified, Placed};
+pub(crate) use submit::{Holder, Identified, Placed, Unique};
+pub use submit::{UniqueMode, UniqueScope};
 pub(crate) use upkeep::Promoted;
 
 use crate::job::{Namespace, QueueName};

@@ -12,7 +12,10 @@ use super::link::{Link, Role};
 use super::report::Saying;
 use super::settle::{Applied, Begun, Keep, Ran, Taken};
 use super::stream::ClaimFrom;
-use super::{Broker, Cancellation, Due, Identified, Kept, NewJob, Placed, Queue, decode, keys};
+use super::{
+    Broker, Cancellation, Due, Identified, Kept, NewJob, Placed, Queue, Unique, UniqueMode, UniqueScope,
+    decode, keys,
+};
 use crate::cron::{Entry, Schedule};
 use crate::job::{
     Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement, State,
@@ -114,10 +117,12 @@ impl Rehearsal<'_> {
 
     /// Sent twice, it is one job, which the delayed set keeps.
     async fn submit(&self) -> Result<(), Error> {
-        let once = Identified::new(self.id("once"), job(Due::In(LEASE)), LIVES);
+        let (scope, mode) = (UniqueScope::Window(LIVES), UniqueMode::Reject);
+        let unique = Unique { key: "once".parse().expect("a plain word is a key"), scope, mode };
+        let once = Identified::new(self.id("once"), job(Due::In(LEASE)), LIVES, Some(unique));
         let jobs = [once.clone(), once];
         let placed = self.queue.submit(&jobs, Some(100)).await?;
-        same("submit", placed, vec![Placed::New, Placed::Known(State::Scheduled)])?;
+        same("submit", placed, vec![Placed::New, Placed::Known(self.id("once"), State::Scheduled)])?;
         let cancelled = self.queue.cancel(&self.id("once"), "the rehearsal", LIVES).await?;
         same("cancel", cancelled, Cancellation::Done)
     }
@@ -245,6 +250,7 @@ impl Rehearsal<'_> {
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.push(own.cancels.clone());
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
+        made.push(own.lock(Some(&"once".parse().expect("a plain word is a key"))));
         made.extend(["later", "never", "now", "once"].map(|name| own.record(&self.id(name))));
         self.broker.delete(made).await?;
         self.broker.delete(vec![keys::worker(self.broker.namespace(), &self.consumer)]).await

@@ -9,7 +9,7 @@ use super::conclusion::Conclusion;
 use super::error::Error;
 use super::letter::Letter;
 use super::{Answer, Queue, bytes, decode, millis, script};
-use crate::job::{ConsumerName, Deferral, End, Envelope, Job, Settlement, Tracking};
+use crate::job::{ConsumerName, Deferral, End, Envelope, Job, Settlement, Ties, Tracking};
 
 /// What `begin` says to an attempt that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +67,7 @@ impl Queue {
         job: &Job,
         keep_record: bool,
     ) -> Result<Begun, Error> {
+        let lock = job.ties.as_deref().and_then(Ties::freed_at_start);
         let optional = |time: Option<crate::job::Timestamp>| {
             time.map_or_else(|| Value::from(""), |time| Value::Integer(time.as_ms().cast_signed()))
         };
@@ -81,9 +82,10 @@ impl Queue {
             Value::Integer(job.created.as_ms().cast_signed()),
             flag(job.is_repeated()),
             job.id.to_string().into(),
+            flag(lock.is_some()),
         ];
-        let keys =
-            vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id), self.keys.cancels.clone()];
+        let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+        keys.extend([self.keys.cancels.clone(), self.keys.lock(lock)]);
         let answer = self.run(&script::BEGIN, keys, args).await?;
         match (answer.status, answer.rest.first().and_then(decode::number)) {
             (0, _) => Ok(Begun::Stale),

@@ -1,4 +1,4 @@
-//! Jobs with ids, each accepted once.
+//! Jobs with ids, each accepted once, and the locks of unique keys.
 
 use std::time::Duration;
 
@@ -8,7 +8,38 @@ use fred::types::{Key, Value};
 use super::enqueue::{Due, NewJob, Untaken, optional};
 use super::error::Error;
 use super::{Queue, bytes, decode, millis, script};
-use crate::job::{JobId, State};
+use crate::job::{EntryId, JobId, Lane, State, UniqueKey};
+
+/// How long a job with a unique key keeps others out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UniqueScope {
+    /// Until its first attempt starts. Retries do not take the lock again.
+    Waiting,
+    /// Until it has ended, all its retries included.
+    Running,
+    /// For so long from its submission, also when it is done sooner; at most a year. A dead or cancelled job keeps nobody out.
+    Window(Duration),
+}
+
+/// What becomes of a job whose unique key another job holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UniqueMode {
+    /// The other one stays, this one is not accepted.
+    #[default]
+    Reject,
+    /// The other one is cancelled if no attempt of it is under way, and this one takes its place.
+    Replace,
+    /// If the other one is scheduled for later, it gets this one's payload and time; it keeps its id.
+    Debounce,
+}
+
+/// A unique key, and how it is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unique {
+    pub(crate) key: UniqueKey,
+    pub(crate) scope: UniqueScope,
+    pub(crate) mode: UniqueMode,
+}
 
 /// A job with an id, to be accepted once.
 #[derive(Debug, Clone)]
@@ -17,6 +48,19 @@ pub(crate) struct Identified {
     job: NewJob,
     /// For how long, at the least, the id is remembered.
     window: Duration,
+    pub(crate) unique: Option<Unique>,
+    /// Who holds the lock, as an earlier answer said.
+    pub(crate) holder: Option<Holder>,
+    /// True where the id was drawn for this one submission, so that whoever has it is this job.
+    pub(crate) drawn: bool,
+}
+
+/// The job that holds a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) id: JobId,
+    /// Where it waits, where that was sought.
+    pub(crate) place: Option<(Lane, EntryId)>,
 }
 
 /// What became of a job that was submitted with an id.
@@ -24,13 +68,21 @@ pub(crate) struct Identified {
 pub(crate) enum Placed {
     /// It was accepted.
     New,
-    /// Its id is known: it was left as it is, in this state.
-    Known(State),
+    /// It was accepted, and this one, which held its lock, was cancelled.
+    Replaced(JobId),
+    /// This one, which holds its lock, got its payload and time.
+    Debounced(JobId),
+    /// This job is there, in this state, and was left as it is: it has the same id, or holds the lock.
+    Known(JobId, State),
+    /// Nothing was done: this one holds the lock. Say so, and send again.
+    HeldBy(JobId),
+    /// Nothing was done: this one holds the lock and waits, nobody knows where. Seek it, say where, and send again.
+    Hidden(JobId),
 }
 
 impl Queue {
-    /// Appends or schedules each job unless its id is known, in one round trip. Sending again is safe. See
-    /// `scripts/submit.lua`.
+    /// Appends or schedules each job unless its id is known or its lock is held, in one round trip. Sending again is safe.
+    /// See `scripts/submit.lua`.
     pub(crate) async fn submit(
         &self,
         jobs: &[Identified],
@@ -42,11 +94,13 @@ impl Queue {
         keys.extend(own.streams().clone());
         let mut args = vec![optional(limit)];
         for job in jobs {
-            keys.push(own.record(&job.id));
+            let held = job.holder.as_ref().map_or(&job.id, |holder| &holder.id);
+            keys.extend([own.record(&job.id), own.lock(job.unique.as_ref().map(|unique| &unique.key))]);
+            keys.extend([own.record(held), own.ledger(held)]);
             job.write(&mut args);
         }
         let answer = Untaken::unless("submit", self.run(&script::SUBMIT, keys, args).await?)?;
-        let placed: Option<Vec<Placed>> = answer.rest.chunks(2).map(placed).collect();
+        let placed: Option<Vec<Placed>> = answer.rest.chunks(3).map(placed).collect();
         placed
             .filter(|placed| placed.len() == jobs.len())
             .ok_or_else(|| Error::contract("submit", answer).into())
@@ -54,35 +108,112 @@ impl Queue {
 }
 
 impl Identified {
-    /// The job's entries say that its id is noted, so that its worker keeps the record.
-    pub(crate) fn new(id: JobId, mut job: NewJob, window: Duration) -> Self {
-        job.fields.push((Bytes::from_static(b"once"), Bytes::from_static(b"1")));
-        Self { id, job, window }
+    /// The job's entries say that its id is noted, so that its worker keeps the record, and which lock its end frees.
+    pub(crate) fn new(id: JobId, mut job: NewJob, window: Duration, unique: Option<Unique>) -> Self {
+        let mut field = |name: &'static str, value: Bytes| {
+            job.fields.push((Bytes::from_static(name.as_bytes()), value));
+        };
+        field("once", Bytes::from_static(b"1"));
+        if let Some(unique) = &unique {
+            // A window's lock ends by its time alone.
+            if !matches!(unique.scope, UniqueScope::Window(_)) {
+                field("unique", Bytes::copy_from_slice(unique.key.as_str().as_bytes()));
+            }
+            field("unique_scope", Bytes::from_static(unique.scope.word().as_bytes()));
+            // What may be put off must be where that is possible.
+            if unique.mode == UniqueMode::Debounce && job.due == Due::Now {
+                job.due = Due::In(Duration::ZERO);
+            }
+        }
+        Self { id, job, window, unique, holder: None, drawn: false }
+    }
+
+    /// The same under an id that nobody else has, remembered for as long as it may be sent again.
+    pub(crate) fn drawn(id: JobId, job: NewJob, unique: Unique) -> Self {
+        Self { drawn: true, ..Self::new(id, job, Duration::from_secs(60), Some(unique)) }
     }
 
     fn write(&self, args: &mut Vec<Value>) {
         let job_type =
             self.job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
-        args.extend([bytes(self.id.to_string().as_bytes()), self.job.lane.as_str().into()]);
+        args.extend([text(&self.id), self.job.lane.as_str().into()]);
         args.push(Value::Bytes(job_type.unwrap_or_default()));
         args.extend(self.job.due.args());
         args.push(millis(self.window));
+        self.write_lock(args);
         if self.job.due != Due::Now {
             args.extend([Value::Integer(1), Value::Bytes(self.job.packed(&self.id).into())]);
             return;
         }
         args.push(Value::Integer(2 + 2 * self.job.fields.len() as i64));
-        args.extend([Value::from_static_str("id"), bytes(self.id.to_string().as_bytes())]);
+        args.extend([Value::from_static_str("id"), text(&self.id)]);
         let fields = self.job.fields.iter();
         args.extend(fields.flat_map(|(name, value)| [name, value]).map(|part| Value::Bytes(part.clone())));
     }
+
+    fn write_lock(&self, args: &mut Vec<Value>) {
+        let empty = || Value::from_static_str("");
+        let Some(Unique { key, scope, mode }) = &self.unique else {
+            args.extend([empty(), empty(), Value::Integer(0), empty(), empty(), empty(), empty(), empty()]);
+            return;
+        };
+        let window = if let UniqueScope::Window(window) = scope { *window } else { Duration::ZERO };
+        args.extend([
+            bytes(key.as_str().as_bytes()),
+            scope.word().into(),
+            millis(window),
+            mode.word().into(),
+        ]);
+        let Some(holder) = &self.holder else {
+            args.extend([empty(), empty(), empty(), empty()]);
+            return;
+        };
+        args.push(text(&holder.id));
+        match holder.place {
+            Some((lane, entry)) => args.extend([lane.as_str().into(), entry.to_string().into()]),
+            None => args.extend([empty(), empty()]),
+        }
+        args.push(match mode {
+            UniqueMode::Debounce => Value::Bytes(self.job.packed(&holder.id).into()),
+            UniqueMode::Reject | UniqueMode::Replace => empty(),
+        });
+    }
+}
+
+impl UniqueScope {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Window(_) => "window",
+        }
+    }
+}
+
+impl UniqueMode {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Reject => "reject",
+            Self::Replace => "replace",
+            Self::Debounce => "debounce",
+        }
+    }
+}
+
+fn text(id: &JobId) -> Value {
+    bytes(id.to_string().as_bytes())
 }
 
 fn placed(item: &[Value]) -> Option<Placed> {
-    let [verdict, state] = item else { return None };
+    let [verdict, id, state] = item else { return None };
+    let id: JobId = decode::text(id).parse().ok()?;
     match decode::data(verdict) {
         b"new" => Some(Placed::New),
-        b"known" => decode::text(state).parse().ok().map(Placed::Known),
+        b"known" | b"held" => decode::text(state).parse().ok().map(|state| Placed::Known(id, state)),
+        b"replaced" => Some(Placed::Replaced(id)),
+        b"debounced" => Some(Placed::Debounced(id)),
+        b"holder" => Some(Placed::HeldBy(id)),
+        b"hidden" => Some(Placed::Hidden(id)),
         _ => None,
     }
 }

@@ -171,6 +171,7 @@ impl Draft {
             b"tracking" => self.tracking = Some(tracking(value)?),
             b"once" => self.ties().once = true,
             b"unique" => self.ties().unique = Some(parsed("unique", value)?),
+            b"unique_scope" => self.ties().unique_waiting = value == b"waiting",
             b"batch" => self.ties().batch = Some(parsed("batch", value)?),
             b"on_success" => self.ties().on_success = Some(parsed("on_success", value)?),
             b"on_failure" => self.ties().on_failure = Some(parsed("on_failure", value)?),

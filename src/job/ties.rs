@@ -61,6 +61,8 @@ pub struct Ties {
     pub once: bool,
     /// The key of the lock that it holds while it lives.
     pub unique: Option<UniqueKey>,
+    /// True where it gives the lock back when its first attempt starts.
+    pub unique_waiting: bool,
     /// The batch it belongs to.
     pub batch: Option<BatchId>,
     /// The type of the job that follows its success.
@@ -136,6 +138,11 @@ impl Link {
 impl Ties {
     /// A chain has at most so many jobs behind its first.
     pub const MAX_CHAIN: usize = 64;
+
+    /// The key of the lock that the start of the first attempt frees.
+    pub fn freed_at_start(&self) -> Option<&UniqueKey> {
+        self.unique.as_ref().filter(|_| self.unique_waiting)
+    }
 
     /// True where nothing is tied.
     pub fn is_empty(&self) -> bool {

@@ -44,6 +44,12 @@ pub enum SubmitError {
         /// Why.
         why: &'static str,
     },
+    /// The unique key went from one job to another each time it was looked at. Nothing was submitted; try again.
+    #[error("the unique key {key:?} has another holder each time it is looked at; nothing was submitted")]
+    Contended {
+        /// The key.
+        key: String,
+    },
     /// The queue has no room. Nothing of this round trip was accepted; try again later.
     #[error(
         "the queue is full: it has {depth} jobs of at most {limit}, and nothing was submitted; wait for jobs to end, \

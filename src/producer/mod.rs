@@ -9,6 +9,7 @@ mod batches;
 mod error;
 mod submission;
 mod submitted;
+mod unique;
 mod wait;
 
 use std::time::Duration;
@@ -18,9 +19,11 @@ pub use error::SubmitError;
 use futures_util::{StreamExt, TryStreamExt};
 pub use submission::Submission;
 pub use submitted::{Accepted, Submitted};
+
+pub use crate::broker::{UniqueMode, UniqueScope};
 pub use wait::{Ended, WaitError};
 
-use crate::broker::{self, Class, Due, Identified, NewJob, Placed, Queue, Untaken};
+use crate::broker::{self, Class, Due, Identified, NewJob, Queue, Untaken};
 use crate::job::{JobId, Lane};
 
 /// A greater payload is refused: Redis is for the job, not for its data. Put large data elsewhere and send its address.
@@ -147,9 +150,8 @@ impl Producer {
         }
         let (places, once) = ways.once;
         if !once.is_empty() {
-            let placed = self.insist(|| self.queue.submit(&once, self.max_depth)).await?;
-            for ((place, job), placed) in places.into_iter().zip(once).zip(placed) {
-                answers[place] = Some(answer(job.id, placed));
+            for (place, answer) in places.into_iter().zip(self.place(once).await?) {
+                answers[place] = Some(answer);
             }
         }
         Ok(answers.into_iter().flatten().collect())
@@ -201,18 +203,24 @@ struct Ways {
 }
 
 impl Ways {
-    fn add(&mut self, place: usize, Submission { job, id, window, .. }: Submission) {
-        match (id, job.due) {
-            (Some(id), _) => {
+    fn add(&mut self, place: usize, Submission { job, id, window, unique, .. }: Submission) {
+        let once = match (id, unique) {
+            (Some(id), unique) => Ok(Identified::new(id, job, window, unique.map(|unique| *unique))),
+            // Who holds a lock must be known by its id before it has an entry.
+            (None, Some(unique)) => Ok(Identified::drawn(random_id(), job, *unique)),
+            (None, None) => Err(job),
+        };
+        match once {
+            Ok(once) => {
                 self.once.0.push(place);
-                self.once.1.push(Identified::new(id, job, window));
+                self.once.1.push(once);
             }
-            (None, Due::Now) => {
+            Err(job) if job.due == Due::Now => {
                 let lane = &mut self.now[job.lane as usize];
                 lane.0.push(place);
                 lane.1.push(job);
             }
-            (None, Due::In(_) | Due::At(_)) => {
+            Err(job) => {
                 self.later.0.push(place);
                 self.later.1.push((random_id(), job));
             }
@@ -222,14 +230,6 @@ impl Ways {
 
 fn new(id: JobId) -> Submitted {
     Submitted { id, accepted: Accepted::New }
-}
-
-fn answer(id: JobId, placed: Placed) -> Submitted {
-    let accepted = match placed {
-        Placed::New => Accepted::New,
-        Placed::Known(state) => Accepted::Existing(state),
-    };
-    Submitted { id, accepted }
 }
 
 /// Whether the connection broke, or Redis cannot just now.

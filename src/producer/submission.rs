@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::{MAX_PAYLOAD_BYTES, SubmitError};
-use crate::broker::{Due, NewJob};
-use crate::job::{Encoding, JobId, JobType, Lane, Timestamp, Tracking};
+use crate::broker::{Due, NewJob, Unique, UniqueMode, UniqueScope};
+use crate::job::{Encoding, JobId, JobType, Lane, Timestamp, Tracking, UniqueKey};
 
 /// For how long an own id is remembered, unless the submission says otherwise.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -21,6 +21,7 @@ pub struct Submission {
     pub(super) id: Option<JobId>,
     /// For how long the id is remembered.
     pub(super) window: Duration,
+    pub(super) unique: Option<Box<Unique>>,
     /// Names and values together.
     pub(super) bytes: usize,
     pub(super) payload_bytes: usize,
@@ -35,7 +36,7 @@ impl Submission {
     pub fn new(job_type: &str) -> Result<Self, SubmitError> {
         let job_type: JobType = job_type.parse()?;
         let job = NewJob { lane: Lane::Normal, due: Due::Now, fields: Vec::with_capacity(3) };
-        Ok(Self { job, id: None, window: WINDOW, bytes: 0, payload_bytes: 0 }
+        Ok(Self { job, id: None, window: WINDOW, unique: None, bytes: 0, payload_bytes: 0 }
             .field("type", job_type.as_str()))
     }
 
@@ -90,6 +91,17 @@ impl Submission {
     #[must_use]
     pub fn idempotent_for(mut self, window: Duration) -> Self {
         self.window = window.min(LONGEST_WINDOW);
+        self
+    }
+
+    /// Keeps other jobs of this key out, or takes their place, as scope and mode say. The job leaves a record.
+    #[must_use]
+    pub fn unique(mut self, key: UniqueKey, scope: UniqueScope, mode: UniqueMode) -> Self {
+        let scope = match scope {
+            UniqueScope::Window(window) => UniqueScope::Window(window.min(LONGEST_WINDOW)),
+            UniqueScope::Waiting | UniqueScope::Running => scope,
+        };
+        self.unique = Some(Box::new(Unique { key, scope, mode }));
         self
     }
 

@@ -1,7 +1,8 @@
 -- begin: may this attempt start? Asked only for jobs that have a time of their own, a record, or an earlier attempt.
--- KEYS 1 stream  2 record  3 cancels
+-- KEYS 1 stream  2 record  3 cancels  4 lock
 -- ARGV 1 consumer  2 entry id  3 not before, ms or ''  4 expires at, ms or ''  5 '1' to keep a record  6 type  7 lane
---      8 created ms  9 '1' where an earlier attempt failed or was lost  10 job id
+--      8 created ms  9 '1' where an earlier attempt failed or was lost  10 job id  11 '1' where the
+--      start of its first attempt frees its lock
 -- returns {1} start, {0} stale, {2} done already by a late success, {3} expired, {4, ms} not due for so long,
 --   {5} somebody wants it cancelled
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
@@ -15,4 +16,5 @@ if ARGV[5] == '1' then
     'type', ARGV[6], 'lane', ARGV[7], 'created_ms', ARGV[8], 'updated_ms', now)
   redis.call('PERSIST', KEYS[2])
 end
+if ARGV[11] == '1' and redis.call('GET', KEYS[4]) == ARGV[10] then redis.call('DEL', KEYS[4]) end
 return { 1 }

@@ -1,59 +1,135 @@
 -- submit: append or schedule jobs that have ids, each once. A job whose record is there is left as it is, whatever became
--- of it, so sending again is safe. It begins with the write that a full Redis refuses, so it is refused whole.
+-- of it, so sending again is safe. A job with a unique key takes its lock, which is stale where its holder does not live.
+-- It begins with the write that a full Redis refuses, so it is refused whole.
 -- KEYS 1 control  2 delayed  3 delayed:fields  4 wake  5 stream high  6 stream normal  7 stream low
---      then for each job its record
+--      then for each job: its record, its lock, the record of the lock's holder, the ledger of the holder's steps
 -- ARGV 1 the producer's limit of the depth or ''
 --      then for each job: id, lane, type, 'now', 'in' or 'at', milliseconds, ms for which the id is remembered,
---      the number of the values that follow, then these: names and values flat for 'now', or the packed fields alone
--- returns {jobs, then for each 'new' or 'known', and its state}; {-1, depth, limit} where they do not fit
+--      unique key or '', 'waiting', 'running' or 'window', ms of the window, 'reject', 'replace' or 'debounce', the holder
+--      whose record is named or '', its lane and entry where they were sought or '', its packed fields for 'debounce' or
+--      '', the number of the values that follow, then these: names and values flat for 'now', or the packed fields alone
+-- returns {jobs, then for each what became of it, a job's id, and that job's state}, or {-1, depth, limit} where they do
+--   not fit. 'new'; 'known' its id; 'held' by the holder; 'replaced' the holder; 'debounced' into the holder; 'holder'
+--   nothing was done: send again with this holder's record; 'hidden' nothing was done: seek the holder's entry
 local now = now_ms()
 local lanes = { high = KEYS[5], normal = KEYS[6], low = KEYS[7] }
+local NAMES = { 'id', 'lane', 'type', 'due', 'ms', 'window', 'key', 'scope', 'lock_ms', 'mode', 'holder', 'holder_lane',
+  'holder_entry', 'fields', 'count' }
 local jobs, at = {}, 2
 while at <= #ARGV do
-  local last = at + 6 + tonumber(ARGV[at + 6])
-  jobs[#jobs + 1] = { at = at, last = last, record = KEYS[7 + #jobs + 1] }
-  at = last + 1
+  local key = 8 + 4 * #jobs
+  local job = { record = KEYS[key], lock = KEYS[key + 1], held = KEYS[key + 2], ledger = KEYS[key + 3], first = at + #NAMES }
+  for nth, name in ipairs(NAMES) do job[name] = ARGV[at + nth - 1] end
+  job.last = job.first + tonumber(job.count) - 1
+  jobs[#jobs + 1] = job
+  at = job.last + 1
 end
 -- What is known of a job; a delayed one may have come without a record.
-local function state_of(job)
-  local state = redis.call('HGET', job.record, 'state')
-  local parked = redis.call('HEXISTS', KEYS[3], ARGV[job.at]) == 1
-  if parked then return state == 'retrying' and state or 'scheduled' end
+local function state_of(record, id)
+  local state = redis.call('HGET', record, 'state')
+  local parked = redis.call('HEXISTS', KEYS[3], id) == 1
+  if parked then return state == 'retrying' and state or 'scheduled', true end
   -- Due, and back in its lane.
   if state == 'scheduled' or state == 'retrying' then return 'waiting' end
   return state
+end
+-- Whether the holder of a lock still has a right to it.
+local function holds(job, state)
+  if redis.call('HGET', job.held, 'unique') ~= job.key then return false end
+  local scope = redis.call('HGET', job.held, 'unique_scope')
+  if scope == 'window' then return state ~= 'dead' and state ~= 'cancelled' end
+  if scope == 'waiting' and state ~= 'waiting' and state ~= 'scheduled' then return false end
+  return state ~= 'done' and state ~= 'dead' and state ~= 'cancelled'
+end
+-- The stream and the entry of a holder that waits and that nobody has taken; nil where it is elsewhere.
+local function waits_at(job)
+  local lane = job.holder_lane ~= '' and job.holder_lane or redis.call('HGET', job.held, 'lane')
+  local entry = job.holder_entry ~= '' and job.holder_entry or redis.call('HGET', job.held, 'entry')
+  if not entry or not lanes[lane] then return nil end
+  local found = redis.call('XRANGE', lanes[lane], entry, entry)[1]
+  if not found then return nil end
+  local pending = redis.pcall('XPENDING', lanes[lane], 'fleet', entry, entry, 1)
+  if not pending.err and pending[1] then return nil, true end
+  return { lanes[lane], entry }
+end
+-- What shall become of a job: a verdict, a job's id, its state, and for 'replaced' where the holder waits.
+local function judge(job)
+  local known = state_of(job.record, job.id)
+  if known then return 'known', job.id, known end
+  local holder = job.key ~= '' and redis.call('GET', job.lock)
+  if not holder or holder == job.id then return 'new', job.id end
+  if holder ~= job.holder then return 'holder', holder, '' end
+  local state, parked = state_of(job.held, holder)
+  if not state or not holds(job, state) then return 'new', job.id end
+  if job.mode == 'debounce' and state == 'scheduled' then return 'debounced', holder, state end
+  if job.mode ~= 'replace' then return 'held', holder, state end
+  if parked then return 'replaced', holder, state end
+  if state ~= 'waiting' then return 'held', holder, state end
+  local place, taken = waits_at(job)
+  if place then return 'replaced', holder, state, place end
+  if taken then return 'held', holder, 'running' end
+  return 'hidden', holder, state
 end
 local limit = depth_limit(KEYS[1], ARGV[1])
 if limit then
   local more = 0
   for _, job in ipairs(jobs) do
-    if not state_of(job) then more = more + 1 end
+    if judge(job) == 'new' then more = more + 1 end
   end
   local full = more > 0 and overfull(limit, more, KEYS[2], KEYS[5], KEYS[6], KEYS[7])
   if full then return full end
 end
+local function due_of(job)
+  if job.due == 'at' then return tonumber(job.ms) end
+  return now + tonumber(job.ms)
+end
+local function add(job)
+  local state = 'waiting'
+  if job.due == 'now' then
+    local entry = redis.call('XADD', lanes[job.lane], '*', unpack(ARGV, job.first, job.last))
+    redis.call('HSET', job.record, 'entry', entry)
+  else
+    state = 'scheduled'
+    redis.call('HSET', KEYS[3], job.id, ARGV[job.first])
+    redis.call('ZADD', KEYS[2], due_of(job), job.id)
+    redis.call('HSET', job.record, 'due_ms', due_of(job))
+    nudge(KEYS[2], KEYS[4], job.id)
+  end
+  redis.call('HSET', job.record, 'state', state, 'type', job.type, 'lane', job.lane, 'created_ms', now, 'updated_ms', now,
+    'keep_until_ms', now + math.max(tonumber(job.window), tonumber(job.lock_ms)))
+  if job.key == '' then return state end
+  redis.call('HSET', job.record, 'unique', job.key, 'unique_scope', job.scope)
+  redis.call('SET', job.lock, job.id)
+  if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
+  return state
+end
+local function take_out(job, place)
+  if place then
+    redis.call('XDEL', place[1], place[2])
+  else
+    redis.call('ZREM', KEYS[2], job.holder)
+    redis.call('HDEL', KEYS[3], job.holder)
+  end
+  redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id, 'updated_ms', now)
+  expire(job.held, now, 0, job.ledger)
+end
 local answer = { #jobs }
 for _, job in ipairs(jobs) do
-  local state, verdict = state_of(job), 'known'
-  if not state then
-    local id, lane, at = ARGV[job.at], ARGV[job.at + 1], job.at
-    verdict, state = 'new', 'waiting'
-    if ARGV[at + 3] == 'now' then
-      local entry = redis.call('XADD', lanes[lane], '*', unpack(ARGV, at + 7, job.last))
-      redis.call('HSET', job.record, 'entry', entry)
-    else
-      local due = tonumber(ARGV[at + 4])
-      if ARGV[at + 3] == 'in' then due = now + due end
-      state = 'scheduled'
-      redis.call('HSET', KEYS[3], id, ARGV[at + 7])
-      redis.call('ZADD', KEYS[2], due, id)
-      redis.call('HSET', job.record, 'due_ms', due)
-      nudge(KEYS[2], KEYS[4], id)
-    end
-    redis.call('HSET', job.record, 'state', state, 'type', ARGV[at + 2], 'lane', lane, 'created_ms', now, 'updated_ms', now,
-      'keep_until_ms', now + tonumber(ARGV[at + 5]))
+  local verdict, id, state, place = judge(job)
+  if verdict == 'new' then
+    state = add(job)
+  elseif verdict == 'replaced' then
+    state = add(job)
+    take_out(job, place)
+  elseif verdict == 'debounced' then
+    redis.call('HSET', KEYS[3], job.holder, job.fields)
+    redis.call('ZADD', KEYS[2], due_of(job), job.holder)
+    redis.call('HSET', job.held, 'due_ms', due_of(job), 'type', job.type, 'lane', job.lane, 'updated_ms', now)
+    if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
+    nudge(KEYS[2], KEYS[4], job.holder)
   end
   answer[#answer + 1] = verdict
+  answer[#answer + 1] = id
   answer[#answer + 1] = state
 end
 return answer

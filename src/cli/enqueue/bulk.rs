@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
+use streamfleet::job::Timestamp;
 use streamfleet::{Producer, Submission};
 use tokio::sync::mpsc;
 
@@ -75,11 +76,12 @@ enum Part {
 /// Submits the jobs on stdin.
 pub(super) async fn run(target: Target, bad_line: BadLine, context: &Context) -> anyhow::Result<Exit> {
     let max_payload = target.max_payload;
+    let clock = (target.queue.clock().await.context("the server's clock cannot be read")?, Instant::now());
     let (parts, mut handed) = mpsc::channel(GROUPS);
     // A thread of its own, not the runtime's: after an error nobody waits for a stdin that may never end.
     let reading = std::thread::spawn(move || {
         let stdin = BufReader::with_capacity(256 * 1024, io::stdin().lock());
-        Reading { input: stdin, bad_line, max_payload, parts }.run();
+        Reading { input: stdin, bad_line, max_payload, clock, parts }.run();
     });
     let started = Instant::now();
     let mut sending = Sending::new(target, context);
@@ -95,6 +97,8 @@ struct Reading<R> {
     input: BufReader<R>,
     bad_line: BadLine,
     max_payload: usize,
+    /// What the server's clock said when.
+    clock: (Timestamp, Instant),
     parts: mpsc::Sender<Part>,
 }
 
@@ -142,7 +146,7 @@ impl<R: Read> Reading<R> {
         if text.len() as u64 >= LONGEST_LINE {
             return Err(format!("the line is longer than {LONGEST_LINE} bytes"));
         }
-        line::parse(text, self.max_payload)
+        line::parse(text, self.max_payload, self.clock.0.after(self.clock.1.elapsed()))
     }
 }
 

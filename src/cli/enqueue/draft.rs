@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use serde::de::IgnoredAny;
-use streamfleet::job::{Encoding, Job, JobId, Lane, Timestamp, Tracking};
-use streamfleet::{Submission, SubmitError};
+use streamfleet::job::{Encoding, Job, JobId, Lane, Timestamp, Tracking, UniqueKey};
+use streamfleet::{Submission, SubmitError, UniqueMode, UniqueScope};
 
-use crate::cli::Wrong;
+use crate::cli::{Wrong, times};
 
 /// When a job shall run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,7 @@ pub(super) struct Draft {
     pub(super) max_attempts: Option<NonZeroU32>,
     pub(super) timeout: Option<Duration>,
     pub(super) expires_at: Option<Timestamp>,
+    pub(super) unique: Option<(UniqueKey, UniqueScope, UniqueMode)>,
     pub(super) track: bool,
     pub(super) headers: Vec<(String, String)>,
 }
@@ -73,6 +74,9 @@ impl Draft {
         if let Some(time) = self.expires_at {
             submission = submission.expires_at(time);
         }
+        if let Some((key, scope, mode)) = self.unique {
+            submission = submission.unique(key, scope, mode);
+        }
         if self.track {
             submission = submission.tracking(Tracking::All);
         }
@@ -103,6 +107,27 @@ fn is_msgpack(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     let read: Result<IgnoredAny, _> = rmp_serde::from_read(&mut rest);
     read.is_ok() && rest.is_empty()
+}
+
+/// How long a unique key keeps others out.
+pub(super) fn scope(text: &str) -> Result<UniqueScope, String> {
+    match text {
+        "waiting" => Ok(UniqueScope::Waiting),
+        "running" => Ok(UniqueScope::Running),
+        length => times::duration(length)
+            .map(UniqueScope::Window)
+            .map_err(|_| "a scope is waiting, running or the length of a window, like 30s or 1h".to_owned()),
+    }
+}
+
+/// What becomes of a job whose key another one holds.
+pub(super) fn mode(text: &str) -> Result<UniqueMode, String> {
+    match text {
+        "reject" => Ok(UniqueMode::Reject),
+        "replace" => Ok(UniqueMode::Replace),
+        "debounce" => Ok(UniqueMode::Debounce),
+        _ => Err("a mode is reject, replace or debounce".to_owned()),
+    }
 }
 
 /// A timeout that a job may have.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use streamfleet::Submission;
-use streamfleet::job::Encoding;
+use streamfleet::job::{Encoding, Timestamp, UniqueKey};
+use streamfleet::{Submission, UniqueMode, UniqueScope};
 
-use super::draft::{Draft, When, encode, timeout_in_bounds};
+use super::draft::{Draft, When, encode, mode, scope, timeout_in_bounds};
 use crate::cli::times;
 
 /// The keys of a line.
@@ -36,6 +36,13 @@ struct Line<'a> {
     timeout: Option<Length>,
     #[serde(borrow)]
     expires_at: Option<Cow<'a, str>>,
+    expires_in: Option<Length>,
+    #[serde(borrow)]
+    unique: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    unique_scope: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    unique_mode: Option<Cow<'a, str>>,
     #[serde(default)]
     track: bool,
     #[serde(default)]
@@ -59,21 +66,21 @@ impl Length {
     }
 }
 
-/// Reads one line. Its payload has at most `max_payload` bytes.
+/// Reads one line. Its payload has at most `max_payload` bytes; it is `now` at the server.
 ///
 /// # Errors
 ///
 /// What is wrong with it, naming the key.
-pub(super) fn parse(text: &[u8], max_payload: usize) -> Result<Submission, String> {
+pub(super) fn parse(text: &[u8], max_payload: usize, now: Timestamp) -> Result<Submission, String> {
     let line: Line<'_> = serde_json::from_slice(text).map_err(|error| {
         // Every line is line 1 to the parser; the caller knows its number.
         error.to_string().replace(" at line 1 column ", " at column ")
     })?;
-    line.draft()?.submission(max_payload).map_err(|error| error.to_string())
+    line.draft(now)?.submission(max_payload).map_err(|error| error.to_string())
 }
 
 impl Line<'_> {
-    fn draft(self) -> Result<Draft, String> {
+    fn draft(self, now: Timestamp) -> Result<Draft, String> {
         let encoding = match self.encoding.as_deref() {
             None => Encoding::default(),
             Some(name) => Encoding::parse(name)
@@ -85,8 +92,10 @@ impl Line<'_> {
             (None, Some(at)) => When::At(times::instant(at).map_err(|rule| format!("at: {rule}"))?),
             (Some(_), Some(_)) => return Err("delay and at exclude each other".to_owned()),
         };
-        let timeout = self.timeout.map(|timeout| timeout.read().and_then(timeout_in_bounds)).transpose();
-        let expires_at = self.expires_at.as_deref().map(times::instant).transpose();
+        let timeout =
+            self.timeout.as_ref().map(|timeout| timeout.read().and_then(timeout_in_bounds)).transpose();
+        let unique = self.unique()?;
+        let expires_at = self.expires(now)?;
         let window = self.idempotent_for.as_ref().map(Length::read).transpose();
         let named = |error: streamfleet::job::InvalidName| error.to_string();
         Ok(Draft {
@@ -99,10 +108,40 @@ impl Line<'_> {
             when,
             max_attempts: self.max_attempts,
             timeout: timeout.map_err(|rule| format!("timeout: {rule}"))?,
-            expires_at: expires_at.map_err(|rule| format!("expires_at: {rule}"))?,
+            expires_at,
+            unique,
             track: self.track,
             headers: self.headers.into_iter().collect(),
         })
+    }
+}
+
+impl Line<'_> {
+    fn expires(&self, now: Timestamp) -> Result<Option<Timestamp>, String> {
+        match (&self.expires_at, &self.expires_in) {
+            (Some(_), Some(_)) => Err("expires_at and expires_in exclude each other".to_owned()),
+            (Some(time), None) => {
+                times::instant(time).map(Some).map_err(|rule| format!("expires_at: {rule}"))
+            }
+            (None, Some(length)) => {
+                let length = length.read().map_err(|rule| format!("expires_in: {rule}"))?;
+                Ok(Some(now.after(length)))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn unique(&self) -> Result<Option<(UniqueKey, UniqueScope, UniqueMode)>, String> {
+        let scope = self.unique_scope.as_deref().map(scope).transpose();
+        let mode = self.unique_mode.as_deref().map(mode).transpose();
+        let scope = scope.map_err(|rule| format!("unique_scope: {rule}"))?;
+        let mode = mode.map_err(|rule| format!("unique_mode: {rule}"))?;
+        let Some(key) = &self.unique else {
+            let alone = scope.is_some() || mode.is_some();
+            return if alone { Err("unique_scope and unique_mode need unique".to_owned()) } else { Ok(None) };
+        };
+        let key = key.parse().map_err(|error: streamfleet::job::InvalidName| error.to_string())?;
+        Ok(Some((key, scope.unwrap_or(UniqueScope::Running), mode.unwrap_or_default())))
     }
 }
 
@@ -121,11 +160,14 @@ fn bytes(payload: &RawValue, encoding: Encoding) -> Result<Vec<u8>, String> {
 mod tests {
     use super::*;
 
+    const NOW: Timestamp = Timestamp::MAX;
+
     #[test]
     fn a_line_may_say_everything_about_a_job() {
         let full = br#"{"type":"a.b","payload":{"z":1,"a":123456789012345678901234567890},"encoding":"json","id":"x-1",
-            "lane":"high","delay":"10s","max_attempts":3,"timeout":500,"expires_at":"2100-01-01T00:00:00Z","track":true,"headers":{"tenant":"acme"}}"#;
-        let shown = format!("{:?}", parse(full, 100).unwrap());
+            "lane":"high","delay":"10s","max_attempts":3,"timeout":500,"expires_at":"2100-01-01T00:00:00Z","track":true,"unique":"ann","unique_scope":"1h","unique_mode":"replace",
+            "headers":{"tenant":"acme"}}"#;
+        let shown = format!("{:?}", parse(full, 100, NOW).unwrap());
         for part in [
             "a.b",
             "123456789012345678901234567890",
@@ -161,10 +203,14 @@ mod tests {
             (r#"{"type":"a","expires_at":"soon"}"#, "expires_at: an instant"),
             (r#"{"type":"a","id":"1700-3"}"#, "looks like one that the fleet gives"),
             (&format!(r#"{{"type":"a","payload":"{}"}}"#, "x".repeat(99)), "101 bytes, but at most 100"),
+            (r#"{"type":"a","unique":"k","unique_scope":"always"}"#, "unique_scope: a scope is"),
+            (r#"{"type":"a","unique":"k","unique_mode":"merge"}"#, "unique_mode: a mode is"),
+            (r#"{"type":"a","unique_mode":"reject"}"#, "need unique"),
+            (r#"{"type":"a","expires_in":"1h","expires_at":"2100-01-01T00:00:00Z"}"#, "exclude each other"),
             (r#"{"type":"a","id":"two words"}"#, "job id \"two words\""),
         ];
         for (line, want) in wrong {
-            let error = parse(line.as_bytes(), 100).unwrap_err();
+            let error = parse(line.as_bytes(), 100, NOW).unwrap_err();
             assert!(error.contains(want), "{line}: {error}");
         }
     }

@@ -14,8 +14,9 @@ use anyhow::Context as _;
 use bulk::BadLine;
 use draft::{Draft, When};
 use serde::Serialize;
-use streamfleet::Producer;
-use streamfleet::job::{Encoding, JobId, JobType, Lane, QueueName, State, Timestamp};
+use streamfleet::broker::Queue;
+use streamfleet::job::{Encoding, JobId, JobType, Lane, QueueName, State, Timestamp, UniqueKey};
+use streamfleet::{Accepted, Producer, Submitted, UniqueMode, UniqueScope};
 
 use super::exit::Exit;
 use super::output::{self, Output};
@@ -58,8 +59,22 @@ pub(crate) struct Args {
     #[arg(long, value_parser = times::duration, requires = "id", value_name = "LENGTH")]
     idempotent_for: Option<Duration>,
     /// Do not start it at or after this instant.
-    #[arg(long, value_parser = times::instant)]
+    #[arg(long, value_parser = times::instant, conflicts_with = "expires_in")]
     expires_at: Option<Timestamp>,
+    /// Do not start it after so long from now.
+    #[arg(long, value_parser = times::duration, value_name = "LENGTH")]
+    expires_in: Option<Duration>,
+    /// Keep other jobs with this key out.
+    #[arg(long, value_name = "KEY")]
+    unique: Option<UniqueKey>,
+    /// How long the key keeps others out: waiting (until its first attempt starts), running (until it has ended), or the
+    /// length of a window from now, like 30s.
+    #[arg(long, value_name = "SCOPE", requires = "unique", default_value = "running", value_parser = draft::scope)]
+    unique_scope: UniqueScope,
+    /// What becomes of this job when another one has the key: reject (it is not accepted), replace (the other one is
+    /// cancelled, unless it runs) or debounce (the other one, if it is delayed, gets this one's payload and time).
+    #[arg(long, value_name = "MODE", requires = "unique", default_value = "reject", value_parser = draft::mode)]
+    unique_mode: UniqueMode,
     /// Keep a record of the job even if it never fails.
     #[arg(long)]
     track: bool,
@@ -80,11 +95,11 @@ pub(crate) struct Args {
 
 /// The help of --bulk.
 const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": …, \"payload\": …} and, if wanted, encoding, id, \
-    idempotent_for, lane, delay (milliseconds, or a text like \"10s\"), at, max_attempts, timeout, expires_at, track, headers. A line that is no job ends it: \
+    idempotent_for, lane, delay (milliseconds, or a text like \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, track, headers. A line that is no job ends it: \
     the lines before it are sent, or some of them, and it is said how many.";
 
 /// What describes one job, and has no meaning for many.
-const SINGLE: [&str; 14] = [
+const SINGLE: [&str; 16] = [
     "job_type",
     "payload",
     "encoding",
@@ -96,6 +111,8 @@ const SINGLE: [&str; 14] = [
     "max_attempts",
     "timeout",
     "expires_at",
+    "expires_in",
+    "unique",
     "headers",
     "track",
     "wait",
@@ -108,13 +125,20 @@ struct Report {
     queue: String,
     lane: &'static str,
     state: &'static str,
-    /// True where a job of this id was there already, and was left as it is.
+    /// True where the job was there already: under this id, or with this unique key.
     existing: bool,
+    /// The job that had the unique key, and was cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced: Option<String>,
+    /// True where the job that has the unique key got this payload and time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    debounced: bool,
 }
 
 /// Where jobs are sent.
 struct Target {
     name: QueueName,
+    queue: Queue,
     producer: Producer,
     max_payload: usize,
 }
@@ -122,12 +146,13 @@ struct Target {
 impl Target {
     async fn open(name: QueueName, context: &Context) -> anyhow::Result<Self> {
         let limits = context.effective.config.queues.get(&name).cloned().unwrap_or_default();
-        let producer = Producer::new(context.broker().await?.queue(name.clone()));
+        let queue = context.broker().await?.queue(name.clone());
+        let producer = Producer::new(queue.clone());
         let producer = match limits.max_depth {
             Some(jobs) => producer.max_depth(jobs),
             None => producer,
         };
-        Ok(Self { name, producer, max_payload: limits.max_payload })
+        Ok(Self { name, queue, producer, max_payload: limits.max_payload })
     }
 }
 
@@ -137,31 +162,61 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let bad_line = if args.skip_bad { BadLine::Skip } else { BadLine::Stop };
         return bulk::run(Target::open(args.queue, context).await?, bad_line, context).await;
     }
-    let (lane, name, wait) = (args.lane, args.queue.clone(), args.wait);
-    let draft = args.draft()?;
+    let (lane, name, wait, expires_in) = (args.lane, args.queue.clone(), args.wait, args.expires_in);
+    let mut draft = args.draft()?;
     let state = if draft.when == When::Now { State::Waiting } else { State::Scheduled };
     let max_payload = context.effective.config.queues.get(&name).cloned().unwrap_or_default().max_payload;
-    let submission = draft.submission(max_payload).map_err(draft::refused)?;
+    // What can be refused is refused before Redis is asked.
+    draft.clone().submission(max_payload).map_err(draft::refused)?;
     let target = Target::open(name, context).await?;
+    if let Some(length) = expires_in {
+        let now = target.queue.clock().await.context("the server's clock cannot be read")?;
+        draft.expires_at = Some(now.after(length));
+    }
+    let submission = draft.submission(max_payload).map_err(draft::refused)?;
     if let Some(longest) = wait {
         let longest = longest.unwrap_or(Duration::MAX);
         return wait::run(&target.producer, submission, (&target.name, longest), context.output).await;
     }
     let submitted = target.producer.submit_or_find(submission).await;
     let submitted = submitted.map_err(draft::refused).context("the job is not submitted")?;
-    let existing = submitted.existing();
-    let report = Report {
-        id: submitted.id.to_string(),
-        queue: target.name.to_string(),
-        lane: lane.as_str(),
-        state: existing.unwrap_or(state).as_str(),
-        existing: existing.is_some(),
-    };
-    if let (Some(state), Output::People) = (existing, context.output) {
-        output::complain(&format!("a job with this id is {state}; it was left as it is"));
+    let report = Report::of(&submitted, &target.name, (lane, state));
+    if context.output == Output::People {
+        tell(&report);
     }
     context.output.print(&report, |report| report.id.clone())?;
     Ok(Exit::Done)
+}
+
+impl Report {
+    fn of(submitted: &Submitted, queue: &QueueName, (lane, state): (Lane, State)) -> Self {
+        let existing = submitted.existing();
+        Self {
+            id: submitted.id.to_string(),
+            queue: queue.to_string(),
+            lane: lane.as_str(),
+            state: existing.unwrap_or(state).as_str(),
+            existing: existing.is_some(),
+            replaced: submitted.replaced().map(ToString::to_string),
+            debounced: submitted.accepted == Accepted::Debounced,
+        }
+    }
+}
+
+/// Says beside the id what is not as usual.
+fn tell(report: &Report) {
+    if report.existing {
+        output::complain(&format!(
+            "the job was there already and was left as it is: {} is {}",
+            report.id, report.state
+        ));
+    }
+    if let Some(other) = &report.replaced {
+        output::complain(&format!("it takes the place of {other}, which is cancelled"));
+    }
+    if report.debounced {
+        output::complain("the job that was there has the new payload and time");
+    }
 }
 
 impl Args {
@@ -183,6 +238,7 @@ impl Args {
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             expires_at: self.expires_at,
+            unique: self.unique.map(|key| (key, self.unique_scope, self.unique_mode)),
             track: self.track,
             headers: self.headers,
         })

@@ -158,3 +158,40 @@ fn a_bulk_without_lines_is_a_mistake() {
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.contains("stdin holds no jobs"), "{}", output.stderr);
 }
+
+#[test]
+fn a_unique_job_is_rejected_replaces_or_is_merged_as_the_flags_say() {
+    let server = RedisServer::start();
+    let unique = ["enqueue", "a", "--unique", "ann", "--delay", "1h"];
+    let first = json(&server, &unique);
+    assert_eq!((&first["existing"], &first["state"]), (&false.into(), &"scheduled".into()));
+    let output = sf(&server, &unique);
+    assert_eq!((output.code, output.stdout.trim()), (Some(0), first["id"].as_str().unwrap()));
+    assert!(output.stderr.contains("was there already"), "{output:?}");
+    let replacing = json(&server, &[&unique[..], &["--unique-mode", "replace"]].concat());
+    assert_eq!(replacing["replaced"], first["id"]);
+    let merged =
+        json(&server, &[&unique[..], &["--unique-mode", "debounce", "--unique-scope", "30s"]].concat());
+    assert_eq!((&merged["debounced"], &merged["id"]), (&true.into(), &replacing["id"]));
+    assert_eq!(server.cmd(&["ZCARD", "sf:{default}:delayed"]), redis::Value::Int(1));
+    let lines = "{\"type\":\"a\",\"unique\":\"ann\"}\n{\"type\":\"a\",\"unique\":\"bob\",\"unique_scope\":\"waiting\"}\n";
+    let output = sf_with(&server, &["enqueue", "--bulk", "--json"], lines.as_bytes());
+    let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((&summary["accepted"], &summary["existing"]), (&2.into(), &1.into()));
+    assert_eq!(length(&server, "sf:{default}:jobs"), 1);
+}
+
+#[test]
+fn a_job_that_expires_so_long_from_now_does_so_by_the_servers_clock() {
+    let server = RedisServer::start();
+    let now: (u64, u64) = redis::cmd("TIME").query(&mut server.client()).unwrap();
+    json(&server, &["enqueue", "a", "--expires-in", "1h"]);
+    let line = b"{\"type\":\"a\",\"lane\":\"low\",\"expires_in\":3600000}";
+    assert_eq!(sf_with(&server, &["enqueue", "--bulk"], line).code, Some(0));
+    for stream in ["sf:{default}:jobs", "sf:{default}:jobs:low"] {
+        let fields = entry(&server, stream);
+        let expires: u64 = String::from_utf8(fields["expires_at_ms"].clone()).unwrap().parse().unwrap();
+        let early = (now.0 + 3_599) * 1000;
+        assert!((early..early + 60_000).contains(&expires), "{expires} is not an hour after {now:?}");
+    }
+}

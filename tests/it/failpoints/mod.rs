@@ -6,3 +6,4 @@ mod callbacks;
 mod cron;
 mod drill;
 mod steps;
+mod unique;

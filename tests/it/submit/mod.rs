@@ -1,5 +1,6 @@
-//! Submissions that ask for more than to be appended: ids that are accepted once, and queues that are full.
+//! Submissions that ask for more than to be appended: ids that are accepted once, unique keys, and queues that are full.
 
 mod ids;
 mod limits;
 mod scripts;
+mod unique;

@@ -6,7 +6,9 @@ use crate::traps::scripts::{Scripts, source};
 
 const RECORD: &str = "sf:{q}:job:j";
 
-const KEYS: [&str; 8] = [
+const LOCK: &str = "sf:{q}:unique:k";
+
+const KEYS: [&str; 11] = [
     "sf:{q}:control",
     "sf:{q}:delayed",
     "sf:{q}:delayed:fields",
@@ -15,14 +17,28 @@ const KEYS: [&str; 8] = [
     "sf:{q}:jobs",
     "sf:{q}:jobs:low",
     RECORD,
+    LOCK,
+    RECORD,
+    "sf:{q}:steps:j",
 ];
 
-fn now() -> [&'static str; 12] {
-    ["", "j", "normal", "test", "now", "0", "60000", "4", "type", "test", "id", "j"]
+/// A job that is asked for now, or in a minute: with a unique key, whose holder is or is not known.
+fn args(id: &'static str, when: &'static str, lock: [&'static str; 5]) -> Vec<&'static str> {
+    let [key, scope, ms, mode, holder] = lock;
+    let mut args =
+        vec![id, "normal", "test", when, "60000", "60000", key, scope, ms, mode, holder, "", "", "new"];
+    args.extend(if when == "now" { vec!["4", "type", "test", "id", id] } else { vec!["1", "packed"] });
+    args
 }
 
-fn later() -> [&'static str; 9] {
-    ["", "j", "low", "test", "in", "60000", "60000", "1", "packed"]
+const NO_LOCK: [&str; 5] = ["", "", "0", "", ""];
+
+fn now() -> Vec<&'static str> {
+    [vec![""], args("j", "now", NO_LOCK)].concat()
+}
+
+fn later() -> Vec<&'static str> {
+    [vec![""], args("j", "in", NO_LOCK)].concat()
 }
 
 fn verdicts(answer: Vec<Value>) -> Vec<String> {
@@ -42,12 +58,12 @@ fn a_job_with_an_id_that_is_sent_twice_is_taken_once() {
 #[test]
 fn a_job_twice_in_one_call_is_taken_once() {
     let scripts = Scripts::new();
-    let keys = [&KEYS[..], &[RECORD]].concat();
+    let keys = [&KEYS[..], &KEYS[7..]].concat();
     let args = [&now()[..], &later()[1..]].concat();
     let (jobs, answer) = scripts.call(source!("submit"), &keys, &args);
     assert_eq!(
         (jobs, verdicts(answer)),
-        (2, ["new", "waiting", "known", "waiting"].map(str::to_owned).to_vec())
+        (2, ["new", "j", "waiting", "known", "j", "waiting"].map(str::to_owned).to_vec())
     );
     assert_eq!((scripts.int(&["XLEN", KEYS[5]]), scripts.int(&["ZCARD", KEYS[1]])), (1, 0));
 }
@@ -58,7 +74,7 @@ fn a_delayed_job_of_the_id_without_a_record_is_known_too() {
     scripts.server.cmd(&["ZADD", KEYS[1], "9999999999999", "j"]);
     scripts.server.cmd(&["HSET", KEYS[2], "j", "packed"]);
     let (_, answer) = scripts.call(source!("submit"), &KEYS, &now());
-    assert_eq!(verdicts(answer), ["known", "scheduled"]);
+    assert_eq!(verdicts(answer), ["known", "j", "scheduled"]);
     assert_eq!(scripts.int(&["XLEN", KEYS[5]]), 0);
 }
 
@@ -68,7 +84,7 @@ fn a_full_server_refuses_jobs_with_ids_whole() {
         let scripts = Scripts::new();
         scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
         let before = scripts.digest();
-        let mut command = vec!["EVAL", source!("submit"), "8"];
+        let mut command = vec!["EVAL", source!("submit"), "11"];
         command.extend(KEYS);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
@@ -82,9 +98,82 @@ fn a_queue_at_its_limit_takes_what_it_knows_and_nothing_else() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["HSET", KEYS[0], "max_depth", "1"]);
     scripts.twice(source!("submit"), &KEYS, &now(), [1, 1]);
-    let mut other = now();
-    other[1] = "k";
+    let other = [vec![""], args("k", "now", NO_LOCK)].concat();
     let mut keys = KEYS;
     keys[7] = "sf:{q}:job:k";
     scripts.twice(source!("submit"), &keys, &other, [-1, -1]);
+}
+
+/// The second job of the key `k`, whose holder `j` is known to it.
+fn second(when: &'static str, mode: &'static str) -> ([&'static str; 11], Vec<&'static str>) {
+    let mut keys = KEYS;
+    keys[7] = "sf:{q}:job:second";
+    (keys, [vec![""], args("second", when, ["k", "running", "0", mode, "j"])].concat())
+}
+
+fn first(when: &'static str) -> Vec<&'static str> {
+    [vec![""], args("j", when, ["k", "running", "0", "reject", ""])].concat()
+}
+
+#[test]
+fn a_job_that_replaces_another_does_so_once_when_it_is_sent_twice() {
+    for when in ["now", "in"] {
+        let scripts = Scripts::new();
+        scripts.twice(source!("submit"), &KEYS, &first(when), [1, 1]);
+        let (keys, args) = second("now", "replace");
+        scripts.twice(source!("submit"), &keys, &args, [1, 1]);
+        assert_eq!((scripts.int(&["XLEN", KEYS[5]]), scripts.int(&["ZCARD", KEYS[1]])), (1, 0));
+        let holder: String = redis::from_redis_value(scripts.server.cmd(&["GET", LOCK])).unwrap();
+        assert_eq!((holder.as_str(), scripts.state()), ("second", "cancelled".to_owned()));
+    }
+}
+
+#[test]
+fn a_job_that_is_rejected_or_whose_holder_is_not_known_changes_nothing() {
+    let scripts = Scripts::new();
+    scripts.call(source!("submit"), &KEYS, &first("now"));
+    let before = scripts.digest();
+    for (holder, want) in [("j", ["held", "j", "waiting"]), ("", ["holder", "j", ""])] {
+        let mut keys = KEYS;
+        keys[7] = "sf:{q}:job:second";
+        let args = [vec![""], args("second", "now", ["k", "running", "0", "reject", holder])].concat();
+        assert_eq!(verdicts(scripts.call(source!("submit"), &keys, &args).1), want);
+        assert_eq!(scripts.digest(), before);
+    }
+}
+
+#[test]
+fn a_full_server_refuses_a_replacement_and_a_debounce_whole() {
+    for mode in ["replace", "debounce"] {
+        let scripts = Scripts::new();
+        scripts.call(source!("submit"), &KEYS, &first("in"));
+        scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+        let before = scripts.digest();
+        let (keys, args) = second("in", mode);
+        let mut command = vec!["EVAL", source!("submit"), "11"];
+        command.extend(keys);
+        command.extend(args);
+        let answer = format!("{:?}", scripts.server.try_cmd(&command));
+        assert!(answer.contains("OOM"), "{answer}");
+        assert_eq!(scripts.digest(), before);
+    }
+}
+
+#[test]
+fn a_lock_is_stale_where_its_holder_has_no_record_has_ended_or_is_another_life() {
+    let leave: [&[&str]; 5] = [
+        &["DEL", RECORD],
+        &["HSET", RECORD, "state", "done"],
+        &["HSET", RECORD, "state", "dead"],
+        &["HSET", RECORD, "state", "cancelled"],
+        &["HDEL", RECORD, "unique"],
+    ];
+    for command in leave {
+        let scripts = Scripts::new();
+        scripts.call(source!("submit"), &KEYS, &first("now"));
+        scripts.server.cmd(command);
+        let (keys, args) = second("now", "reject");
+        let answer = verdicts(scripts.call(source!("submit"), &keys, &args).1);
+        assert_eq!(answer, ["new", "second", "waiting"], "{command:?}");
+    }
 }

@@ -91,7 +91,7 @@ impl Scripts {
         redis::from_redis_value(self.server.cmd(command)).unwrap()
     }
 
-    fn state(&self) -> String {
+    pub(crate) fn state(&self) -> String {
         redis::from_redis_value(self.server.cmd(&["HGET", RECORD, "state"])).unwrap()
     }
 
@@ -118,6 +118,7 @@ impl Scripts {
 const SCHEDULE_KEYS: [&str; 7] = [DELAYED, FIELDS, WAKE, "sf:{q}:control", HIGH, STREAM, LOW];
 const DEFER_KEYS: [&str; 6] = [STREAM, DELAYED, FIELDS, RECORD, WAKE, CANCELS];
 const RELEASE_KEYS: [&str; 3] = [STREAM, RECORD, CANCELS];
+const BEGIN_KEYS: [&str; 4] = [STREAM, RECORD, CANCELS, LOCK];
 const BURY_KEYS: [&str; 5] = [STREAM, DEAD, RECORD, LOCK, BATCH];
 const CANCELLED_KEYS: [&str; 6] = [STREAM, RECORD, LOCK, BATCH, STEPS, CANCELS];
 const CANCEL_KEYS: [&str; 8] = [DELAYED, FIELDS, RECORD, CANCELS, STREAM, LOCK, BATCH, STEPS];
@@ -156,8 +157,8 @@ fn cancelled_args(entry: &str) -> [&str; 12] {
     ["me", entry, "no longer wanted", "5", "cancelled", "me", "test", "normal", CREATED, "60000", "j", ""]
 }
 
-fn begin_args(entry: &str) -> [&str; 10] {
-    ["me", entry, "", "", "1", "test", "normal", CREATED, "1", "j"]
+fn begin_args(entry: &str) -> [&str; 11] {
+    ["me", entry, "", "", "1", "test", "normal", CREATED, "1", "j", "0"]
 }
 
 #[test]
@@ -260,12 +261,12 @@ fn a_start_that_is_asked_for_twice_is_answered_alike() {
     let scripts = Scripts::new();
     let (_first, retry) = scripts.retried();
     for _ in 0..2 {
-        assert_eq!(scripts.call(source!("begin"), &RELEASE_KEYS, &begin_args(&retry)).0, 1);
+        assert_eq!(scripts.call(source!("begin"), &BEGIN_KEYS, &begin_args(&retry)).0, 1);
     }
     assert_eq!(scripts.state(), "running");
     let scripts = Scripts::new();
     let retry = scripts.succeeded_late();
-    scripts.twice(source!("begin"), &RELEASE_KEYS, &begin_args(&retry), [2, 2]);
+    scripts.twice(source!("begin"), &BEGIN_KEYS, &begin_args(&retry), [2, 2]);
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! Jobs with ids and unique keys on their way: asked again where a lock's holder must be looked at.
+
+use std::time::Duration;
+
+use super::{Accepted, Producer, SubmitError, Submitted};
+use crate::broker::{Holder, Identified, Placed};
+
+/// A job whose lock goes from hand to hand is given up after so many tries.
+const ROUNDS: usize = 100;
+
+/// So many entries of each lane are searched for a holder that waits.
+const SOUGHT: u64 = 10_000;
+
+impl Producer {
+    /// Submits jobs with ids; the answers come in their order.
+    pub(super) async fn place(&self, jobs: Vec<Identified>) -> Result<Vec<Submitted>, SubmitError> {
+        let mut answers: Vec<Option<Submitted>> = jobs.iter().map(|_| None).collect();
+        let mut open: Vec<(usize, Identified)> = jobs.into_iter().enumerate().collect();
+        for round in 0..ROUNDS {
+            let (places, jobs): (Vec<usize>, Vec<Identified>) = std::mem::take(&mut open).into_iter().unzip();
+            let placed = self.insist(|| self.queue.submit(&jobs, self.max_depth)).await?;
+            for ((place, job), placed) in places.into_iter().zip(jobs).zip(placed) {
+                match self.read(job, placed).await? {
+                    Ok(answer) => answers[place] = Some(answer),
+                    Err(again) => open.push((place, again)),
+                }
+            }
+            if open.is_empty() {
+                return Ok(answers.into_iter().flatten().collect());
+            }
+            if round > 1 {
+                tokio::time::sleep(Duration::from_millis(rand::random_range(0..10))).await;
+            }
+        }
+        let key = open.into_iter().find_map(|(_, job)| job.unique).map(|unique| unique.key);
+        Err(SubmitError::Contended { key: key.map(|key| key.to_string()).unwrap_or_default() })
+    }
+
+    /// The answer, or the job as it must be sent again.
+    async fn read(
+        &self,
+        mut job: Identified,
+        placed: Placed,
+    ) -> Result<Result<Submitted, Identified>, SubmitError> {
+        let (id, accepted) = match placed {
+            Placed::New => (job.id, Accepted::New),
+            Placed::Replaced(holder) => (job.id, Accepted::Replacing(holder)),
+            Placed::Debounced(holder) => (holder, Accepted::Debounced),
+            Placed::Known(id, _) if job.drawn && id == job.id => (id, Accepted::New),
+            Placed::Known(id, state) => (id, Accepted::Existing(state)),
+            Placed::HeldBy(id) => {
+                job.holder = Some(Holder { id, place: None });
+                return Ok(Err(job));
+            }
+            Placed::Hidden(id) => {
+                let found = self.queue.seek(&id, SOUGHT).await?;
+                let place = found.and_then(|status| Some((status.lane, status.entry?)));
+                if place.is_none() || job.holder.as_ref().is_some_and(|holder| holder.place == place) {
+                    return Ok(Ok(Submitted {
+                        id,
+                        accepted: Accepted::Existing(crate::job::State::Waiting),
+                    }));
+                }
+                job.holder = Some(Holder { id, place });
+                return Ok(Err(job));
+            }
+        };
+        Ok(Ok(Submitted { id, accepted }))
+    }
+}
