@@ -6,6 +6,12 @@ use crate::harness::redis_server::RedisServer;
 #[path = "../../../examples/handler.rs"]
 mod handler;
 #[expect(dead_code, reason = "main is for people")]
+#[path = "../../../examples/nightly.rs"]
+mod nightly;
+#[expect(dead_code, reason = "main is for people")]
+#[path = "../../../examples/order.rs"]
+mod order;
+#[expect(dead_code, reason = "main is for people")]
 #[path = "../../../examples/replay.rs"]
 mod replay;
 #[expect(dead_code, reason = "main is for people")]
@@ -47,4 +53,28 @@ async fn the_example_of_testing_a_handler_holds() {
     let mut out = Vec::new();
     testing::run(&mut out).await.unwrap();
     assert_eq!(text(out), "inline: as expected\non a private server: as expected\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_an_order_charges_once_and_goes_on_after_a_decision() {
+    let mut out = Vec::new();
+    order::run(&mut out).await.unwrap();
+    insta::assert_snapshot!(text(out), @r#"
+    small order: done: {"charge":"paid","pack":"packed for 4200 cents, receipt enclosed: true"}
+    large order: dead: the step charge is failed: the bank did not answer in time
+    decided: goes on: true
+    large order: done
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_a_recurring_job_shows_the_night_in_which_the_clocks_change() {
+    let mut out = Vec::new();
+    nightly::run(&mut out).await.unwrap();
+    insta::assert_snapshot!(text(out), @r#"
+    next: 2026-03-27T01:30:00Z
+    next: 2026-03-28T01:30:00Z
+    next: 2026-03-29T01:00:00Z
+    out of turn: "report of sales"
+    "#);
 }

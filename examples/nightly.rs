@@ -1,0 +1,55 @@
+//! A recurring job: its next runs, across the night in which the clocks change, and one run out of turn.
+//!
+//! ```sh
+//! cargo run --example nightly        # redis-server must be on the PATH
+//! ```
+
+use std::error::Error;
+use std::io::Write;
+
+use streamfleet::cron::{Entry, Missed, Schedule};
+use streamfleet::job::{State, Timestamp};
+use streamfleet::testing::Sandbox;
+use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError};
+
+/// Writes a report.
+struct Report;
+
+impl Handler for Report {
+    type Payload = String;
+    type Output = String;
+
+    async fn run(&self, of: String, _context: JobContext) -> Result<String, JobError> {
+        Ok(format!("report of {of}"))
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(run(&mut std::io::stdout()))
+}
+
+/// Shows a schedule, and runs its job once.
+pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    // Half past two at night does not exist on 29 March 2026 in Berlin.
+    let schedule = Schedule::new("30 2 * * *", "Europe/Berlin")?;
+    let mut at = Timestamp::from_ms(1_774_566_000_000).ok_or("before the year 10000")?;
+    for _ in 0..3 {
+        at = schedule.next(at).ok_or("every day has a next one")?;
+        writeln!(out, "next: {}", jiff::Timestamp::from_millisecond(at.as_ms().cast_signed())?)?;
+    }
+    let nightly = Entry::new("report.nightly", schedule, "report")?.json(&"sales")?.when_missed(Missed::One);
+    let name = nightly.name().clone();
+    let fleet = Fleet::builder(FleetConfig::default()).handler("report", Report)?.cron(nightly);
+    let sandbox = Sandbox::start(fleet).await?;
+    // Every process of the fleet brings its entries along; the first one keeps them.
+    let queue = sandbox.queue();
+    while queue.cron().await?.entries.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let id = queue.run_cron(&name).await?.ok_or("it is kept")?;
+    let status = sandbox.until_state(&id, State::Done).await?;
+    writeln!(out, "out of turn: {}", status.result.unwrap_or_default())?;
+    sandbox.stop().await?;
+    Ok(())
+}
