@@ -337,3 +337,19 @@ fn nothing_is_left_undone_or_tied_to_a_machine() {
     }
     assert_none(findings);
 }
+
+/// The last cell of each row of `docs/coming-from-php.md` names a test.
+#[test]
+fn the_tests_that_documents_name_exist() {
+    let page = fs::read_to_string(root().join("docs/coming-from-php.md")).unwrap();
+    let rows = page.lines().filter(|line| {
+        let head = line.strip_prefix("| ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+        head.len() > 1 && head[1..].bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let all: String =
+        sources("src").into_iter().chain(sources("tests")).flat_map(|source| source.lines).collect();
+    let named: Vec<&str> = rows.map(|row| row.rsplit('`').nth(1).unwrap_or_default()).collect();
+    assert!(named.len() >= 90, "only {} rows were found", named.len());
+    let unknown = named.into_iter().filter(|name| !all.contains(&format!("fn {name}(")));
+    assert_none(unknown.map(|name| format!("there is no test {name}")).collect());
+}
