@@ -84,7 +84,8 @@ pub mod worker;
 pub use fleet::{Builder, Config as FleetConfig, Fleet};
 pub use probe::Probe;
 pub use producer::{
-    Accepted, Ended, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope, WaitError,
+    Accepted, Durability, Ended, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope,
+    WaitError,
 };
 pub use shutdown::Shutdown;
 pub use worker::{

@@ -24,6 +24,8 @@ pub(crate) enum Role {
     Commands,
     /// One blocking command at a time.
     Blocking,
+    /// Writes, and commands that wait until they are kept. Its connection is never mended: see `confirm`.
+    Confirming,
 }
 
 /// The deadline of every command that does not block.
@@ -74,6 +76,21 @@ impl Link {
         Ok(Self { shared: Arc::new(Shared { config, role, live: Mutex::new(live) }) })
     }
 
+    /// A further connection to the same server.
+    pub(crate) async fn beside(&self, role: Role) -> Result<Self, Error> {
+        Self::open(self.shared.config.clone(), role).await
+    }
+
+    /// True where the other one is the same connection.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// True where the server is one of several that share the keys.
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.shared.config.server.is_clustered()
+    }
+
     /// The client of the moment. Commands go through [`Link::watch`].
     pub(crate) fn client(&self) -> Client {
         self.live().client.clone()
@@ -119,6 +136,9 @@ impl Link {
 
     /// Drops the connection, so that a new one is made; builds a new client where that has not helped.
     pub(crate) fn reconnect(&self) {
+        if self.shared.role == Role::Confirming {
+            return;
+        }
         let mut live = self.live();
         let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
         if silent_since.elapsed() > REBUILD_AFTER || live.task.is_finished() {
@@ -173,12 +193,14 @@ fn build(config: &fred::types::config::Config, role: Role) -> Result<Client, Err
     // The client's linear and exponential policies lose their jitter at the cap, so a fleet would return in step.
     let mut policy = ReconnectPolicy::new_constant(0, 500);
     policy.set_jitter(2_500);
-    builder.set_policy(policy);
+    if role != Role::Confirming {
+        builder.set_policy(policy);
+    }
     builder.with_connection_config(configure);
     builder.with_performance_config(|performance| {
         performance.broadcast_channel_capacity = 256;
         performance.default_command_timeout = match role {
-            Role::Commands => COMMAND_DEADLINE,
+            Role::Commands | Role::Confirming => COMMAND_DEADLINE,
             Role::Blocking => Duration::ZERO,
         };
     });

@@ -8,9 +8,11 @@
 mod address;
 #[cfg(feature = "testing")]
 mod advance;
+mod amend;
 mod batch;
 mod cancel;
 mod conclusion;
+mod confirm;
 mod cron;
 mod dead;
 mod decode;
@@ -41,6 +43,7 @@ use fred::types::{Key, Value};
 pub use address::Config;
 pub use batch::Batch;
 pub use cancel::Cancellation;
+pub use confirm::Durability;
 pub(crate) use cron::CronState;
 pub use cron::{CronStatus, CronTable, Kept, MAX_ENTRIES};
 pub use dead::DeadLetter;

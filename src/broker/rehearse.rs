@@ -18,8 +18,8 @@ use super::{
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
-    Burial, ConsumerName, DeadReason, Deferral, EntryId, Envelope, Job, JobId, Lane, Settlement, State,
-    Tracking,
+    Burial, ConsumerName, DeadReason, Deferral, Encoding, EntryId, Envelope, Job, JobId, Lane, Settlement,
+    State, Tracking,
 };
 
 /// How long the rehearsing worker counts as live.
@@ -94,7 +94,7 @@ impl Rehearsal<'_> {
         log.step("defer a failure", self.fail()).await?;
         log.step("schedule, wake the promoter, promote", self.promote(&blocking)).await?;
         log.step("cancel", self.cancel()).await?;
-        log.step("submit once", self.submit()).await?;
+        log.step("submit once, amend", self.submit()).await?;
         log.step("release", self.release(&blocking)).await?;
         log.step("claim and bury", self.bury()).await?;
         log.step("replay, succeed", self.replay()).await?;
@@ -123,6 +123,9 @@ impl Rehearsal<'_> {
         let jobs = [once.clone(), once];
         let placed = self.queue.submit(&jobs, Some(100)).await?;
         same("submit", placed, vec![Placed::New, Placed::Known(self.id("once"), State::Scheduled)])?;
+        let due = self.queue.reschedule(&self.id("once"), Due::In(2 * LEASE)).await?;
+        let edited = self.queue.replace_payload(&self.id("once"), b"[]", Encoding::Json).await?;
+        same("amend", (due.is_some(), edited), (true, due))?;
         let cancelled = self.queue.cancel(&self.id("once"), "the rehearsal", LIVES).await?;
         same("cancel", cancelled, Cancellation::Done)
     }

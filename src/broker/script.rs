@@ -30,6 +30,7 @@ scripts! {
     #[cfg(feature = "testing")]
     ADVANCE "advance",
     AGENDA "agenda",
+    AMEND "amend",
     BATCH "batch",
     BATCHED "batched",
     BEAT "beat",

@@ -24,6 +24,8 @@ pub(crate) enum Exit {
     Unfinished,
     /// The queue takes no more jobs; nothing was submitted.
     Full,
+    /// The job is accepted, but not confirmed to be as durable as was asked for.
+    Unconfirmed,
 }
 
 impl From<Exit> for ExitCode {
@@ -37,6 +39,7 @@ impl From<Exit> for ExitCode {
             Exit::Unfit => 5,
             Exit::Unfinished => 6,
             Exit::Full => 7,
+            Exit::Unconfirmed => 8,
         })
     }
 }
@@ -47,9 +50,10 @@ impl Exit {
         if error.downcast_ref::<super::Wrong>().is_some() {
             return Self::Usage;
         }
-        let is_full = |cause: &SubmitError| matches!(cause, SubmitError::Full { .. });
-        if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_full) {
-            return Self::Full;
+        match error.chain().find_map(|cause| cause.downcast_ref()) {
+            Some(SubmitError::Full { .. }) => return Self::Full,
+            Some(SubmitError::Unconfirmed { .. }) => return Self::Unconfirmed,
+            Some(_) | None => {}
         }
         match error.chain().find_map(|cause| cause.downcast_ref::<broker::Error>()) {
             // An address that cannot be used is a mistake in the configuration.

@@ -45,6 +45,7 @@ Exit codes:
   5  a check found errors
   6  the time to wait was up before the job had ended; it goes on
   7  the queue takes no more jobs for now; nothing was submitted
+  8  the job is accepted, but not confirmed to be as durable as was asked for
 
 Configuration: files, then variables such as STREAMFLEET__REDIS__URL, then flags; see `streamfleet config show`.";
 

@@ -1,5 +1,6 @@
 //! Why a job was not submitted.
 
+use super::durable::listed;
 use crate::broker::{self, Untaken};
 use crate::job::{InvalidName, JobId};
 
@@ -43,6 +44,18 @@ pub enum SubmitError {
         batch: crate::job::BatchId,
         /// Why.
         why: &'static str,
+    },
+    /// Redis cannot confirm the durability that was asked for. Nothing was submitted.
+    #[error("the durability that was asked for cannot be had here: {0}; nothing was submitted")]
+    NotOffered(String),
+    /// The jobs were accepted, but it is not known that they are as durable as was asked for. Those with an id of their own
+    /// may be sent again.
+    #[error("{} accepted, but not confirmed to be durable: {why}", listed(.accepted))]
+    Unconfirmed {
+        /// The jobs of this round trip.
+        accepted: Vec<JobId>,
+        /// Why.
+        why: String,
     },
     /// The unique key went from one job to another each time it was looked at. Nothing was submitted; try again.
     #[error("the unique key {key:?} has another holder each time it is looked at; nothing was submitted")]

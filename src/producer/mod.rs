@@ -4,8 +4,10 @@
 //! answers with what became of it. Jobs without an id take the plain way, many in one call. A job with an id takes the way
 //! that looks first whether it is known, and may be sent again.
 
+mod amend;
 mod batch;
 mod batches;
+mod durable;
 mod error;
 mod submission;
 mod submitted;
@@ -20,7 +22,7 @@ use futures_util::{StreamExt, TryStreamExt};
 pub use submission::Submission;
 pub use submitted::{Accepted, Submitted};
 
-pub use crate::broker::{UniqueMode, UniqueScope};
+pub use crate::broker::{Durability, UniqueMode, UniqueScope};
 pub use wait::{Ended, WaitError};
 
 use crate::broker::{self, Class, Due, Identified, NewJob, Queue, Untaken};
@@ -41,12 +43,23 @@ pub struct Producer {
     queue: Queue,
     max_payload: usize,
     max_depth: Option<u64>,
+    confirm_within: Duration,
+    confirming: durable::Shared,
+    /// False where the connection is not mended, so that nothing is sent again over it.
+    is_patient: bool,
 }
 
 impl Producer {
     /// A producer for this queue.
     pub fn new(queue: Queue) -> Self {
-        Self { queue, max_payload: MAX_PAYLOAD_BYTES, max_depth: None }
+        Self {
+            queue,
+            max_payload: MAX_PAYLOAD_BYTES,
+            max_depth: None,
+            confirm_within: Duration::from_secs(5),
+            confirming: durable::Shared::default(),
+            is_patient: true,
+        }
     }
 
     /// Refuses payloads of more bytes than this. [`MAX_PAYLOAD_BYTES`] is the most.
@@ -124,7 +137,7 @@ impl Producer {
     }
 
     /// Sends one batch, each kind of job on its way.
-    async fn send(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+    async fn deliver(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
         self.refuse(&batch)?;
         let mut answers: Vec<Option<Submitted>> = Vec::with_capacity(batch.len());
         let mut ways = Ways::default();
@@ -179,7 +192,7 @@ impl Producer {
     where
         F: Future<Output = Result<T, Untaken>>,
     {
-        for pause in PAUSES {
+        for pause in PAUSES.iter().filter(|_| self.is_patient) {
             match send().await {
                 Err(Untaken::Broker(error)) if may_pass(&error) => {
                     tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)).await;

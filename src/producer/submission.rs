@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::{MAX_PAYLOAD_BYTES, SubmitError};
-use crate::broker::{Due, NewJob, Unique, UniqueMode, UniqueScope};
+use crate::broker::{Due, Durability, NewJob, Unique, UniqueMode, UniqueScope};
 use crate::job::{Encoding, JobId, JobType, Lane, Timestamp, Tracking, UniqueKey};
 
 /// For how long an own id is remembered, unless the submission says otherwise.
@@ -22,6 +22,7 @@ pub struct Submission {
     /// For how long the id is remembered.
     pub(super) window: Duration,
     pub(super) unique: Option<Box<Unique>>,
+    pub(super) durability: Durability,
     /// Names and values together.
     pub(super) bytes: usize,
     pub(super) payload_bytes: usize,
@@ -36,8 +37,16 @@ impl Submission {
     pub fn new(job_type: &str) -> Result<Self, SubmitError> {
         let job_type: JobType = job_type.parse()?;
         let job = NewJob { lane: Lane::Normal, due: Due::Now, fields: Vec::with_capacity(3) };
-        Ok(Self { job, id: None, window: WINDOW, unique: None, bytes: 0, payload_bytes: 0 }
-            .field("type", job_type.as_str()))
+        Ok(Self {
+            job,
+            id: None,
+            window: WINDOW,
+            unique: None,
+            durability: Durability::Memory,
+            bytes: 0,
+            payload_bytes: 0,
+        }
+        .field("type", job_type.as_str()))
     }
 
     /// A payload as MessagePack with field names, the compact form.
@@ -102,6 +111,13 @@ impl Submission {
             UniqueScope::Waiting | UniqueScope::Running => scope,
         };
         self.unique = Some(Box::new(Unique { key, scope, mode }));
+        self
+    }
+
+    /// Where the job must be kept before its submission counts as done. Jobs that are submitted together wait together.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
         self
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use serde::de::IgnoredAny;
 use streamfleet::job::{Encoding, Job, JobId, Lane, Timestamp, Tracking, UniqueKey};
-use streamfleet::{Submission, SubmitError, UniqueMode, UniqueScope};
+use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 
 use crate::cli::{Wrong, times};
 
@@ -37,6 +37,7 @@ pub(super) struct Draft {
     pub(super) timeout: Option<Duration>,
     pub(super) expires_at: Option<Timestamp>,
     pub(super) unique: Option<(UniqueKey, UniqueScope, UniqueMode)>,
+    pub(super) durability: Durability,
     pub(super) track: bool,
     pub(super) headers: Vec<(String, String)>,
 }
@@ -77,6 +78,7 @@ impl Draft {
         if let Some((key, scope, mode)) = self.unique {
             submission = submission.unique(key, scope, mode);
         }
+        submission = submission.durability(self.durability);
         if self.track {
             submission = submission.tracking(Tracking::All);
         }
@@ -138,12 +140,13 @@ pub(super) fn timeout_in_bounds(timeout: Duration) -> Result<Duration, String> {
 
 /// The error of a submission, so that its exit code tells whose fault it was.
 #[expect(clippy::wildcard_enum_match_arm, reason = "whatever else goes wrong is told in its own words")]
-pub(super) fn refused(error: SubmitError) -> anyhow::Error {
+pub(in crate::cli) fn refused(error: SubmitError) -> anyhow::Error {
     match error {
         SubmitError::Broker(error) => error.into(),
         SubmitError::Payload(_)
         | SubmitError::TooLarge { .. }
         | SubmitError::Header(_)
+        | SubmitError::NotOffered(_)
         | SubmitError::DerivedId { .. }
         | SubmitError::Name(_) => Wrong(error.to_string()).into(),
         other => anyhow!(other),

@@ -38,6 +38,8 @@ struct Line<'a> {
     expires_at: Option<Cow<'a, str>>,
     expires_in: Option<Length>,
     #[serde(borrow)]
+    durability: Option<Cow<'a, str>>,
+    #[serde(borrow)]
     unique: Option<Cow<'a, str>>,
     #[serde(borrow)]
     unique_scope: Option<Cow<'a, str>>,
@@ -97,6 +99,7 @@ impl Line<'_> {
         let unique = self.unique()?;
         let expires_at = self.expires(now)?;
         let window = self.idempotent_for.as_ref().map(Length::read).transpose();
+        let durability = self.durability.as_deref().map(str::parse).transpose();
         let named = |error: streamfleet::job::InvalidName| error.to_string();
         Ok(Draft {
             payload: self.payload.map(|payload| bytes(payload, encoding)).transpose()?,
@@ -110,6 +113,7 @@ impl Line<'_> {
             timeout: timeout.map_err(|rule| format!("timeout: {rule}"))?,
             expires_at,
             unique,
+            durability: durability.map_err(|rule: &str| format!("durability: {rule}"))?.unwrap_or_default(),
             track: self.track,
             headers: self.headers.into_iter().collect(),
         })
@@ -205,6 +209,7 @@ mod tests {
             (&format!(r#"{{"type":"a","payload":"{}"}}"#, "x".repeat(99)), "101 bytes, but at most 100"),
             (r#"{"type":"a","unique":"k","unique_scope":"always"}"#, "unique_scope: a scope is"),
             (r#"{"type":"a","unique":"k","unique_mode":"merge"}"#, "unique_mode: a mode is"),
+            (r#"{"type":"a","durability":"disk"}"#, "durability: a durability is"),
             (r#"{"type":"a","unique_mode":"reject"}"#, "need unique"),
             (r#"{"type":"a","expires_in":"1h","expires_at":"2100-01-01T00:00:00Z"}"#, "exclude each other"),
             (r#"{"type":"a","id":"two words"}"#, "job id \"two words\""),

@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bulk::BadLine;
+pub(super) use draft::refused;
 use draft::{Draft, When};
 use serde::Serialize;
 use streamfleet::broker::Queue;
+use streamfleet::config::QueueSection;
 use streamfleet::job::{Encoding, JobId, JobType, Lane, QueueName, State, Timestamp, UniqueKey};
-use streamfleet::{Accepted, Producer, Submitted, UniqueMode, UniqueScope};
+use streamfleet::{Accepted, Durability, Producer, SubmitError, Submitted, UniqueMode, UniqueScope};
 
 use super::exit::Exit;
 use super::output::{self, Output};
@@ -75,6 +77,12 @@ pub(crate) struct Args {
     /// cancelled, unless it runs) or debounce (the other one, if it is delayed, gets this one's payload and time).
     #[arg(long, value_name = "MODE", requires = "unique", default_value = "reject", value_parser = draft::mode)]
     unique_mode: UniqueMode,
+    /// Where the job must be kept before it counts as submitted: memory, replicas:N, or aof (the server's disk; Redis 7.2).
+    #[arg(long, default_value = "memory", value_name = "WHERE")]
+    durability: Durability,
+    /// How long to wait until it is kept there; at most 1m. Exit code 8: the job is accepted, but that is not confirmed.
+    #[arg(long, default_value = "5s", value_parser = times::duration, value_name = "LENGTH")]
+    confirm_within: Duration,
     /// Keep a record of the job even if it never fails.
     #[arg(long)]
     track: bool,
@@ -95,11 +103,11 @@ pub(crate) struct Args {
 
 /// The help of --bulk.
 const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": …, \"payload\": …} and, if wanted, encoding, id, \
-    idempotent_for, lane, delay (milliseconds, or a text like \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, track, headers. A line that is no job ends it: \
+    idempotent_for, lane, delay (milliseconds, or a text like \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, durability, track, headers. A line that is no job ends it: \
     the lines before it are sent, or some of them, and it is said how many.";
 
 /// What describes one job, and has no meaning for many.
-const SINGLE: [&str; 16] = [
+const SINGLE: [&str; 17] = [
     "job_type",
     "payload",
     "encoding",
@@ -113,6 +121,7 @@ const SINGLE: [&str; 16] = [
     "expires_at",
     "expires_in",
     "unique",
+    "durability",
     "headers",
     "track",
     "wait",
@@ -144,15 +153,25 @@ struct Target {
 }
 
 impl Target {
-    async fn open(name: QueueName, context: &Context) -> anyhow::Result<Self> {
-        let limits = context.effective.config.queues.get(&name).cloned().unwrap_or_default();
+    async fn open(name: QueueName, longest: Duration, context: &Context) -> anyhow::Result<Self> {
         let queue = context.broker().await?.queue(name.clone());
-        let producer = Producer::new(queue.clone());
-        let producer = match limits.max_depth {
-            Some(jobs) => producer.max_depth(jobs),
-            None => producer,
-        };
-        Ok(Self { name, queue, producer, max_payload: limits.max_payload })
+        let producer = producer(queue.clone(), context).confirm_within(longest);
+        let max_payload = limits(&name, context).max_payload;
+        Ok(Self { name, queue, producer, max_payload })
+    }
+}
+
+fn limits(queue: &QueueName, context: &Context) -> QueueSection {
+    context.effective.config.queues.get(queue).cloned().unwrap_or_default()
+}
+
+/// A producer with the configured limits of its queue.
+pub(super) fn producer(queue: Queue, context: &Context) -> Producer {
+    let QueueSection { max_depth, max_payload, .. } = limits(queue.name(), context);
+    let producer = Producer::new(queue).max_payload(max_payload);
+    match max_depth {
+        Some(jobs) => producer.max_depth(jobs),
+        None => producer,
     }
 }
 
@@ -160,26 +179,32 @@ impl Target {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.bulk {
         let bad_line = if args.skip_bad { BadLine::Skip } else { BadLine::Stop };
-        return bulk::run(Target::open(args.queue, context).await?, bad_line, context).await;
+        return bulk::run(Target::open(args.queue, args.confirm_within, context).await?, bad_line, context)
+            .await;
     }
-    let (lane, name, wait, expires_in) = (args.lane, args.queue.clone(), args.wait, args.expires_in);
+    let (lane, name, wait) = (args.lane, args.queue.clone(), args.wait);
+    let (expires_in, confirm_within) = (args.expires_in, args.confirm_within);
     let mut draft = args.draft()?;
     let state = if draft.when == When::Now { State::Waiting } else { State::Scheduled };
-    let max_payload = context.effective.config.queues.get(&name).cloned().unwrap_or_default().max_payload;
+    let max_payload = limits(&name, context).max_payload;
     // What can be refused is refused before Redis is asked.
-    draft.clone().submission(max_payload).map_err(draft::refused)?;
-    let target = Target::open(name, context).await?;
+    draft.clone().submission(max_payload).map_err(refused)?;
+    let target = Target::open(name, confirm_within, context).await?;
     if let Some(length) = expires_in {
         let now = target.queue.clock().await.context("the server's clock cannot be read")?;
         draft.expires_at = Some(now.after(length));
     }
-    let submission = draft.submission(max_payload).map_err(draft::refused)?;
+    let submission = draft.submission(max_payload).map_err(refused)?;
     if let Some(longest) = wait {
         let longest = longest.unwrap_or(Duration::MAX);
         return wait::run(&target.producer, submission, (&target.name, longest), context.output).await;
     }
     let submitted = target.producer.submit_or_find(submission).await;
-    let submitted = submitted.map_err(draft::refused).context("the job is not submitted")?;
+    let submitted = match submitted {
+        // It says itself that the job is accepted.
+        Err(error @ SubmitError::Unconfirmed { .. }) => return Err(error.into()),
+        other => other.map_err(refused).context("the job is not submitted")?,
+    };
     let report = Report::of(&submitted, &target.name, (lane, state));
     if context.output == Output::People {
         tell(&report);
@@ -238,6 +263,7 @@ impl Args {
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             expires_at: self.expires_at,
+            durability: self.durability,
             unique: self.unique.map(|key| (key, self.unique_scope, self.unique_mode)),
             track: self.track,
             headers: self.headers,
@@ -262,6 +288,7 @@ fn read(payload: String) -> anyhow::Result<Vec<u8>> {
     read.map_err(|error| Wrong(format!("the payload {} cannot be read: {error}", path.display())).into())
 }
 
+/// An encoding by its name.
 pub(super) fn encoding(name: &str) -> Result<Encoding, String> {
     Encoding::parse(name).ok_or_else(|| "an encoding is json, msgpack or raw".to_owned())
 }

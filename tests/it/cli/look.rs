@@ -141,3 +141,25 @@ fn delayed_jobs_are_paged_and_can_be_cancelled() {
     let again = launch(&server, &["delayed", "cancel", "late"]).output(Duration::from_secs(30));
     assert_eq!((again.code, again.stdout.as_str()), (Some(0), "late is cancelled\n"), "{again:?}");
 }
+
+#[test]
+fn a_delayed_job_is_rescheduled_edited_and_made_due_and_another_is_exit_code_4() {
+    let server = RedisServer::start();
+    let id = json(&server, &["enqueue", "a", "--delay", "1h"])["id"].as_str().unwrap().to_owned();
+    let moved = json(&server, &["delayed", "reschedule", &id, "--at", "2100-01-01T00:00:00Z"]);
+    assert_eq!((&moved["id"], &moved["due_ms"]), (&id.as_str().into(), &4_102_444_800_000_u64.into()));
+    assert!(
+        sf(&server, &["delayed", "edit", &id, "--payload", "{\"to\":\"x\"}"]).stdout.contains("2100-01-01")
+    );
+    assert_eq!(sf(&server, &["delayed", "edit", &id, "--payload", "{oops"]).code, Some(2));
+    assert_eq!(sf(&server, &["delayed", "reschedule", &id]).code, Some(2));
+    let now = json(&server, &["delayed", "run", &id]);
+    assert!(now["due_ms"].as_u64().unwrap() < 4_102_444_800_000);
+    let waiting = json(&server, &["enqueue", "a", "--id", "order-7"])["id"].as_str().unwrap().to_owned();
+    for args in [["delayed", "run", &waiting], ["delayed", "run", "nobody"]] {
+        let output = sf(&server, &args);
+        assert_eq!(output.code, Some(4), "{output:?}");
+        let why = if args[2] == "nobody" { "nothing is known of it" } else { "it is waiting" };
+        assert!(output.stderr.contains(why), "{output:?}");
+    }
+}

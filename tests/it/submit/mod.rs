@@ -1,6 +1,9 @@
 //! Submissions that ask for more than to be appended: ids that are accepted once, unique keys, and queues that are full.
 
+mod amend;
+mod durable;
 mod ids;
 mod limits;
+mod rights;
 mod scripts;
 mod unique;

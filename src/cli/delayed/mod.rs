@@ -1,14 +1,18 @@
-//! `streamfleet delayed`: the jobs that are due later, and how to stop one of them.
+//! `streamfleet delayed`: the jobs that are due later, and how to change or stop one of them.
+
+mod amend;
+
+use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Queue, Upcoming};
-use streamfleet::job::{JobId, QueueName, Timestamp};
+use streamfleet::broker::{Due, Queue, Upcoming};
+use streamfleet::job::{Encoding, JobId, QueueName, Timestamp};
 
 use super::exit::Exit;
 use super::output::{self, harmless};
-use super::times::{rfc3339, with_age};
-use super::{Context, cancel};
+use super::times::{self, rfc3339, with_age};
+use super::{Context, cancel, enqueue};
 
 /// The arguments of `delayed`.
 #[derive(clap::Args)]
@@ -31,6 +35,33 @@ enum Action {
         /// Leave out so many.
         #[arg(long, default_value_t = 0)]
         skip: u64,
+    },
+    /// Change when one is due, a retry too. Its attempts stay counted.
+    Reschedule {
+        /// The job's id.
+        id: JobId,
+        /// Due so long from now, like 10s or 1h30m.
+        #[arg(long, value_parser = times::duration, required_unless_present = "at", conflicts_with = "at")]
+        delay: Option<Duration>,
+        /// Due at this instant, like 2026-12-01T10:00:00Z.
+        #[arg(long, value_parser = times::instant)]
+        at: Option<Timestamp>,
+    },
+    /// Make one due at once, a retry too.
+    Run {
+        /// The job's id.
+        id: JobId,
+    },
+    /// Replace the payload of one, a retry too.
+    Edit {
+        /// The job's id.
+        id: JobId,
+        /// The new payload: a text, @FILE, or - for stdin.
+        #[arg(long)]
+        payload: String,
+        /// How the payload is written: json (checked), msgpack (JSON is converted) or raw.
+        #[arg(long, default_value = "json", value_parser = enqueue::encoding)]
+        encoding: Encoding,
     },
     /// Cancel one: the same as `streamfleet cancel`.
     Cancel {
@@ -64,11 +95,20 @@ struct Delayed {
     due_time: Timestamp,
 }
 
-/// Lists or cancels.
+/// Lists, changes or cancels.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     match args.action {
         Action::List { limit, skip } => list(&queue, limit, skip, context).await,
+        Action::Reschedule { id, delay, at } => {
+            let due = delay.map(Due::In).or(at.map(Due::At)).unwrap_or(Due::Now);
+            amend::run(&queue, &id, amend::Change::Due(due), context).await
+        }
+        Action::Run { id } => amend::run(&queue, &id, amend::Change::Due(Due::Now), context).await,
+        Action::Edit { id, payload, encoding } => {
+            let payload = enqueue::payload(payload, encoding)?;
+            amend::run(&queue, &id, amend::Change::Payload(payload, encoding), context).await
+        }
         Action::Cancel { id } => cancel::one(&queue, &id, cancel::COMMAND_LINE, context).await,
     }
 }

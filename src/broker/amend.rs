@@ -1,0 +1,59 @@
+//! Changing a job that is in the delayed set, a retry too: when it is due, and its payload.
+
+use fred::types::Value;
+
+use super::enqueue::Due;
+use super::error::Error;
+use super::inspect::timestamp;
+use super::{Queue, decode, script};
+use crate::job::{Encoding, JobId, Timestamp};
+
+/// Fields that somebody else changes meanwhile are read again, so often.
+const TRIES: u32 = 5;
+
+impl Queue {
+    /// Changes when a delayed job is due; what it is then, or `None` where it is not in the delayed set.
+    pub(crate) async fn reschedule(&self, id: &JobId, due: Due) -> Result<Option<Timestamp>, Error> {
+        let due = if due == Due::Now { Due::In(std::time::Duration::ZERO) } else { due };
+        let [kind, ms] = due.args();
+        let answer = self.amend(id, [kind, ms, "".into(), "".into()]).await?;
+        Ok(answer.ok().flatten())
+    }
+
+    /// Replaces the payload of a delayed job; when it is due, or `None` where it is not in the delayed set. All its other
+    /// fields stay as they are, its attempts too.
+    pub(crate) async fn replace_payload(
+        &self,
+        id: &JobId,
+        payload: &[u8],
+        encoding: Encoding,
+    ) -> Result<Option<Timestamp>, Error> {
+        for _ in 0..TRIES {
+            let (Some((envelope, lane)), _) = self.place(id).await? else { return Ok(None) };
+            let mut add: Vec<(&[u8], &[u8])> = vec![(b"payload", payload)];
+            if encoding != Encoding::Json {
+                add.push((b"encoding", encoding.as_str().as_bytes()));
+            }
+            let edited = envelope.edited(|name| matches!(name, b"payload" | b"encoding"), &add);
+            let [read, wanted] = [envelope, edited].map(|fields| Value::Bytes(fields.pack(lane).into()));
+            if let Ok(answer) = self.amend(id, ["".into(), "".into(), read, wanted]).await? {
+                return Ok(answer);
+            }
+        }
+        Err(Error::contract("amend", "fields that change each time they are read"))
+    }
+
+    /// Runs the script; an inner error where the fields are others than those that were read.
+    async fn amend(&self, id: &JobId, change: [Value; 4]) -> Result<Result<Option<Timestamp>, ()>, Error> {
+        let own = &self.keys;
+        let keys = vec![own.delayed.clone(), own.delayed_fields.clone(), own.record(id), own.wake.clone()];
+        let args = std::iter::once(id.to_string().into()).chain(change).collect();
+        let answer = self.run(&script::AMEND, keys, args).await?;
+        match (answer.status, answer.rest.first().and_then(decode::number)) {
+            (0, _) => Ok(Ok(None)),
+            (1, Some(due)) => Ok(Ok(Some(timestamp(due)))),
+            (2, _) => Ok(Err(())),
+            _ => Err(Error::contract("amend", answer)),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+-- amend: change when a job in the delayed set is due, or its fields, in one step. It begins with the write that a full
+-- Redis refuses, so it is refused whole.
+-- KEYS 1 delayed  2 delayed:fields  3 record  4 wake
+-- ARGV 1 job id  2 'in', 'at' or '' to leave the time  3 milliseconds  4 the packed fields that were read, or '' to leave them
+--      5 the packed fields that they shall be, or ''
+-- returns {1, due ms} it is so, {0} not in the delayed set, {2} its fields are others than those that were read
+local now, due = now_ms(), redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not due then return { 0 } end
+due = tonumber(due)
+if ARGV[2] == 'in' then due = now + tonumber(ARGV[3]) end
+if ARGV[2] == 'at' then due = tonumber(ARGV[3]) end
+if ARGV[4] ~= '' then
+  local fields = redis.call('HGET', KEYS[2], ARGV[1])
+  if fields ~= ARGV[4] and fields ~= ARGV[5] then return { 2 } end
+  redis.call('HSET', KEYS[2], ARGV[1], ARGV[5])
+end
+if ARGV[2] ~= '' then
+  redis.call('ZADD', KEYS[1], 'XX', due, ARGV[1])
+  nudge(KEYS[1], KEYS[4], ARGV[1])
+end
+if redis.call('EXISTS', KEYS[3]) == 1 then redis.call('HSET', KEYS[3], 'due_ms', due, 'updated_ms', now) end
+return { 1, due }

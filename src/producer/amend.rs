@@ -1,0 +1,49 @@
+//! Changing a job that was submitted for later, or that waits for its retry.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Producer, SubmitError};
+use crate::broker::Due;
+use crate::job::{Encoding, JobId, Timestamp};
+
+impl Producer {
+    /// Changes when a delayed job is due, a retry too; its attempts stay counted. When it is due now, or `None` where it is
+    /// not in the delayed set.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Broker`] where Redis refuses or does not answer. Sending again does no harm.
+    pub async fn reschedule(&self, job: &JobId, due: Due) -> Result<Option<Timestamp>, SubmitError> {
+        Ok(self.queue.reschedule(job, due).await?)
+    }
+
+    /// Makes a delayed job due at once. `None` where it is not in the delayed set.
+    ///
+    /// # Errors
+    ///
+    /// As [`Producer::reschedule`].
+    pub async fn run_now(&self, job: &JobId) -> Result<Option<Timestamp>, SubmitError> {
+        self.reschedule(job, Due::In(Duration::ZERO)).await
+    }
+
+    /// Replaces the payload of a delayed job, a retry too. All its other fields stay as they are. When it is due, or `None`
+    /// where it is not in the delayed set.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::TooLarge`] before anything is sent; otherwise as [`Producer::reschedule`].
+    pub async fn edit(
+        &self,
+        job: &JobId,
+        payload: impl Into<Bytes>,
+        encoding: Encoding,
+    ) -> Result<Option<Timestamp>, SubmitError> {
+        let payload = payload.into();
+        if payload.len() > self.max_payload {
+            return Err(SubmitError::TooLarge { bytes: payload.len(), limit: self.max_payload });
+        }
+        Ok(self.queue.replace_payload(job, &payload, encoding).await?)
+    }
+}

@@ -1,0 +1,122 @@
+//! Submissions that wait until their jobs are kept by replicas or on the disk.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{PAUSES, Producer, Submission, SubmitError, Submitted, may_pass};
+use crate::broker::{self, Durability, Link, Queue};
+use crate::job::JobId;
+
+/// The connection over which durable jobs are sent, opened when it is first needed. Clones of a producer share it.
+pub(super) type Shared = Arc<Mutex<Option<Link>>>;
+
+/// What the jobs of a batch need together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Need {
+    replicas: u32,
+    aof: bool,
+}
+
+impl Need {
+    fn of(batch: &[Submission]) -> Self {
+        batch.iter().fold(Self::default(), |need, submission| match submission.durability {
+            Durability::Memory => need,
+            Durability::Replicas(count) => Self { replicas: need.replicas.max(count), ..need },
+            Durability::Aof => Self { aof: true, ..need },
+        })
+    }
+}
+
+impl Producer {
+    /// How long to wait for replicas and disks to have a job that asks for it; 5 s by default, at most a minute.
+    #[must_use]
+    pub fn confirm_within(self, longest: Duration) -> Self {
+        Self { confirm_within: longest.min(Duration::from_secs(60)), ..self }
+    }
+
+    /// Sends one batch, and waits until it is as durable as its jobs ask for.
+    pub(super) async fn send(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+        let need = Need::of(&batch);
+        if need == Need::default() {
+            return self.deliver(batch).await;
+        }
+        // What has no id of its own would be another job when it is sent again.
+        let repeatable = batch.iter().all(|submission| submission.id.is_some());
+        let mut pauses = PAUSES.iter().filter(|_| repeatable);
+        loop {
+            let link = self.confirming(need).await?;
+            let there = Self { queue: self.queue.over(&link), is_patient: false, ..self.clone() };
+            match there.deliver(batch.clone()).await {
+                Ok(answers) => {
+                    let Err(why) = confirm(&there.queue, need, self.confirm_within).await else {
+                        return Ok(answers);
+                    };
+                    self.forget(&link);
+                    let accepted = answers.into_iter().map(|answer| answer.id).collect();
+                    return Err(SubmitError::Unconfirmed { accepted, why });
+                }
+                Err(SubmitError::Broker(error)) if may_pass(&error) => {
+                    self.forget(&link);
+                    let Some(pause) = pauses.next() else { return Err(error.into()) };
+                    tokio::time::sleep(*pause).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The connection for durable jobs, once it is known that Redis can confirm what they need.
+    async fn confirming(&self, need: Need) -> Result<Link, SubmitError> {
+        let known = self.confirming.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let link = match known {
+            Some(link) => link,
+            None => self.queue.confirming().await.map_err(not_offered)?,
+        };
+        if need.aof
+            && let Err(error) = self.queue.over(&link).await_aof(Duration::from_millis(1)).await
+        {
+            self.forget(&link);
+            return Err(not_offered(error));
+        }
+        *self.confirming.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.clone());
+        Ok(link)
+    }
+
+    fn forget(&self, link: &Link) {
+        let mut known = self.confirming.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_some_and(|known| known.is(link)) {
+            *known = None;
+        }
+    }
+}
+
+/// Waits until all that was written is kept as needed, or says why that is not known.
+async fn confirm(queue: &Queue, need: Need, within: Duration) -> Result<(), String> {
+    let unknown = |error: broker::Error| error.to_string();
+    if need.replicas > 0 {
+        let replicas = queue.await_replicas(need.replicas, within).await.map_err(unknown)?;
+        if replicas < need.replicas.into() {
+            return Err(format!("{replicas} of {} replicas have it after {within:?}", need.replicas));
+        }
+    }
+    if need.aof && !queue.await_aof(within).await.map_err(unknown)? {
+        return Err(format!("it is not on the server's disk after {within:?}"));
+    }
+    Ok(())
+}
+
+fn not_offered(error: broker::Error) -> SubmitError {
+    let broker::Error::Refused { class, detail, .. } = &error else { return error.into() };
+    if detail.contains("unknown command") {
+        return SubmitError::NotOffered("this server has no WAITAOF; Redis has it from 7.2 on".to_owned());
+    }
+    if *class == broker::Class::Busy { error.into() } else { SubmitError::NotOffered(detail.clone()) }
+}
+
+/// The jobs in words.
+pub(super) fn listed(jobs: &[JobId]) -> String {
+    match jobs {
+        [job] => format!("the job {job} is"),
+        jobs => format!("{} jobs are", jobs.len()),
+    }
+}

@@ -1,0 +1,109 @@
+//! Jobs of the delayed set, changed: when they are due, and what they carry.
+
+use std::time::Duration;
+
+use streamfleet::broker::{Due, Queue};
+use streamfleet::job::{Encoding, JobId, State, Timestamp};
+use streamfleet::{JobError, Producer, SubmitError};
+
+use crate::harness::fleet::{Acts, Running, queue, quick, until_state};
+use crate::harness::redis_server::RedisServer;
+use crate::traps::scene::{LONG, job};
+use crate::traps::scripts::{Scripts, source};
+
+const KEYS: [&str; 4] = ["sf:{q}:delayed", "sf:{q}:delayed:fields", "sf:{q}:job:j", "sf:{q}:wake"];
+
+async fn scheduled(queue: &Queue) -> (Producer, JobId) {
+    let producer = Producer::new(queue.clone());
+    let id = producer.submit(job("old").delay(LONG)).await.unwrap();
+    (producer, id)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delayed_job_is_put_off_brought_forward_and_run_now() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let (producer, id) = scheduled(&queue).await;
+    let instant = Timestamp::from_ms(4_102_444_800_000).unwrap();
+    assert_eq!(producer.reschedule(&id, Due::At(instant)).await.unwrap(), Some(instant));
+    assert_eq!(queue.upcoming(0, 1).await.unwrap()[0].due, instant);
+    let sooner = producer.reschedule(&id, Due::In(Duration::from_secs(60))).await.unwrap().unwrap();
+    assert!(sooner < instant && queue.upcoming(0, 1).await.unwrap()[0].due == sooner);
+    let handler = Acts::well();
+    let fleet = Running::start(&server.url(), quick(1), handler.clone());
+    assert!(producer.run_now(&id).await.unwrap().is_some());
+    crate::harness::fleet::until_empty(&queue).await;
+    assert_eq!(handler.runs(&id), 1);
+    for answer in [producer.run_now(&id).await, producer.edit(&id, "x", Encoding::Raw).await] {
+        assert_eq!(answer.unwrap(), None, "it is not delayed any more");
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_is_changed_and_keeps_its_attempts() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let handler = Acts::new(|context, payload| match payload {
+        b"fixed" => Ok(context.attempt().into()),
+        _ => Err(JobError::retry_after(LONG, "not like this")),
+    });
+    let fleet = Running::start(&server.url(), quick(3), handler);
+    let producer = Producer::new(queue.clone());
+    let broken = job("broken").header("tenant", "acme").unwrap();
+    let id = producer.submit(broken).await.unwrap();
+    until_state(&queue, &id, State::Retrying).await;
+    let due = producer.edit(&id, "fixed", Encoding::Raw).await.unwrap().unwrap();
+    let upcoming = queue.upcoming(0, 1).await.unwrap().remove(0);
+    let (_, fields) = upcoming.fields.unwrap();
+    let field =
+        |name: &str| fields.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned());
+    assert_eq!(upcoming.due, due, "an edit leaves the time alone");
+    assert_eq!(
+        ["attempt", "h.tenant", "payload"].map(field),
+        ["1", "acme", "fixed"].map(|text| Some(text.to_owned()))
+    );
+    producer.run_now(&id).await.unwrap().unwrap();
+    let status = until_state(&queue, &id, State::Done).await;
+    assert_eq!((status.result.as_deref(), status.attempts.len()), (Some("2"), 2));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_is_bound_like_a_submission_and_changes_the_encoding_too() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let (producer, id) = scheduled(&queue).await;
+    let refused = producer.clone().max_payload(3).edit(&id, "four", Encoding::Raw).await;
+    assert!(matches!(refused, Err(SubmitError::TooLarge { bytes: 4, limit: 3 })), "{refused:?}");
+    producer.edit(&id, "{}", Encoding::Json).await.unwrap().unwrap();
+    let upcoming = queue.upcoming(0, 1).await.unwrap().remove(0);
+    let (_, fields) = upcoming.fields.unwrap();
+    assert_eq!((fields.get(b"payload"), fields.get(b"encoding")), (Some(b"{}".as_slice()), None));
+}
+
+#[test]
+fn a_change_that_is_sent_twice_happens_once_and_a_full_server_refuses_it_whole() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["ZADD", KEYS[0], "5", "j"]);
+    scripts.server.cmd(&["HSET", KEYS[1], "j", "old"]);
+    scripts.server.cmd(&["HSET", KEYS[2], "state", "scheduled"]);
+    for args in [["j", "at", "9999999999999", "", ""], ["j", "", "", "old", "new"]] {
+        let statuses = [0, 1].map(|_| scripts.call(source!("amend"), &KEYS, &args).0);
+        assert_eq!(statuses, [1, 1]);
+    }
+    let stale = ["j", "", "", "old", "newer"];
+    let before = scripts.digest();
+    assert_eq!(scripts.call(source!("amend"), &KEYS, &stale).0, 2);
+    assert_eq!(scripts.call(source!("amend"), &KEYS, &["k", "in", "0", "", ""]).0, 0);
+    assert_eq!(scripts.digest(), before);
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    for args in [["j", "in", "0", "", ""], ["j", "", "", "new", "newer"]] {
+        let mut command = vec!["EVAL", source!("amend"), "4"];
+        command.extend(KEYS);
+        command.extend(args);
+        let answer = format!("{:?}", scripts.server.try_cmd(&command));
+        assert!(answer.contains("OOM"), "{answer}");
+        assert_eq!(scripts.digest(), before);
+    }
+}

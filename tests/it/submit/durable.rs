@@ -1,0 +1,135 @@
+//! Submissions that count only when replicas, or the disk, have the job.
+
+use std::time::{Duration, Instant};
+
+use streamfleet::{Durability, Producer, SubmitError};
+
+use super::ids::own;
+use crate::harness::fleet::queue;
+use crate::harness::process::Launch;
+use crate::harness::proxy::Mode;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+use crate::traps::scene::{SOON, STREAM, Scene, job};
+
+const SHORT: Duration = Duration::from_secs(2);
+
+/// A replica of the server, once it is in step.
+fn replica(server: &RedisServer) -> RedisServer {
+    let port = server.port().to_string();
+    let auth = ["--masteruser", "harness", "--masterauth", "harness-only", "--repl-diskless-sync-delay", "0"];
+    server.cmd(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+    let args = [&["--replicaof", "127.0.0.1", &port][..], &auth].concat();
+    let replica = RedisServer::builder().args(&args).start();
+    // Something to be in step with: before the first write, every replica is.
+    server.cmd(&["SET", "in-step", "1"]);
+    until("the replica to be in step", SOON, || {
+        redis::from_redis_value::<i64>(server.cmd(&["WAIT", "1", "10"])).unwrap() == 1
+    });
+    replica
+}
+
+fn length(server: &RedisServer) -> i64 {
+    redis::from_redis_value(server.cmd(&["XLEN", STREAM])).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_for_a_replica_is_on_it_when_its_submission_returns() {
+    let server = RedisServer::start();
+    let replica = replica(&server);
+    let producer = Producer::new(queue(&server).await);
+    for nth in 1..=20 {
+        producer.submit(job("{}").durability(Durability::Replicas(1))).await.unwrap();
+        assert_eq!(length(&replica), nth);
+    }
+    let jobs = (0..600).map(|_| job("{}").durability(Durability::Replicas(1)));
+    producer.submit_all(jobs, |_| {}).await.unwrap();
+    assert_eq!(length(&replica), 620);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_too_few_replicas_have_in_time_is_accepted_and_said_to_be_unconfirmed() {
+    let server = RedisServer::start();
+    let _replica = replica(&server);
+    let producer = Producer::new(queue(&server).await).confirm_within(SHORT);
+    let answer = producer.submit(own("{}").durability(Durability::Replicas(2))).await;
+    let Err(SubmitError::Unconfirmed { accepted, why }) = answer else { panic!("{answer:?}") };
+    assert_eq!((accepted[0].to_string().as_str(), accepted.len()), ("order-7", 1));
+    assert!(why.contains("1 of 2 replicas"), "{why}");
+    assert_eq!(length(&server), 1);
+    // Sending it again, with what can be had, finds it and confirms it.
+    let again = producer.submit_or_find(own("{}").durability(Durability::Replicas(1))).await.unwrap();
+    assert!(again.existing().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_not_confirmed_over_another_connection_than_the_one_that_wrote_it() {
+    let scene = Scene::new().await;
+    let _replica = replica(&scene.server);
+    let producer = scene.producer().await;
+    producer.submit(job("{}").durability(Durability::Replicas(1))).await.unwrap();
+    let waits = Mode::drop_reply_to("WAIT", 1);
+    scene.proxy.set(waits);
+    let answer = producer.submit(own("{}").durability(Durability::Replicas(1))).await;
+    assert!(
+        matches!(&answer, Err(SubmitError::Unconfirmed { accepted, .. }) if accepted.len() == 1),
+        "{answer:?}"
+    );
+    // A new connection is opened for the next one.
+    let again = producer.submit_or_find(own("{}").durability(Durability::Replicas(1))).await.unwrap();
+    assert!(again.existing().is_some());
+    assert_eq!(length(&scene.server), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_replicas_holds_up_nobody_else() {
+    let server = RedisServer::start();
+    let producer = Producer::new(queue(&server).await).confirm_within(SOON);
+    let waiting = tokio::task::spawn({
+        let producer = producer.clone();
+        async move { producer.submit(job("{}").durability(Durability::Replicas(1))).await }
+    });
+    crate::harness::wait::until_async("the first job", SOON, async || length(&server) == 1).await;
+    let begun = Instant::now();
+    producer.submit(job("{}")).await.unwrap();
+    assert!(begun.elapsed() < SOON / 4, "{:?}", begun.elapsed());
+    waiting.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_confirm_its_disk_is_told_before_anything_is_submitted() {
+    let server = RedisServer::start();
+    let waitaof: redis::RedisResult<Vec<i64>> =
+        redis::cmd("WAITAOF").arg(&[1, 0, 1]).query(&mut server.client());
+    let producer = Producer::new(queue(&server).await);
+    let answer = producer.submit(job("{}").durability(Durability::Aof)).await;
+    let Err(SubmitError::NotOffered(why)) = answer else { panic!("{answer:?}") };
+    let unknown = waitaof.unwrap_err().to_string().contains("unknown command");
+    assert!(why.contains(if unknown { "from 7.2 on" } else { "appendonly" }), "{why}");
+    assert_eq!(length(&server), 0);
+}
+
+#[test]
+fn the_command_tells_refused_from_unconfirmed_by_its_exit_code() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let enqueue = |durability: &str| {
+        let args = ["--redis", &url, "enqueue", "a", "--durability", durability, "--confirm-within", "2s"];
+        Launch::new(&args).output(SOON)
+    };
+    let output = enqueue("aof");
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("nothing was submitted"), "{output:?}");
+    assert_eq!(enqueue("disk").code, Some(2));
+    assert_eq!(length(&server), 0);
+    let output = enqueue("replicas:1");
+    assert_eq!(output.code, Some(8), "{output:?}");
+    assert!(
+        output.stderr.contains("is accepted, but not confirmed to be durable: 0 of 1 replicas"),
+        "{output:?}"
+    );
+    assert_eq!(length(&server), 1);
+    let _replica = replica(&server);
+    let output = enqueue("replicas:1");
+    assert_eq!(output.code, Some(0), "{output:?}");
+}
