@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::drill::{Drill, script};
-use crate::harness::ledger::Record;
+use crate::harness::ledger::{Ledger, Record};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::rest::jobs_left;
 
@@ -18,9 +18,9 @@ fn submit(server: &RedisServer) {
 }
 
 /// The three jobs, two callbacks and two links of the chain have run, under one id each; one letter is dead.
-fn judge(server: &RedisServer, records: &[Record]) -> Result<(), String> {
-    let started = records.iter().filter_map(|record| match record {
-        Record::Start { run, .. } => Some(run.job.clone()),
+fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
+    let started = ledger.read().into_iter().filter_map(|record| match record {
+        Record::Start { run, .. } => Some(run.job),
         _ => None,
     });
     let jobs: BTreeSet<String> = started.collect();

@@ -9,7 +9,7 @@ use crate::cron::entry;
 use crate::cron::witness::Witness;
 use crate::cron::{STATES, set_back};
 use crate::harness::fleet::queue;
-use crate::harness::ledger::Record;
+use crate::harness::ledger::{Ledger, Record};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::rest::jobs_left;
 use streamfleet::cron::Missed;
@@ -44,8 +44,9 @@ fn is_done(server: &RedisServer) -> bool {
 }
 
 /// Each tick was submitted once, and its job has run.
-fn judge(server: &RedisServer, records: &[Record]) -> Result<(), String> {
+fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
     let counts = WITNESSES.lock().unwrap()[&server.port()].counts();
+    let records = ledger.read();
     let ran: BTreeSet<&str> = records
         .iter()
         .filter_map(|record| match record {

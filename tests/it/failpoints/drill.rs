@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::harness::ledger::{Ledger, Record};
+use crate::harness::ledger::Ledger;
 use crate::harness::proxy::{Direction, Mode, Proxy};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
@@ -31,8 +31,8 @@ pub(super) struct Drill {
     pub(super) submit: fn(&RedisServer),
     /// Whether there is nothing left to do.
     pub(super) is_done: fn(&RedisServer) -> bool,
-    /// Judges what happened.
-    pub(super) judge: fn(&RedisServer, &[Record]) -> Result<(), String>,
+    /// Judges what happened. The ledger is read anew whenever it is looked at: a worker that was frozen goes on.
+    pub(super) judge: fn(&RedisServer, &Ledger) -> Result<(), String>,
 }
 
 /// The source of a script, with its prelude.
@@ -182,6 +182,6 @@ impl Drill {
             struck.thaw();
         }
         until("the work to be done", DONE, is_done);
-        (self.judge)(&stage.server, &Ledger::new(stage.dir.path()).read()).map(|()| reached)
+        (self.judge)(&stage.server, &Ledger::new(stage.dir.path())).map(|()| reached)
     }
 }

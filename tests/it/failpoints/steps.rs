@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::drill::{Drill, script};
-use crate::harness::ledger::Record;
+use crate::harness::ledger::{Ledger, Record};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::rest::jobs_left;
 use crate::harness::wait::until;
@@ -21,10 +21,10 @@ fn field(server: &RedisServer, key: &str, name: &str) -> String {
 }
 
 /// What a frozen worker tells when it goes on may bring its job back from the dead, so this waits until all is right.
-fn judge(server: &RedisServer, records: &[Record]) -> Result<(), String> {
+fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
     let asked = Instant::now();
     until("all to be right, or the time to be over", 2 * SOON, || {
-        let right = is_right(server, records);
+        let right = is_right(server, &ledger.read());
         (right.is_ok() || asked.elapsed() > SOON).then_some(right)
     })
 }

@@ -5,7 +5,7 @@ use streamfleet::{Producer, Submission, UniqueMode, UniqueScope};
 
 use super::drill::{Drill, script};
 use crate::harness::fleet::queue;
-use crate::harness::ledger::Record;
+use crate::harness::ledger::Ledger;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::rest::jobs_left;
 
@@ -36,7 +36,7 @@ fn submit(server: &RedisServer) {
 }
 
 /// Every job has ended: no lock is left, and each key is free.
-fn judge(server: &RedisServer, _records: &[Record]) -> Result<(), String> {
+fn judge(server: &RedisServer, _ledger: &Ledger) -> Result<(), String> {
     let locks: Vec<String> = redis::from_redis_value(server.cmd(&["KEYS", "sf:{default}:unique:*"])).unwrap();
     let free = offer(server);
     if locks.is_empty() && free == [true; 4] { Ok(()) } else { Err(format!("{locks:?} are left: {free:?}")) }
