@@ -46,7 +46,8 @@ impl Queue {
     /// Runs the script; an inner error where the fields are others than those that were read.
     async fn amend(&self, id: &JobId, change: [Value; 4]) -> Result<Result<Option<Timestamp>, ()>, Error> {
         let own = &self.keys;
-        let keys = vec![own.delayed.clone(), own.delayed_fields.clone(), own.record(id), own.wake.clone()];
+        let (record, ledger) = (own.record(id), own.ledger(id));
+        let keys = vec![own.delayed.clone(), own.delayed_fields.clone(), record, own.wake.clone(), ledger];
         let args = std::iter::once(id.to_string().into()).chain(change).collect();
         let answer = self.run(&script::AMEND, keys, args).await?;
         match (answer.status, answer.rest.first().and_then(decode::number)) {

@@ -135,6 +135,17 @@ impl Link {
     }
 }
 
+impl Link {
+    /// The jobs of a chain, as the field `then` has them: a JSON array.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] where it is none, a job in it is none, or there are more than [`Ties::MAX_CHAIN`].
+    pub fn list(json: &[u8]) -> Result<Vec<Self>, Malformed> {
+        chain(json)
+    }
+}
+
 impl Ties {
     /// A chain has at most so many jobs behind its first.
     pub const MAX_CHAIN: usize = 64;

@@ -1,6 +1,6 @@
 -- amend: change when a job in the delayed set is due, or its fields, in one step. It begins with the write that a full
 -- Redis refuses, so it is refused whole.
--- KEYS 1 delayed  2 delayed:fields  3 record  4 wake
+-- KEYS 1 delayed  2 delayed:fields  3 record  4 wake  5 ledger of its steps
 -- ARGV 1 job id  2 'in', 'at' or '' to leave the time  3 milliseconds  4 the packed fields that were read, or '' to leave them
 --      5 the packed fields that they shall be, or ''
 -- returns {1, due ms} it is so, {0} not in the delayed set, {2} its fields are others than those that were read
@@ -17,6 +17,10 @@ end
 if ARGV[2] ~= '' then
   redis.call('ZADD', KEYS[1], 'XX', due, ARGV[1])
   nudge(KEYS[1], KEYS[4], ARGV[1])
+  -- Its steps have no other time then.
+  for _, name in ipairs(redis.call('HKEYS', KEYS[5])) do
+    if string.sub(name, -4) == ':due' then redis.call('HDEL', KEYS[5], name) end
+  end
 end
 if redis.call('EXISTS', KEYS[3]) == 1 then redis.call('HSET', KEYS[3], 'due_ms', due, 'updated_ms', now) end
 return { 1, due }

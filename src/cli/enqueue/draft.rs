@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use serde::de::IgnoredAny;
-use streamfleet::job::{Encoding, Job, JobId, Lane, Timestamp, Tracking, UniqueKey};
+use streamfleet::job::{Encoding, Job, JobId, Lane, Link, Timestamp, Tracking, UniqueKey};
 use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 
 use crate::cli::{Wrong, times};
@@ -19,6 +19,44 @@ pub(super) enum When {
     In(Duration),
     /// Not before this instant.
     At(Timestamp),
+}
+
+/// What follows a job's end.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct Follow {
+    /// The type of the job that follows this one's success.
+    #[arg(long, value_name = "TYPE")]
+    pub(super) on_success: Option<String>,
+    /// The type of the job that follows this one's death.
+    #[arg(long, value_name = "TYPE")]
+    pub(super) on_failure: Option<String>,
+    /// The jobs that follow this one's success one after the other: [{"type": …, "payload": …}, …].
+    #[arg(long, value_name = "JSON", value_parser = chain)]
+    pub(super) then: Option<Chain>,
+}
+
+/// Jobs that follow each other.
+#[derive(Debug, Clone)]
+pub(super) struct Chain(Vec<Link>);
+
+/// Reads what follows.
+pub(super) fn chain(text: &str) -> Result<Chain, String> {
+    Link::list(text.as_bytes()).map(Chain).map_err(|error| error.to_string())
+}
+
+impl Follow {
+    fn of(self, mut submission: Submission) -> Result<Submission, SubmitError> {
+        if let Some(job_type) = self.on_success {
+            submission = submission.on_success(&job_type)?;
+        }
+        if let Some(job_type) = self.on_failure {
+            submission = submission.on_failure(&job_type)?;
+        }
+        match self.then {
+            Some(Chain(links)) => submission.then(&links),
+            None => Ok(submission),
+        }
+    }
 }
 
 /// A job to be submitted.
@@ -38,6 +76,7 @@ pub(super) struct Draft {
     pub(super) expires_at: Option<Timestamp>,
     pub(super) unique: Option<(UniqueKey, UniqueScope, UniqueMode)>,
     pub(super) durability: Durability,
+    pub(super) follow: Follow,
     pub(super) track: bool,
     pub(super) headers: Vec<(String, String)>,
 }
@@ -78,7 +117,7 @@ impl Draft {
         if let Some((key, scope, mode)) = self.unique {
             submission = submission.unique(key, scope, mode);
         }
-        submission = submission.durability(self.durability);
+        submission = self.follow.of(submission.durability(self.durability))?;
         if self.track {
             submission = submission.tracking(Tracking::All);
         }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use streamfleet::job::{Encoding, Timestamp, UniqueKey};
 use streamfleet::{Submission, UniqueMode, UniqueScope};
 
-use super::draft::{Draft, When, encode, mode, scope, timeout_in_bounds};
+use super::draft::{Draft, Follow, When, chain, encode, mode, scope, timeout_in_bounds};
 use crate::cli::times;
 
 /// The keys of a line.
@@ -45,6 +45,10 @@ struct Line<'a> {
     unique_scope: Option<Cow<'a, str>>,
     #[serde(borrow)]
     unique_mode: Option<Cow<'a, str>>,
+    on_success: Option<String>,
+    on_failure: Option<String>,
+    #[serde(borrow)]
+    then: Option<&'a RawValue>,
     #[serde(default)]
     track: bool,
     #[serde(default)]
@@ -100,6 +104,7 @@ impl Line<'_> {
         let expires_at = self.expires(now)?;
         let window = self.idempotent_for.as_ref().map(Length::read).transpose();
         let durability = self.durability.as_deref().map(str::parse).transpose();
+        let then = self.then.map(|then| chain(then.get())).transpose()?;
         let named = |error: streamfleet::job::InvalidName| error.to_string();
         Ok(Draft {
             payload: self.payload.map(|payload| bytes(payload, encoding)).transpose()?,
@@ -114,6 +119,7 @@ impl Line<'_> {
             expires_at,
             unique,
             durability: durability.map_err(|rule: &str| format!("durability: {rule}"))?.unwrap_or_default(),
+            follow: Follow { on_success: self.on_success, on_failure: self.on_failure, then },
             track: self.track,
             headers: self.headers.into_iter().collect(),
         })

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bulk::BadLine;
 pub(super) use draft::refused;
-use draft::{Draft, When};
+use draft::{Draft, Follow, When};
 use serde::Serialize;
 use streamfleet::broker::Queue;
 use streamfleet::config::QueueSection;
@@ -90,6 +90,8 @@ pub(crate) struct Args {
     /// 0: it is done; 1: it is dead or cancelled; 6: it goes on, and the time is up.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = times::duration)]
     wait: Option<Option<Duration>>,
+    #[command(flatten)]
+    follow: Follow,
     /// A header for the handler, NAME=VALUE. May be given several times.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
@@ -103,11 +105,11 @@ pub(crate) struct Args {
 
 /// The help of --bulk.
 const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": …, \"payload\": …} and, if wanted, encoding, id, \
-    idempotent_for, lane, delay (milliseconds, or a text like \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, durability, track, headers. A line that is no job ends it: \
+    idempotent_for, lane, delay (milliseconds, or a text like \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, durability, on_success, on_failure, then, track, headers. A line that is no job ends it: \
     the lines before it are sent, or some of them, and it is said how many.";
 
 /// What describes one job, and has no meaning for many.
-const SINGLE: [&str; 17] = [
+const SINGLE: [&str; 20] = [
     "job_type",
     "payload",
     "encoding",
@@ -122,6 +124,9 @@ const SINGLE: [&str; 17] = [
     "expires_in",
     "unique",
     "durability",
+    "on_success",
+    "on_failure",
+    "then",
     "headers",
     "track",
     "wait",
@@ -265,6 +270,7 @@ impl Args {
             expires_at: self.expires_at,
             durability: self.durability,
             unique: self.unique.map(|key| (key, self.unique_scope, self.unique_mode)),
+            follow: self.follow,
             track: self.track,
             headers: self.headers,
         })

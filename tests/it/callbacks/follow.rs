@@ -7,6 +7,7 @@ use streamfleet::JobError;
 use streamfleet::job::{JobId, State};
 
 use crate::harness::fleet::{Acts, until_state};
+use crate::harness::process::run;
 use crate::harness::proxy::Mode;
 use crate::traps::scene::{LONG, STREAM, Scene};
 
@@ -125,6 +126,28 @@ async fn a_success_whose_reply_was_lost_calls_back_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_death_whose_reply_was_lost_calls_back_once() {
     calls_once_though_the_reply_is_lost(r#"{"act":"die"}"#, "out of stock").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_follows_can_be_said_on_the_command_line_and_in_the_lines_of_a_bulk() {
+    let (scene, told) = (Scene::new().await, Told::default());
+    let fleet = scene.sound_fleet(LONG, told.handler());
+    let url = scene.server.url();
+    let then = r#"[{"type":"test","payload":{"say":2}}]"#;
+    let flags = ["--on-success", "test", "--then", then];
+    let head = ["--redis", &url, "enqueue", "test", r#"{"say":1}"#];
+    let one = run(&[&head[..], &flags].concat(), b"");
+    let line = r#"{"type":"test","payload":{"act":"die","say":3},"on_failure":"test"}"#;
+    let many = run(&["--redis", &url, "enqueue", "--bulk"], line.as_bytes());
+    assert_eq!((one.code, many.code), (Some(0), Some(0)), "{one:?} {many:?}");
+    scene.until_at_rest().await;
+    let mut said = told.said();
+    said.sort_by_key(ToString::to_string);
+    assert_eq!(said, [json!(1), json!(2), json!(3), Value::Null, Value::Null]);
+    let wrong = run(&[&head[..], &["--then", r#"[{"type":"Test"}]"#]].concat(), b"");
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("--then") && wrong.stderr.contains("a type matches"), "{}", wrong.stderr);
+    fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

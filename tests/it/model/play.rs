@@ -31,8 +31,6 @@ fn choose(random: &mut StdRng, model: &Model) -> Op {
             })),
             30..58 => among(&[Running], random).map(|job| {
                 let ends = [End::Success, End::Success, End::Failure, End::Failure, End::Fatal, End::Snooze];
-                // A step that snoozes has a time of its own, which making its job due does not change.
-                let ends = &ends[..if model.jobs[&job].once.is_some() { 5 } else { 6 }];
                 Op::Finish(job, *ends.choose(random).expect("there are some"))
             }),
             58..73 => among(&[Scheduled, Retrying], random).map(Op::MakeDue),

@@ -60,7 +60,7 @@ impl World {
                 self.submit(job, Wish { later: false, calls_back: true, has_steps: false }).await
             }
             Op::Finish(job, end) => self.finish(job, end).await,
-            Op::MakeDue(job) => self.make_due(job),
+            Op::MakeDue(job) => _ = self.producer.run_now(&id(job)).await.unwrap().unwrap(),
             Op::Cancel(job) => self.cancel(job).await,
             Op::Replay(job) => {
                 let letter = self.status(job).await.and_then(|status| status.dead).unwrap();
@@ -159,11 +159,6 @@ impl World {
         let draft = gate.with_extension("draft");
         fs::write(&draft, word).unwrap();
         fs::rename(draft, gate).unwrap();
-    }
-
-    fn make_due(&self, nth: usize) {
-        self.server.cmd(&["ZADD", "sf:{default}:delayed", "XX", "0", &id(nth).to_string()]);
-        self.server.cmd(&["LPUSH", "sf:{default}:wake", "1"]);
     }
 
     async fn cancel(&self, nth: usize) {

@@ -11,7 +11,8 @@ use crate::harness::redis_server::RedisServer;
 use crate::traps::scene::{LONG, job};
 use crate::traps::scripts::{Scripts, source};
 
-const KEYS: [&str; 4] = ["sf:{q}:delayed", "sf:{q}:delayed:fields", "sf:{q}:job:j", "sf:{q}:wake"];
+const KEYS: [&str; 5] =
+    ["sf:{q}:delayed", "sf:{q}:delayed:fields", "sf:{q}:job:j", "sf:{q}:wake", "sf:{q}:steps:j"];
 
 async fn scheduled(queue: &Queue) -> (Producer, JobId) {
     let producer = Producer::new(queue.clone());
@@ -88,10 +89,12 @@ fn a_change_that_is_sent_twice_happens_once_and_a_full_server_refuses_it_whole()
     scripts.server.cmd(&["ZADD", KEYS[0], "5", "j"]);
     scripts.server.cmd(&["HSET", KEYS[1], "j", "old"]);
     scripts.server.cmd(&["HSET", KEYS[2], "state", "scheduled"]);
+    scripts.server.cmd(&["HSET", KEYS[4], "charge:due", "9999", "charge:state", "pending"]);
     for args in [["j", "at", "9999999999999", "", ""], ["j", "", "", "old", "new"]] {
         let statuses = [0, 1].map(|_| scripts.call(source!("amend"), &KEYS, &args).0);
         assert_eq!(statuses, [1, 1]);
     }
+    assert_eq!(scripts.int(&["HLEN", KEYS[4]]), 1, "its steps have no time of their own any more");
     let stale = ["j", "", "", "old", "newer"];
     let before = scripts.digest();
     assert_eq!(scripts.call(source!("amend"), &KEYS, &stale).0, 2);
@@ -99,7 +102,7 @@ fn a_change_that_is_sent_twice_happens_once_and_a_full_server_refuses_it_whole()
     assert_eq!(scripts.digest(), before);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     for args in [["j", "in", "0", "", ""], ["j", "", "", "new", "newer"]] {
-        let mut command = vec!["EVAL", source!("amend"), "4"];
+        let mut command = vec!["EVAL", source!("amend"), "5"];
         command.extend(KEYS);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
