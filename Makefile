@@ -1,10 +1,11 @@
 # make demo    real report jobs over real weather data: run, fail, retry, die, come back
 # make test    everything that CI checks
 # make bench   what streamfleet costs, beside the same work as raw Redis commands
+# make deploy-check   whether what is under deploy/ is right
 
 CARGO ?= cargo
 
-.PHONY: demo test bench lint unit redis
+.PHONY: demo test bench lint unit redis deploy-check
 
 demo: redis
 	$(CARGO) build --release --locked
@@ -26,6 +27,9 @@ lint:
 unit:
 	$(CARGO) test --locked --all-features -- --skip kill::storm --skip promises::promise_5
 	$(CARGO) test --locked --all-features --test it -- --test-threads=1 kill::storm promises::promise_5
+
+deploy-check:
+	./deploy/check.sh
 
 # A server binary is all that is needed: demo, tests and bench start private servers of their own.
 redis:

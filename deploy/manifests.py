@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""What a schema does not know of rendered manifests: do names meet, is a pod restricted, do the times fit?
+
+usage: manifests.py RENDERED.yaml DOCS_OF_METRICS.md [--pinned]
+
+Prints one line per problem, and exits with 1 if there is one. --pinned also demands digests, and that no secret is in the tree.
+"""
+
+import re
+import sys
+import tomllib
+
+import yaml
+
+# Made by hand or by another tool, never by this tree. The component redis-dev makes the first.
+SECRETS_FROM_OUTSIDE = {"streamfleet-redis", "streamfleet-keda"}
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kMGT]|[KMGT]i)?")
+LANE = re.compile(r"[^{}]+:\{[a-z0-9._-]+\}:jobs(:high|:low)?")
+SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+# What a stopping worker needs beyond drain_timeout: handlers that end when they are cancelled, and the last outcomes.
+BEYOND_DRAIN = 15
+
+
+def walk(value, key):
+    """Every value under `key`, at any depth."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name == key:
+                yield inner
+            yield from walk(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from walk(inner, key)
+
+
+def seconds(text):
+    number, unit = re.fullmatch(r"(\d+)(ms|s|m|h)", text).groups()
+    return int(number) * SECONDS[unit]
+
+
+class Manifests:
+    """All objects of one rendered overlay, and what is wrong with them."""
+
+    def __init__(self, text):
+        self.objects = [each for each in yaml.safe_load_all(text) if each]
+        self.problems = []
+        self.place = ""
+
+    def named(self, kind):
+        return {each["metadata"]["name"]: each for each in self.objects if each["kind"] == kind}
+
+    def demand(self, holds, problem):
+        if not holds:
+            self.problems.append(f"{self.place}: {problem}")
+
+    def each(self, *kinds):
+        for found in self.objects:
+            if found["kind"] in kinds:
+                self.place = f"{found['kind']} {found['metadata']['name']}"
+                yield found
+
+    def pods(self):
+        for found in self.each("Deployment"):
+            yield found, found["spec"]["template"]["spec"]
+
+    def labels(self):
+        return [each["spec"]["template"]["metadata"]["labels"] for each in self.named("Deployment").values()]
+
+    def selects(self, selector):
+        wanted = selector.items()
+        return bool(wanted) and any(wanted <= labels.items() for labels in self.labels())
+
+    def ports(self):
+        return {port.get("name") for _, pod in list(self.pods()) for each in pod["containers"] for port in each["ports"]}
+
+    # What every object must be.
+
+    def forms(self):
+        for found in self.objects:
+            self.place = f"{found['kind']} {found['metadata']['name']}"
+            self.demand(NAME.fullmatch(found["metadata"]["name"]), "its name is no name")
+            self.demand(found["kind"] == "Namespace" or found["metadata"].get("namespace"), "it has no namespace")
+            for amounts in list(walk(found, "requests")) + list(walk(found, "limits")):
+                for name, amount in amounts.items():
+                    self.demand(QUANTITY.fullmatch(str(amount)), f"{name} is {amount}, which is no quantity")
+            for choice in walk(found, "whenUnsatisfiable"):
+                self.demand(choice in ("ScheduleAnyway", "DoNotSchedule"), f"whenUnsatisfiable is {choice}")
+
+    # The profile `restricted` of the Pod Security Standards, and a little more.
+
+    def restriction(self):
+        for _, pod in self.pods():
+            context = pod.get("securityContext", {})
+            self.demand(context.get("runAsNonRoot") is True and context.get("runAsUser"), "it may run as root")
+            self.demand(context.get("seccompProfile") == {"type": "RuntimeDefault"}, "seccomp is not RuntimeDefault")
+            self.demand(pod.get("automountServiceAccountToken") is False, "it is given a token of the API server")
+            self.demand(pod.get("enableServiceLinks") is False, "services become variables of its environment")
+            for shared in ("hostNetwork", "hostPID", "hostIPC"):
+                self.demand(not pod.get(shared), f"it has {shared}")
+            self.demand(not any("hostPath" in volume for volume in pod["volumes"]), "it mounts a path of the node")
+            for container in pod["containers"]:
+                self.container(container)
+
+    def container(self, container):
+        own = container.get("securityContext", {})
+        self.demand(own.get("allowPrivilegeEscalation") is False, "it may gain privileges")
+        self.demand(own.get("readOnlyRootFilesystem") is True, "its root file system is writable")
+        self.demand(own.get("capabilities") == {"drop": ["ALL"]}, "it keeps capabilities")
+        self.demand(not own.get("privileged"), "it is privileged")
+        self.demand("memory" in container["resources"].get("limits", {}), "it has no limit of memory")
+        self.demand({"cpu", "memory"} <= container["resources"].get("requests", {}).keys(), "it requests too little")
+        self.demand(not container.get("envFrom"), "it takes its environment from elsewhere")
+        self.demand(not list(walk(container, "secretKeyRef")), "a secret is in its environment")
+
+    # Names must meet.
+
+    def references(self):
+        known = {"configMap": set(self.named("ConfigMap")), "secret": set(self.named("Secret")) | SECRETS_FROM_OUTSIDE}
+        accounts = set(self.named("ServiceAccount")) | {"default"}
+        for found, pod in list(self.pods()):
+            self.place = f"Deployment {found['metadata']['name']}"
+            labels = found["spec"]["template"]["metadata"]["labels"].items()
+            self.demand(found["spec"]["selector"]["matchLabels"].items() <= labels, "it does not select its own pods")
+            self.demand(pod.get("serviceAccountName", "default") in accounts, "its service account does not exist")
+            for spread in pod.get("topologySpreadConstraints", []):
+                self.demand(spread["labelSelector"]["matchLabels"].items() <= labels, "it spreads other pods than its own")
+            for volume in pod["volumes"]:
+                config, secret = volume.get("configMap", {}).get("name"), volume.get("secret", {}).get("secretName")
+                self.demand(not config or config in known["configMap"], f"there is no ConfigMap {config}")
+                self.demand(not secret or secret in known["secret"], f"there is no Secret {secret}")
+            volumes = {volume["name"] for volume in pod["volumes"]}
+            for container in pod["containers"]:
+                mounted = {mount["name"] for mount in container["volumeMounts"]}
+                self.demand(mounted <= volumes, f"no volume is called {', '.join(mounted - volumes)}")
+                self.demand(volumes <= mounted, f"nothing mounts {', '.join(volumes - mounted)}")
+        self.selectors()
+
+    def selectors(self):
+        ports = self.ports()
+        for found in self.each("PodDisruptionBudget", "PodMonitor"):
+            self.demand(self.selects(found["spec"]["selector"]["matchLabels"]), "it selects no pod")
+        for found in self.each("Service"):
+            self.demand(self.selects(found["spec"]["selector"]), "it selects no pod")
+        for found in self.each("NetworkPolicy"):
+            self.demand(self.selects(found["spec"]["podSelector"]["matchLabels"]), "it selects no pod")
+            for peer in (peer for rule in found["spec"].get("egress", []) for peer in rule.get("to", [])):
+                aim = peer.get("podSelector", {}).get("matchLabels", {})
+                self.demand(aim.get("app.kubernetes.io/name") != "streamfleet", "workers may only talk to workers")
+        for found in self.each("NetworkPolicy", "PodMonitor", "Service", "Deployment"):
+            used = list(walk(found["spec"], "port")) + list(walk(found["spec"], "targetPort"))
+            for port in used:
+                self.demand(isinstance(port, int) or port in ports, f"no port is called {port}")
+
+    # The worker and its configuration.
+
+    def worker(self):
+        self.place = "the tree"
+        configs = [each["data"].get("streamfleet.toml") for each in self.named("ConfigMap").values()]
+        self.demand(len(configs) == 1 and configs[0], "it has not one streamfleet.toml")
+        found = self.named("Deployment").get("streamfleet-worker")
+        self.demand(found, "it has no Deployment streamfleet-worker")
+        if not found or not configs or not configs[0]:
+            return
+        self.place = "Deployment streamfleet-worker"
+        config, pod = tomllib.loads(configs[0]), found["spec"]["template"]["spec"]
+        drain = seconds(config["worker"]["drain_timeout"])
+        grace = pod.get("terminationGracePeriodSeconds", 30)
+        self.demand(grace >= drain + BEYOND_DRAIN, f"{grace} s of grace are too short to drain for {drain:g} s")
+        self.telemetry(config, pod["containers"][0])
+        self.secrets(config["redis"], pod)
+
+    def telemetry(self, config, container):
+        listen = config["telemetry"]["listen"]
+        port = {each["name"]: each["containerPort"] for each in container["ports"]}.get("telemetry")
+        self.demand(listen == f"0.0.0.0:{port}", f"it listens at {listen}, and its port is {port}")
+        for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+            asked = container.get(probe, {}).get("httpGet", {})
+            self.demand(asked == {"path": path, "port": "telemetry"}, f"its {probe} does not ask {path}")
+
+    def secrets(self, redis, pod):
+        self.demand(not {"url", "password"} & redis.keys(), "the address of Redis belongs into a Secret")
+        keys = {volume["name"]: [item["path"] for item in volume["secret"]["items"]] for volume in pod["volumes"] if "secret" in volume}
+        mounts = pod["containers"][0]["volumeMounts"]
+        files = {f"{mount['mountPath']}/{key}" for mount in mounts for key in keys.get(mount["name"], [])}
+        for key in ("url_file", "password_file"):
+            self.demand(redis.get(key) in files, f"no secret is mounted at redis.{key}, {redis.get(key)}")
+
+    # Who makes the fleet larger and smaller.
+
+    def scaling(self):
+        workloads, logins = self.named("Deployment"), self.named("TriggerAuthentication")
+        for found in list(self.each("ScaledObject", "HorizontalPodAutoscaler")):
+            self.place = f"{found['kind']} {found['metadata']['name']}"
+            spec = found["spec"]
+            target = workloads.get(spec["scaleTargetRef"]["name"])
+            self.demand(target, "what it scales does not exist")
+            self.demand(not target or "replicas" not in target["spec"], "replicas are fixed, and scaled too")
+            self.demand(spec.get("minReplicaCount", spec.get("minReplicas", 0)) >= 1, "nobody would promote delayed jobs")
+            for trigger in spec.get("triggers", []):
+                self.trigger(trigger)
+                login = trigger.get("authenticationRef", {}).get("name")
+                self.demand(not login or login in logins, f"there is no TriggerAuthentication {login}")
+        for found in self.each("TriggerAuthentication"):
+            known = set(self.named("Secret")) | SECRETS_FROM_OUTSIDE
+            self.demand({each["name"] for each in found["spec"]["secretTargetRef"]} <= known, "its Secret does not exist")
+
+    def trigger(self, trigger):
+        facts = trigger["metadata"]
+        if trigger["type"] == "redis-streams":
+            self.demand(LANE.fullmatch(facts["stream"]), f"{facts['stream']} is no lane")
+            self.demand("streamLength" in facts, "it does not count streamLength")
+            self.demand(not {"consumerGroup", "lagCount", "pendingEntriesCount"} & facts.keys(), "lag leaves out what runs")
+        elif trigger["type"] == "prometheus":
+            self.demand(facts.get("ignoreNullValues") == "false", "a lost target would look like an empty queue")
+        else:
+            self.demand(False, f"triggers of type {trigger['type']} are not known here")
+
+    def metrics(self, documented):
+        for found in self.each("ScaledObject", "HorizontalPodAutoscaler"):
+            for name in re.findall(r"streamfleet_[a-z_]+", yaml.safe_dump(found)):
+                self.demand(f"`{name}`" in documented, f"no metric is called {name}")
+
+    def pinned(self):
+        self.place = "the tree"
+        self.demand(not self.named("Secret"), "it holds a Secret")
+        for _, pod in self.pods():
+            for container in pod["containers"]:
+                image = container["image"]
+                self.demand(re.search(r"@sha256:[0-9a-f]{64}$", image), f"{image} has no digest")
+
+
+def main(arguments):
+    pinned = "--pinned" in arguments
+    rendered, documents = [each for each in arguments if each != "--pinned"]
+    with open(rendered, encoding="utf-8") as file:
+        manifests = Manifests(file.read())
+    manifests.forms()
+    manifests.restriction()
+    manifests.references()
+    manifests.worker()
+    manifests.scaling()
+    with open(documents, encoding="utf-8") as file:
+        manifests.metrics(file.read())
+    if pinned:
+        manifests.pinned()
+    for problem in manifests.problems:
+        print(problem)
+    return 1 if manifests.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
