@@ -172,8 +172,40 @@ compose() {
   if docker compose version >/dev/null 2>&1; then
     expect "compose/compose.yaml: docker compose config" docker compose --file compose/compose.yaml config --quiet
   else
-    skip "compose/compose.yaml: docker compose is not here; only its YAML was checked"
+    skip "compose/compose.yaml: docker compose is not here; only what is asked below was checked"
   fi
+  if ! "$bin/python" -c 'import yaml' 2>"$work/said"; then
+    skip "compose/compose.yaml: PyYAML cannot be installed here"
+    return
+  fi
+  expect "compose/compose.yaml: a worker that is kept within bounds, and files that exist" bounded compose/compose.yaml
+  local mistake
+  for mistake in '/read_only: true/d' '/cap_drop/d' '/no-new-privileges/d' 's/streamfleet.toml:/other.toml:/'; do
+    sed "$mistake" compose/compose.yaml >"$work/compose.yaml"
+    if bounded "$work/compose.yaml" >"$work/said" 2>&1; then fail "a spoiled copy was let through: $mistake in compose.yaml"; else
+      right "refused: $(tail -n 1 "$work/said")"
+    fi
+  done
+}
+
+bounded() {
+  "$bin/python" - "$1" <<'PYTHON'
+import os, sys, yaml
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    worker = yaml.safe_load(file)["services"]["worker"]
+if worker.get("read_only") is not True:
+    sys.exit("its root file system is writable")
+if worker.get("cap_drop") != ["ALL"]:
+    sys.exit("it keeps capabilities")
+if "no-new-privileges:true" not in worker.get("security_opt", []):
+    sys.exit("it may gain privileges")
+build = worker["build"]
+mounted = [volume.split(":")[0] for volume in worker["volumes"]]
+for path in [os.path.join(build["context"], build["dockerfile"]), *mounted]:
+    if not os.path.exists(os.path.join("compose", path)):
+        sys.exit(f"there is no {path}")
+PYTHON
 }
 
 unit() {
