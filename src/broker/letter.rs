@@ -5,7 +5,7 @@ use fred::types::Value;
 use super::conclusion::Conclusion;
 use super::error::Error;
 use super::settle::{Applied, Ran, Taken, flatten};
-use super::{Entry, Queue, bytes, millis, script};
+use super::{Answer, Entry, Queue, bytes, millis, script};
 use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane};
 
 /// What is buried: a job, or bytes that are none.
@@ -77,7 +77,7 @@ impl Queue {
             conclusion: Conclusion::none(&self.keys),
         };
         let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
-        let applied = self.bury(consumer, letter, &burial, ran).await?;
+        let applied = self.applied(self.bury(consumer, letter, &burial, ran).await?)?;
         Ok((applied == Applied::Moved).then_some(id))
     }
 
@@ -88,11 +88,11 @@ impl Queue {
         letter: Letter<'_>,
         burial: &Burial,
         ran: &Ran<'_>,
-    ) -> Result<Applied, Error> {
+    ) -> Result<Answer, Error> {
         let fields = letter.fields();
         let Conclusion { keys: [lock, batch], ends } = letter.conclusion;
         let (stream, record) = (self.keys.stream(letter.lane).clone(), self.keys.record(&letter.id));
-        let keys = vec![stream, self.keys.dead.clone(), record, lock, batch];
+        let keys = vec![stream, self.keys.dead.clone(), record, lock, batch, self.keys.cancels.clone()];
         let mut args = vec![
             consumer.as_str().into(),
             letter.entry.to_string().into(),
@@ -110,7 +110,7 @@ impl Queue {
             ends,
         ];
         flatten(&fields, &mut args);
-        self.applied(self.run(&script::BURY, keys, args).await?)
+        self.run(&script::BURY, keys, args).await
     }
 }
 

@@ -121,7 +121,9 @@ impl Queue {
             Settlement::Bury(burial) => {
                 let end = End::Dead(burial.reason, &burial.error);
                 let letter = Letter::of(taken, Conclusion::of(&self.keys, taken, end));
-                self.bury(consumer, letter, burial, ran).await
+                let answer = self.bury(consumer, letter, burial, ran).await?;
+                let why = Some(format!("cancelled; its last attempt: {}", burial.error));
+                self.unless_unwanted(answer, (consumer, taken, why), keep, ran).await
             }
             Settlement::Cancel(why) => {
                 self.cancelled(consumer, taken, (why, keep.retention_of_cancelled()), ran).await
@@ -129,7 +131,7 @@ impl Queue {
         }
     }
 
-    /// What became of an attempt that was to run again. Where somebody wants the job cancelled, nothing was changed, and the
+    /// What became of an attempt that failed or was given back. Where somebody wants the job cancelled, nothing was changed, and the
     /// attempt ends it: who dies in between leaves the entry pending, and the wish to whoever claims it.
     async fn unless_unwanted(
         &self,

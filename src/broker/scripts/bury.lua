@@ -1,13 +1,15 @@
 -- bury: move one attempt to the dead stream.
--- KEYS 1 stream  2 dead  3 record  4 lock  5 batch
+-- KEYS 1 stream  2 dead  3 record  4 lock  5 batch  6 cancels
 -- ARGV 1 consumer  2 entry id  3 job id  4 reason  5 error  6 failures  7 elapsed ms  8 what failed
---      9 the consumer that ran it  10 type  11 lane  12 created ms  13 fingerprint  14 what follows, see conclude  15.. fields, flat
--- returns {1} buried, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone
+--      9 the consumer that ran it  10 type, or '' for bytes that are no job  11 lane  12 created ms  13 fingerprint  14 what follows, see conclude  15.. fields, flat
+-- returns {1} buried, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone,
+--   {3} somebody wants it cancelled: nothing was changed
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
 if is_done(KEYS[3], ARGV[12]) then
   settle(KEYS[1], ARGV[2])
   return { 2 }
 end
+if ARGV[10] ~= '' and is_unwanted(KEYS[6], ARGV[3], ARGV[12]) then return { 3 } end
 local now = now_ms()
 redis.call('HSETNX', KEYS[3], 'first_failed_ms', now)
 local letter = { unpack(ARGV, 15) }

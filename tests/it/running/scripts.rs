@@ -185,6 +185,10 @@ fn of_a_job_that_somebody_holds_the_wish_is_noted_and_kept_from_running_again() 
     let defer =
         ["me", &entry, "j", "0", "packed", "retrying", "5", "error", "me", "no", "test", "normal", CREATED];
     assert_eq!(scripts.call(source!("defer"), &keys, &defer), 3);
+    let keys = [STREAM, "sf:{q}:dead", RECORD, "sf:{q}:unique:k", "sf:{q}:batch:b", CANCELS];
+    let bury =
+        ["me", &entry, "j", "fatal", "no", "1", "5", "error", "me", "test", "normal", CREATED, "0123", ""];
+    assert_eq!(scripts.call(source!("bury"), &keys, &bury), 3);
     assert_eq!(scripts.server.cmd(&["XPENDING", STREAM, "fleet"]), before);
     let keys = [STREAM, RECORD, "sf:{q}:unique:k", "sf:{q}:batch:b", "sf:{q}:steps:j", CANCELS];
     let end = ["me", &entry, "why", "5", "cancelled", "me", "test", "normal", CREATED, "60000", "j", ""];
