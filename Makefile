@@ -15,7 +15,7 @@ bench: redis
 	$(CARGO) build --release --locked
 	./target/release/streamfleet bench $(ARGS)
 
-test: redis lint unit
+test: redis lint unit deploy-check
 
 lint:
 	$(CARGO) fmt --all --check

