@@ -60,7 +60,7 @@ account() {
 
 python_tools() {
   [ -x "$tools/venv/bin/pip" ] && return
-  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>"$work/said" && alone python3 -m venv "$tools/venv"
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>"$work/said" && alone python3 -m venv "$tools/venv" && hash -r
 }
 
 # Two checks may run at the same time, and share the folder.
