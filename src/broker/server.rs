@@ -127,23 +127,39 @@ impl Broker {
 
     async fn scan(&self, pattern: String) -> Result<Vec<Key>, Error> {
         let client = self.link().client();
-        let failed = |error: fred::error::Error| Error::from_client("scan", &error);
         let mut found = Vec::new();
         if client.is_clustered() {
+            let failed = |error: fred::error::Error| Error::from_client("scan", &error);
             let mut pages =
                 std::pin::pin!(client.scan_cluster_buffered(pattern, Some(1000), None::<ScanType>));
             while let Some(key) = pages.try_next().await.map_err(failed)? {
                 found.push(key);
             }
         } else {
-            let mut pages = std::pin::pin!(client.scan_buffered(pattern, Some(1000), None::<ScanType>));
-            while let Some(key) = pages.try_next().await.map_err(failed)? {
-                found.push(key);
+            let mut cursor = "0".to_owned();
+            loop {
+                cursor = self.scan_page(&cursor, &pattern, &mut found).await?;
+                if cursor == "0" {
+                    break;
+                }
             }
         }
         found.sort();
         found.dedup();
         Ok(found)
+    }
+
+    /// One page, by hand: the client's own scan does not say why it was refused. The cursor of the next page, or `0`.
+    async fn scan_page(&self, cursor: &str, pattern: &str, found: &mut Vec<Key>) -> Result<String, Error> {
+        let client = self.link().client();
+        let command = CustomCommand::new_static("SCAN", ClusterHash::Random, false);
+        let args: Vec<Value> =
+            vec![cursor.into(), "MATCH".into(), pattern.into(), "COUNT".into(), 1000.into()];
+        let page = self.link().ask("scan", client.custom::<Value, Value>(command, args)).await?;
+        let Value::Array(parts) = page else { return Err(Error::contract("scan", page)) };
+        let [next, Value::Array(keys)] = &parts[..] else { return Err(Error::contract("scan", parts)) };
+        found.extend(keys.iter().map(|key| Key::from(decode::data(key))));
+        Ok(decode::text(next))
     }
 
     /// A hash, read by HSCAN because its reply begins with a cursor, not with data.

@@ -31,6 +31,8 @@ mod promises;
 #[cfg(test)]
 mod recycle;
 #[cfg(test)]
+mod rights;
+#[cfg(test)]
 mod running;
 #[cfg(test)]
 mod selftest;

@@ -13,9 +13,10 @@ use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::short;
 
-/// The rights that a fleet's login needs, as an ACL rule has them.
-const RIGHTS: &str =
-    "-@all +@read +@write +@connection -@dangerous -function +eval +evalsha +time +info +client|unblock";
+/// The rights that a fleet's login needs, as `deploy/redis/users.acl` gives them to `worker`.
+const RIGHTS: &str = "resetchannels -@all +@connection +@stream +@hash +@sortedset +@string +@list -@dangerous +eval \
+    +evalsha +time +info +client|unblock +del +unlink +exists +type +expire +pexpire +persist +ttl +pttl -xgroup|destroy \
+    -xgroup|setid -xsetid";
 
 /// How good one thing is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -123,7 +124,22 @@ async fn examine(broker: &Broker) -> Vec<Finding> {
     };
     let started = Instant::now();
     findings.push(rights(&broker.rehearse().await, started.elapsed(), broker.namespace().as_str()));
+    findings.extend(listing(broker).await);
     findings
+}
+
+/// What only people need: a fleet works without it. Nothing where the server does not answer, which is said already.
+async fn listing(broker: &Broker) -> Option<Finding> {
+    const CHECK: &str = "listing";
+    let listed = async { broker.queues().await.and(broker.workers().await.map(drop)) };
+    match listed.await {
+        Ok(()) => Some(Finding::ok(CHECK, "this login may list queues and workers")),
+        Err(error) if error.class() == Some(Class::Configuration) => Some(Finding::ok(
+            CHECK,
+            "this login may not list queues and workers, as a worker need not: that takes +scan",
+        )),
+        Err(_) => None,
+    }
 }
 
 /// What the rehearsal of a job's life says about the login's rights.
@@ -158,4 +174,16 @@ fn show(report: &Report) -> String {
     }
     let verdict = if report.fit { "fit for a fleet" } else { "not fit for a fleet" };
     format!("{table}\n{}, namespace {}: {verdict}", report.redis, report.namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_names_the_rights_of_the_file_of_logins() {
+        let users = include_str!("../../../deploy/redis/users.acl");
+        let worker = users.lines().find(|line| line.starts_with("user worker ")).unwrap();
+        assert_eq!(worker, format!("user worker on #SHA-256-of-worker resetkeys ~sf:* {RIGHTS}"));
+    }
 }

@@ -36,6 +36,7 @@ pub(crate) struct Builder {
     aof: Aof,
     password: Option<String>,
     acl: String,
+    file: Option<PathBuf>,
     args: Vec<String>,
 }
 
@@ -55,6 +56,12 @@ impl Builder {
     /// Lines of an ACL file (`user worker on >w ~sf:* +@all`). One for `default` replaces the built-in one.
     pub(crate) fn users_acl(mut self, lines: &str) -> Self {
         lines.clone_into(&mut self.acl);
+        self
+    }
+
+    /// A configuration file, in place of what the harness would choose.
+    pub(crate) fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.file = Some(path.into());
         self
     }
 
@@ -96,10 +103,12 @@ impl Builder {
         };
         let dir = dir.path().display().to_string();
         let acl = format!("{dir}/users.acl");
-        let fixed =
-            ["--bind", "127.0.0.1", "--save", "", "--daemonize", "no", "--dir", &dir, "--aclfile", &acl];
-        let aof = ["--appendonly", append_only, "--appendfsync", fsync];
-        fixed.into_iter().chain(aof).map(str::to_owned).chain(self.args.iter().cloned()).collect()
+        let fixed = ["--bind", "127.0.0.1", "--daemonize", "no", "--dir", &dir, "--aclfile", &acl];
+        let ours = ["--save", "", "--appendonly", append_only, "--appendfsync", fsync];
+        let file = self.file.iter().map(|path| path.display().to_string());
+        let ours = ours.into_iter().filter(|_| self.file.is_none());
+        let fixed = fixed.into_iter().chain(ours).map(str::to_owned);
+        file.chain(fixed).chain(self.args.iter().cloned()).collect()
     }
 }
 
@@ -120,7 +129,7 @@ impl RedisServer {
 
     /// A server to be described further.
     pub(crate) fn builder() -> Builder {
-        Builder { aof: Aof::None, password: None, acl: String::new(), args: Vec::new() }
+        Builder { aof: Aof::None, password: None, acl: String::new(), file: None, args: Vec::new() }
     }
 
     /// The URL for the user `default`, with its password if it has one.
@@ -246,7 +255,8 @@ impl RedisServer {
         let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
         for program in ["redis-server", "valkey-server"] {
             let mut command = Command::new(program);
-            command.args(["--port", &self.port.to_string()]).args(&self.args);
+            // A configuration file, if there is one, comes first.
+            command.args(&self.args).args(["--port", &self.port.to_string()]);
             command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log.try_clone().unwrap());
             match command.spawn() {
                 Ok(child) => return child,

@@ -4,6 +4,5 @@ mod amend;
 mod durable;
 mod ids;
 mod limits;
-mod rights;
 mod scripts;
 mod unique;
