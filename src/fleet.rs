@@ -16,6 +16,7 @@ use crate::job::{ConsumerName, InvalidName, JobType, Policy};
 use crate::maintenance::{self, Duty};
 use crate::probe::Probe;
 use crate::recycle::Recycler;
+use crate::scale::Scale;
 use crate::shutdown::Shutdown;
 use crate::worker::{self, Handler, Middleware, Registry, Steps, Worker};
 
@@ -57,6 +58,7 @@ pub struct Fleet {
     cron: Vec<Entry>,
     consumer: ConsumerName,
     probe: Probe,
+    scale: Scale,
 }
 
 impl Fleet {
@@ -74,6 +76,11 @@ impl Fleet {
     /// What probes may ask this process, before and while it runs.
     pub fn probe(&self) -> Probe {
         self.probe.clone()
+    }
+
+    /// What whoever scales the fleet may ask this process, before and while it runs.
+    pub fn scale(&self) -> Scale {
+        self.scale.clone()
     }
 
     /// The name under which this process joins its queues' groups.
@@ -95,7 +102,8 @@ impl Fleet {
             Audience::gather(&self.config.events, &self.hooks, &self.events, &self.consumer);
         let Some(worker) = self.start(&shutdown, &events).await? else { return Ok(()) };
         let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
-        self.probe.started(worker.pulses());
+        self.probe.works(worker.vitals().clone(), worker.pulses());
+        self.scale.started(worker.served().into_iter().map(|served| served.queue));
         let (stop, last_word) = (CancellationToken::new(), CancellationToken::new());
         let queues = worker.served().into_iter().map(|served| served.queue).collect();
         let mut attending = audience.attend(worker.broker(), queues, &last_word);
@@ -116,6 +124,7 @@ impl Fleet {
                 gauge_every: self.config.events.queue_length_every,
                 cron,
                 consumers: Arc::new(move |count| pulse.set_consumers(count)),
+                vitals: worker.vitals().clone(),
                 stop: stop.clone(),
             };
             chores.spawn(maintenance::keep(duty));
@@ -129,7 +138,7 @@ impl Fleet {
             reason = recycler.due(&self.probe) => tracing::info!(%reason, "recycling: a fresh process may start"),
         }
         tracing::info!("stopping: no new jobs; running ones may end");
-        self.probe.stopping();
+        self.probe.stops();
         self.events.tell(&Event::Stopping);
         // The chores stop first, so that another process takes them over while this one drains.
         stop.cancel();
@@ -161,6 +170,7 @@ impl Fleet {
                 Err(error @ broker::Error::Address(_)) => return Err(error),
                 Err(error) => error,
             };
+            self.probe.waits();
             self.events.redis_error(error.kind(), &error);
             let at = self.config.redis.shown();
             tracing::warn!(%error, redis = at, retry_in = ?pause, "cannot start yet");
@@ -291,6 +301,7 @@ impl Builder {
     /// A process with these parts and a name of its own.
     pub fn build(self) -> Fleet {
         Fleet {
+            scale: Scale::new(self.config.worker.queues.keys().cloned()),
             config: self.config,
             registry: Arc::new(self.registry),
             hooks: self.hooks,

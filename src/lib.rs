@@ -57,7 +57,7 @@
 //! | `testing` | for your own tests: one handler inline, or a fleet on a private Redis (feature `testing`, a default) |
 //! | `config`, `telemetry`, `dev_server` | the configuration file, logs and metrics, a private Redis (feature `cli`, a default) |
 //!
-//! [`Fleet`] puts a process together, [`Shutdown`] stops it, and [`Probe`] says how it does.
+//! [`Fleet`] puts a process together, [`Shutdown`] stops it, [`Probe`] says how it does, and [`Scale`] how much it has to do.
 
 pub mod broker;
 #[cfg(feature = "cli")]
@@ -74,11 +74,13 @@ mod maintenance;
 mod probe;
 pub mod producer;
 mod recycle;
+mod scale;
 mod shutdown;
 #[cfg(feature = "cli")]
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod vital;
 pub mod worker;
 
 pub use fleet::{Builder, Config as FleetConfig, Fleet};
@@ -87,6 +89,7 @@ pub use producer::{
     Accepted, Durability, Ended, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope,
     WaitError,
 };
+pub use scale::{NoBacklog, Scale};
 pub use shutdown::Shutdown;
 pub use worker::{
     Handled, Handler, JobContext, JobError, Middleware, Next, Payload, RawPayload, Steps, StepsBuilder,

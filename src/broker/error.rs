@@ -76,7 +76,7 @@ impl Class {
         let word = detail.split([' ', ':']).next().unwrap_or_default();
         match word {
             "LOADING" | "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "MISCONF"
-            | "NOREPLICAS" | "MOVED" | "ASK" | "Too" => Self::Busy,
+            | "NOREPLICAS" | "MOVED" | "ASK" => Self::Busy,
             "OOM" => Self::Full,
             "NOGROUP" | "UNBLOCKED" => Self::NoGroup,
             "NOSCRIPT" => Self::NoScript,
@@ -112,6 +112,8 @@ impl Error {
             | ErrorKind::Canceled
             | ErrorKind::Protocol
             | ErrorKind::Parse => Self::Unknown { command, detail },
+            // The client would have to send it a second time, which it may not: the first one may have been executed.
+            _ if detail.starts_with("Too many failed write attempts") => Self::Unknown { command, detail },
             ErrorKind::Auth => Self::Refused { command, class: Class::Configuration, detail },
             ErrorKind::Routing | ErrorKind::Backpressure | ErrorKind::Cluster | ErrorKind::Sentinel => {
                 Self::Refused { command, class: Class::Busy, detail }
@@ -219,6 +221,18 @@ mod tests {
         for (detail, class) in want {
             assert_eq!(Class::of(detail), class, "{detail}");
         }
+    }
+
+    #[test]
+    fn what_was_sent_on_a_connection_that_broke_may_have_been_executed() {
+        use fred::error::{Error as Told, ErrorKind};
+        for kind in [ErrorKind::IO, ErrorKind::Timeout, ErrorKind::Canceled] {
+            assert!(matches!(Error::from_client("xadd", &Told::new(kind, "gone")), Error::Unknown { .. }));
+        }
+        let again = Told::new(ErrorKind::Unknown, "Too many failed write attempts.");
+        assert!(matches!(Error::from_client("xadd", &again), Error::Unknown { .. }));
+        let unsent = Told::new(ErrorKind::Routing, "Failed to route command.");
+        assert_eq!(Error::from_client("xadd", &unsent).class(), Some(Class::Busy));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod address;
 #[cfg(feature = "testing")]
 mod advance;
 mod amend;
+mod backlog;
 mod batch;
 mod cancel;
 mod conclusion;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use fred::types::{Key, Value};
 
 pub use address::Config;
+pub use backlog::Backlog;
 pub use batch::Batch;
 pub use cancel::Cancellation;
 pub use confirm::Durability;

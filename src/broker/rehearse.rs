@@ -230,6 +230,7 @@ impl Rehearsal<'_> {
     async fn look(&self) -> Result<(), Error> {
         let depths = self.queue.depths().await?;
         same("depths", depths.waiting() + depths.running() + depths.delayed, 0)?;
+        same("backlog", self.queue.backlog().await?.jobs(), 0)?;
         self.queue.status(&self.id("later")).await?;
         self.queue.seek(&self.id("later"), 1).await?;
         self.queue.upcoming(0, 1).await?;

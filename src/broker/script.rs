@@ -31,6 +31,7 @@ scripts! {
     ADVANCE "advance",
     AGENDA "agenda",
     AMEND "amend",
+    BACKLOG "backlog",
     BATCH "batch",
     BATCHED "batched",
     BEAT "beat",

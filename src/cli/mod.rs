@@ -14,11 +14,13 @@ mod dev;
 mod enqueue;
 mod events;
 mod exit;
+mod healthcheck;
 mod output;
 mod queues;
 mod serve;
 mod status;
 mod steps;
+mod systemd;
 mod times;
 mod watch;
 mod worker;
@@ -108,6 +110,8 @@ enum Command {
     ///
     /// Exit code 0: fit, perhaps with warnings. 3: Redis cannot be reached, or refuses the login. 5: unfit.
     Check,
+    /// Ask the worker beside it how it does, for Docker's HEALTHCHECK and its like. Exit code 0: well. 1: not.
+    Healthcheck(healthcheck::Args),
     /// Check or show the configuration.
     Config(config::Args),
     /// Measure what streamfleet costs, beside the same work as raw commands, on a private Redis.
@@ -135,6 +139,7 @@ impl Command {
             Self::Delayed(args) => delayed::run(args, context).await,
             Self::Cron(args) => cron::run(args, context).await,
             Self::Check => check::run(context).await,
+            Self::Healthcheck(args) => healthcheck::run(args, context).await,
             Self::Config(_) => config::show(context),
             Self::Bench(args) => bench::run(args, context).await,
         }
@@ -164,11 +169,13 @@ pub(crate) struct Wrong(pub(crate) String);
 /// Runs the program.
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
+    let is_healthcheck = matches!(cli.command, Command::Healthcheck(_));
     match try_main(cli) {
         Ok(exit) => exit.into(),
         Err(error) => {
             output::complain(&format!("error: {error:#}"));
-            Exit::of(&error).into()
+            // Docker knows 0 and 1, and keeps 2 for itself.
+            if is_healthcheck { Exit::Failed.into() } else { Exit::of(&error).into() }
         }
     }
 }

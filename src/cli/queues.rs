@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Broker, Depths, LaneDepth, Queue};
+use streamfleet::broker::{Backlog, Broker, Depths, LaneDepth, Queue};
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 
 use super::Context;
@@ -27,6 +27,8 @@ struct Report {
     running: u64,
     delayed: u64,
     dead: u64,
+    /// Waiting, running, or due within a minute.
+    backlog: u64,
     lanes: Vec<LaneReport>,
     next_due: Option<String>,
     next_due_ms: Option<u64>,
@@ -61,8 +63,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     for name in if args.names.is_empty() { known } else { args.names } {
         let queue = broker.queue(name);
         let depths = queue.depths().await.context("the jobs cannot be counted")?;
+        let backlog = queue.backlog().await.context("the jobs that are due cannot be counted")?;
         let consumers = consumers(&queue).await?;
-        reports.push(report(&queue, depths, consumers.len()));
+        reports.push(report(&queue, depths, backlog, consumers.len()));
     }
     context.output.print(&reports, |reports| show(reports, &broker))?;
     Ok(Exit::Done)
@@ -85,7 +88,7 @@ async fn consumers(queue: &Queue) -> anyhow::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-fn report(queue: &Queue, depths: Depths, consumers: usize) -> Report {
+fn report(queue: &Queue, depths: Depths, backlog: Backlog, consumers: usize) -> Report {
     let instant = |entry: EntryId| Timestamp::from_ms(entry.ms).unwrap_or(Timestamp::MAX);
     let oldest = depths.lanes.iter().filter_map(|lane| lane.oldest_waiting).min().map(instant);
     let age = oldest.map(|oldest| depths.now.since(oldest));
@@ -100,6 +103,7 @@ fn report(queue: &Queue, depths: Depths, consumers: usize) -> Report {
         running: depths.running(),
         delayed: depths.delayed,
         dead: depths.dead,
+        backlog: backlog.jobs(),
         lanes: Lane::ALL.into_iter().zip(&depths.lanes).map(lane).collect(),
         next_due: depths.next_due.map(rfc3339),
         next_due_ms: depths.next_due.map(|time| time.as_ms()),

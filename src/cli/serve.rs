@@ -1,16 +1,18 @@
 //! Runs a fleet's process until a signal stops it: what `worker` and `dev` have in common.
 
+use std::thread::JoinHandle;
+
 use anyhow::Context as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use streamfleet::config::Effective;
 use streamfleet::event::Events;
-use streamfleet::telemetry::{Listen, Listener, Metrics, NotListening, logs};
-use streamfleet::{Builder, Probe, Shutdown};
-use tokio::task::JoinSet;
+use streamfleet::telemetry::{Answers, Listen, Listener, Metrics, NotListening, logs};
+use streamfleet::{Builder, Shutdown};
 use tokio_util::sync::CancellationToken;
 
 use super::Wrong;
+use super::systemd::Telling;
 
 /// What to do where the telemetry's port cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,10 +68,15 @@ impl Process {
         let fleet = self.builder.events(Events::new(listeners)).build();
         let signals = Watch::start(shutdown.clone()).context("signals cannot be watched")?;
         let stop = CancellationToken::new();
-        let mut telemetry = answer(self.listener, self.metrics, fleet.probe(), &stop);
+        let answers = Answers { metrics: self.metrics, probe: fleet.probe(), scale: fleet.scale() };
+        let telling = Telling::start(fleet.probe()).context("there is no thread to tell systemd")?;
+        let answering =
+            answer(self.listener, answers, stop.clone()).context("there is no thread for probes")?;
         let ran = Box::pin(fleet.run(shutdown)).await;
         stop.cancel();
-        while telemetry.join_next().await.is_some() {}
+        // It ends within half a second. A panic in it was reported, and ends nothing else.
+        tokio::task::spawn_blocking(move || answering.map(JoinHandle::join)).await?;
+        telling.stop();
         drop(signals);
         Ok(ran?)
     }
@@ -86,18 +93,17 @@ fn opened(opened: Result<Listener, NotListening>, port: Port) -> anyhow::Result<
     }
 }
 
-/// Probes and metrics are answered until the fleet has stopped: somebody may want to see how it does.
+/// Probes and metrics are answered until the fleet has stopped: somebody may want to see how it does. On a thread of its
+/// own, so that handlers that block the others do not make the process look dead.
 fn answer(
     listener: Option<Listener>,
-    metrics: Metrics,
-    probe: Probe,
-    stop: &CancellationToken,
-) -> JoinSet<()> {
-    let mut telemetry = JoinSet::new();
-    if let Some(listener) = listener {
-        telemetry.spawn(listener.run(metrics, probe, stop.clone()));
-    }
-    telemetry
+    answers: Answers,
+    stop: CancellationToken,
+) -> std::io::Result<Option<JoinHandle<()>>> {
+    let Some(listener) = listener else { return Ok(None) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let named = std::thread::Builder::new().name("telemetry".to_owned());
+    named.spawn(move || runtime.block_on(listener.run(answers, stop))).map(Some)
 }
 
 /// Turns SIGTERM and SIGINT into requests to stop: the first in good order, the second at once.

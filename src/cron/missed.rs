@@ -69,6 +69,18 @@ impl Missed {
         }
         Some(Due { ticks, handled: last, skipped })
     }
+
+    /// How many jobs are submitted until `soon` after `now`, where everything up to `handled` is dealt with.
+    pub fn due_within(
+        self,
+        schedule: &Schedule,
+        (handled, now): (Timestamp, Timestamp),
+        soon: Duration,
+    ) -> usize {
+        let owed = self.due(schedule, handled, now).map_or(0, |due| due.ticks.len());
+        let last = now.after(soon);
+        owed + schedule.upcoming(handled.max(now)).take_while(|tick| *tick <= last).count()
+    }
 }
 
 impl fmt::Display for Missed {
@@ -121,6 +133,25 @@ mod tests {
         assert_eq!(due(Missed::Skip, "*/5 * * * *", 0, 1000), (vec![], 900, 3));
         assert_eq!(due(Missed::One, "*/5 * * * *", 0, 1000), (vec![900], 900, 2));
         assert_eq!(due(Missed::All, "*/5 * * * *", 0, 1000), (vec![300, 600, 900], 900, 0));
+    }
+
+    #[test]
+    fn what_is_owed_and_what_comes_within_the_minute_is_counted() {
+        let count = |missed: Missed, expression: &str, from: u64, to: u64| {
+            missed.due_within(&schedule(expression), (at(from), at(to)), Duration::from_secs(60))
+        };
+        assert_eq!(count(Missed::Skip, "*/5 * * * *", 0, 239), 0);
+        assert_eq!(count(Missed::Skip, "*/5 * * * *", 0, 240), 1);
+        assert_eq!(count(Missed::Skip, "*/5 * * * *", 0, 310), 1);
+        assert_eq!(count(Missed::Skip, "*/5 * * * *", 300, 310), 0);
+        assert_eq!(count(Missed::Skip, "* * * * * *", 0, 0), 60);
+        // Missed by more than a minute: as the policy says.
+        assert_eq!(
+            [Missed::Skip, Missed::One, Missed::All].map(|it| count(it, "*/5 * * * *", 0, 999)),
+            [0, 1, 3]
+        );
+        // The state of an entry may be ahead of the clock that is asked.
+        assert_eq!(count(Missed::All, "*/5 * * * *", 300, 250), 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which process does a queue's chores: the holder of a short lease in Redis. Candidates ask for it at a rate that does
 //! not depend on how many they are.
 
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -30,9 +31,10 @@ fn pace(candidates: u64, lease: Duration) -> Duration {
 pub(super) async fn run(duty: Duty, revision: watch::Sender<u64>) {
     let tenure = tenure(duty.lease);
     let mut term: Option<Term> = None;
+    let line = duty.vitals.line(format!("the candidate for the chores of {}", duty.queue.name()));
     loop {
         let asked = Instant::now();
-        let answer = duty.queue.lead(&duty.consumer, tenure).await;
+        let answer = line.ask(Duration::ZERO, duty.queue.lead(&duty.consumer, tenure)).await;
         let mut pause = tenure / 3;
         if let Ok(answer) = &answer {
             revision.send_if_modified(|known| std::mem::replace(known, answer.revision) != answer.revision);
@@ -69,6 +71,9 @@ pub(super) async fn run(duty: Duty, revision: watch::Sender<u64>) {
     }
 }
 
+/// One of the chores.
+type Chore = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// The time during which this process does the chores.
 struct Term {
     until: Instant,
@@ -80,10 +85,12 @@ impl Term {
     fn begin(duty: &Duty) -> Self {
         let stop = duty.stop.child_token();
         let mut chores = JoinSet::new();
-        chores.spawn(promoter::run(duty.clone(), stop.clone()));
-        chores.spawn(claimer::run(duty.clone(), stop.clone()));
-        chores.spawn(reaper::run(duty.clone(), stop.clone()));
-        chores.spawn(gauge::run(duty.clone(), stop.clone()));
+        let watch =
+            |what, chore: Chore| duty.vitals.watch(format!("the {what} of {}", duty.queue.name()), chore);
+        chores.spawn(watch("promoter", Box::pin(promoter::run(duty.clone(), stop.clone()))));
+        chores.spawn(watch("claimer", Box::pin(claimer::run(duty.clone(), stop.clone()))));
+        chores.spawn(watch("reaper", Box::pin(reaper::run(duty.clone(), stop.clone()))));
+        chores.spawn(watch("gauge", Box::pin(gauge::run(duty.clone(), stop.clone()))));
         Self { until: Instant::now(), stop, chores }
     }
 

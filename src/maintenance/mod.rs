@@ -23,6 +23,7 @@ use crate::broker::{Broker, Queue};
 use crate::cron::Entry;
 use crate::event::Events;
 use crate::job::{ConsumerName, Policies, Tracking};
+use crate::vital::Vitals;
 
 /// What the chores of one queue need.
 #[derive(Clone)]
@@ -42,11 +43,16 @@ pub(crate) struct Duty {
     pub(crate) gauge_every: Duration,
     /// Told how many consumers the group has.
     pub(crate) consumers: Arc<dyn Fn(u64) + Send + Sync>,
+    pub(crate) vitals: Vitals,
     pub(crate) stop: CancellationToken,
 }
 
 /// Does the chores of one queue whenever this process leads it, and looks after its recurring jobs, until stopped.
 pub(crate) async fn keep(duty: Duty) {
     let (told, revision) = watch::channel(0);
-    tokio::join!(leader::run(duty.clone(), told), cron::run(duty, revision));
+    let (vitals, queue) = (duty.vitals.clone(), duty.queue.name().clone());
+    tokio::join!(
+        vitals.watch(format!("the candidate for the chores of {queue}"), leader::run(duty.clone(), told)),
+        vitals.watch(format!("the keeper of the recurring jobs of {queue}"), cron::run(duty, revision)),
+    );
 }

@@ -28,7 +28,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     let nudged = Arc::new(Notify::new());
     let mut listening = JoinSet::new();
-    listening.spawn(listen(duty.clone(), Arc::clone(&nudged), stop.clone()));
+    let listen = listen(duty.clone(), Arc::clone(&nudged), stop.clone());
+    listening.spawn(duty.vitals.watch(format!("the promoter of {}", duty.queue.name()), listen));
     while !stop.is_cancelled() {
         let sleep = match duty.queue.promote(BATCH).await {
             Ok(promoted) => {

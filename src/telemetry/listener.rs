@@ -1,4 +1,4 @@
-//! Answers `/metrics`, `/livez` and `/readyz`.
+//! Answers `/metrics`, the probes and `/scale`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -19,13 +19,26 @@ use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::{Metrics, UPKEEP_EVERY};
+use super::scaling;
 use crate::probe::Probe;
+use crate::scale::Scale;
 
 /// More connections wait until others end.
 const CONNECTIONS_MAX: usize = 64;
 
 /// No connection lives longer, so that one that says nothing cannot hold its place. Scrapers connect again.
 const CONNECTION_LIVES: Duration = Duration::from_secs(120);
+
+/// What is answered from.
+#[derive(Clone)]
+pub struct Answers {
+    /// The figures.
+    pub metrics: Metrics,
+    /// Whether the process is alive, and ready.
+    pub probe: Probe,
+    /// How much work there is.
+    pub scale: Scale,
+}
 
 /// Why nothing listens.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +48,9 @@ pub struct NotListening {
     cause: io::Error,
 }
 
-/// An open port, not yet answering.
+/// An open port, not yet answering. It belongs to no runtime until it does.
 pub struct Listener {
-    listener: TcpListener,
+    listener: std::net::TcpListener,
 }
 
 impl Listener {
@@ -47,7 +60,7 @@ impl Listener {
     ///
     /// [`NotListening`] where it is in use or may not be used.
     pub async fn open(address: SocketAddr) -> Result<Self, NotListening> {
-        let listener = TcpListener::bind(address).await;
+        let listener = TcpListener::bind(address).await.and_then(TcpListener::into_std);
         listener.map(|listener| Self { listener }).map_err(|cause| NotListening { address, cause })
     }
 
@@ -57,13 +70,20 @@ impl Listener {
     }
 
     /// Answers until stopped, and does the upkeep of the metrics.
-    pub async fn run(self, metrics: Metrics, probe: Probe, stop: CancellationToken) {
-        let bounded = Bounded { listener: self.listener, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) };
+    pub async fn run(self, answers: Answers, stop: CancellationToken) {
+        let listener = match TcpListener::from_std(self.listener) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "the metrics listener cannot be used"),
+        };
+        let bounded = Bounded { listener, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) };
+        let metrics = answers.metrics.clone();
         let routes = Router::new()
             .route("/metrics", get(figures))
             .route("/livez", get(alive))
             .route("/readyz", get(ready))
-            .with_state((metrics.clone(), probe));
+            .route("/startupz", get(started))
+            .route("/scale", get(scale))
+            .with_state(answers);
         let stopped = stop.clone().cancelled_owned();
         let serving = axum::serve(bounded, routes).with_graceful_shutdown(stopped);
         let upkeep = async {
@@ -86,16 +106,25 @@ impl Listener {
     }
 }
 
-async fn figures(State((metrics, _)): State<(Metrics, Probe)>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.render())
+async fn figures(State(answers): State<Answers>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], answers.metrics.render())
 }
 
-async fn alive(State((_, probe)): State<(Metrics, Probe)>) -> (StatusCode, String) {
-    answer(probe.alive())
+async fn alive(State(answers): State<Answers>) -> (StatusCode, String) {
+    answer(answers.probe.alive())
 }
 
-async fn ready(State((_, probe)): State<(Metrics, Probe)>) -> (StatusCode, String) {
-    answer(probe.ready())
+async fn ready(State(answers): State<Answers>) -> (StatusCode, String) {
+    answer(answers.probe.ready())
+}
+
+async fn started(State(answers): State<Answers>) -> (StatusCode, String) {
+    answer(answers.probe.started())
+}
+
+async fn scale(State(answers): State<Answers>, RawQuery(query): RawQuery) -> impl IntoResponse {
+    let (status, body) = scaling::answer(&answers.scale, query.as_deref().unwrap_or_default()).await;
+    (status, [(header::CONTENT_TYPE, "application/json")], body)
 }
 
 fn answer(verdict: Result<(), String>) -> (StatusCode, String) {

@@ -1,12 +1,13 @@
 //! Logs, metrics and probes: what a process tells about itself. Nothing here can change what happens to a job.
 //!
 //! Events go to the [`Metrics`] and to the [`logs`], which both only listen. The [`Listener`] answers `/metrics` from
-//! the former, `/livez` and `/readyz` from the process's [`Probe`](crate::Probe).
+//! the former, `/livez`, `/readyz` and `/startupz` from the process's [`Probe`](crate::Probe), `/scale` from its [`Scale`](crate::Scale).
 
 mod catalogue;
 mod listener;
 pub mod logs;
 mod metrics;
+mod scaling;
 mod series;
 
 use std::fmt;
@@ -16,14 +17,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use catalogue::{CATALOGUE, Descriptor, Kind};
-pub use listener::{Listener, NotListening};
+pub use listener::{Answers, Listener, NotListening};
 pub use metrics::Metrics;
 
 /// What is told, where and how.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where `/metrics`, `/livez` and `/readyz` are served.
+    /// Where `/metrics`, the probes and `/scale` are served.
     pub listen: Listen,
     /// Which logs are written: a level, or directives such as `info,streamfleet=debug`.
     pub log: String,

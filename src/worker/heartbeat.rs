@@ -15,6 +15,7 @@ use super::outbox::Outbox;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, EntryId, Lane, Outcome};
+use crate::vital::{Line, Vitals};
 
 /// A worker that was silent for so long counts as gone in listings.
 const WORKER_LIVES: Duration = Duration::from_secs(30);
@@ -53,6 +54,8 @@ pub(crate) struct Heartbeat {
     pub(crate) clock: Arc<ServerClock>,
     pub(crate) events: Events,
     pub(crate) facts: Box<dyn Fn() -> Vec<(&'static str, String)> + Send>,
+    pub(crate) line: Line,
+    pub(crate) vitals: Vitals,
     pub(crate) stop: CancellationToken,
 }
 
@@ -66,8 +69,13 @@ impl Heartbeat {
         std::thread::Builder::new().name("heartbeat".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(self.run()),
-                Err(error) => tracing::error!(%error, "the heartbeat has no runtime; leases will be lost"),
+                Ok(runtime) => {
+                    runtime.block_on(self.vitals.clone().watch("the heartbeat".to_owned(), self.run()));
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the heartbeat has no runtime; leases will be lost");
+                    self.vitals.died("the heartbeat".to_owned());
+                }
             }
         })
     }
@@ -134,7 +142,7 @@ impl Heartbeat {
         if charge.flights.is_empty() {
             return;
         }
-        let wishes: HashMap<_, _> = match charge.queue.cancels(link).await {
+        let wishes: HashMap<_, _> = match self.line.ask(Duration::ZERO, charge.queue.cancels(link)).await {
             Ok(wishes) if wishes.is_empty() => return,
             Ok(wishes) => wishes.into_iter().collect(),
             Err(error) => return self.tell(&error),
@@ -157,6 +165,8 @@ impl Heartbeat {
             Ok(Err(error)) => self.tell(&error),
             Err(_elapsed) => self.events.tell(&Event::Contact { alive: false }),
         }
+        // That no connection is to be had is known, and nothing that a restart would mend.
+        self.line.rests();
         None
     }
 
@@ -186,7 +196,8 @@ impl Heartbeat {
         }
         for (lane, held) in due {
             let ids: Vec<EntryId> = held.iter().map(|delivery| delivery.job.entry).collect();
-            match charge.queue.keep_alive(link, &self.consumer, lane, &ids).await {
+            let renewing = charge.queue.keep_alive(link, &self.consumer, lane, &ids);
+            match self.line.ask(Duration::ZERO, renewing).await {
                 Ok(lost) => self.note(charge, &held, &lost, asked),
                 Err(error) => self.tell(&error),
             }
@@ -206,7 +217,9 @@ impl Heartbeat {
     }
 
     async fn say(&self, link: &Link) -> bool {
-        match self.broker.beat(link, &self.consumer, WORKER_LIVES, &(self.facts)()).await {
+        let facts = (self.facts)();
+        let saying = self.broker.beat(link, &self.consumer, WORKER_LIVES, &facts);
+        match self.line.ask(Duration::ZERO, saying).await {
             Ok(now) => {
                 self.clock.tell(now);
                 self.events.tell(&Event::Contact { alive: true });

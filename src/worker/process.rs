@@ -16,6 +16,7 @@ use super::station::{Shared, Station};
 use crate::broker::{Broker, Error, Joined, Queue};
 use crate::event::{Event, Events};
 use crate::job::ConsumerName;
+use crate::vital::Vitals;
 
 /// One worker process at work.
 pub struct Worker {
@@ -28,6 +29,7 @@ pub struct Worker {
     drain_timeout: Duration,
     quota: Option<Arc<Quota>>,
     events: Events,
+    vitals: Vitals,
 }
 
 /// A queue that the worker serves, for those who do its chores.
@@ -50,12 +52,13 @@ impl Worker {
         registry: Arc<Registry>,
         events: Events,
     ) -> Result<Self, Error> {
-        let clock = Arc::new(ServerClock::default());
+        let (clock, vitals) = (Arc::new(ServerClock::default()), Vitals::new());
         let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
-        let mut stations = Vec::new();
+        let (mut stations, joins) = (Vec::new(), vitals.line("the start".to_owned()));
         for (name, queue_config) in &config.queues {
             let queue = broker.queue(name.clone());
-            let joined = queue.join_limited(config.lease, queue_config.max_depth).await?;
+            let joining = queue.join_limited(config.lease, queue_config.max_depth);
+            let joined = joins.ask(Duration::ZERO, joining).await?;
             // Said before the first job can run, so that no figure shows jobs done by a Redis that is away.
             events.tell(&Event::Contact { alive: true });
             warn_of_differences(&queue, joined, config.lease);
@@ -66,6 +69,7 @@ impl Worker {
                 events: &events,
                 clock: &clock,
                 quota: &quota,
+                vitals: &vitals,
             };
             stations.push(Station::start(&shared, queue, joined.lease, (queue_config, config)).await?);
         }
@@ -77,12 +81,24 @@ impl Worker {
             clock,
             events: events.clone(),
             facts: facts(&stations, &registry),
+            line: vitals.line("the heartbeat".to_owned()),
+            vitals: vitals.clone(),
             stop: heartbeat_stop.clone(),
         };
         let heartbeat =
             heartbeat.start().map_err(|error| Error::Address(format!("no heartbeat thread: {error}")))?;
         let (drain_timeout, heartbeat_stop) = (config.drain_timeout, heartbeat_stop.drop_guard());
-        Ok(Self { consumer, broker, stations, heartbeat, heartbeat_stop, drain_timeout, quota, events })
+        Ok(Self {
+            consumer,
+            broker,
+            stations,
+            heartbeat,
+            heartbeat_stop,
+            drain_timeout,
+            quota,
+            events,
+            vitals,
+        })
     }
 
     /// The name under which this process joined.
@@ -110,7 +126,12 @@ impl Worker {
         self.quota.clone()
     }
 
-    /// The signs of life of the readers.
+    /// The signs of life of its loops.
+    pub(crate) fn vitals(&self) -> &Vitals {
+        &self.vitals
+    }
+
+    /// What the readers know of Redis.
     pub(crate) fn pulses(&self) -> Vec<Arc<Pulse>> {
         self.stations.iter().map(|station| station.pulse()).collect()
     }

@@ -1,34 +1,17 @@
-//! The signs of life of one queue's loops, for probes and for the choice between blocking and polling.
+//! What a queue's loops know of its Redis: whether it answers, and how many others read the queue.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-/// The signs of life of one queue's loops.
+/// What the loops of one queue know of its Redis.
 #[derive(Debug)]
 pub(crate) struct Pulse {
-    last_turn: Mutex<Instant>,
     in_touch: AtomicBool,
     consumers: AtomicU64,
 }
 
 impl Pulse {
     pub(crate) fn new() -> Self {
-        Self {
-            last_turn: Mutex::new(Instant::now()),
-            in_touch: AtomicBool::new(true),
-            consumers: AtomicU64::new(1),
-        }
-    }
-
-    /// The reader's loop turned: it read, it waits for a free slot, or Redis refused and it will ask again.
-    pub(crate) fn turn(&self) {
-        *self.last_turn.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    /// Since when the reader's loop has not turned.
-    pub(crate) fn silent(&self) -> Duration {
-        self.last_turn.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        Self { in_touch: AtomicBool::new(true), consumers: AtomicU64::new(1) }
     }
 
     pub(crate) fn set_in_touch(&self, in_touch: bool) {

@@ -16,6 +16,7 @@ use super::report::Report;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome};
+use crate::vital::Line;
 
 /// How long one read waits for a new entry. Short, because stopping waits for it.
 const BLOCK: Duration = Duration::from_secs(2);
@@ -66,6 +67,7 @@ pub(crate) struct Reader {
     pub(crate) flights: Arc<Flights>,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) pulse: Arc<Pulse>,
+    pub(crate) line: Line,
     pub(crate) events: Events,
     pub(crate) stop: CancellationToken,
 }
@@ -86,6 +88,7 @@ impl Reader {
         let (mut poll, mut empty) = (POLL_SHORTEST, Empty::default());
         while !self.stop.is_cancelled() {
             if self.helps && mode == Mode::Wait {
+                self.line.rests();
                 tokio::select! {
                     () = self.reading.help.notified() => mode = Mode::Drain,
                     () = self.stop.cancelled() => return,
@@ -129,7 +132,7 @@ impl Reader {
                 () = self.stop.cancelled() => return None,
                 room = self.dispatcher.reserve(MOST) => break room,
                 // That no slot is free is a good reason not to read.
-                () = tokio::time::sleep(BLOCK) => self.pulse.turn(),
+                () = tokio::time::sleep(BLOCK) => self.line.rests(),
             }
         };
         let enough = MOST.min(self.dispatcher.capacity() / 4);
@@ -191,7 +194,7 @@ impl Reader {
         &self,
         read: impl Future<Output = Result<Vec<Entry>, Error>>,
     ) -> Result<Vec<Entry>, Error> {
-        let mut read = std::pin::pin!(read);
+        let mut read = std::pin::pin!(self.line.ask(BLOCK, read));
         let asked = Instant::now();
         let mut unblocked = false;
         loop {
@@ -224,7 +227,6 @@ impl Reader {
     fn note(&self, result: &Result<Vec<Entry>, Error>) {
         self.pulse.set_in_touch(result.is_ok());
         if let Ok(entries) = result {
-            self.pulse.turn();
             self.events.tell(&Event::Read { queue: self.queue.name(), entries: entries.len() });
         }
     }
@@ -232,7 +234,6 @@ impl Reader {
     /// After an error: waits, makes what is missing, and finds what a lost reply delivered.
     async fn repair(&self, error: &Error, patience: &mut Patience) {
         self.events.redis_error(error.kind(), &error);
-        self.pulse.turn();
         tokio::select! {
             () = patience.wait(error) => {}
             () = self.stop.cancelled() => return,

@@ -17,6 +17,7 @@ use crate::event::{Event, Events, Finished as Told};
 use crate::job::{
     ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routing, Settlement, Tracking, settle,
 };
+use crate::vital::Line;
 
 /// The most successes that one round trip settles.
 const BATCH: usize = 500;
@@ -38,6 +39,7 @@ pub(crate) struct Settler {
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
     pub(crate) events: Events,
+    pub(crate) line: Line,
 }
 
 impl Settler {
@@ -168,7 +170,7 @@ impl Settler {
     async fn insist<T, F: Future<Output = Result<T, Error>>>(&self, send: impl Fn() -> F) -> T {
         let mut patience = Patience::new();
         loop {
-            match send().await {
+            match self.line.ask(Duration::ZERO, send()).await {
                 Ok(answer) => return answer,
                 Err(error) => {
                     self.events.redis_error(error.kind(), &error);

@@ -23,6 +23,7 @@ use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Queue, Role};
 use crate::event::Events;
 use crate::job::{ConsumerName, Outcome, Routing};
+use crate::vital::Vitals;
 
 /// From this concurrency on, a queue has a second reader.
 const MANY_SLOTS: usize = 64;
@@ -53,6 +54,7 @@ pub(super) struct Shared<'a> {
     pub(super) events: &'a Events,
     pub(super) clock: &'a Arc<ServerClock>,
     pub(super) quota: &'a Option<Arc<Quota>>,
+    pub(super) vitals: &'a Vitals,
 }
 
 impl Shared<'_> {
@@ -60,6 +62,7 @@ impl Shared<'_> {
         Settler {
             tracking: worker.queue(queue.name()).tracking,
             retention: worker.retention_of(queue.name()),
+            line: self.vitals.line(format!("the settler of {}", queue.name())),
             queue,
             consumer: self.consumer.clone(),
             flights: Arc::clone(&parts.flights),
@@ -125,21 +128,21 @@ impl Station {
         // Settling has a connection of its own, so that it never waits behind another queue's traffic.
         let settling = queue.over(&shared.broker.open(Role::Commands).await?);
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
-        settler.spawn(shared.settler(settling.clone(), &parts, worker).run(Arc::clone(&parts.outbox)));
+        let (vitals, name) = (shared.vitals, queue.name().clone());
+        let settling_loop = shared.settler(settling.clone(), &parts, worker).run(Arc::clone(&parts.outbox));
+        settler.spawn(vitals.watch(format!("the settler of {name}"), settling_loop));
         let (mut reporting, reporter) = (JoinSet::new(), Arc::new(shared.reporter(settling.clone(), worker)));
-        reporting.spawn(Arc::clone(&reporter).run());
+        reporting.spawn(vitals.watch(format!("the reporter of {name}"), Arc::clone(&reporter).run()));
         let executor = Arc::new(shared.executor(settling, &parts, (own, &reporter)));
         for _ in 0..own.concurrency {
-            executors.spawn(slot(
-                Arc::clone(&parts.dispatcher),
-                Arc::clone(&executor),
-                Arc::clone(&parts.outbox),
-            ));
+            let slot = slot(Arc::clone(&parts.dispatcher), Arc::clone(&executor), Arc::clone(&parts.outbox));
+            executors.spawn(vitals.watch(format!("a slot of {name}"), slot));
         }
         let stop_reading = CancellationToken::new();
         let (mut readers, reading) = (JoinSet::new(), Arc::new(Reading::default()));
         // A second connection pays only where many quick jobs run at once.
         for nth in 0..if own.concurrency >= MANY_SLOTS { 2 } else { 1 } {
+            let who = format!("the {}reader of {name}", if nth > 0 { "second " } else { "" });
             let reader = Reader {
                 reading: Arc::clone(&reading),
                 helps: nth > 0,
@@ -152,10 +155,11 @@ impl Station {
                 flights: Arc::clone(&parts.flights),
                 outbox: Arc::clone(&parts.outbox),
                 pulse: Arc::clone(&parts.pulse),
+                line: vitals.line(who.clone()),
                 events: shared.events.clone(),
                 stop: stop_reading.clone(),
             };
-            readers.spawn(reader.run());
+            readers.spawn(vitals.watch(who, reader.run()));
         }
         let grace = shared.registry.longest_grace();
         Ok(Self {

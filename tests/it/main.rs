@@ -25,6 +25,8 @@ mod lifecycle;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod probes;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod promises;

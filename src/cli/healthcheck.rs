@@ -1,0 +1,148 @@
+//! `streamfleet healthcheck`: asks the worker beside it how it does, for service managers that run a command for that.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use serde::Serialize;
+use streamfleet::telemetry::Listen;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::exit::Exit;
+use super::output::harmless;
+use super::times;
+use super::{Context, Wrong};
+
+/// No answer of a probe is longer.
+const ANSWER_MAX: u64 = 16 * 1024;
+
+/// The arguments of `healthcheck`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What to ask.
+    #[arg(long, value_enum, default_value_t = Probe::Live)]
+    probe: Probe,
+    /// Where to ask, in place of the configured telemetry.listen.
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<SocketAddr>,
+    /// How long the answer may take.
+    #[arg(long, default_value = "3s", value_parser = times::duration, value_name = "LENGTH")]
+    timeout: Duration,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Probe {
+    /// Do its loops turn? Fails where only a restart helps.
+    Live,
+    /// Is it in touch with Redis, and not stopping?
+    Ready,
+    /// Has it started?
+    Startup,
+}
+
+/// The answer.
+#[derive(Serialize)]
+struct Health {
+    probe: &'static str,
+    address: SocketAddr,
+    healthy: bool,
+    said: String,
+}
+
+/// Asks. Exit code 0 or 1, and no other: whoever runs such commands knows no others.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let address = match args.address {
+        Some(address) => address,
+        None => listening(context.effective.config.telemetry.listen)?,
+    };
+    let asked = tokio::time::timeout(args.timeout, ask(address, args.probe.path())).await;
+    let (healthy, said) = match asked {
+        Ok(Ok((status, said))) => (status == 200, said),
+        Ok(Err(error)) => (false, format!("{error:#}")),
+        Err(_) => (false, format!("no answer within {}", times::short(args.timeout))),
+    };
+    let health = Health { probe: args.probe.name(), address: reachable(address), healthy, said };
+    context.output.print(&health, |health| {
+        let state = if health.healthy { health.probe.to_owned() } else { format!("not {}", health.probe) };
+        format!("{state}: {} ({})", harmless(&health.said), health.address)
+    })?;
+    Ok(if healthy { Exit::Done } else { Exit::Failed })
+}
+
+impl Probe {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Live => "/livez",
+            Self::Ready => "/readyz",
+            Self::Startup => "/startupz",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Ready => "ready",
+            Self::Startup => "started",
+        }
+    }
+}
+
+/// Where the worker of this configuration answers.
+fn listening(listen: Listen) -> Result<SocketAddr, Wrong> {
+    match listen {
+        Listen::Off => Err(Wrong("telemetry.listen is \"off\": there is nothing to ask".to_owned())),
+        Listen::At(address) if address.port() == 0 => {
+            let why =
+                "telemetry.listen has port 0, so that only the worker knows its port: say it with --address";
+            Err(Wrong(why.to_owned()))
+        }
+        Listen::At(address) => Ok(address),
+    }
+}
+
+/// Who listens everywhere listens here.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// The status and the body of a page.
+async fn ask(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
+    let address = reachable(address);
+    let mut stream = TcpStream::connect(address).await.context("nobody answers")?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.context("the question was not sent")?;
+    let mut reply = Vec::new();
+    stream.take(ANSWER_MAX).read_to_end(&mut reply).await.context("the answer broke off")?;
+    let reply = String::from_utf8_lossy(&reply);
+    let (head, body) = reply.split_once("\r\n\r\n").context("the answer is not HTTP")?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Ok((status.context("the answer is not HTTP")?, body.trim_end().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_listens_everywhere_is_asked_on_the_loopback() {
+        let asked = |address: &str| reachable(address.parse().unwrap()).to_string();
+        assert_eq!(asked("0.0.0.0:9464"), "127.0.0.1:9464");
+        assert_eq!(asked("[::]:9464"), "[::1]:9464");
+        assert_eq!(asked("10.1.2.3:80"), "10.1.2.3:80");
+    }
+
+    #[test]
+    fn a_worker_that_listens_nowhere_or_nobody_knows_where_is_named_as_such() {
+        assert!(listening(Listen::Off).unwrap_err().0.contains("off"));
+        let random = Listen::At("127.0.0.1:0".parse().unwrap());
+        assert!(listening(random).unwrap_err().0.contains("--address"));
+    }
+}

@@ -1,0 +1,80 @@
+//! `/scale`: how much work there is, for KEDA's metrics-api scaler and its like.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+use serde::Serialize;
+
+use crate::broker::Backlog;
+use crate::scale::{NoBacklog, Scale};
+
+/// The answer.
+#[derive(Serialize)]
+struct Scaling {
+    /// All of them together: the figure to scale by.
+    jobs: u64,
+    queues: BTreeMap<String, OfQueue>,
+}
+
+#[derive(Serialize)]
+struct OfQueue {
+    jobs: u64,
+    #[serde(flatten)]
+    parts: Backlog,
+}
+
+/// Why there is none.
+#[derive(Serialize)]
+struct Refusal {
+    error: String,
+}
+
+/// The status and the JSON body. Redis being away is never 0 jobs.
+pub(super) async fn answer(scale: &Scale, query: &str) -> (StatusCode, String) {
+    match scale.backlogs(queue(query)).await {
+        Ok(backlogs) => {
+            let jobs = backlogs.iter().map(|(_, backlog)| backlog.jobs()).sum();
+            let of = |parts: Backlog| OfQueue { jobs: parts.jobs(), parts };
+            let queues =
+                backlogs.into_iter().map(|(name, backlog)| (name.to_string(), of(backlog))).collect();
+            (StatusCode::OK, json(&Scaling { jobs, queues }))
+        }
+        Err(unknown) => {
+            let status = match unknown {
+                NoBacklog::Queue { .. } => StatusCode::NOT_FOUND,
+                NoBacklog::Redis(_) => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            (status, json(&Refusal { error: unknown.to_string() }))
+        }
+    }
+}
+
+fn json(body: &impl Serialize) -> String {
+    let text = serde_json::to_string(body).expect("names and numbers are JSON");
+    format!("{text}\n")
+}
+
+/// The queue that is asked for. Names of queues are written in a URL as they are.
+fn queue(query: &str) -> Option<&str> {
+    query.split('&').find_map(|pair| pair.strip_prefix("queue="))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_asked_for_by_its_name() {
+        assert_eq!(queue("queue=mail"), Some("mail"));
+        assert_eq!(queue("a=b&queue=mail&c"), Some("mail"));
+        assert_eq!((queue(""), queue("jobs=1"), queue("queue=")), (None, None, Some("")));
+    }
+
+    #[test]
+    fn the_answer_has_the_sum_and_the_parts_of_each_queue() {
+        let parts = Backlog { waiting: 3, running: 2, due: 1, ticks: 4 };
+        let queues = BTreeMap::from([("mail".to_owned(), OfQueue { jobs: parts.jobs(), parts })]);
+        let want = r#"{"jobs":10,"queues":{"mail":{"jobs":10,"waiting":3,"running":2,"due":1,"ticks":4}}}"#;
+        assert_eq!(json(&Scaling { jobs: 10, queues }), format!("{want}\n"));
+    }
+}

@@ -1,0 +1,281 @@
+//! Whether the loops of a process are alive: none has died, and none waits in vain while Redis answers the others.
+//!
+//! That Redis is away is nothing that a restart would mend, so a loop that waits proves nothing by itself. It hangs when
+//! the same Redis has answered somebody else of this process promptly, all the time that it waited.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+
+use crate::broker::Error;
+
+/// Who waits for longer, hangs. By then a broken connection has been made anew, and a broken client too.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// Redis is in contact for so long after an answer: the heartbeat, which always asks, may miss one of its turns of 5 s.
+const CONTACT: Duration = Duration::from_secs(12);
+
+/// A slower answer proves nothing: what is slow for one is too slow for another.
+const PROMPT: Duration = Duration::from_secs(1);
+
+/// So many dead tasks are told of.
+const DEAD_MAX: usize = 8;
+
+/// The signs of life of one process. Clones are one.
+#[derive(Clone)]
+pub(crate) struct Vitals {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: Instant,
+    contact: Contact,
+    lines: Mutex<Vec<Line>>,
+    dead: Mutex<Vec<String>>,
+}
+
+/// When Redis answered, in ms of the process's clock; 0 is never.
+#[derive(Debug, Default)]
+struct Contact {
+    /// Since when it answers promptly without a gap. Written before `prompt`, read after it.
+    since: AtomicU64,
+    prompt: AtomicU64,
+    any: AtomicU64,
+}
+
+/// A loop that asks Redis over a connection. Clones are one.
+#[derive(Clone)]
+pub(crate) struct Line {
+    own: Arc<Own>,
+    shared: Arc<Shared>,
+}
+
+struct Own {
+    what: String,
+    /// Since when it waits for an answer, in ms of the process's clock; 0 while it does not.
+    waits: AtomicU64,
+}
+
+impl Vitals {
+    pub(crate) fn new() -> Self {
+        let shared = Shared {
+            clock: Instant::now(),
+            contact: Contact::default(),
+            lines: Mutex::default(),
+            dead: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// A loop that asks Redis, such as `the reader of mail`.
+    pub(crate) fn line(&self, what: String) -> Line {
+        let own = Arc::new(Own { what, waits: AtomicU64::new(0) });
+        let line = Line { own, shared: Arc::clone(&self.shared) };
+        locked(&self.shared.lines).push(line.clone());
+        line
+    }
+
+    /// Runs a task that must not die. A panic in it ends it, and is told by [`Vitals::ailments`].
+    pub(crate) fn watch<F: Future<Output = ()>>(
+        &self,
+        what: String,
+        task: F,
+    ) -> impl Future<Output = ()> + use<F> {
+        let vitals = self.clone();
+        async move {
+            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+                vitals.died(what);
+            }
+        }
+    }
+
+    /// A task that must not die, did.
+    pub(crate) fn died(&self, what: String) {
+        tracing::error!(what, "a loop of this process has died; it must be started anew");
+        let mut dead = locked(&self.shared.dead);
+        if dead.len() < DEAD_MAX {
+            dead.push(what);
+        }
+    }
+
+    /// Everything that only a restart would mend, in words; nothing while all is well.
+    pub(crate) fn ailments(&self) -> Vec<String> {
+        let mut all: Vec<String> =
+            locked(&self.shared.dead).iter().map(|what| format!("{what} has died")).collect();
+        let now = self.shared.now_ms();
+        for line in &*locked(&self.shared.lines) {
+            let waits = line.own.waits.load(Ordering::Acquire);
+            if let Some(waited) = self.shared.contact.in_vain(waits, now) {
+                let (what, seconds) = (&line.own.what, waited.as_secs());
+                all.push(format!("{what} has waited {seconds} s for an answer, while redis answers others"));
+            }
+        }
+        all
+    }
+
+    /// Whether Redis has answered anybody in the last seconds.
+    pub(crate) fn in_contact(&self) -> bool {
+        self.shared.contact.is_recent(self.shared.now_ms())
+    }
+}
+
+impl Shared {
+    /// The process's clock in ms, which is never 0.
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+}
+
+impl Contact {
+    fn answered(&self, took: Duration, now: u64) {
+        self.any.store(now, Ordering::Release);
+        if took > PROMPT {
+            return;
+        }
+        let last = self.prompt.load(Ordering::Acquire);
+        if last == 0 || now.saturating_sub(last) > ms(CONTACT) {
+            self.since.store(now, Ordering::Release);
+        }
+        self.prompt.store(now, Ordering::Release);
+    }
+
+    fn is_recent(&self, now: u64) -> bool {
+        let any = self.any.load(Ordering::Acquire);
+        any > 0 && now.saturating_sub(any) <= ms(CONTACT)
+    }
+
+    /// How long somebody has waited while Redis answered others, where that is too long.
+    fn in_vain(&self, waits: u64, now: u64) -> Option<Duration> {
+        let prompt = self.prompt.load(Ordering::Acquire);
+        let since = self.since.load(Ordering::Acquire);
+        if waits == 0 || prompt == 0 || now.saturating_sub(prompt) > ms(CONTACT) {
+            return None;
+        }
+        let waited = Duration::from_millis(now.saturating_sub(waits.max(since)));
+        (waited > PATIENCE).then_some(waited)
+    }
+}
+
+impl Line {
+    /// Asks, and notes what comes of it. `slack` is how long the answer may take though Redis is prompt.
+    pub(crate) async fn ask<T>(
+        &self,
+        slack: Duration,
+        command: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let asked = Instant::now();
+        // Who waits already, has waited since then.
+        let now = self.shared.now_ms();
+        self.own.waits.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire).ok();
+        let result = command.await;
+        match &result {
+            Ok(_) => {
+                self.rests();
+                let took = asked.elapsed().saturating_sub(slack);
+                self.shared.contact.answered(took, self.shared.now_ms());
+            }
+            // Redis refuses, or there is no connection: a restart would get the same.
+            Err(
+                Error::Refused { .. } | Error::Contract { .. } | Error::Unreachable(_) | Error::Address(_),
+            ) => self.rests(),
+            Err(Error::Unknown { .. }) => {}
+        }
+        result
+    }
+
+    /// It has a reason not to ask.
+    pub(crate) fn rests(&self) {
+        self.own.waits.store(0, Ordering::Release);
+    }
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUICK: Duration = Duration::from_millis(3);
+
+    /// Answers every 5 s from `from` to `to`, in seconds.
+    fn contact(spans: &[(u64, u64)]) -> Contact {
+        let contact = Contact::default();
+        for (from, to) in spans {
+            (*from..=*to).step_by(5).for_each(|second| contact.answered(QUICK, second * 1000));
+        }
+        contact
+    }
+
+    fn in_vain(contact: &Contact, waits: u64, now: u64) -> Option<u64> {
+        contact.in_vain(waits * 1000, now * 1000).map(|waited| waited.as_secs())
+    }
+
+    #[test]
+    fn who_waits_while_redis_answers_others_hangs() {
+        let contact = contact(&[(5, 100)]);
+        assert_eq!(in_vain(&contact, 75, 100), None);
+        assert_eq!(in_vain(&contact, 74, 100), Some(26));
+        assert_eq!(in_vain(&contact, 0, 100), None, "who does not ask does not wait");
+    }
+
+    #[test]
+    fn an_outage_is_nobodys_fault_while_it_lasts_nor_afterwards() {
+        let contact = contact(&[(5, 100)]);
+        assert_eq!(in_vain(&contact, 90, 113), None);
+        assert_eq!(in_vain(&contact, 90, 10_000), None);
+        contact.answered(QUICK, 10_000_000);
+        assert_eq!(in_vain(&contact, 90, 10_001), None);
+        (10_000..10_030).step_by(5).for_each(|second| contact.answered(QUICK, second * 1000));
+        assert_eq!(in_vain(&contact, 90, 10_026), Some(26), "but now redis is there again");
+    }
+
+    #[test]
+    fn slow_answers_prove_nothing() {
+        let contact = contact(&[(5, 50)]);
+        (50..100).for_each(|second| contact.answered(2 * PROMPT, second * 1000));
+        assert_eq!(in_vain(&contact, 40, 99), None);
+        assert!(contact.is_recent(99_000));
+    }
+
+    #[test]
+    fn an_answer_that_is_missing_now_and_then_does_not_hide_who_hangs() {
+        let contact = contact(&[(5, 40), (50, 60), (70, 100)]);
+        assert_eq!(in_vain(&contact, 70, 100), Some(30));
+    }
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_told_of_and_one_that_ends_is_not() {
+        let vitals = Vitals::new();
+        vitals.watch("the one".to_owned(), async {}).await;
+        assert_eq!(vitals.ailments(), Vec::<String>::new());
+        vitals.watch("the other".to_owned(), async { panic!("on purpose") }).await;
+        assert_eq!(vitals.ailments(), ["the other has died"]);
+    }
+
+    #[tokio::test]
+    async fn only_silence_keeps_a_line_waiting() {
+        let vitals = Vitals::new();
+        let line = vitals.line("a line".to_owned());
+        let waits = || line.own.waits.load(Ordering::Acquire) > 0;
+        let silence = || Err::<(), _>(Error::Unknown { command: "ping", detail: "late".to_owned() });
+        line.ask(Duration::ZERO, async { silence() }).await.unwrap_err();
+        assert!(waits() && !vitals.in_contact());
+        line.ask(Duration::ZERO, async { Err::<(), _>(Error::Unreachable(String::new())) })
+            .await
+            .unwrap_err();
+        assert!(!waits() && !vitals.in_contact());
+        line.ask(Duration::ZERO, async { silence() }).await.unwrap_err();
+        line.ask(Duration::ZERO, async { Ok(()) }).await.unwrap();
+        assert!(!waits() && vitals.in_contact());
+    }
+}

@@ -1,0 +1,169 @@
+//! `/livez`, `/readyz` and `/startupz`: what fails them, and what does not. The tests here last as long as a loop may hang
+//! before a worker is to be started anew.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use streamfleet::Fleet;
+use streamfleet::event::{Event, Events};
+
+use super::service_manager::Manager;
+use super::{CONFIG, SOON, launch, ready, status};
+use crate::cli::scrape::{address, get};
+use crate::harness::fleet::{Acts, Running, config, quick};
+use crate::harness::process::{Launch, Worker};
+use crate::harness::proxy::{Direction, Mode, Proxy, Scope};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::{until, until_async};
+
+/// The promise for a loop that hangs.
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// A worker behind a proxy.
+struct Scene {
+    server: RedisServer,
+    proxy: Proxy,
+    worker: Worker,
+    address: String,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self::with(|launch| launch)
+    }
+
+    fn with(change: impl FnOnce(Launch) -> Launch) -> Self {
+        let server = RedisServer::start();
+        let proxy = Proxy::start(server.addr());
+        let (worker, address) = ready(&change(launch(&server.url_through(proxy.addr()))));
+        Self { server, proxy, worker, address }
+    }
+
+    fn submit(&self, job_type: &str) {
+        self.server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", job_type]);
+    }
+
+    fn entries(&self) -> i64 {
+        redis::from_redis_value(self.server.cmd(&["XLEN", "sf:{default}:jobs"])).unwrap()
+    }
+
+    /// Swallows what Redis answers on the connections that ever sent this word.
+    fn wedge(&self, word: &str) {
+        let scope = Scope::Sent(word.to_owned());
+        self.proxy.set(Mode::Blackhole { scope, direction: Direction::Replies });
+    }
+
+    fn livez(&self) -> (u16, String) {
+        get(&self.address, "/livez").expect("the process answers")
+    }
+}
+
+#[test]
+fn a_wedged_reader_or_settler_fails_liveness_within_30_s_and_says_so() {
+    let manager = Manager::new();
+    let reader = Scene::with(|launch| manager.supervises(launch));
+    let settler = Scene::new();
+    reader.wedge("XREADGROUP");
+    settler.wedge("XACK");
+    settler.submit("note");
+    let since = Instant::now();
+    for (scene, who) in [(&reader, "the reader of default"), (&settler, "the settler of default")] {
+        let said = until("liveness fails", WITHIN.saturating_sub(since.elapsed()), || {
+            manager.heard();
+            Some(scene.livez()).filter(|(status, _)| *status == 503)
+        });
+        let want = format!("{who} has waited ");
+        assert!(said.1.contains(&want) && said.1.contains("while redis answers others"), "{said:?}");
+    }
+    assert!(since.elapsed() > Duration::from_secs(20), "a connection gets the time to mend itself");
+    assert_eq!(status(&reader.address, "/readyz"), Some(503));
+    assert_eq!(manager.signs_of_life(2 * Manager::WATCHDOG), 0, "systemd shall start it anew");
+    for scene in [reader, settler] {
+        scene.proxy.set(Mode::Pass);
+        until("it is mended", SOON, || scene.livez() == (200, "ok\n".to_owned()));
+        until("it is ready", SOON, || status(&scene.address, "/readyz") == Some(200));
+        until("nothing is left to do", SOON, || scene.entries() == 0);
+        scene.worker.term();
+        assert_eq!(scene.worker.wait_exit(SOON).code(), Some(0));
+    }
+}
+
+#[test]
+fn neither_a_redis_outage_of_any_kind_nor_work_that_fills_every_slot_fails_liveness() {
+    let (stopped, refused, frozen) = (Scene::new(), Scene::new(), Scene::new());
+    let one_slot = CONFIG.replace("[queues.default]", "[queues.default]\nconcurrency = 1");
+    let busy = Scene::with(|launch| launch.config(&one_slot));
+    (0..3).for_each(|_| busy.submit("long"));
+    stopped.server.kill9();
+    refused.proxy.set(Mode::Rst);
+    refused.proxy.set(Mode::Refuse);
+    frozen.server.freeze();
+    let scenes = [&stopped, &refused, &frozen, &busy];
+    let all_live = || {
+        for scene in scenes {
+            assert_eq!(scene.livez(), (200, "ok\n".to_owned()));
+        }
+    };
+    let (since, mut unready) = (Instant::now(), [false; 3]);
+    until("longer than a loop may hang", 2 * WITHIN, || {
+        all_live();
+        for (seen, scene) in unready.iter_mut().zip(scenes) {
+            *seen |= status(&scene.address, "/readyz") == Some(503);
+        }
+        since.elapsed() > WITHIN + Duration::from_secs(2)
+    });
+    assert_eq!(unready, [true; 3]);
+    assert_eq!(status(&busy.address, "/readyz"), Some(200));
+    stopped.server.restart();
+    refused.proxy.set(Mode::Pass);
+    frozen.server.thaw();
+    until("all are ready again", WITHIN, || {
+        all_live();
+        scenes.iter().all(|scene| status(&scene.address, "/readyz") == Some(200))
+    });
+    stopped.submit("note");
+    refused.submit("note");
+    frozen.submit("note");
+    for scene in [&stopped, &refused, &frozen] {
+        until("the job is done", SOON, || scene.entries() == 0);
+    }
+}
+
+#[test]
+fn a_worker_has_started_when_it_has_joined_or_found_that_redis_is_away() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    proxy.set(Mode::blackhole(Scope::All));
+    let worker = launch(&server.url_through(proxy.addr())).start();
+    let address = address(&worker);
+    assert_eq!(get(&address, "/startupz"), Some((503, "joining the queues\n".to_owned())));
+    until("the first try is over", SOON, || status(&address, "/startupz") == Some(200));
+    assert_eq!(get(&address, "/readyz"), Some((503, "waiting for redis\n".to_owned())));
+    assert_eq!(status(&address, "/livez"), Some(200));
+    proxy.set(Mode::Pass);
+    until("it is ready", SOON, || status(&address, "/readyz") == Some(200));
+    assert_eq!(get(&address, "/startupz"), Some((200, "ok\n".to_owned())));
+}
+
+/// Somebody's listener that panics takes the loop with it that told it something.
+async fn fails_liveness(panics: impl Fn(&Event<'_>) -> bool + Send + Sync + 'static, who: &str) {
+    let server = RedisServer::start();
+    let listener = move |event: &Event<'_>| assert!(!panics(event), "on purpose");
+    let fleet = Fleet::builder(config(&server.url())).handler_with("test", quick(1), Acts::well()).unwrap();
+    let fleet = fleet.events(Events::new(vec![Arc::new(listener)])).build();
+    let probe = fleet.probe();
+    let running = Running::of(fleet);
+    let said = until_async("liveness fails", SOON, async || probe.alive().err()).await;
+    assert!(said.contains(&format!("{who} of default has died")), "{said}");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_died_fails_liveness() {
+    fails_liveness(|event| matches!(event, Event::Read { .. }), "the reader").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chore_that_died_fails_liveness() {
+    fails_liveness(|event| matches!(event, Event::QueueLength { .. }), "the gauge").await;
+}

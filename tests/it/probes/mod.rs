@@ -1,0 +1,52 @@
+//! What a worker process answers to those who look after it: probes, scalers, service managers.
+
+mod alive;
+mod healthcheck;
+mod scale;
+mod service_manager;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cli::scrape::{address, get};
+use crate::harness::process::{Launch, Worker};
+use crate::harness::wait::until;
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// `note` succeeds at once, `long` takes as long as the test.
+const CONFIG: &str = r#"
+[queues.default]
+[queues.mail]
+[types.note]
+handler = "noop"
+[types.long]
+handler = { exec = { command = ["sleep", "600"] } }
+[telemetry]
+listen = "127.0.0.1:0"
+"#;
+
+/// A worker of the queues `default` and `mail`.
+fn launch(url: &str) -> Launch {
+    Launch::new(&["--config", "{config}", "--json", "worker"])
+        .env("STREAMFLEET__REDIS__URL", url)
+        .config(CONFIG)
+}
+
+/// Starts it, waits until it is ready, and says where it answers.
+fn ready(launch: &Launch) -> (Worker, String) {
+    let worker = launch.start();
+    let address = address(&worker);
+    until("the worker is ready", SOON, || status(&address, "/readyz") == Some(200));
+    (worker, address)
+}
+
+fn status(address: &str, path: &str) -> Option<u16> {
+    get(address, path).map(|(status, _)| status)
+}
+
+fn json(address: &str, path: &str) -> Option<(u16, Value)> {
+    let (status, body) = get(address, path)?;
+    Some((status, serde_json::from_str(&body).unwrap()))
+}

@@ -1,0 +1,125 @@
+//! `/scale` and the figure behind it: what waits, runs, or is due within a minute.
+
+use std::time::{Duration, Instant};
+
+use redis::Value;
+use serde_json::json;
+use streamfleet::broker::Backlog;
+use streamfleet::cron::{Entry, Schedule};
+
+use super::{SOON, json, launch, ready, status};
+use crate::cli::scrape::{address, get};
+use crate::harness::fleet::queue;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::{until, until_async};
+
+fn submit(server: &RedisServer, job_type: &str, delay_ms: &str) {
+    server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", job_type, "delay_ms", delay_ms]);
+}
+
+/// How often Redis ran this command.
+fn calls(server: &RedisServer, command: &str) -> u64 {
+    let Value::VerbatimString { text, .. } = server.cmd(&["INFO", "commandstats"]) else {
+        let Value::BulkString(bytes) = server.cmd(&["INFO", "commandstats"]) else { panic!("no text") };
+        return count(&String::from_utf8(bytes).unwrap(), command);
+    };
+    count(&text, command)
+}
+
+fn count(stats: &str, command: &str) -> u64 {
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_backlog_is_what_waits_runs_and_is_due_within_a_minute() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    assert_eq!(queue.backlog().await.unwrap().jobs(), 0, "of a queue that nobody has used");
+    queue.join(Duration::from_secs(15)).await.unwrap();
+    for lane in ["jobs:high", "jobs", "jobs:low", "jobs:low"] {
+        server.cmd(&["XADD", &format!("sf:{{default}}:{lane}"), "*", "type", "note"]);
+    }
+    let read = ["COUNT", "1", "STREAMS", "sf:{default}:jobs:low", ">"];
+    server.cmd(&[&["XREADGROUP", "GROUP", "fleet", "somebody"], &read[..]].concat());
+    let now = queue.clock().await.unwrap().as_ms();
+    for (at, name) in [(now - 5_000, "overdue"), (now + 50_000, "soon"), (now + 90_000, "later")] {
+        server.cmd(&["ZADD", "sf:{default}:delayed", &at.to_string(), name]);
+    }
+    let want = Backlog { waiting: 3, running: 1, due: 2, ticks: 0 };
+    assert_eq!(queue.backlog().await.unwrap(), want);
+    assert_eq!(want.jobs(), 6);
+}
+
+#[tokio::test]
+async fn recurring_jobs_that_are_due_within_a_minute_are_part_of_the_backlog() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    for (name, expression) in [("minutely", "* * * * *"), ("paused", "* * * * *"), ("yearly", "@yearly")] {
+        let schedule = Schedule::new(expression, "UTC").unwrap();
+        queue.put_cron(&Entry::new(name, schedule, "note").unwrap()).await.unwrap();
+    }
+    queue.pause_cron(&"paused".parse().unwrap()).await.unwrap();
+    // On New Year's Eve the yearly one is due as well.
+    let ticks = queue.backlog().await.unwrap().ticks;
+    assert!((1..=2).contains(&ticks), "{ticks}");
+    queue.remove_cron(&"minutely".parse().unwrap()).await.unwrap();
+    assert_eq!(queue.backlog().await.unwrap().ticks, ticks - 1);
+}
+
+#[test]
+fn any_worker_tells_how_much_work_there_is() {
+    let server = RedisServer::start();
+    let (_worker, address) = ready(&launch(&server.url()));
+    let none = json!({"jobs": 0, "waiting": 0, "running": 0, "due": 0, "ticks": 0});
+    assert_eq!(
+        json(&address, "/scale"),
+        Some((200, json!({"jobs": 0, "queues": {"default": none, "mail": none}})))
+    );
+    submit(&server, "long", "0");
+    submit(&server, "note", "30000");
+    submit(&server, "note", "3600000");
+    let some = json!({"jobs": 2, "waiting": 0, "running": 1, "due": 1, "ticks": 0});
+    until("one runs and one is due", SOON, || {
+        json(&address, "/scale?queue=default") == Some((200, json!({"jobs": 2, "queues": {"default": some}})))
+    });
+    assert_eq!(json(&address, "/scale?queue=mail").unwrap().1["jobs"], json!(0));
+    let (status, body) = json(&address, "/scale?queue=post").unwrap();
+    let want = "this process does not serve the queue post; it serves: default, mail";
+    assert_eq!((status, &body["error"]), (404, &json!(want)));
+}
+
+#[test]
+fn while_redis_is_away_there_is_no_figure() {
+    let server = RedisServer::start();
+    server.kill9();
+    let worker = launch(&server.url()).start();
+    let address = address(&worker);
+    assert_eq!(get(&address, "/scale"), Some((503, "{\"error\":\"waiting for redis\"}\n".to_owned())));
+    server.restart();
+    until("redis is there", SOON, || status(&address, "/scale") == Some(200));
+    server.freeze();
+    let asked = Instant::now();
+    until("the last answer is old", SOON, || status(&address, "/scale") == Some(503));
+    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
+    server.thaw();
+    until("redis is back", SOON, || status(&address, "/scale") == Some(200));
+    server.kill9();
+    until("redis is away", SOON, || status(&address, "/scale") == Some(503));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_is_asked_about_a_queue_once_a_second_however_often_it_is_scraped() {
+    let server = RedisServer::start();
+    let (_worker, address) = ready(&launch(&server.url()));
+    let (before, began) = (calls(&server, "zcount"), Instant::now());
+    let mut asked = 0;
+    until_async("three seconds of questions", SOON, async || {
+        assert_eq!(status(&address, "/scale?queue=mail"), Some(200));
+        asked += 1;
+        began.elapsed() > Duration::from_secs(3)
+    })
+    .await;
+    let (calls, most) = (calls(&server, "zcount") - before, began.elapsed().as_secs() + 2);
+    assert!(calls <= most && calls >= 2 && asked > 2 * calls, "{calls} of {asked}, at most {most}");
+}

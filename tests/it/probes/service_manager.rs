@@ -1,0 +1,91 @@
+//! What systemd, or whoever stands in for it, is told by a worker.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::{SOON, launch};
+use crate::harness::process::Launch;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+
+/// The socket of a service manager that expects a sign of life every two seconds.
+pub(super) struct Manager {
+    dir: TempDir,
+    socket: UnixDatagram,
+}
+
+impl Manager {
+    pub(super) const WATCHDOG: Duration = Duration::from_secs(2);
+
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Self { dir, socket }
+    }
+
+    /// The same process, supervised.
+    pub(super) fn supervises(&self, launch: Launch) -> Launch {
+        let path = self.dir.path().join("notify").display().to_string();
+        let launch = launch.env("NOTIFY_SOCKET", path);
+        launch.env("WATCHDOG_USEC", Self::WATCHDOG.as_micros().to_string())
+    }
+
+    /// What was said since the last time.
+    pub(super) fn heard(&self) -> Vec<String> {
+        let (mut words, mut datagram) = (Vec::new(), [0; 4096]);
+        while let Ok(length) = self.socket.recv(&mut datagram) {
+            words.extend(String::from_utf8_lossy(&datagram[..length]).lines().map(str::to_owned));
+        }
+        words
+    }
+
+    fn until_heard(&self, all: &mut Vec<String>, word: &str) {
+        until(&format!("{word} is said"), SOON, || {
+            all.extend(self.heard());
+            all.iter().any(|said| said == word)
+        });
+    }
+
+    /// How often the process says that it lives, in a time.
+    pub(super) fn signs_of_life(&self, time: Duration) -> usize {
+        let (since, mut signs) = (Instant::now(), 0);
+        until("time to pass", SOON, || {
+            signs += self.heard().iter().filter(|word| *word == "WATCHDOG=1").count();
+            since.elapsed() >= time
+        });
+        signs
+    }
+}
+
+#[test]
+fn systemd_is_told_of_the_start_of_signs_of_life_and_of_the_end() {
+    let (server, manager) = (RedisServer::start(), Manager::new());
+    let worker = manager.supervises(launch(&server.url())).start();
+    let mut heard = Vec::new();
+    manager.until_heard(&mut heard, "STATUS=working");
+    assert!(heard.iter().any(|word| word == "READY=1"), "{heard:?}");
+    // One is due each second.
+    let signs = manager.signs_of_life(2 * Manager::WATCHDOG);
+    assert!((3..=8).contains(&signs), "{signs}");
+    worker.term();
+    manager.until_heard(&mut heard, "STOPPING=1");
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
+}
+
+#[test]
+fn a_worker_that_waits_for_redis_has_started_and_says_what_it_waits_for() {
+    let (server, manager) = (RedisServer::start(), Manager::new());
+    server.kill9();
+    let worker = manager.supervises(launch(&server.url())).start();
+    let mut heard = Vec::new();
+    manager.until_heard(&mut heard, "READY=1");
+    manager.until_heard(&mut heard, "STATUS=waiting for redis");
+    assert!(manager.signs_of_life(2 * Manager::WATCHDOG) >= 3, "systemd must not start it anew");
+    server.restart();
+    manager.until_heard(&mut heard, "STATUS=working");
+    worker.term();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
+}
