@@ -2,6 +2,7 @@
 # make test    everything that CI checks
 # make bench   what streamfleet costs, beside the same work as raw Redis commands
 # make deploy-check   whether what is under deploy/ is right
+# make grafana-check  whether dashboards and alerts are answered by a real fleet, with a real Prometheus
 
 CARGO ?= cargo
 
@@ -30,6 +31,11 @@ unit:
 
 deploy-check:
 	./deploy/check.sh
+	./deploy/prometheus/check.sh
+
+grafana-check: redis
+	$(CARGO) build --locked --all-features
+	./grafana/check.sh
 
 # A server binary is all that is needed: demo, tests and bench start private servers of their own.
 redis:

