@@ -1,0 +1,165 @@
+"""python3 -m proof PROGRAM REDIS-SERVER ALERTMANAGER: are the dashboards and rules right, and answered, by real servers for a real fleet?
+
+A line per check. Without an ALERTMANAGER ("") what it would tell is left out. The exit code is 1 if anything is wrong.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+from . import alertmanager, judge, runbooks
+from .catalogue import Catalogue
+from .fleet import Fleet
+from .process import Programs, Wrong, free_ports, until
+from .prometheus import Prometheus
+
+ROOT = pathlib.Path(__file__).parents[2]
+PROMETHEUS = ROOT / "deploy/prometheus"
+LOADED = 30
+
+
+class Lines:
+    """What is said."""
+
+    def __init__(self):
+        self.wrong = 0
+
+    def judge(self, what, complaints):
+        """Right if there is nothing to complain of."""
+        complaints = list(complaints)
+        print(f"WRONG {what}" if complaints else f"ok    {what}", flush=True)
+        for each in complaints[:40]:
+            print(f"      {each}", flush=True)
+        self.wrong += bool(complaints)
+
+    def refused(self, what, words, complaints):
+        """Right if there is something to complain of, in these words."""
+        complaints = list(complaints)
+        if any(words in each for each in complaints):
+            self.judge(f"refused: {what}", [])
+        else:
+            self.judge(f"let through: {what}", [f"not said: {words}", *complaints])
+
+
+def dashboards():
+    """What is in the folder."""
+    return {path.name: json.loads(path.read_text()) for path in sorted((ROOT / "grafana/dashboards").glob("*.json"))}
+
+
+def copy_without(dashboard, key):
+    """A copy whose first panel lacks something."""
+    copy = json.loads(json.dumps(dashboard))
+    first = judge.panels(copy)[0]
+    (first["fieldConfig"]["defaults"] if key == "unit" else first).pop(key)
+    return copy
+
+
+def shapes(lines, all_dashboards, catalogue):
+    """What needs no data."""
+    lines.judge("dashboards: what grafana/dashboards.py makes", drift())
+    for name, dashboard in all_dashboards.items():
+        lines.judge(f"{name}: titles, units, descriptions, places, rates", judge.shape(dashboard))
+        lines.judge(f"{name}: metrics, labels and maxima are those of the catalogue", judge.foreign(catalogue, dashboard))
+    uids = [dashboard["uid"] for dashboard in all_dashboards.values()]
+    lines.judge("dashboards: one uid each", [] if len(set(uids)) == len(uids) else uids)
+    fleet = all_dashboards["fleet.json"]
+    for key in ("unit", "title", "description"):
+        lines.refused(f"a panel without a {key}", f"it has no {key}", judge.shape(copy_without(fleet, key)))
+    copy = json.loads(json.dumps(fleet).replace("$__rate_interval", "5m"))
+    lines.refused("a rate over a time of its own", "a rate over 5m", judge.shape(copy))
+    copy = json.loads(json.dumps(fleet).replace("max by (namespace, queue, state)", "sum by (namespace, queue, state)"))
+    lines.refused("a leader's figure that is added up", "not asked for as a maximum", judge.foreign(catalogue, copy))
+    copy = json.loads(json.dumps(fleet).replace("succeeded|dead", "succeded|dead"))
+    lines.refused("a value that a label never has", "outcome is never succeded", judge.foreign(catalogue, copy))
+
+
+def drift():
+    """Whether what is in the folder is what the program makes."""
+    done = subprocess.run([sys.executable, ROOT / "grafana/dashboards.py", "--check"], capture_output=True, text=True, check=False)
+    return done.stderr.splitlines()[-1:]
+
+
+def answers(lines, all_dashboards, cluster, bare):
+    """What needs data."""
+    for name, dashboard in all_dashboards.items():
+        asked = [target for panel in judge.panels(dashboard) for target in panel["targets"]]
+        variables = [each for each in dashboard["templating"]["list"] if each["type"] == "query"]
+        what = f"{name}: {len(asked)} queries and {len(variables)} variables"
+        lines.judge(f"{what} answered, in Kubernetes", [*judge.answered(cluster, dashboard, LOADED), *judge.variables(cluster, dashboard)])
+        without = [*judge.answered(bare, dashboard, LOADED), *judge.variables(bare, dashboard, absent=["namespace"])]
+        lines.judge(f"{what} answered, without namespaces", without)
+    renamed = json.loads(json.dumps(all_dashboards["fleet.json"]).replace("streamfleet_jobs_running", "streamfleet_jobs_runing"))
+    lines.refused("a metric that nobody has", "no series: streamfleet_jobs_runing", judge.answered(cluster, renamed, LOADED))
+
+
+def alerts(lines, catalogue, cluster, program):
+    """What must hold for rules, and the pages they lead to."""
+    groups = cluster.ask("rules")["groups"]
+    every = runbooks.alerts(groups)
+    lines.judge("rules: metrics, labels and maxima are those of the catalogue", judge.foreign_rules(catalogue, groups))
+    lines.judge("rules: every series and every value of a label that they name is there", judge.rules(cluster, groups))
+    lines.judge(f"alerts: {len(every)}, each with a severity, a summary, a description and a page", runbooks.words(every))
+    lines.judge("runbooks: a page per alert, an alert per page", runbooks.pages(every, ROOT))
+    lines.judge("runbooks: every streamfleet command and option exists", runbooks.commands(program, ROOT))
+    # Processor time may be short here, so that a lease is lost in earnest.
+    firing = cluster.ask("query", query='ALERTS{alertstate="firing",alertname!="StreamfleetLeasesLost"}')["result"]
+    lines.judge("alerts: none fires for a fleet at work", [each["metric"]["alertname"] for each in firing])
+
+
+def told(lines, fleet, listener):
+    """A mishap, from Redis by way of a worker, Prometheus and Alertmanager to whoever is on call."""
+    alert, queues = "StreamfleetGroupRecreated", ["default", "mail"]
+    for queue in queues:
+        fleet.redis("XGROUP", "DESTROY", f"sf:{{{queue}}}:jobs", "fleet")
+    until(f"{alert} to be told", lambda: any(post["commonLabels"].get("alertname") == alert for _, post in list(listener.posts)))
+    lines.judge("alertmanager: groups that vanish are told once, for both queues", alertmanager.told(listener, alert, queues))
+
+
+def metrics_checked(text):
+    """What promtool says of a worker's figures."""
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    return (done.stdout + done.stderr).splitlines() if done.returncode else []
+
+
+def prove(lines, program, redis_server, alertmanager_program, folder):
+    """Starts everything, asks everything, ends everything."""
+    all_dashboards, catalogue = dashboards(), Catalogue(program)
+    shapes(lines, all_dashboards, catalogue)
+    listener = alertmanager.Listener()
+    with Programs(folder) as programs:
+        try:
+            with Fleet(programs, program, redis_server) as fleet:
+                ports = free_ports(3)
+                targets = [f"127.0.0.1:{port}" for port in fleet.worker_ports]
+                called = None
+                if alertmanager_program:
+                    called = alertmanager.start(programs, alertmanager_program, ports[2], PROMETHEUS / "alertmanager.yml", listener)
+                rules = PROMETHEUS / "rules.yaml"
+                cluster = Prometheus(programs, "cluster", ports[0], targets, {"namespace": "prod"}, rules, called)
+                bare = Prometheus(programs, "bare", ports[1], targets)
+                begun = time.monotonic()
+                fleet.kill_a_worker()
+                until("load", lambda: time.monotonic() - begun > LOADED, LOADED + 5)
+                for number in range(len(targets)):
+                    lines.judge(f"worker {number + 1}: promtool check metrics", metrics_checked(fleet.metrics(number)))
+                answers(lines, all_dashboards, cluster, bare)
+                alerts(lines, catalogue, cluster, program)
+                if called:
+                    told(lines, fleet, listener)
+        except Wrong as wrong:
+            lines.judge("the fleet and those who watch it", [str(wrong), *programs.words()])
+
+
+def main():
+    lines = Lines()
+    program, redis_server, alertmanager_program = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        prove(lines, pathlib.Path(program).resolve(), redis_server, alertmanager_program, folder)
+    sys.exit(bool(lines.wrong))
+
+
+if __name__ == "__main__":
+    main()

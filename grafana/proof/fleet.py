@@ -1,0 +1,98 @@
+"""A fleet under load: a private Redis, two workers that are scraped, one that is killed, and jobs of every fate."""
+
+import json
+import pathlib
+import subprocess
+import threading
+import urllib.request
+
+from .process import answers, free_ports, until
+
+CONFIG = pathlib.Path(__file__).parent / "streamfleet.toml"
+
+# What is submitted each second: (queue, type) -> jobs.
+LOAD = {
+    ("default", "quick"): 20,
+    ("default", "report"): 16,
+    ("default", "flaky"): 2,
+    ("default", "fatal"): 1,
+    ("default", "killed"): 1,
+    ("default", "snoozed"): 1,
+    ("default", "unreachable"): 1,
+    ("mail", "quick"): 40,
+    ("mail", "report"): 2,
+    ("mail", "slow"): 1,
+    ("mail", "flaky"): 1,
+    ("mail", "stranger"): 1,
+}
+
+
+class Fleet:
+    """Redis, workers, and who submits."""
+
+    def __init__(self, programs, program, redis_server):
+        self.programs, self.program = programs, str(program)
+        self.redis_port, *self.worker_ports = free_ports(3)
+        self.redis_cli = redis_server.replace("-server", "-cli")
+        memory = ["--maxmemory", "256mb", "--maxmemory-policy", "noeviction"]
+        private = ["--bind", "127.0.0.1", "--port", self.redis_port, "--save", "", "--appendonly", "no"]
+        programs.start("redis", [redis_server, *private, *memory])
+        until("redis", lambda: answers(self.redis_port))
+        for number, port in enumerate(self.worker_ports, 1):
+            self.worker(f"worker-{number}", f"127.0.0.1:{port}")
+        until("workers", lambda: all(map(answers, self.worker_ports)))
+        self.done = threading.Event()
+        self.submitter = threading.Thread(target=self._submit, daemon=True)
+
+    def __enter__(self):
+        self.submitter.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.submitter.join(30)
+
+    def streamfleet(self, *words, given=None):
+        """Runs a command of the program."""
+        command = [self.program, "--config", str(CONFIG), "--redis", self._address(), *words]
+        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=30, check=False)
+
+    def redis(self, *words):
+        """Sends a command to Redis."""
+        command = [self.redis_cli, "-p", str(self.redis_port), *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
+
+    def worker(self, name, listen="off"):
+        """Starts a worker; `listen` is where it tells its figures."""
+        command = [self.program, "--config", CONFIG, "--redis", self._address(), "worker"]
+        return self.programs.start(name, command, STREAMFLEET__TELEMETRY__LISTEN=listen, STREAMFLEET__TELEMETRY__LOG="warn")
+
+    def kill_a_worker(self):
+        """Starts a third worker, and kills it while it runs jobs, so that others take them over."""
+        victim = self.worker("worker-3")
+        until("a third worker", lambda: len(self.live()) >= 3)
+        victim.kill()
+        victim.wait()
+
+    def live(self):
+        """The workers that give signs of life."""
+        said = self.streamfleet("workers", "--json").stdout
+        return json.loads(said)["live"] if said else []
+
+    def metrics(self, number=0):
+        """What a worker tells."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.worker_ports[number]}/metrics", timeout=10) as answer:
+            return answer.read().decode()
+
+    def _address(self):
+        return f"redis://127.0.0.1:{self.redis_port}"
+
+    def _submit(self):
+        self.streamfleet("enqueue", "report", "--queue", "default", "--delay", "1h")
+        while not self.done.is_set():
+            for queue in ("default", "mail"):
+                jobs = [(kind, count) for (where, kind), count in LOAD.items() if where == queue]
+                lines = [json.dumps({"type": kind, "payload": {}}) for kind, count in jobs for _ in range(count)]
+                self.streamfleet("enqueue", "--bulk", "--queue", queue, given="\n".join(lines) + "\n")
+            self.streamfleet("enqueue", "report", "--queue", "default", "--expires-in", "10ms")
+            self.done.wait(1)

@@ -1,0 +1,109 @@
+"""The fleet by its golden signals: what comes, how long it takes, what goes wrong, how full it is."""
+
+from .panel import GREEN, RED, YELLOW, Query, dashboard, datasource, lines, stat, table, to_dashboard, variable
+from .series import FLEET, grown, jobs, newest, quantile, rate, series, share, total
+
+OBJECTIVE = newest("queue_latency_objective_seconds")
+LATE = f"{newest('queue_latency_seconds')} > on (namespace, queue) {OBJECTIVE}"
+LED = f"sum by (namespace, queue) ({series('scheduler_leader')})"
+TO_QUEUE = to_dashboard("queue", "var-queue=${__data.fields.queue}")
+TO_DEAD = to_dashboard("dead", "${namespace:queryparam}&${queue:queryparam}")
+TO_REDIS = to_dashboard("redis", "${namespace:queryparam}")
+
+NOW = [
+    stat("Queues beyond their objective", "short", "Queues whose oldest waiting job is older than the queue's latency objective.",
+         f"count({LATE}) or vector(0)", [(1, RED)]),
+    stat("Waiting jobs", "short", "Jobs that could run now and wait for a slot.", f"sum({jobs('waiting')})"),
+    stat("Running jobs", "short", "Handlers that run, over all processes.", f"sum({series('jobs_running')})"),
+    stat("Workers", "short", "Processes that answer scrapes.", f"count({series('build_info', FLEET)})", [(0, RED), (1, GREEN)]),
+    stat("Dead letters", "short", "Jobs that wait for somebody to replay or drop them.", f"sum({jobs('dead')})", [(1, YELLOW)], TO_DEAD),
+    stat("Queues without a leader", "short", "Queues that no process does the chores of: nothing is promoted or taken over there.",
+         f"count({LED} == 0) or vector(0)", [(1, RED)]),
+    table("Queues", "Each queue now. A click opens it in depth.", {
+        "waiting": ("short", jobs("waiting")),
+        "running": ("short", jobs("running")),
+        "delayed": ("short", jobs("delayed")),
+        "dead": ("short", jobs("dead")),
+        "oldest waiting": ("s", f"max by (queue) ({series('queue_latency_seconds')})"),
+        "objective": ("s", f"max by (queue) ({series('queue_latency_objective_seconds')})"),
+        "workers": ("short", f"count by (queue) ({series('worker_concurrency')})"),
+        "slot use": ("percentunit", f"sum by (queue) ({series('jobs_running')}) / sum by (queue) ({series('worker_concurrency')})"),
+    }, link=TO_QUEUE, width=24),
+]  # fmt: skip
+
+TRAFFIC = [
+    lines("Jobs that come", "ops", "Entries added to the lanes per second: submissions, retries and promoted jobs. Told by the leader.",
+          (rate("queue_entries_added_total", "queue"), "{{queue}}"), stacked=True),
+    lines("Attempts by outcome", "ops", "Attempts that ended per second.",
+          (rate("jobs_finished_total", "outcome"), "{{outcome}}"), stacked=True),
+    lines("Jobs by state", "short", "How many jobs there are, over the queues that are shown.", (jobs(".+", "state"), "{{state}}"), stacked=True),
+]  # fmt: skip
+
+LATENCY = [
+    lines("Wait", "s", "From being ready to the start of the handler, without deliberate delays.",
+          *[(quantile(at, "job_wait_seconds"), f"p{at * 100:g}") for at in (0.5, 0.95, 0.99)]),
+    lines("Run time", "s", "How long handlers ran in one attempt.",
+          *[(quantile(at, "job_duration_seconds"), f"p{at * 100:g}") for at in (0.5, 0.95, 0.99)]),
+    lines("Completion", "s", "From acceptance to the end of the job, with all its retries and delays.",
+          *[(quantile(at, "job_completion_seconds"), f"p{at * 100:g}") for at in (0.5, 0.95)]),
+    lines("Oldest waiting job", "s", "Age of the oldest job that waits; dashed is the queue's objective.",
+          (f"max by (queue) ({series('queue_latency_seconds')})", "{{queue}}"),
+          Query(f"max by (queue) ({series('queue_latency_objective_seconds')})", "objective of {{queue}}", objective=True), width=12),
+    lines("Late starts", "percentunit", "Share of attempts that began after the queue's latency objective.",
+          (share(rate("jobs_started_late_total", "queue"), rate("jobs_started_total", "queue")), "{{queue}}"), width=12, max=1),
+]  # fmt: skip
+
+DEAD = rate("jobs_finished_total", "queue", more='outcome="dead"')
+ENDED = rate("jobs_finished_total", "queue", more='outcome=~"succeeded|dead"')
+ERRORS = [
+    lines("Failures by reason", "ops", "Attempts that failed per second.",
+          (rate("job_failures_total", "queue, reason"), "{{queue}} {{reason}}"), stacked=True),
+    lines("Dead ratio", "percentunit", "Of the jobs that ended done or dead, the share that died; dashed is the queue's objective.",
+          (share(DEAD, ENDED), "{{queue}}"),
+          Query(f"max by (queue) ({series('queue_dead_ratio_objective')})", "objective of {{queue}}", objective=True)),
+    lines("Taken over and lost", "short", "Entries taken over from silent consumers, running attempts that lost their lease, outcomes "
+          "that came too late; within the last interval.",
+          (grown("jobs_reclaimed_total", "queue", over="$__rate_interval"), "{{queue}} taken over"),
+          (grown("leases_lost_total", "queue", over="$__rate_interval"), "{{queue}} lease lost"),
+          (grown("outcomes_fenced_total", "queue", over="$__rate_interval"), "{{queue}} fenced")),
+    stat("Jobs lost", "short", "Pending entries that somebody deleted, in the time that is shown. Must be 0.",
+         total("bodies_lost_total"), [(1, RED)]),
+    stat("Groups made again", "short", "Streams or groups that vanished while in use, in the time that is shown. Must be 0.",
+         total("groups_recreated_total"), [(1, RED)]),
+    stat("Letters dropped by retention", "short", "Dead letters that nobody can replay any more, in the time that is shown.",
+         total("dead_jobs_evicted_total"), [(1, YELLOW)], TO_DEAD),
+    stat("Processes without Redis", "short", "Processes whose sign of life Redis does not answer.",
+         f"count({series('redis_up', FLEET)} == 0) or vector(0)", [(1, RED)], TO_REDIS),
+    stat("Events not told", "short", "What hooks or the stream of events were not told, in the time that is shown. No job is touched by it.",
+         total("events_dropped_total", FLEET), [(1, YELLOW)]),
+    stat("Hook failures", "short", "Calls of hooks that failed, in the time that is shown.",
+         total("hook_failures_total", FLEET), [(1, YELLOW)]),
+]  # fmt: skip
+
+SATURATION = [
+    lines("Slot use", "percentunit", "Running handlers over slots. At 100 % a backlog grows: more workers, or more concurrency.",
+          (f"sum by (queue) ({series('jobs_running')}) / sum by (queue) ({series('worker_concurrency')})", "{{queue}}"), max=1),
+    lines("Memory", "bytes", "What each process has in RAM. Programs of exec handlers do not count.",
+          (f"process_resident_memory_bytes{{{FLEET}}} and on (namespace, job, instance) {series('build_info', FLEET)}", "{{instance}}")),
+    lines("CPU", "short", "Cores that each process uses. Programs of exec handlers do not count.",
+          (f"rate(process_cpu_seconds_total{{{FLEET}}}[$__rate_interval]) and on (namespace, job, instance) {series('build_info', FLEET)}",
+           "{{instance}}")),
+    lines("Runtime busy", "percentunit", "How busy the threads of the runtime are. Near 100 %: handlers block it, or it has too few.",
+          (f"max by (instance) ({series('tokio_busy_ratio', FLEET)})", "{{instance}}"), max=1),
+    lines("Open files", "percentunit", "Open files and sockets over what the process may have.",
+          (f"process_open_fds{{{FLEET}}} / process_max_fds{{{FLEET}}} and on (namespace, job, instance) {series('build_info', FLEET)}",
+           "{{instance}}"), max=1),
+    lines("Uptime", "s", "Since when each process runs. Lines that fall again and again are restarts.",
+          (f"time() - process_start_time_seconds{{{FLEET}}} and on (namespace, job, instance) {series('build_info', FLEET)}", "{{instance}}")),
+]  # fmt: skip
+
+
+def build():
+    """The dashboard."""
+    variables = [
+        datasource(),
+        variable("namespace", "Namespace", "streamfleet_build_info"),
+        variable("queue", "Queue", f"streamfleet_worker_concurrency{{{FLEET}}}"),
+    ]
+    rows = [("Now", NOW), ("Traffic", TRAFFIC), ("Latency", LATENCY), ("Errors", ERRORS), ("Saturation", SATURATION)]
+    return dashboard("fleet", "Fleet", "All queues and workers by their golden signals.", variables, rows)
