@@ -35,6 +35,8 @@ mod recycle;
 #[cfg(test)]
 mod rights;
 #[cfg(test)]
+mod rolling;
+#[cfg(test)]
 mod running;
 #[cfg(test)]
 mod selftest;

@@ -1,0 +1,62 @@
+//! A version of the program: a configuration, and the handlers that it brings.
+
+use crate::harness::process::{Launch, Worker};
+use crate::harness::redis_server::RedisServer;
+
+use super::account::Ledger;
+
+/// One attempt spent is one too many: it would bury the job. `long` takes longer than a stopping worker waits; what
+/// `stubborn` does first, neither ends by itself nor heeds SIGTERM.
+const OLD: &str = r#"
+[worker]
+lease = "2s"
+drain_timeout = "1s"
+prefetch = 4
+[queues.default]
+concurrency = 8
+tracking = "all"
+[telemetry]
+listen = "127.0.0.1:0"
+[types.short]
+max_attempts = 1
+handler = { exec = { command = ["sh", "{handler}", "0.05"] } }
+[types.long]
+max_attempts = 1
+handler = { exec = { command = ["sh", "{handler}", "2.5"] } }
+[types.stubborn]
+max_attempts = 1
+backoff = { fixed = "100ms" }
+handler = { exec = { command = ["sh", "{handler}", "stubborn"], grace = "1m" } }
+"#;
+
+const FRESH: &str = r#"
+[types.fresh]
+max_attempts = 1
+handler = { exec = { command = ["sh", "{handler}", "0.1"] } }
+"#;
+
+/// A version of the program.
+pub(super) struct Version {
+    launch: Launch,
+}
+
+impl Version {
+    pub(super) fn old(server: &RedisServer, ledger: &Ledger) -> Self {
+        Self::of(server, ledger, OLD)
+    }
+
+    /// The same, which knows one more type.
+    pub(super) fn new(server: &RedisServer, ledger: &Ledger) -> Self {
+        Self::of(server, ledger, &[OLD, FRESH].concat())
+    }
+
+    fn of(server: &RedisServer, ledger: &Ledger, config: &str) -> Self {
+        let launch = Launch::new(&["--config", "{config}", "--json", "worker"]);
+        let launch = launch.env("STREAMFLEET__REDIS__URL", server.url());
+        Self { launch: launch.config(&config.replace("{handler}", &ledger.handler())) }
+    }
+
+    pub(super) fn start(&self) -> Worker {
+        self.launch.start()
+    }
+}
