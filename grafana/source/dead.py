@@ -62,7 +62,7 @@ CAUSES = [
         "timeouts": ("short", grown("job_failures_total", "job_type", TYPE, 'reason="timeout"')),
         "panics": ("short", grown("job_failures_total", "job_type", TYPE, 'reason="panic"')),
         "lost": ("short", grown("job_failures_total", "job_type", TYPE, 'reason="lost"')),
-    }, key="job_type", width=24),
+    }, width=24),
 ]  # fmt: skip
 
 

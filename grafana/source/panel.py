@@ -53,11 +53,11 @@ def heatmap(title, unit, description, expr, **more):
     return Panel(title, "heatmap", unit, description, [Query(expr, "{{le}}")], **more)
 
 
-def table(title, description, columns, link=None, key="queue", **more):
-    """A row per value of `key`. `columns` are heading -> (unit, expression)."""
+def table(title, description, columns, link=None, **more):
+    """A row per value of the label that all expressions group by. `columns` are heading -> (unit, expression)."""
     queries = [Query(expr) for _, expr in columns.values()]
     headings = {heading: unit for heading, (unit, _) in columns.items()}
-    return Panel(title, "table", "short", description, queries, columns={"key": key, **headings}, link=link, **more)
+    return Panel(title, "table", "short", description, queries, columns=headings, link=link, **more)
 
 
 def to_dashboard(name, more):
@@ -115,6 +115,7 @@ def variable(name, label, metric, multi=True):
         "query": {"query": query, "refId": "values"},
         "refresh": 2,
         "sort": 1,
+        "options": [],
         "multi": multi,
         "includeAll": True,
         "allValue": ".*",
@@ -125,12 +126,14 @@ def variable(name, label, metric, multi=True):
 def _deploys():
     """A version that was not there two minutes ago."""
     here = 'count by (version, revision) (streamfleet_build_info{namespace=~"$namespace"}%s)'
+    expr = f"{here % ''} unless {here % ' offset 2m'}"
     return {
         "name": "Deploys",
         "datasource": SOURCE,
         "enable": True,
         "iconColor": "blue",
-        "expr": f"{here % ''} unless {here % ' offset 2m'}",
+        "expr": expr,
+        "target": {"expr": expr, "interval": "60s", "refId": "deploys"},
         "titleFormat": "Deploy",
         "textFormat": "streamfleet {{version}} {{revision}}",
         "step": "60s",
@@ -176,7 +179,7 @@ def _panel(number, panel, place):
         "datasource": SOURCE,
         "gridPos": place,
         "fieldConfig": {"defaults": defaults, "overrides": _overrides(panel)},
-        "options": _options(panel.kind),
+        "options": _options(panel),
         "targets": [_target(at, panel.kind, query) for at, query in enumerate(panel.queries)],
     }
     return {**made, "transformations": _joined(panel)} if panel.kind == "table" else made
@@ -199,14 +202,15 @@ def _target(at, kind, query):
     }
 
 
-def _options(kind):
+def _options(panel):
+    kind = panel.kind
     if kind == "stat":
         return {"colorMode": "value", "graphMode": "none", "reduceOptions": {"calcs": ["lastNotNull"]}}
     if kind == "timeseries":
         legend = {"displayMode": "table", "placement": "bottom", "showLegend": True, "calcs": ["lastNotNull", "max"]}
         return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
     if kind == "heatmap":
-        return {"calculate": False, "cellGap": 1, "color": {"scheme": "Oranges", "mode": "scheme"}, "yAxis": {"unit": "s"}}
+        return {"calculate": False, "cellGap": 1, "color": {"scheme": "Oranges", "mode": "scheme"}, "yAxis": {"unit": panel.unit}}
     return {"showHeader": True}
 
 
@@ -224,14 +228,13 @@ def _overrides(panel):
     units = [
         {"matcher": {"id": "byName", "options": heading}, "properties": [{"id": "unit", "value": unit}]}
         for heading, unit in panel.columns.items()
-        if heading != "key"
     ]
     return objectives + units
 
 
 def _joined(panel):
     """The instant answers of a table's queries, side by side, with headings."""
-    headings = [heading for heading in panel.columns if heading != "key"]
+    headings = list(panel.columns)
     renamed = {f"Value #{chr(ord('A') + at)}": heading for at, heading in enumerate(headings)}
     return [
         {"id": "merge", "options": {}},

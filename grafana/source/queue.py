@@ -66,7 +66,7 @@ ERRORS = [
         "retried": ("short", grown("jobs_finished_total", "job_type", TYPE, 'outcome="retried"')),
         "dead": ("short", grown("jobs_finished_total", "job_type", TYPE, 'outcome="dead"')),
         "late": ("short", grown("jobs_started_late_total", "job_type", TYPE)),
-    }, key="job_type", width=24),
+    }, width=24),
 ]  # fmt: skip
 
 HOLD = [
