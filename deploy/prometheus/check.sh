@@ -18,6 +18,9 @@ spoiled() {
   fi
 }
 
+# Does an alert with these labels go to this receiver?
+routed() { amtool config routes test --config.file=alertmanager.yml --verify.receivers="$1" "$2"; }
+
 rules() {
   expect "rules.yaml: promtool check rules --lint=all" promtool check rules --lint=all --lint-fatal rules.yaml
   expect "rules_test.yaml: promtool test rules" promtool test rules rules_test.yaml
@@ -37,6 +40,8 @@ fi
 if tool_debian prometheus promtool; then rules; else skip "rules: promtool cannot be had here"; fi
 if tool_debian prometheus-alertmanager amtool; then
   expect "alertmanager.yml: amtool check-config" amtool check-config alertmanager.yml
+  expect "alertmanager.yml: whoever is on call hears of what is critical" routed on-call severity=critical
+  expect "alertmanager.yml: and of nothing else" routed chat severity=warning
 else
   skip "alertmanager.yml: amtool cannot be had here"
 fi

@@ -109,8 +109,9 @@ def alerts(lines, catalogue, cluster, program):
     lines.judge("alerts: none fires for a fleet at work", [each["metric"]["alertname"] for each in firing])
 
 
-def told(lines, fleet, listener):
+def told(lines, fleet, listener, called):
     """A mishap, from Redis by way of a worker, Prometheus and Alertmanager to whoever is on call."""
+    lines.judge("alertmanager: what something worse explains is kept quiet, and nothing else", alertmanager.kept_quiet(called))
     alert, queues = "StreamfleetGroupRecreated", ["default", "mail"]
     for queue in queues:
         fleet.redis("XGROUP", "DESTROY", f"sf:{{{queue}}}:jobs", "fleet")
@@ -148,7 +149,7 @@ def prove(lines, program, redis_server, alertmanager_program, folder):
                 answers(lines, all_dashboards, cluster, bare)
                 alerts(lines, catalogue, cluster, program)
                 if called:
-                    told(lines, fleet, listener)
+                    told(lines, fleet, listener, called)
         except Wrong as wrong:
             lines.judge("the fleet and those who watch it", [str(wrong), *programs.words()])
 

@@ -4,6 +4,7 @@ import http.server
 import json
 import re
 import threading
+import urllib.request
 
 from .process import answers, until
 
@@ -38,6 +39,42 @@ def start(programs, command, port, example, listener):
     programs.start("alertmanager", [command, f"--config.file={path}", *options])
     until("alertmanager", lambda: answers(port))
     return f"127.0.0.1:{port}"
+
+
+# What is kept quiet because something worse explains it, and what is not: (alert, severity, queue), each in a namespace of its own.
+QUIET = [
+    (("RedisUnreachable", "critical", ""), [("NoLeader", "critical", "a")], [("RedisUnreachable", "critical", "")]),
+    (("NoWorker", "critical", "a"), [("QueueAbandoned", "warning", "a")], [("QueueAbandoned", "warning", "b")]),
+    (("NoLeader", "critical", "a"), [("CronLate", "warning", "a")], [("CronLate", "warning", "b"), ("BacklogAge", "critical", "a")]),
+    (("BacklogAge", "critical", "a"), [("BacklogAge", "warning", "a")], [("BacklogAge", "warning", "b")]),
+]
+
+
+def kept_quiet(address):
+    """What the example's inhibitions do not do as they should."""
+    for number, (source, quiet, loud) in enumerate(QUIET):
+        namespace = f"lab-{number}"
+        post(address, [labels(namespace, each) for each in [source, *quiet, *loud]])
+        with urllib.request.urlopen(f"http://{address}/api/v2/alerts?filter=namespace={namespace}", timeout=10) as answer:
+            states = {json.dumps(each["labels"], sort_keys=True): each["status"]["state"] for each in json.load(answer)}
+        for each, suppressed in [(each, True) for each in quiet] + [(each, False) for each in [source, *loud]]:
+            state = states.get(json.dumps(labels(namespace, each), sort_keys=True))
+            if (state == "suppressed") != suppressed:
+                yield f"{each} is {state} while there is {source}"
+
+
+def labels(namespace, alert):
+    """The labels of an alert; no queue is no label."""
+    name, severity, queue = alert
+    made = {"alertname": f"Streamfleet{name}", "severity": severity, "namespace": namespace}
+    return {**made, "queue": queue} if queue else made
+
+
+def post(address, every):
+    """Has Alertmanager know of alerts."""
+    body = json.dumps([{"labels": each} for each in every]).encode()
+    request = urllib.request.Request(f"http://{address}/api/v2/alerts", body, {"content-type": "application/json"})
+    urllib.request.urlopen(request, timeout=10).close()
 
 
 def told(listener, alert, queues):
