@@ -70,7 +70,7 @@ class Fleet:
     def kill_a_worker(self):
         """Starts a third worker, and kills it while it runs jobs, so that others take them over."""
         victim = self.worker("worker-3")
-        until("a third worker", lambda: len(self.live()) >= 3)
+        until("a third worker that runs jobs", lambda: sum(each["running"] > 0 for each in self.live()) >= 3)
         victim.kill()
         victim.wait()
 

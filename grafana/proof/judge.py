@@ -9,6 +9,10 @@ SELECTOR = re.compile(r"\b((?:streamfleet|process|namespace_queue:streamfleet)_\
 ALTERNATIVES = re.compile(r'(\w+)=~"(\w+(?:\|\w+)+)"')
 WIDTH = 24
 
+# What is 0 as long as all is well.
+CALM = re.compile(r"vector\(0\)|bodies_lost|groups_recreated|evicted|hook_failures|events_dropped|redis_errors|reconnects|cron_skipped"
+                  r"|cron_overdue|queue_overdue|leases_lost|fenced|panic")  # fmt: skip
+
 
 def panels(dashboard):
     """All but the headings."""
@@ -91,6 +95,8 @@ def unanswered(prometheus, target, seconds, labels):
         return
     if not found:
         yield f"no data: {expression}"
+    elif not any(found) and not CALM.search(expression):
+        yield f"nothing but 0: {expression}"
     yield from unmatched(prometheus, expression)
     used = set(re.findall(r"{{(\w+)}}", target["legendFormat"])) | grouped(expression)
     for label in sorted(used - labels - {"namespace"}):
