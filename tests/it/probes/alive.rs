@@ -47,6 +47,15 @@ impl Scene {
         redis::from_redis_value(self.server.cmd(&["XLEN", "sf:{default}:jobs"])).unwrap()
     }
 
+    /// The worker's own key, which only its heartbeat names.
+    fn worker_key(&self) -> String {
+        until("the worker says that it lives", SOON, || {
+            let keys: Vec<String> =
+                redis::from_redis_value(self.server.cmd(&["KEYS", "sf:worker:*"])).unwrap();
+            keys.into_iter().next()
+        })
+    }
+
     /// Swallows what Redis answers on the connections that ever sent this word.
     fn wedge(&self, word: &str) {
         let scope = Scope::Sent(word.to_owned());
@@ -59,26 +68,34 @@ impl Scene {
 }
 
 #[test]
-fn a_wedged_reader_or_settler_fails_liveness_within_30_s_and_says_so() {
+fn a_wedged_connection_fails_liveness_within_30_s_and_says_whose() {
     let manager = Manager::new();
     let reader = Scene::with(|launch| manager.supervises(launch));
-    let settler = Scene::new();
+    let (settler, heartbeat, chores) = (Scene::new(), Scene::new(), Scene::new());
     reader.wedge("XREADGROUP");
     settler.wedge("XACK");
     settler.submit("note");
+    heartbeat.wedge(&heartbeat.worker_key());
+    chores.wedge("sf:{default}:leader");
+    let scenes = [
+        (&reader, "the reader of default"),
+        (&settler, "the settler of default"),
+        (&heartbeat, "the heartbeat"),
+        (&chores, "the candidate for the chores of default"),
+    ];
     let since = Instant::now();
-    for (scene, who) in [(&reader, "the reader of default"), (&settler, "the settler of default")] {
-        let said = until("liveness fails", WITHIN.saturating_sub(since.elapsed()), || {
+    for (scene, who) in scenes {
+        let said = until(&format!("{who} fails liveness"), WITHIN.saturating_sub(since.elapsed()), || {
             manager.heard();
             Some(scene.livez()).filter(|(status, _)| *status == 503)
         });
         let want = format!("{who} has waited ");
         assert!(said.1.contains(&want) && said.1.contains("while redis answers others"), "{said:?}");
+        assert!(since.elapsed() > Duration::from_secs(20), "a connection gets the time to mend itself");
     }
-    assert!(since.elapsed() > Duration::from_secs(20), "a connection gets the time to mend itself");
     assert_eq!(status(&reader.address, "/readyz"), Some(503));
     assert_eq!(manager.signs_of_life(2 * Manager::WATCHDOG), 0, "systemd shall start it anew");
-    for scene in [reader, settler] {
+    for (scene, _) in scenes {
         scene.proxy.set(Mode::Pass);
         until("it is mended", SOON, || scene.livez() == (200, "ok\n".to_owned()));
         until("it is ready", SOON, || status(&scene.address, "/readyz") == Some(200));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::{SOON, launch};
+use super::{SOON, launch, ready, status};
 use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
@@ -40,6 +40,11 @@ impl Manager {
             words.extend(String::from_utf8_lossy(&datagram[..length]).lines().map(str::to_owned));
         }
         words
+    }
+
+    /// Takes nothing more, so that its queue fills.
+    fn deaf(&self, launch: Launch) -> Launch {
+        self.supervises(launch).env("WATCHDOG_USEC", "100000")
     }
 
     fn until_heard(&self, all: &mut Vec<String>, word: &str) {
@@ -86,6 +91,20 @@ fn a_worker_that_waits_for_redis_has_started_and_says_what_it_waits_for() {
     assert!(manager.signs_of_life(2 * Manager::WATCHDOG) >= 3, "systemd must not start it anew");
     server.restart();
     manager.until_heard(&mut heard, "STATUS=working");
+    worker.term();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
+}
+
+#[test]
+fn a_service_manager_that_does_not_listen_holds_nothing_up() {
+    let (server, manager) = (RedisServer::start(), Manager::new());
+    let (worker, address) = ready(&manager.deaf(launch(&server.url())));
+    let since = Instant::now();
+    // It takes ten words, or as many as the system is set to; 20 a second are said.
+    until("its queue is full", SOON, || {
+        assert_eq!(status(&address, "/livez"), Some(200));
+        since.elapsed() > Duration::from_secs(2)
+    });
     worker.term();
     assert_eq!(worker.wait_exit(SOON).code(), Some(0));
 }
