@@ -3,10 +3,11 @@
 # make bench   what streamfleet costs, beside the same work as raw Redis commands
 # make deploy-check   whether what is under deploy/ is right
 # make grafana-check  whether dashboards and alerts are answered by a real fleet, with a real Prometheus
+# make image-check    both images, built and run; takes root and minutes
 
 CARGO ?= cargo
 
-.PHONY: demo test bench lint unit redis deploy-check
+.PHONY: demo test bench lint unit redis deploy-check grafana-check image-check
 
 demo: redis
 	$(CARGO) build --release --locked
@@ -36,6 +37,9 @@ deploy-check:
 grafana-check: redis
 	$(CARGO) build --locked --all-features
 	./grafana/check.sh
+
+image-check: redis
+	./deploy/check/image.sh
 
 # A server binary is all that is needed: demo, tests and bench start private servers of their own.
 redis:

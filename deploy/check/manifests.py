@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """What a schema does not know of rendered manifests: do names meet, is a pod restricted, do the times fit?
 
-usage: manifests.py RENDERED.yaml DOCS_OF_METRICS.md [--pinned]
+usage: manifests.py RENDERED.yaml DOCS [--pinned]
+
+DOCS is the folder of documents, in which metrics are named.
 
 Prints one line per problem, and exits with 1 if there is one. --pinned also demands digests, and that no secret is in the tree.
 """
 
+import pathlib
 import re
 import sys
 import tomllib
@@ -174,7 +177,7 @@ class Manifests:
         listen = config["telemetry"]["listen"]
         port = {each["name"]: each["containerPort"] for each in container["ports"]}.get("telemetry")
         self.demand(listen == f"0.0.0.0:{port}", f"it listens at {listen}, and its port is {port}")
-        for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+        for probe, path in (("startupProbe", "/startupz"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
             asked = container.get(probe, {}).get("httpGet", {})
             self.demand(asked == {"path": path, "port": "telemetry"}, f"its {probe} does not ask {path}")
 
@@ -213,8 +216,22 @@ class Manifests:
             self.demand(not {"consumerGroup", "lagCount", "pendingEntriesCount"} & facts.keys(), "lag leaves out what runs")
         elif trigger["type"] == "prometheus":
             self.demand(facts.get("ignoreNullValues") == "false", "a lost target would look like an empty queue")
+        elif trigger["type"] == "metrics-api":
+            self.answers(facts)
         else:
             self.demand(False, f"triggers of type {trigger['type']} are not known here")
+
+    def answers(self, facts):
+        """Is what KEDA asks a Service of the workers, do they answer that, and may it ask?"""
+        host, port, path = re.fullmatch(r"http://([^/:]+):(\d+)(/.*)", facts["url"]).groups()
+        found = self.named("Service").get(host.split(".")[0])
+        here = found and [found["metadata"]["name"], found["metadata"]["namespace"]]
+        self.demand(here == host.split(".")[:2], f"there is no Service {host}")
+        self.demand(found and int(port) in [each["port"] for each in found["spec"]["ports"]], f"no port of {host} is {port}")
+        self.demand(path == "/scale" or path.startswith("/scale?queue="), f"no worker answers {path}")
+        self.demand(facts.get("valueLocation") == "jobs", f"an answer has no {facts.get('valueLocation')}")
+        let_in = [rule["from"] for each in self.named("NetworkPolicy").values() for rule in each["spec"].get("ingress", [])]
+        self.demand("keda" in list(walk(let_in, "kubernetes.io/metadata.name")), "KEDA is not let in")
 
     def metrics(self, documented):
         for found in self.each("ScaledObject", "HorizontalPodAutoscaler"):
@@ -232,7 +249,7 @@ class Manifests:
 
 def main(arguments):
     pinned = "--pinned" in arguments
-    rendered, documents = [each for each in arguments if each != "--pinned"]
+    rendered, docs = [each for each in arguments if each != "--pinned"]
     with open(rendered, encoding="utf-8") as file:
         manifests = Manifests(file.read())
     manifests.forms()
@@ -240,8 +257,7 @@ def main(arguments):
     manifests.references()
     manifests.worker()
     manifests.scaling()
-    with open(documents, encoding="utf-8") as file:
-        manifests.metrics(file.read())
+    manifests.metrics("".join(document.read_text(encoding="utf-8") for document in pathlib.Path(docs).glob("*.md")))
     if pinned:
         manifests.pinned()
     for problem in manifests.problems:

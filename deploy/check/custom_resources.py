@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Are the objects of KEDA and of the Prometheus operator what their definitions allow, to the last key?
+
+usage: custom_resources.py RENDERED.yaml…
+
+The definitions come as classes, of KEDA 2.16 and operator 0.80, which let unknown keys pass; here they do not. Prints one line per problem,
+and exits with 1 if there is one. Loading them takes seconds, so one call is for all files.
+"""
+
+import importlib
+import json
+import sys
+
+import pydantic
+import yaml
+from cloudcoil.pydantic import BaseModel
+
+# Before the classes are made, which take this over.
+BaseModel.model_config.update(extra="forbid", populate_by_name=False)
+
+CLASSES = {
+    "keda.sh/v1alpha1": "cloudcoil.models.keda.v1alpha1",
+    "monitoring.coreos.com/v1": "cloudcoil.models.prometheus_operator.v1",
+}
+# What later versions have.
+NEWER = {"spec.fallback.behavior"}
+
+
+def problems(found):
+    place = f"{found['kind']} {found['metadata']['name']}"
+    kind = getattr(importlib.import_module(CLASSES[found["apiVersion"]]), found["kind"], None)
+    if kind is None:
+        return [f"{place}: {found['apiVersion']} has no kind {found['kind']}"]
+    try:
+        kind.model_validate_json(json.dumps(found), strict=True)
+    except pydantic.ValidationError as wrong:
+        said = [(".".join(map(str, each["loc"])), each["msg"]) for each in wrong.errors()]
+        return [f"{place}: {key}: {why}" for key, why in said if key not in NEWER]
+    return []
+
+
+def main(files):
+    said = []
+    for name in files:
+        with open(name, encoding="utf-8") as file:
+            objects = [each for each in yaml.safe_load_all(file) if each and each["apiVersion"] in CLASSES]
+        said += [problem for found in objects for problem in problems(found)]
+    for problem in said:
+        print(problem)
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
