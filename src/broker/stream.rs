@@ -144,7 +144,8 @@ impl Queue {
         args.extend(["COUNT".into(), Value::Integer(take.count as i64)]);
         args.extend(take.block.into_iter().flat_map(|block| ["BLOCK".into(), millis(block)]));
         args.push("STREAMS".into());
-        let slot = ClusterHash::Offset(args.len());
+        // Said outright: of a custom command, the client would hash the first argument, whatever offset is named.
+        let slot = streams.first().map_or(ClusterHash::Random, |key| ClusterHash::Custom(key.cluster_hash()));
         let ids = vec![Value::from(take.after); streams.len()];
         args.extend(streams.into_iter().map(Value::from).chain(ids));
         let command = CustomCommand::new_static("XREADGROUP", slot, take.block.is_some());

@@ -8,6 +8,7 @@
 
 pub(crate) mod checker;
 pub(crate) mod clock;
+pub(crate) mod cluster;
 mod connection;
 pub(crate) mod fleet;
 

@@ -4,6 +4,7 @@
 pub(crate) mod scene;
 
 mod claims;
+mod cluster;
 mod due;
 mod half_open;
 mod hostile_names;
