@@ -7,6 +7,7 @@ use streamfleet::job::Encoding;
 use streamfleet::{Producer, Submission};
 
 use super::logins::Site;
+use crate::cli::scrape::{address, get};
 use crate::harness::fleet::config;
 use crate::harness::process::{Launch, Worker};
 use crate::harness::wait::until;
@@ -23,7 +24,7 @@ max_depth = 1000
 publish = "all"
 queue_length_every = "1s"
 [telemetry]
-listen = "off"
+listen = "127.0.0.1:0"
 [cron.tick]
 schedule = "* * * * * *"
 type = "note"
@@ -56,7 +57,7 @@ struct Fleet {
 
 impl Fleet {
     fn worker(&self) -> Worker {
-        let launch = Launch::new(&["--config", "{config}", "worker"]).config(TOML);
+        let launch = Launch::new(&["--config", "{config}", "--json", "worker"]).config(TOML);
         launch.env("STREAMFLEET__REDIS__URL", self.site.url("worker")).start()
     }
 
@@ -108,6 +109,10 @@ fn a_worker_lives_a_jobs_whole_life_with_its_login() {
     fleet.site.server.cmd(&["ACL", "LOG", "RESET"]);
     let worker = fleet.worker();
     fleet.all_ends();
+    let address = address(&worker);
+    for path in ["/startupz", "/livez", "/readyz", "/scale", "/metrics"] {
+        assert_eq!(get(&address, path).map(|(status, _)| status), Some(200), "{path}");
+    }
     let ticked = || fleet.site.run("worker", &["events", "--limit", "1000"]).stdout.contains("cron.tick");
     until("a recurring job", SOON, ticked);
     fleet.submit(&["long", "--id", "taken"]);
