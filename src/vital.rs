@@ -34,6 +34,8 @@ pub(crate) struct Vitals {
 struct Shared {
     clock: Instant,
     contact: Contact,
+    /// Redis is in contact for so many ms after an answer.
+    contact_ms: AtomicU64,
     lines: Mutex<Vec<Line>>,
     dead: Mutex<Vec<String>>,
 }
@@ -58,6 +60,8 @@ struct Own {
     what: String,
     /// Since when it waits for an answer, in ms of the process's clock; 0 while it does not.
     waits: AtomicU64,
+    /// When it should have come.
+    due: AtomicU64,
 }
 
 impl Vitals {
@@ -65,6 +69,7 @@ impl Vitals {
         let shared = Shared {
             clock: Instant::now(),
             contact: Contact::default(),
+            contact_ms: AtomicU64::new(ms(CONTACT)),
             lines: Mutex::default(),
             dead: Mutex::default(),
         };
@@ -73,7 +78,7 @@ impl Vitals {
 
     /// A loop that asks Redis, such as `the reader of mail`.
     pub(crate) fn line(&self, what: String) -> Line {
-        let own = Arc::new(Own { what, waits: AtomicU64::new(0) });
+        let own = Arc::new(Own { what, waits: AtomicU64::new(0), due: AtomicU64::new(0) });
         let line = Line { own, shared: Arc::clone(&self.shared) };
         locked(&self.shared.lines).push(line.clone());
         line
@@ -119,7 +124,22 @@ impl Vitals {
 
     /// Whether Redis has answered anybody in the last seconds.
     pub(crate) fn in_contact(&self) -> bool {
-        self.shared.contact.is_recent(self.shared.now_ms())
+        let within = self.shared.contact_ms.load(Ordering::Relaxed);
+        self.shared.contact.is_recent(self.shared.now_ms(), within)
+    }
+
+    /// While all is well, something is answered within this time. One of many workers asks rarely.
+    pub(crate) fn answers_within(&self, longest: Duration) {
+        self.shared.contact_ms.store(ms(longest.max(CONTACT)), Ordering::Relaxed);
+    }
+
+    /// Whether an answer is overdue, so that it matters whether others get theirs.
+    pub(crate) fn is_anybody_late(&self) -> bool {
+        let now = self.shared.now_ms();
+        let late = |own: &Own| {
+            own.waits.load(Ordering::Acquire) > 0 && own.due.load(Ordering::Acquire) + ms(PROMPT) < now
+        };
+        locked(&self.shared.lines).iter().any(|line| late(&line.own))
     }
 }
 
@@ -143,9 +163,9 @@ impl Contact {
         self.prompt.store(now, Ordering::Release);
     }
 
-    fn is_recent(&self, now: u64) -> bool {
+    fn is_recent(&self, now: u64, within: u64) -> bool {
         let any = self.any.load(Ordering::Acquire);
-        any > 0 && now.saturating_sub(any) <= ms(CONTACT)
+        any > 0 && now.saturating_sub(any) <= within
     }
 
     /// How long somebody has waited while Redis answered others, where that is too long.
@@ -170,7 +190,10 @@ impl Line {
         let asked = Instant::now();
         // Who waits already, has waited since then.
         let now = self.shared.now_ms();
-        self.own.waits.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire).ok();
+        if self.own.waits.load(Ordering::Acquire) == 0 {
+            self.own.due.store(now + ms(slack), Ordering::Release);
+            self.own.waits.store(now, Ordering::Release);
+        }
         let result = command.await;
         match &result {
             Ok(_) => {
@@ -185,6 +208,11 @@ impl Line {
             Err(Error::Unknown { .. }) => {}
         }
         result
+    }
+
+    /// An answer came to something else than a question of its own.
+    pub(crate) fn answered(&self) {
+        self.shared.contact.answered(Duration::ZERO, self.shared.now_ms());
     }
 
     /// It has a reason not to ask.
@@ -244,7 +272,7 @@ mod tests {
         let contact = contact(&[(5, 50)]);
         (50..100).for_each(|second| contact.answered(2 * PROMPT, second * 1000));
         assert_eq!(in_vain(&contact, 40, 99), None);
-        assert!(contact.is_recent(99_000));
+        assert!(contact.is_recent(99_000, ms(CONTACT)));
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(crate) struct Keys {
     pub(crate) leader: Key,
     /// The jobs that somebody wants cancelled: job id to when that was said.
     pub(crate) cancels: Key,
+    /// A list, of which each item calls one worker that stands by.
+    pub(crate) calls: Key,
     /// A list of at most one item, whose arrival wakes the promoter.
     pub(crate) wake: Key,
     /// The recurring jobs.
@@ -43,6 +45,7 @@ impl Keys {
             control: key("control"),
             leader: key("leader"),
             cancels: key("cancels"),
+            calls: key("calls"),
             wake: key("wake"),
             cron: key("cron"),
             cron_ticks: key("cron:ticks"),
@@ -132,7 +135,13 @@ mod tests {
         let mut all =
             vec![keys.delayed.clone(), keys.delayed_fields.clone(), keys.dead.clone(), keys.control.clone()];
         all.extend([keys.lock(None), keys.batch(None)]);
-        all.extend([keys.leader.clone(), keys.wake.clone(), keys.events.clone(), keys.record(&id)]);
+        all.extend([
+            keys.calls.clone(),
+            keys.leader.clone(),
+            keys.wake.clone(),
+            keys.events.clone(),
+            keys.record(&id),
+        ]);
         all.push(keys.ledger(&id));
         all.extend([keys.cron.clone(), keys.cron_ticks.clone()]);
         all.extend(keys.streams().clone());

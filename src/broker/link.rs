@@ -96,6 +96,11 @@ impl Link {
         self.live().client.clone()
     }
 
+    /// True where the connection is known to be gone. That it is not known proves nothing.
+    pub(crate) fn is_broken(&self) -> bool {
+        !self.live().client.is_connected()
+    }
+
     /// Ends the blocking command that is under way, if there is one, with an empty answer. Best effort: where the server
     /// does not know the command, the block ends by itself.
     pub(crate) async fn unblock(&self) {

@@ -90,6 +90,7 @@ impl Rehearsal<'_> {
         log.step("join the group", self.queue.join(LEASE)).await?;
         log.step("lead the chores", self.queue.lead(&self.consumer, LEASE)).await?;
         log.step("enqueue", self.enqueue()).await?;
+        log.step("call who stands by", self.call(&blocking)).await?;
         log.step("read, start, report", self.start()).await?;
         log.step("defer a failure", self.fail()).await?;
         log.step("schedule, wake the promoter, promote", self.promote(&blocking)).await?;
@@ -113,6 +114,11 @@ impl Rehearsal<'_> {
 
     async fn enqueue(&self) -> Result<(), Error> {
         self.queue.append(Lane::Normal, &[job(Due::Now)], None).await.map(drop).map_err(Into::into)
+    }
+
+    async fn call(&self, blocking: &Link) -> Result<(), Error> {
+        self.queue.call(1).await?;
+        same("call", self.queue.await_call(blocking, LIVES).await?, true)
     }
 
     /// Sent twice, it is one job, which the delayed set keeps.
@@ -250,6 +256,7 @@ impl Rehearsal<'_> {
         let own = &self.queue.keys;
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
+        made.push(own.calls.clone());
         made.push(own.cancels.clone());
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a key"))));

@@ -37,6 +37,7 @@ scripts! {
     BEAT "beat",
     BEGIN "begin",
     BURY "bury",
+    CALL "call",
     CANCEL "cancel",
     CANCELS "cancels",
     CANCELLED "cancelled",

@@ -1,14 +1,14 @@
-//! What chores and admins do to a queue: promote, lead, replay, drop.
+//! What chores and admins do to a queue: promote, call, lead, replay, drop.
 
 use std::time::Duration;
 
 use fred::interfaces::ListInterface;
-use fred::types::Value;
+use fred::types::{Key, Value};
 
 use super::error::Error;
 use super::link::Link;
 use super::{Queue, decode, millis, script};
-use crate::job::{ConsumerName, EntryId, JobId};
+use crate::job::{ConsumerName, EntryId, JobId, Lane};
 
 /// What one `promote` did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub(crate) struct Promoted {
     /// By how much the first job was late.
     pub(crate) late: Duration,
 }
+
+/// The most workers that one script calls.
+const MOST_CALLS: u8 = 64;
 
 /// Who leads, as `lead` found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,24 +52,30 @@ impl Queue {
 
     /// Waits until the head of the delayed set changes, at most so long. True where it changed.
     pub(crate) async fn await_nudge(&self, link: &Link, longest: Duration) -> Result<bool, Error> {
-        let client = link.client();
-        let wake = Box::pin(client.blpop(self.keys.wake.clone(), longest.as_secs_f64()));
-        let nudged = async {
-            match wake.await {
-                Ok(Value::Null) => Ok(false),
-                Ok(_) => Ok(true),
-                // So the client calls Redis's answer that nothing came in time. A deadline of its own it does not have here.
-                Err(error) if *error.kind() == fred::error::ErrorKind::Timeout => Ok(false),
-                Err(error) => Err(Error::from_client("blpop", &error)),
-            }
-        };
-        link.watch(nudged).await
+        pop(link, self.keys.wake.clone(), longest).await
+    }
+
+    /// Waits until somebody calls a worker that stands by, at most so long. True where somebody did. The future may be
+    /// dropped: a call that is lost with it is made again by the leader, as long as jobs wait.
+    pub(crate) async fn await_call(&self, link: &Link, longest: Duration) -> Result<bool, Error> {
+        pop(link, self.keys.calls.clone(), longest).await
+    }
+
+    /// Calls workers that stand by: as many as there are jobs that wait, but `least` at the least. See `scripts/call.lua`.
+    pub(crate) async fn call(&self, least: u8) -> Result<(), Error> {
+        let mut keys = vec![self.keys.calls.clone()];
+        keys.extend(self.keys.streams().clone());
+        let args = [least, MOST_CALLS].map(|calls| i64::from(calls).into()).to_vec();
+        self.run(&script::CALL, keys, args).await.map(drop)
     }
 
     /// Takes or keeps the lease of the process that does the chores. See `scripts/lead.lua`.
     pub(crate) async fn lead(&self, consumer: &ConsumerName, lease: Duration) -> Result<Leadership, Error> {
-        let keys =
-            vec![self.keys.leader.clone(), self.keys.streams()[0].clone(), self.keys.cron_ticks.clone()];
+        let keys = vec![
+            self.keys.leader.clone(),
+            self.keys.stream(Lane::Normal).clone(),
+            self.keys.cron_ticks.clone(),
+        ];
         let answer = self.run(&script::LEAD, keys, vec![consumer.as_str().into(), millis(lease)]).await?;
         let number = |at: usize| answer.rest.get(at).and_then(decode::number).unwrap_or(0);
         Ok(Leadership { leading: answer.status == 1, consumers: number(0), revision: number(1) })
@@ -114,4 +123,20 @@ impl Queue {
         let keys = vec![self.keys.dead.clone(), self.keys.record(job), self.keys.ledger(job)];
         Ok(self.run(&script::DROP, keys, vec![letter.to_string().into()]).await?.status == 1)
     }
+}
+
+/// Waits for an item of a list, whatever it is, at most so long. True where one came.
+async fn pop(link: &Link, list: Key, longest: Duration) -> Result<bool, Error> {
+    let client = link.client();
+    let item = Box::pin(client.blpop(list, longest.as_secs_f64()));
+    let popped = async {
+        match item.await {
+            Ok(Value::Null) => Ok(false),
+            Ok(_) => Ok(true),
+            // So the client calls Redis's answer that nothing came in time. A deadline of its own it does not have here.
+            Err(error) if *error.kind() == fred::error::ErrorKind::Timeout => Ok(false),
+            Err(error) => Err(Error::from_client("blpop", &error)),
+        }
+    };
+    link.watch(popped).await
 }

@@ -14,6 +14,7 @@
 //!                        └───── ack ──────► done
 //! ```
 
+mod crowd;
 mod envelope;
 mod id;
 mod ledger;
@@ -27,6 +28,7 @@ mod step;
 mod ties;
 mod time;
 
+pub(crate) use crowd::Crowd;
 pub use envelope::Envelope;
 pub(crate) use envelope::pack_texts;
 pub use id::{

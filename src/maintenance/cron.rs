@@ -2,9 +2,10 @@
 //!
 //! Every process looks after every entry, and none leads: a tick's jobs and the entry's new state are one script, which
 //! does nothing where somebody else was first. What is due is decided by the clock of Redis; the clock of this process
-//! only says how long to sleep. Where many processes live, each leaves most ticks to the others, so that about
+//! only says how long to sleep. Where many processes live, each but the leader leaves most ticks to the others, so that about
 //! [`ASKING`] of them ask, whatever their number; all of them missing one is unlikely (e^-8), and mended by the next
-//! reading. Changes of the entries are noticed by the revision that the leader's script brings along for nothing.
+//! reading. Changes of the entries are noticed by the revision that the leader's script brings along for nothing: by the
+//! leader within two seconds, by the others when they next ask for its place.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::Duty;
+use super::leader::Told;
 use crate::broker::{CronState, Error, Kept};
 use crate::cron::Entry;
 use crate::event::Event;
@@ -39,10 +41,10 @@ const BATCH_JOBS: usize = 200;
 const BATCH_BYTES: usize = 512 * 1024;
 
 /// Looks after the recurring jobs of one queue until stopped.
-pub(super) async fn run(duty: Duty, revision: watch::Receiver<u64>) {
-    let mut keeper = Keeper { duty, revision, table: Table::new(), is_laid: false };
+pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>) {
+    let mut keeper = Keeper { duty, told, table: Table::new(), is_laid: false };
     while !keeper.duty.stop.is_cancelled() {
-        keeper.revision.mark_unchanged();
+        keeper.told.mark_unchanged();
         let turn = keeper.turn().await;
         match turn {
             Ok(true) => keeper.sleep().await,
@@ -58,8 +60,8 @@ pub(super) async fn run(duty: Duty, revision: watch::Receiver<u64>) {
 
 struct Keeper {
     duty: Duty,
-    /// Of the entries, as the leader's script last told it.
-    revision: watch::Receiver<u64>,
+    /// The entries' revision, and whether this process leads, as the leader's script last told it.
+    told: watch::Receiver<Told>,
     table: Table,
     /// True once this process's own entries are in Redis.
     is_laid: bool,
@@ -217,10 +219,10 @@ impl Keeper {
             tokio::select! {
                 biased;
                 () = self.duty.stop.cancelled() => return,
-                () = changed(&mut self.revision, self.table.revision) => return,
+                () = changed(&mut self.told, self.table.revision) => return,
                 () = tokio::time::sleep_until(at.unwrap_or(refresh).into()) => {}
             }
-            let is_asking = rand::random::<f64>() < ASKING / live;
+            let is_asking = self.told.borrow().leads || rand::random::<f64>() < ASKING / live;
             match tick.filter(|_| at.is_some() && !is_asking) {
                 Some(tick) => passed = tick,
                 None => return,
@@ -274,13 +276,13 @@ impl Table {
 }
 
 /// Waits until the revision that was told is another than the one that is known.
-async fn changed(revision: &mut watch::Receiver<u64>, known: Option<u64>) {
+async fn changed(told: &mut watch::Receiver<Told>, known: Option<u64>) {
     loop {
-        if revision.changed().await.is_err() {
+        if told.changed().await.is_err() {
             // The teller has stopped, so this process is stopping.
             return std::future::pending().await;
         }
-        if Some(*revision.borrow_and_update()) != known {
+        if Some(told.borrow_and_update().revision) != known {
             return;
         }
     }

@@ -8,11 +8,22 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Duty, claimer, gauge, promoter, reaper};
+use super::{Duty, caller, claimer, gauge, promoter, reaper};
 use crate::event::Event;
+use crate::job::Crowd;
 
-/// Together, all candidates of a queue ask about so often.
+/// Together, all candidates of a queue ask about so often …
 const ASK_EVERY: Duration = Duration::from_millis(300);
+
+/// … or, where they are many, so often.
+const MANY_ASK_EVERY: Duration = Duration::from_millis(500);
+
+/// A candidate that has just started asks again after this long, and then after three and nine times as long: only by
+/// asking it finds out how many they are.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// However many they are, each asks within this time.
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// How long the leader's lease lasts without renewal: short enough that a new leader is there before the entries of a
 /// killed one are stale.
@@ -21,36 +32,52 @@ fn tenure(lease: Duration) -> Duration {
 }
 
 /// How often one of so many candidates asks, at the least. Consumers that are long dead count too until they are reaped,
-/// so their number must not keep the queue without a leader for longer than a third of the lease.
+/// so a small number of them must not keep the queue without a leader for longer than a third of the lease. Of many, each
+/// asks so rarely that all together cost an idle queue little, and so often that those who are alive, if they are more than
+/// a few, find a place that is free within a part of the lease.
 fn pace(candidates: u64, lease: Duration) -> Duration {
     let candidates = u32::try_from(candidates.max(1)).unwrap_or(u32::MAX);
-    ASK_EVERY.saturating_mul(candidates).min(lease / 3)
+    let few = ASK_EVERY.saturating_mul(candidates).min(lease / 3);
+    let many = MANY_ASK_EVERY.min(lease / 30).saturating_mul(candidates).min(LONGEST);
+    few.max(many)
+}
+
+/// How long a candidate waits that has asked so often in vain. Those who started together part after a while.
+fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
+    let regular = pace.mul_f64(0.75 + roll / 4.0);
+    match asked_in_vain {
+        0..=2 => regular.min(FRESH * 3u32.pow(asked_in_vain)),
+        3 => pace.mul_f64(roll),
+        4.. => regular,
+    }
 }
 
 /// Leads when it can, until stopped; then gives the lease up. Each answer also brings the revision of the recurring jobs.
-pub(super) async fn run(duty: Duty, revision: watch::Sender<u64>) {
+pub(super) async fn run(duty: Duty, told: watch::Sender<Told>) {
     let tenure = tenure(duty.lease);
-    let mut term: Option<Term> = None;
+    let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
     let line = duty.vitals.line(format!("the candidate for the chores of {}", duty.queue.name()));
     loop {
         let asked = Instant::now();
         let answer = line.ask(Duration::ZERO, duty.queue.lead(&duty.consumer, tenure)).await;
         let mut pause = tenure / 3;
         if let Ok(answer) = &answer {
-            revision.send_if_modified(|known| std::mem::replace(known, answer.revision) != answer.revision);
+            let (revision, leads, crowd) = (answer.revision, answer.leading, Crowd::of(answer.consumers));
+            (duty.consumers)(answer.consumers);
+            let news = Told { revision, leads, crowd };
+            told.send_if_modified(|known| std::mem::replace(known, news) != news);
         }
         match answer {
             Ok(answer) if answer.leading => {
-                (duty.consumers)(answer.consumers);
                 if term.is_none() {
                     duty.events.tell(&Event::Leading { queue: duty.queue.name(), leading: true });
                 }
-                term.get_or_insert_with(|| Term::begin(&duty)).until = asked + tenure;
+                term.get_or_insert_with(|| Term::begin(&duty, &told)).until = asked + tenure;
             }
             Ok(answer) => {
-                (duty.consumers)(answer.consumers);
                 Term::end(&mut term, &duty).await;
-                pause = pace(answer.consumers, duty.lease).mul_f64(0.5 + rand::random::<f64>() / 2.0);
+                pause = pause_of(asked_in_vain, pace(answer.consumers, duty.lease), rand::random());
+                asked_in_vain = asked_in_vain.saturating_add(1);
             }
             Err(error) => {
                 duty.events.redis_error(error.kind(), &error);
@@ -71,6 +98,24 @@ pub(super) async fn run(duty: Duty, revision: watch::Sender<u64>) {
     }
 }
 
+/// What a candidate learns by asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Grows with every change of the recurring jobs.
+    pub(super) revision: u64,
+    /// Whether this process leads.
+    pub(super) leads: bool,
+    /// How many workers the queue has.
+    pub(super) crowd: Crowd,
+}
+
+impl Told {
+    /// What it knows before it has asked.
+    pub(super) fn nothing() -> Self {
+        Self { revision: 0, leads: false, crowd: Crowd::of(1) }
+    }
+}
+
 /// One of the chores.
 type Chore = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -82,14 +127,17 @@ struct Term {
 }
 
 impl Term {
-    fn begin(duty: &Duty) -> Self {
+    fn begin(duty: &Duty, told: &watch::Sender<Told>) -> Self {
         let stop = duty.stop.child_token();
         let mut chores = JoinSet::new();
         let watch =
             |what, chore: Chore| duty.vitals.watch(format!("the {what} of {}", duty.queue.name()), chore);
+        let reaper = reaper::run(duty.clone(), told.subscribe(), stop.clone());
+        let caller = caller::run(duty.clone(), told.subscribe(), stop.clone());
         chores.spawn(watch("promoter", Box::pin(promoter::run(duty.clone(), stop.clone()))));
         chores.spawn(watch("claimer", Box::pin(claimer::run(duty.clone(), stop.clone()))));
-        chores.spawn(watch("reaper", Box::pin(reaper::run(duty.clone(), stop.clone()))));
+        chores.spawn(watch("reaper", Box::pin(reaper)));
+        chores.spawn(watch("caller", Box::pin(caller)));
         chores.spawn(watch("gauge", Box::pin(gauge::run(duty.clone(), stop.clone()))));
         Self { until: Instant::now(), stop, chores }
     }
@@ -110,8 +158,22 @@ mod tests {
     #[test]
     fn a_new_leader_is_there_before_the_old_ones_entries_are_stale() {
         for lease in [1, 2, 15, 3600].map(Duration::from_secs) {
-            let latest = tenure(lease) + pace(u64::MAX, lease);
-            assert!(latest <= lease, "{lease:?}");
+            for candidates in 1..=15 {
+                let latest = tenure(lease) + pace(candidates, lease);
+                assert!(latest <= lease, "{lease:?} {candidates}");
+            }
         }
+    }
+
+    /// Of many, somebody asks within what is left of the lease, unless nine tenths of them died with the leader.
+    #[test]
+    fn many_candidates_ask_rarely_each_and_often_together() {
+        for (lease, candidates) in [(1, 64), (15, 16), (15, 200), (60, 600)] {
+            let (lease, pace) = (Duration::from_secs(lease), pace(candidates, Duration::from_secs(lease)));
+            let asked = candidates as f64 * (lease - tenure(lease)).as_secs_f64() / pace.as_secs_f64();
+            assert!(asked >= 15.0, "{lease:?} {candidates}: {asked} times within the lease");
+        }
+        let per_second = 200.0 / pace(200, Duration::from_secs(15)).as_secs_f64();
+        assert!(per_second <= 2.0, "{per_second}");
     }
 }

@@ -2,10 +2,11 @@
 //! scripts, which are safe when two processes run them.
 //!
 //! The [leader](leader) takes the lease and, while it has it, runs the [promoter](promoter) (due jobs to their lanes),
-//! the [claimer](claimer) (entries of silent consumers), the [reaper](reaper) (consumers that nobody is any more) and the [gauge](gauge)
-//! (how long the queue is).
+//! the [claimer](claimer) (entries of silent consumers), the [caller](caller) (workers that stand by), the [reaper](reaper)
+//! (consumers that nobody is any more) and the [gauge](gauge) (how long the queue is).
 //! Recurring jobs need no leader: every process looks after [them](cron).
 
+mod caller;
 mod claimer;
 mod cron;
 mod gauge;
@@ -49,10 +50,10 @@ pub(crate) struct Duty {
 
 /// Does the chores of one queue whenever this process leads it, and looks after its recurring jobs, until stopped.
 pub(crate) async fn keep(duty: Duty) {
-    let (told, revision) = watch::channel(0);
+    let (teller, told) = watch::channel(leader::Told::nothing());
     let (vitals, queue) = (duty.vitals.clone(), duty.queue.name().clone());
     tokio::join!(
-        vitals.watch(format!("the candidate for the chores of {queue}"), leader::run(duty.clone(), told)),
-        vitals.watch(format!("the keeper of the recurring jobs of {queue}"), cron::run(duty, revision)),
+        vitals.watch(format!("the candidate for the chores of {queue}"), leader::run(duty.clone(), teller)),
+        vitals.watch(format!("the keeper of the recurring jobs of {queue}"), cron::run(duty, told)),
     );
 }

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Duty;
+use super::leader::Told;
 use crate::broker::Error;
-use crate::job::Lane;
+use crate::job::{Crowd, Lane};
 
 /// A consumer that has not read for this many leases is taken for gone.
 const LEASES: u32 = 10;
@@ -17,21 +19,23 @@ const LEASES: u32 = 10;
 const LEAST: Duration = Duration::from_secs(5);
 
 /// Reaps until stopped.
-pub(super) async fn run(duty: Duty, stop: CancellationToken) {
+pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>, stop: CancellationToken) {
     let every = (duty.lease * LEASES / 2).max(LEAST);
     loop {
         tokio::select! {
             () = tokio::time::sleep(every.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
         }
-        if let Err(error) = pass(&duty).await {
+        let crowd = told.borrow().crowd;
+        if let Err(error) = pass(&duty, crowd).await {
             duty.events.redis_error(error.kind(), &error);
         }
     }
 }
 
-async fn pass(duty: &Duty) -> Result<(), Error> {
-    let gone = (duty.lease * LEASES).max(2 * LEAST);
+async fn pass(duty: &Duty, crowd: Crowd) -> Result<(), Error> {
+    // Most of many stand by, and do not read for long.
+    let gone = (duty.lease * LEASES).max(2 * LEAST).max(crowd.rests());
     // A live consumer reads every lane, but may be known in only some of them; its least idle time counts.
     let mut idle: BTreeMap<String, Duration> = BTreeMap::new();
     for lane in Lane::ALL {

@@ -12,15 +12,13 @@ use super::delivery::{Delivery, Finished, Work};
 use super::dispatcher::Dispatcher;
 use super::flight::Flights;
 use super::outbox::Outbox;
+use super::pulse::Pulse;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
-use crate::job::{ConsumerName, EntryId, Lane, Outcome};
+use crate::job::{ConsumerName, Crowd, EntryId, Lane, Outcome};
 use crate::vital::{Line, Vitals};
 
-/// A worker that was silent for so long counts as gone in listings.
-const WORKER_LIVES: Duration = Duration::from_secs(30);
-
-/// How often a worker says that it lives.
+/// How often a worker looks whether there is something to say: that it lives, or what it runs now.
 const SAY_EVERY: Duration = Duration::from_secs(5);
 
 /// How often it is asked what is to be cancelled, while something is held.
@@ -35,6 +33,7 @@ pub(crate) struct Charge {
     pub(crate) flights: Arc<Flights>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) outbox: Arc<Outbox>,
+    pub(crate) pulse: Arc<Pulse>,
     pub(crate) lease: Duration,
 }
 
@@ -43,8 +42,18 @@ pub(crate) struct Charge {
 struct Rounds {
     renewed: Option<Instant>,
     heeded: Option<Instant>,
+    looked: Option<Instant>,
     said: Option<Instant>,
+    /// After how long it is said again, if nothing changes.
+    again: Duration,
+    /// How long the worker counts as alive by what was said.
+    lives: Duration,
+    /// What was said then.
+    facts: Facts,
 }
+
+/// What a worker says of itself.
+pub(crate) type Facts = Vec<(&'static str, String)>;
 
 /// Beats for one process.
 pub(crate) struct Heartbeat {
@@ -53,7 +62,7 @@ pub(crate) struct Heartbeat {
     pub(crate) charges: Vec<Charge>,
     pub(crate) clock: Arc<ServerClock>,
     pub(crate) events: Events,
-    pub(crate) facts: Box<dyn Fn() -> Vec<(&'static str, String)> + Send>,
+    pub(crate) facts: Box<dyn Fn() -> Facts + Send>,
     pub(crate) line: Line,
     pub(crate) vitals: Vitals,
     pub(crate) stop: CancellationToken,
@@ -132,9 +141,45 @@ impl Heartbeat {
                 self.heed(link, charge).await;
             }
         }
-        if rounds.said.is_none_or(|at| at.elapsed() >= SAY_EVERY) && self.say(link).await {
-            rounds.said = Some(Instant::now());
+        let crowd = self.crowd();
+        self.vitals.answers_within(crowd.quiet());
+        let due = link.is_broken() || rounds.said.is_none_or(|at| at.elapsed() >= rounds.again);
+        if due || is_due(&mut rounds.looked, SAY_EVERY) {
+            self.say(link, rounds, (crowd, due)).await;
         }
+    }
+
+    /// Says that the worker lives, and what it runs, where that is due or has changed.
+    async fn say(&self, link: &Link, rounds: &mut Rounds, (crowd, due): (Crowd, bool)) {
+        let facts = (self.facts)();
+        // Whether Redis answers matters where somebody waits for it in vain.
+        let in_touch = self.charges.iter().all(|charge| charge.pulse.in_touch());
+        if !due && in_touch && !self.vitals.is_anybody_late() && facts == rounds.facts {
+            return;
+        }
+        let (said, lives) = (Instant::now(), crowd.lives());
+        let saying = self.broker.beat(link, &self.consumer, lives, &facts);
+        match self.line.ask(Duration::ZERO, saying).await {
+            Ok(now) => {
+                self.clock.tell(now);
+                self.events.tell(&Event::Contact { alive: true });
+                // Workers that started together, and found out how many they are, part now.
+                let roll = rand::random::<f64>();
+                let part = if lives > rounds.lives { roll } else { 0.7 + roll / 5.0 };
+                rounds.again = crowd.say_every().mul_f64(part).max(SAY_EVERY / 2).min(lives / 2);
+                (rounds.said, rounds.facts, rounds.lives) = (Some(said), facts, lives);
+            }
+            Err(error) => {
+                rounds.said = None;
+                self.events.tell(&Event::Contact { alive: false });
+                self.tell(&error);
+            }
+        }
+    }
+
+    /// The largest of the queues' crowds.
+    fn crowd(&self) -> Crowd {
+        self.charges.iter().map(|charge| charge.pulse.crowd()).max().unwrap_or(Crowd::of(1))
     }
 
     /// Ends what somebody wants cancelled. What has not started goes to the settler as it is.
@@ -212,23 +257,6 @@ impl Heartbeat {
                 delivery.flight.renew(asked);
             } else if still.contains(&delivery.held()) && delivery.flight.lose() {
                 self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
-            }
-        }
-    }
-
-    async fn say(&self, link: &Link) -> bool {
-        let facts = (self.facts)();
-        let saying = self.broker.beat(link, &self.consumer, WORKER_LIVES, &facts);
-        match self.line.ask(Duration::ZERO, saying).await {
-            Ok(now) => {
-                self.clock.tell(now);
-                self.events.tell(&Event::Contact { alive: true });
-                true
-            }
-            Err(error) => {
-                self.events.tell(&Event::Contact { alive: false });
-                self.tell(&error);
-                false
             }
         }
     }

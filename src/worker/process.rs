@@ -8,7 +8,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Config;
 use super::clock::ServerClock;
-use super::heartbeat::Heartbeat;
+use super::heartbeat::{Facts, Heartbeat};
 use super::pulse::Pulse;
 use super::quota::Quota;
 use super::registry::Registry;
@@ -161,7 +161,7 @@ impl Worker {
     }
 }
 
-fn facts(stations: &[Station], registry: &Registry) -> Box<dyn Fn() -> Vec<(&'static str, String)> + Send> {
+fn facts(stations: &[Station], registry: &Registry) -> Box<dyn Fn() -> Facts + Send> {
     let names: Vec<_> = stations.iter().map(|station| station.queue.name().to_string()).collect();
     let types: Vec<_> = registry.types().iter().map(ToString::to_string).collect();
     let slots: usize = stations.iter().map(|station| station.slots).sum();

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::job::Crowd;
+
 /// What the loops of one queue know of its Redis.
 #[derive(Debug)]
 pub(crate) struct Pulse {
@@ -28,7 +30,7 @@ impl Pulse {
     }
 
     /// How many members the group has.
-    pub(crate) fn consumers(&self) -> u64 {
-        self.consumers.load(Ordering::Relaxed)
+    pub(crate) fn crowd(&self) -> Crowd {
+        Crowd::of(self.consumers.load(Ordering::Relaxed))
     }
 }

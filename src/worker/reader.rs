@@ -18,17 +18,17 @@ use crate::event::{Event, Events};
 use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome};
 use crate::vital::Line;
 
-/// How long one read waits for a new entry. Short, because stopping waits for it.
-const BLOCK: Duration = Duration::from_secs(2);
+/// An answer that is later by so much than it should be is not coming: the connection is lost.
+const LATE: Duration = Duration::from_secs(2);
 
-/// A read that was not answered by then has lost its connection.
-const READ_DEADLINE: Duration = Duration::from_secs(4);
+/// A new connection must end a read within this time.
+const REPLACED_WITHIN: Duration = Duration::from_secs(8);
+
+/// How often a reader without room says that it has a reason not to read.
+const TURN: Duration = Duration::from_secs(2);
 
 /// The most entries that one read takes: more gain nothing, and make replies large.
 const MOST: usize = 500;
-
-/// Above this many members of the group, readers poll: from Redis 7.2 on, every XADD runs every blocked reader again.
-const BLOCKING_READERS: u64 = 64;
 
 /// A lane that was empty is looked at again after so long while another lane has a backlog: each look is a round trip that
 /// the backlog waits for.
@@ -39,9 +39,6 @@ type Empty = [Option<Instant>; 3];
 
 /// How often other tasks get their turn before a reader without much room sleeps.
 const TURNS: usize = 32;
-
-const POLL_SHORTEST: Duration = Duration::from_millis(20);
-const POLL_LONGEST: Duration = Duration::from_millis(500);
 
 /// What the readers of one queue share.
 #[derive(Debug, Default)]
@@ -75,19 +72,33 @@ pub(crate) struct Reader {
 /// How the next read is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// There was little to read: wait for any lane.
+    /// There was little to read: wait for any lane, or stand by where enough others wait.
     Wait,
+    /// It was called, or has just been given something: wait, whatever the others do.
+    Attend,
     /// There is a backlog: take lane by lane, so that priorities hold and reads are full.
     Drain,
+}
+
+impl Mode {
+    /// How to go on after a read that gave so many entries for so much room.
+    fn after(self, read: usize, room: usize) -> Self {
+        match self {
+            _ if read >= per_lane(room) => Self::Drain,
+            Self::Wait | Self::Attend if read > 0 => Self::Attend,
+            // Also after a backlog, when all who worked it off come back at once.
+            Self::Drain | Self::Wait | Self::Attend => Self::Wait,
+        }
+    }
 }
 
 impl Reader {
     /// Reads until stopped. No error ends it.
     pub(crate) async fn run(self) {
         let (mut mode, mut round, mut patience) = (Mode::Drain, 0u32, Patience::new());
-        let (mut poll, mut empty) = (POLL_SHORTEST, Empty::default());
+        let mut empty = Empty::default();
         while !self.stop.is_cancelled() {
-            if self.helps && mode == Mode::Wait {
+            if self.helps && mode != Mode::Drain {
                 self.line.rests();
                 tokio::select! {
                     () = self.reading.help.notified() => mode = Mode::Drain,
@@ -95,32 +106,53 @@ impl Reader {
                 }
             }
             let Some(room) = self.room().await else { return };
+            if mode == Mode::Wait && self.pulse.crowd().stands_by(rand::random()) {
+                let called = self.stand_by().await;
+                self.dispatcher.free(room);
+                match called {
+                    Ok(true) => mode = Mode::Attend,
+                    Ok(false) => {}
+                    Err(error) => self.repair(&error, &mut patience).await,
+                }
+                continue;
+            }
             round = round.wrapping_add(1);
             let reading = self.reading.gate.read().await;
             let read = match mode {
                 Mode::Drain => self.drain(room, round, &mut empty).await,
-                Mode::Wait if self.pulse.consumers() > BLOCKING_READERS => {
-                    self.poll(room, round, &mut poll).await
-                }
-                Mode::Wait => self.wait(room).await,
+                Mode::Wait | Mode::Attend => self.wait(room).await,
             };
-            let taken = match read {
+            match read {
                 Ok(entries) => {
                     patience = Patience::new();
-                    mode = if entries.len() >= per_lane(room) { Mode::Drain } else { Mode::Wait };
-                    if entries.len() >= MOST / 2 {
-                        self.reading.help.notify_one();
-                    }
-                    self.accept(entries, room).await
+                    let (before, read) = (mode, entries.len());
+                    mode = mode.after(read, room);
+                    let taken = self.accept(entries, room).await;
+                    drop(reading);
+                    self.dispatcher.free(room - taken);
+                    self.seek_help(before, mode, read).await;
                 }
                 Err(error) => {
                     drop(reading);
                     self.dispatcher.free(room);
                     self.repair(&error, &mut patience).await;
-                    continue;
                 }
-            };
-            self.dispatcher.free(room - taken);
+            }
+        }
+    }
+
+    /// Wakes others where there may be more than this reader can take, or where it leaves the place at which it waited.
+    async fn seek_help(&self, before: Mode, now: Mode, read: usize) {
+        if read >= MOST / 2 {
+            self.reading.help.notify_one();
+        }
+        let leaves = before != Mode::Drain && now == Mode::Drain;
+        if leaves
+            && self.pulse.crowd().is_large()
+            && let Err(error) = self.queue.call(1).await
+        {
+            // The leader calls too, where jobs wait.
+            tracing::debug!(%error, "nobody was called");
         }
     }
 
@@ -132,7 +164,7 @@ impl Reader {
                 () = self.stop.cancelled() => return None,
                 room = self.dispatcher.reserve(MOST) => break room,
                 // That no slot is free is a good reason not to read.
-                () = tokio::time::sleep(BLOCK) => self.line.rests(),
+                () = tokio::time::sleep(TURN) => self.line.rests(),
             }
         };
         let enough = MOST.min(self.dispatcher.capacity() / 4);
@@ -156,7 +188,7 @@ impl Reader {
             if entries.len() < room && !quiet {
                 let count = room - entries.len();
                 let read = self.queue.read_lane(&self.link, &self.consumer, lane, count);
-                match self.answered(read).await {
+                match self.answered(read, Duration::ZERO).await {
                     Ok(more) => {
                         empty[lane as usize] = more.is_empty().then(Instant::now);
                         entries.extend(more);
@@ -175,34 +207,51 @@ impl Reader {
 
     /// Waits for the first entry of any lane.
     async fn wait(&self, room: usize) -> Result<Vec<Entry>, Error> {
-        self.answered(self.queue.read_waiting(&self.link, &self.consumer, per_lane(room), BLOCK)).await
+        let longest = self.pulse.crowd().wait(rand::random());
+        let read = self.queue.read_waiting(&self.link, &self.consumer, per_lane(room), longest);
+        self.answered(read, longest).await
     }
 
-    /// Looks without waiting, less and less often while there is nothing.
-    async fn poll(&self, room: usize, round: u32, pause: &mut Duration) -> Result<Vec<Entry>, Error> {
-        tokio::select! {
-            () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
-            () = self.stop.cancelled() => {}
+    /// Leaves the waiting to others, until one of them calls. True where one did. Nothing is lost where this future is
+    /// dropped.
+    async fn stand_by(&self) -> Result<bool, Error> {
+        let longest = self.pulse.crowd().stand_by(rand::random());
+        // That others wait is a good reason not to read.
+        self.line.rests();
+        let call = tokio::time::timeout(longest + LATE, self.queue.await_call(&self.link, longest));
+        let called = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Ok(false),
+            called = call => called,
+        };
+        let called = called.unwrap_or_else(|_late| {
+            self.link.reconnect();
+            let detail = "the wait for a call was not answered in time".to_owned();
+            Err(Error::Unknown { command: "blpop", detail })
+        });
+        if called.is_ok() {
+            self.line.answered();
         }
-        let entries = self.drain(room, round, &mut Empty::default()).await?;
-        *pause = if entries.is_empty() { (*pause * 2).min(POLL_LONGEST) } else { POLL_SHORTEST };
-        Ok(entries)
+        self.note(called.as_ref().ok().map(|_| 0));
+        called
     }
 
     /// Awaits a read to its end, and sees to it that there is one: a dropped read would still be delivered, to nobody.
     async fn answered(
         &self,
         read: impl Future<Output = Result<Vec<Entry>, Error>>,
+        longest: Duration,
     ) -> Result<Vec<Entry>, Error> {
-        let mut read = std::pin::pin!(self.line.ask(BLOCK, read));
-        let asked = Instant::now();
+        let mut read = std::pin::pin!(self.line.ask(longest, read));
+        let (asked, deadline) = (Instant::now(), longest.max(LATE) + LATE);
         let mut unblocked = false;
         loop {
-            let pause = if self.stop.is_cancelled() { Duration::from_millis(100) } else { READ_DEADLINE };
+            let rest = deadline.saturating_sub(asked.elapsed()).max(LATE);
+            let pause = if self.stop.is_cancelled() { Duration::from_millis(100) } else { rest };
             tokio::select! {
                 biased;
                 result = &mut read => {
-                    self.note(&result);
+                    self.note(result.as_ref().ok().map(Vec::len));
                     return result;
                 }
                 () = self.stop.cancelled(), if !unblocked => unblocked = true,
@@ -211,23 +260,24 @@ impl Reader {
             if self.stop.is_cancelled() {
                 self.link.unblock().await;
             }
-            if asked.elapsed() >= READ_DEADLINE * 3 {
+            if asked.elapsed() >= deadline + REPLACED_WITHIN {
                 // Not even a new connection ended it. What it may still deliver is found among our pending entries.
                 self.link.reconnect();
                 let detail = "the read did not end with its connection".to_owned();
                 return Err(Error::Unknown { command: "xreadgroup", detail });
             }
-            if asked.elapsed() >= READ_DEADLINE {
+            if asked.elapsed() >= deadline {
                 tracing::warn!(queue = %self.queue.name(), "a read was not answered in time; reconnecting");
                 self.link.reconnect();
             }
         }
     }
 
-    fn note(&self, result: &Result<Vec<Entry>, Error>) {
-        self.pulse.set_in_touch(result.is_ok());
-        if let Ok(entries) = result {
-            self.events.tell(&Event::Read { queue: self.queue.name(), entries: entries.len() });
+    /// Notes that so many entries came, or that no answer did.
+    fn note(&self, read: Option<usize>) {
+        self.pulse.set_in_touch(read.is_some());
+        if let Some(entries) = read {
+            self.events.tell(&Event::Read { queue: self.queue.name(), entries });
         }
     }
 
@@ -265,8 +315,8 @@ impl Reader {
         for lane in Lane::ALL {
             let mut after = EntryId::new(0, 0);
             loop {
-                let page =
-                    self.answered(self.queue.read_own(&self.link, &self.consumer, lane, after, MOST)).await?;
+                let read = self.queue.read_own(&self.link, &self.consumer, lane, after, MOST);
+                let page = self.answered(read, Duration::ZERO).await?;
                 let Some(last) = page.last() else { break };
                 after = last.id;
                 let unknown: Vec<_> =

@@ -195,6 +195,7 @@ impl Station {
             flights: Arc::clone(&self.parts.flights),
             dispatcher: Arc::clone(&self.parts.dispatcher),
             outbox: Arc::clone(&self.parts.outbox),
+            pulse: Arc::clone(&self.parts.pulse),
             lease: self.lease,
         }
     }

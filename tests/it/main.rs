@@ -15,6 +15,8 @@ mod harness;
 #[cfg(test)]
 mod hooks;
 #[cfg(test)]
+mod idle;
+#[cfg(test)]
 mod input;
 #[cfg(test)]
 mod kill;

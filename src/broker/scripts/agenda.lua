@@ -7,7 +7,7 @@ local live, group = 0, redis.pcall('XINFO', 'CONSUMERS', KEYS[3], 'fleet')
 if not group.err then
   for _, consumer in ipairs(group) do
     for at = 1, #consumer, 2 do
-      if consumer[at] == 'idle' and consumer[at + 1] < 10000 then live = live + 1 end
+      if consumer[at] == 'idle' and lives(consumer[at + 1], #group) then live = live + 1 end
     end
   end
 end

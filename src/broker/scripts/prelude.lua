@@ -18,6 +18,13 @@ local function settle(stream, entry)
   redis.call('XDEL', stream, entry)
 end
 
+-- True where a member of a group of so many, idle for so many ms, counts as alive. While a queue is idle, members touch the
+-- normal lane's group only when they ask for its lead (a read that waits touches nothing before Redis 7.2), and the more
+-- they are, the more rarely each asks.
+local function lives(idle, members)
+  return idle < math.max(20000, members * 600)
+end
+
 -- True where an attempt of this life of the job (it has its created time) succeeded after it was given up, so that what
 -- is settled now is a retry that must not start.
 local function is_done(record, created)

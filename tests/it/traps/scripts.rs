@@ -13,6 +13,7 @@ const DELAYED: &str = "sf:{q}:delayed";
 const FIELDS: &str = "sf:{q}:delayed:fields";
 const DEAD: &str = "sf:{q}:dead";
 const CANCELS: &str = "sf:{q}:cancels";
+const CALLS: &str = "sf:{q}:calls";
 const WAKE: &str = "sf:{q}:wake";
 const RECORD: &str = "sf:{q}:job:j";
 const STEPS: &str = "sf:{q}:steps:j";
@@ -383,4 +384,49 @@ fn a_full_server_lets_no_time_pass() {
     assert!(refused.contains("OOM"), "{refused}");
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(scripts.server.cmd(&["ZSCORE", DELAYED, "a"]), Value::BulkString(b"5000".to_vec()));
+}
+
+#[test]
+fn calls_are_as_many_as_jobs_wait_and_not_more_when_called_twice() {
+    let scripts = Scripts::new();
+    let (source, keys) = (source!("call"), [CALLS, HIGH, STREAM, LOW]);
+    scripts.twice(source, &keys, &["0", "64"], [0, 0]);
+    scripts.delivered();
+    scripts.twice(source, &keys, &["0", "64"], [0, 0]);
+    for _ in 0..3 {
+        scripts.server.cmd(&["XADD", LOW, "*", "type", "test"]);
+    }
+    scripts.twice(source, &keys, &["1", "64"], [3, 0]);
+    assert_eq!(scripts.server.cmd(&["LLEN", CALLS]), Value::Int(3));
+    for _ in 0..100 {
+        scripts.server.cmd(&["XADD", HIGH, "*", "type", "test"]);
+    }
+    scripts.twice(source, &keys, &["1", "64"], [61, 0]);
+    let Value::Int(left) = scripts.server.cmd(&["PTTL", CALLS]) else { panic!("no time to live") };
+    assert!((1..=10_000).contains(&left), "{left}");
+}
+
+#[test]
+fn a_full_server_and_one_without_streams_can_be_called_on_all_the_same() {
+    let server = RedisServer::start();
+    let scripts = Scripts { server };
+    let keys = [CALLS, HIGH, STREAM, LOW];
+    assert_eq!(scripts.call(source!("call"), &keys, &["0", "64"]).0, 0);
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(scripts.call(source!("call"), &keys, &["1", "64"]).0, 1);
+}
+
+#[test]
+fn whoever_asks_to_lead_is_a_member_and_counts_though_it_was_never_given_anything() {
+    let scripts = Scripts::new();
+    let keys = ["sf:{q}:leader", STREAM, "sf:{q}:cron:ticks"];
+    let asked = |who: &str| scripts.call(source!("lead"), &keys, &[who, "5000"]);
+    assert_eq!(asked("one"), (1, vec![Value::Int(1), Value::Int(0)]));
+    assert_eq!(asked("two"), (0, vec![Value::Int(2), Value::Int(0)]));
+    scripts.server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+    assert_eq!(asked("two").0, 0);
+    let Value::Array(pending) = scripts.server.cmd(&["XPENDING", STREAM, "fleet"]) else {
+        panic!("no summary")
+    };
+    assert_eq!(pending[0], Value::Int(0), "asking takes nothing");
 }

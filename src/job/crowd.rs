@@ -1,0 +1,141 @@
+//! How many workers a queue has, and how often each of them may ask Redis, so that all together cost it little while
+//! there is nothing to do: the more they are, the more rarely each asks.
+
+use std::time::Duration;
+
+/// Up to so many workers all wait on the streams. More would make every XADD dear: from Redis 7.2 on, it runs every
+/// waiting read again.
+const ALL_WAIT: u64 = 64;
+
+/// Of more workers, about so many wait on the streams. The others stand by until they are called. That nobody waits,
+/// because chance chose none, happens once in e^16 = 9 million times.
+const WAITING: f64 = 16.0;
+
+/// What all workers of a queue together do per second while it is idle. With the leader's chores (about four commands
+/// per second) this stays below twenty.
+const READS: f64 = 6.0;
+const CALLS_AWAITED: f64 = 4.5;
+const SIGNS_OF_LIFE: f64 = 2.0;
+
+/// The least and the longest time that a read waits. Longer ones would make it slow to find out that a connection is
+/// dead, and to stop where nothing ends a wait early.
+const WAIT: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(12)];
+
+/// However many they are, each asks for something within this time.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// A worker says that it lives at most so often.
+const SAY: Duration = Duration::from_secs(5);
+
+/// How many workers a queue has: the consumers of its group, of which some may be dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Crowd(u64);
+
+impl Crowd {
+    /// So many workers; none counts as one.
+    pub(crate) fn of(workers: u64) -> Self {
+        Self(workers.max(1))
+    }
+
+    /// True where some workers stand by, and have to be called.
+    pub(crate) fn is_large(self) -> bool {
+        self.0 > ALL_WAIT
+    }
+
+    /// True where a worker with this chance, from 0 to 1, stands by instead of waiting on the streams.
+    pub(crate) fn stands_by(self, roll: f64) -> bool {
+        if !self.is_large() {
+            return false;
+        }
+        // Of the time, not of the turns: a worker stands by for longer than it waits.
+        let workers = self.0 as f64;
+        let waiting = WAITING * self.stand_by(0.5).as_secs_f64();
+        let standing_by = (workers - WAITING) * self.wait(0.5).as_secs_f64();
+        roll >= waiting / (waiting + standing_by)
+    }
+
+    /// How long a read waits for the first entry.
+    pub(crate) fn wait(self, roll: f64) -> Duration {
+        let waiting = if self.is_large() { f64::INFINITY } else { self.0 as f64 };
+        spread(share(waiting, READS, WAIT), roll)
+    }
+
+    /// How long a worker that stands by waits for a call.
+    pub(crate) fn stand_by(self, roll: f64) -> Duration {
+        spread(share(self.0 as f64, CALLS_AWAITED, [WAIT[0], LONGEST]), roll)
+    }
+
+    /// A live worker may go so long without touching the group: see `lives` in the scripts' prelude.
+    pub(crate) fn rests(self) -> Duration {
+        Duration::from_millis(self.0.saturating_mul(600))
+    }
+
+    /// While all is well, a worker that has nothing to do hears from Redis within this time.
+    pub(crate) fn quiet(self) -> Duration {
+        let wait = if self.is_large() { self.stand_by(1.0) } else { self.wait(1.0) };
+        wait + Duration::from_secs(5)
+    }
+
+    /// How often a worker says that it lives, at the least.
+    pub(crate) fn say_every(self) -> Duration {
+        share(self.0 as f64, SIGNS_OF_LIFE, [SAY, LONGEST])
+    }
+
+    /// How long a worker counts as alive after it has said so.
+    pub(crate) fn lives(self) -> Duration {
+        (self.say_every() * 5 / 2).max(6 * SAY)
+    }
+}
+
+fn share(workers: f64, per_second: f64, [least, longest]: [Duration; 2]) -> Duration {
+    Duration::from_secs_f64((workers / per_second).clamp(least.as_secs_f64(), longest.as_secs_f64()))
+}
+
+/// A quarter more or less, so that workers that began together do not go on together.
+fn spread(time: Duration, roll: f64) -> Duration {
+    time.mul_f64(0.75 + roll / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What all workers of an idle queue send per second, without the leader's chores and the asking for its place.
+    fn sent(workers: u64) -> f64 {
+        let (crowd, workers) = (Crowd::of(workers), workers as f64);
+        let waiting = if crowd.is_large() { WAITING } else { workers };
+        let each = |time: Duration| 1.0 / time.as_secs_f64();
+        waiting * each(crowd.wait(0.5))
+            + (workers - waiting) * each(crowd.stand_by(0.5))
+            + workers * each(crowd.say_every())
+    }
+
+    #[test]
+    fn what_all_workers_send_stays_within_the_budget_however_many_they_are() {
+        for workers in [1, 2, 10, 64, 65, 100, 200, 500, 1000, 2000] {
+            assert!(sent(workers) < 10.0, "{workers} workers send {} commands/s", sent(workers));
+        }
+    }
+
+    #[test]
+    fn no_read_waits_for_longer_than_fifteen_seconds() {
+        for workers in [1, 64, 65, 1_000_000] {
+            assert!(Crowd::of(workers).wait(1.0) <= Duration::from_secs(15), "{workers}");
+        }
+    }
+
+    #[test]
+    fn a_small_crowd_stands_by_never_and_a_large_one_nearly_always() {
+        assert!(!Crowd::of(64).stands_by(1.0));
+        assert!(!Crowd::of(200).stands_by(0.2));
+        assert!(Crowd::of(200).stands_by(0.3));
+    }
+
+    #[test]
+    fn a_worker_counts_as_alive_for_longer_than_it_is_silent() {
+        for workers in [0, 1, 30, 64, 1000, u64::MAX] {
+            let crowd = Crowd::of(workers);
+            assert!(crowd.lives() > crowd.say_every() * 2, "{workers}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What an idle fleet costs Redis, and how soon it is awake. docs/operations.md states the bound that is asserted here.
+
+mod cost;
+mod fleet;
+
+use std::time::{Duration, Instant};
+
+use cost::{Cost, Monitor};
+use fleet::{Crowd, append};
+use futures_util::future::join_all;
+
+use crate::harness::fleet::{Running, config, quick};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+/// An idle queue costs Redis less than so many commands per second, however many workers wait for its jobs.
+const BUDGET: f64 = 20.0;
+
+/// How long the workers get to find out how many they are, and to come to rest.
+const SETTLING: Duration = Duration::from_secs(16);
+
+const WINDOW: Duration = Duration::from_secs(15);
+
+/// Lets a stretch of time pass that is measured, or that the state to be measured needs.
+async fn pass(time: Duration) {
+    let begun = Instant::now();
+    until_async("a stretch of time to pass", time * 2, async || begun.elapsed() >= time).await;
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// How much longer an XADD to the crowd's stream takes than one to an empty server, asked in turn, each when the job
+/// before it has begun.
+async fn appending(crowd: &Crowd, empty: &RedisServer) -> f64 {
+    let mut connections = [crowd.server.client(), empty.client()];
+    let mut times = [Vec::new(), Vec::new()];
+    for nth in 1..=100 {
+        for (connection, times) in connections.iter_mut().zip(&mut times) {
+            let begun = Instant::now();
+            append(connection);
+            times.push(begun.elapsed());
+        }
+        let begun = async || crowd.handler.started() == nth;
+        until_async("the job to begin", Duration::from_secs(5), begun).await;
+    }
+    let [with, without] = times.map(median);
+    with.as_secs_f64() / without.as_secs_f64()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_idle_queue_costs_less_than_twenty_commands_a_second_however_many_workers_wait() {
+    let (sizes, empty) = ([2, 64, 200], RedisServer::start());
+    let crowds = join_all(sizes.map(Crowd::start)).await;
+    pass(SETTLING).await;
+    let alone = Monitor::start(&empty);
+    let monitors: Vec<_> = crowds.iter().map(|crowd| Monitor::start(&crowd.server)).collect();
+    pass(WINDOW).await;
+    let alone = alone.stop(&empty);
+    let costs: Vec<_> =
+        monitors.into_iter().zip(&crowds).map(|(monitor, crowd)| monitor.stop(&crowd.server)).collect();
+    println!("{}", Cost::columns());
+    for (cost, workers) in costs.iter().zip(sizes) {
+        println!("{}", cost.row(workers, &alone));
+    }
+    for (crowd, workers) in crowds.iter().zip(sizes) {
+        crowd.handler.release(1000);
+        let ratio = appending(crowd, &empty).await;
+        println!("{workers:>7} XADD takes {ratio:.2} times as long as on an empty server");
+    }
+    join_all(crowds.into_iter().map(Crowd::stop)).await;
+    for (cost, workers) in costs.iter().zip(sizes) {
+        assert!(
+            cost.all() < BUDGET,
+            "{workers} workers:\n{}\n{}",
+            Cost::columns(),
+            cost.row(workers, &alone)
+        );
+    }
+}
+
+/// There is a job for each, and few of them wait for one: the others have to be called.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn workers_that_stand_by_are_called_as_soon_as_there_is_more_than_others_can_take() {
+    let crowd = Crowd::start(96).await;
+    pass(SETTLING).await;
+    let mut begun = Instant::now();
+    for (jobs, all) in [(1, 1), (95, 96)] {
+        begun = Instant::now();
+        crowd.submit(jobs);
+        let started = async || crowd.handler.started() == all;
+        until_async("every job to run on a worker of its own", Duration::from_secs(8), started).await;
+    }
+    println!("95 workers began 95 jobs within {:?}", begun.elapsed());
+    crowd.handler.release(96);
+    crowd.stop().await;
+}
+
+/// The group has so many members that one worker leaves the waiting to the others. But these are all dead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_nobody_waits_for_is_noticed_within_seconds() {
+    let server = RedisServer::start();
+    let mut connection = server.client();
+    let mut group = redis::cmd("XGROUP");
+    group.arg(&["CREATE", "sf:{default}:jobs", "fleet", "0", "MKSTREAM"]).exec(&mut connection).unwrap();
+    for nth in 0..300 {
+        let mut member = redis::cmd("XGROUP");
+        member.arg(&["CREATECONSUMER", "sf:{default}:jobs", "fleet", &format!("dead-{nth}")]);
+        member.exec(&mut connection).unwrap();
+    }
+    let handler = crate::harness::fleet::Acts::well();
+    let mut config = config(&server.url());
+    // Long enough that the dead are not removed.
+    config.worker.lease = Duration::from_secs(60);
+    let worker = Running::start_with(config, quick(1), handler.clone());
+    for nth in 1..=8 {
+        append(&mut connection);
+        let ran = async || handler.jobs() == nth;
+        until_async(&format!("job {nth} to run"), Duration::from_secs(5), ran).await;
+    }
+    let begun = Instant::now();
+    worker.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "who stands by stops at once: {:?}", begun.elapsed());
+}
