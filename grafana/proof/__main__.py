@@ -119,6 +119,23 @@ def told(lines, fleet, listener, called):
     lines.judge("alertmanager: groups that vanish are told once, for both queues", alertmanager.told(listener, alert, queues))
 
 
+def noticed(lines, fleet, cluster):
+    """Mishaps that Prometheus must notice by the rules as they are. It waits for their `for` then, and we do not."""
+
+    def pending(alert):
+        wanted = f'ALERTS{{alertname="{alert}",alertstate=~"pending|firing"}}'
+        return cluster.ask("query", query=wanted)["result"]
+
+    with fleet.without_redis():
+        until("StreamfleetRedisUnreachable", lambda: pending("StreamfleetRedisUnreachable"))
+    until("the end of StreamfleetRedisUnreachable", lambda: not pending("StreamfleetRedisUnreachable"))
+    lines.judge("alerts: a Redis that does not answer is noticed, and so is its return", [])
+    fleet.stop_workers()
+    for alert in ("StreamfleetNoWorker", "StreamfleetQueueAbandoned", "StreamfleetTargetDown"):
+        until(alert, lambda alert=alert: pending(alert))
+    lines.judge("alerts: that no worker is left for queues with work is noticed, though their figures left with them", [])
+
+
 def metrics_checked(text):
     """What promtool says of a worker's figures."""
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
@@ -151,6 +168,7 @@ def prove(lines, program, redis_server, alertmanager_program, folder):
                 alerts(lines, catalogue, cluster, program)
                 if called:
                     told(lines, fleet, listener, called)
+                noticed(lines, fleet, cluster)
         except Wrong as wrong:
             lines.judge("the fleet and those who watch it", [str(wrong), *programs.words()])
 

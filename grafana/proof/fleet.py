@@ -1,12 +1,14 @@
 """A fleet under load: a private Redis, two workers that are scraped, one that is killed, and jobs of every fate."""
 
+import contextlib
 import json
 import pathlib
+import signal
 import subprocess
 import threading
 import urllib.request
 
-from .process import answers, free_ports, until
+from .process import answers, end, free_ports, until
 
 CONFIG = pathlib.Path(__file__).parent / "streamfleet.toml"
 
@@ -36,10 +38,9 @@ class Fleet:
         self.redis_cli = redis_server.replace("-server", "-cli")
         memory = ["--maxmemory", "256mb", "--maxmemory-policy", "noeviction"]
         private = ["--bind", "127.0.0.1", "--port", self.redis_port, "--save", "", "--appendonly", "no"]
-        programs.start("redis", [redis_server, *private, *memory])
+        self.server = programs.start("redis", [redis_server, *private, *memory])
         until("redis", lambda: answers(self.redis_port))
-        for number, port in enumerate(self.worker_ports, 1):
-            self.worker(f"worker-{number}", f"127.0.0.1:{port}")
+        self.workers = [self.worker(f"worker-{number}", f"127.0.0.1:{port}") for number, port in enumerate(self.worker_ports, 1)]
         until("workers", lambda: all(map(answers, self.worker_ports)))
         self.done = threading.Event()
         self.submitter = threading.Thread(target=self._submit, daemon=True)
@@ -73,6 +74,20 @@ class Fleet:
         until("a third worker that runs jobs", lambda: sum(each["running"] > 0 for each in self.live()) >= 3)
         victim.kill()
         victim.wait()
+
+    @contextlib.contextmanager
+    def without_redis(self):
+        """Redis does not answer for a while."""
+        self.server.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.server.send_signal(signal.SIGCONT)
+
+    def stop_workers(self):
+        """Stops those that are scraped, in good order."""
+        for each in self.workers:
+            end(each)
 
     def live(self):
         """The workers that give signs of life."""
