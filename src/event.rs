@@ -164,6 +164,20 @@ pub enum Event<'a> {
         /// Of how much.
         facts: u64,
     },
+    /// Spans of attempts are with the collector.
+    Exported {
+        /// How many.
+        spans: u64,
+    },
+    /// Spans of attempts were dropped, which changes nothing for any job.
+    Unexported {
+        /// How many.
+        spans: u64,
+        /// In which way.
+        loss: SpanLoss,
+        /// Why, for people.
+        why: &'a str,
+    },
     /// The process's sign of life was answered, or not.
     Contact {
         /// Whether it was.
@@ -208,6 +222,31 @@ impl Told {
         match self {
             Self::Hook => "hook",
             Self::Stream => "stream",
+        }
+    }
+}
+
+/// How spans were lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanLoss {
+    /// More ended than the collector takes, and there was no room left.
+    Full,
+    /// The collector does not want them.
+    Refused,
+    /// The collector did not answer, time and again.
+    Unreachable,
+}
+
+impl SpanLoss {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Full, Self::Refused, Self::Unreachable];
+
+    /// The value of the metrics' `reason` label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
         }
     }
 }

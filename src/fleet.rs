@@ -18,6 +18,7 @@ use crate::probe::Probe;
 use crate::recycle::Recycler;
 use crate::scale::Scale;
 use crate::shutdown::Shutdown;
+use crate::traces::Tracer;
 use crate::worker::{self, Handler, Middleware, Registry, Steps, Worker};
 
 /// The configuration of a fleet's process.
@@ -47,6 +48,7 @@ pub struct Builder {
     hooks: Vec<Arc<dyn Called>>,
     events: Events,
     cron: Vec<Entry>,
+    tracer: Option<Tracer>,
 }
 
 /// A process of the fleet, ready to run.
@@ -56,6 +58,7 @@ pub struct Fleet {
     hooks: Vec<Arc<dyn Called>>,
     events: Events,
     cron: Vec<Entry>,
+    tracer: Option<Tracer>,
     consumer: ConsumerName,
     probe: Probe,
     scale: Scale,
@@ -70,6 +73,7 @@ impl Fleet {
             hooks: Vec::new(),
             events: Events::default(),
             cron: Vec::new(),
+            tracer: None,
         }
     }
 
@@ -185,7 +189,7 @@ impl Fleet {
     async fn try_start(&self, events: &Events) -> Result<Worker, broker::Error> {
         let broker = Broker::connect(self.config.redis.clone()).await?;
         let (consumer, registry) = (self.consumer.clone(), Arc::clone(&self.registry));
-        Worker::start(broker, consumer, &self.config.worker, registry, events.clone()).await
+        Worker::start(broker, consumer, &self.config.worker, registry, events.clone(), self.tracer).await
     }
 }
 
@@ -291,6 +295,14 @@ impl Builder {
         self.registry.types()
     }
 
+    /// Makes a `tracing` span of every attempt, which hangs where the job's `traceparent` says; see `docs/tracing.md`. It
+    /// needs a layer for OpenTelemetry in the process's subscriber: that of [`Traces`](crate::traces::Traces), or a
+    /// `tracing-opentelemetry` layer of your own. Without the feature `otlp` there are no spans.
+    #[must_use]
+    pub fn traced(self) -> Self {
+        Self { tracer: Tracer::new(), ..self }
+    }
+
     /// Sends events there.
     #[must_use]
     pub fn events(mut self, events: Events) -> Self {
@@ -307,6 +319,7 @@ impl Builder {
             hooks: self.hooks,
             events: self.events,
             cron: self.cron,
+            tracer: self.tracer,
             consumer: consumer_name(),
             probe: Probe::default(),
         }

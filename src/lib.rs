@@ -80,6 +80,9 @@ mod shutdown;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(any(feature = "http", feature = "otlp"))]
+mod tls;
+pub mod traces;
 mod vital;
 pub mod worker;
 

@@ -88,7 +88,11 @@ impl Queue {
         let entry = found.entry.unwrap_or(EntryId::new(0, 0));
         let job = Job::parse(&found.envelope, entry, found.lane).ok();
         let Conclusion { keys: [lock, batch], ends } = match &job {
-            Some(job) => Conclusion::of(&self.keys, Taken { job, envelope: &found.envelope }, End::Cancelled),
+            Some(job) => Conclusion::of(
+                &self.keys,
+                Taken { job, envelope: &found.envelope, trace: None },
+                End::Cancelled,
+            ),
             None => Conclusion::none(&self.keys),
         };
         // Who submitted it may know it by its entry, whatever id it has of its own.

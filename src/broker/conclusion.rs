@@ -17,9 +17,10 @@ pub(super) struct Conclusion {
 
 impl Conclusion {
     /// What follows this end of a job.
-    pub(super) fn of(keys: &Keys, Taken { job, envelope }: Taken<'_>, end: End<'_>) -> Self {
+    pub(super) fn of(keys: &Keys, Taken { job, envelope, trace }: Taken<'_>, end: End<'_>) -> Self {
         let Some(ties) = job.ties.as_deref() else { return Self::none(keys) };
-        let packed = pack(end, &ties.follow(job, envelope, end));
+        let own = trace.map(|trace| trace.as_str().as_bytes());
+        let packed = pack(end, &ties.follow(job, own.or_else(|| envelope.get(b"traceparent")), end));
         Self {
             keys: [keys.lock(ties.unique.as_ref()), keys.batch(ties.batch.as_ref())],
             ends: Value::Bytes(packed.into()),

@@ -4,9 +4,9 @@ use fred::types::Value;
 
 use super::conclusion::Conclusion;
 use super::error::Error;
-use super::settle::{Applied, Ran, Taken, flatten};
+use super::settle::{Applied, Ran, Taken, edited, flatten};
 use super::{Answer, Entry, Queue, bytes, millis, script};
-use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane};
+use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, TraceContext};
 
 /// What is buried: a job, or bytes that are none.
 pub(super) struct Letter<'a> {
@@ -16,12 +16,13 @@ pub(super) struct Letter<'a> {
     job_type: &'a str,
     created_ms: u64,
     envelope: &'a Envelope,
+    trace: Option<&'a TraceContext>,
     conclusion: Conclusion,
 }
 
 impl<'a> Letter<'a> {
     /// The letter of a job.
-    pub(super) fn of(Taken { job, envelope }: Taken<'a>, conclusion: Conclusion) -> Self {
+    pub(super) fn of(Taken { job, envelope, trace }: Taken<'a>, conclusion: Conclusion) -> Self {
         Self {
             entry: job.entry,
             lane: job.lane,
@@ -29,6 +30,7 @@ impl<'a> Letter<'a> {
             job_type: job.job_type.as_str(),
             created_ms: job.created.as_ms(),
             envelope,
+            trace,
             conclusion,
         }
     }
@@ -52,7 +54,7 @@ impl<'a> Letter<'a> {
             Some(_) => &[],
             None => &own,
         };
-        self.envelope.edited(fleet, add)
+        edited(self.envelope, self.trace, fleet, add)
     }
 }
 
@@ -74,6 +76,7 @@ impl Queue {
             job_type: "",
             created_ms: entry.id.ms,
             envelope: entry.envelope.as_ref().unwrap_or(&empty),
+            trace: None,
             conclusion: Conclusion::none(&self.keys),
         };
         let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };

@@ -280,7 +280,7 @@ impl Rehearsal<'_> {
     async fn apply(&self, envelope: &Envelope, job: &Job, settlement: &Settlement) -> Result<(), Error> {
         let keep = Keep { record: true, tracking: Tracking::All, retention: LIVES, result: None };
         let ran = Ran { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
-        let taken = Taken { job, envelope };
+        let taken = Taken { job, envelope, trace: None };
         let applied = self.queue.apply(&self.consumer, taken, settlement, keep, &ran).await?;
         same("settle", applied, Applied::Moved)
     }

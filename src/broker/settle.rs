@@ -9,7 +9,7 @@ use super::conclusion::Conclusion;
 use super::error::Error;
 use super::letter::Letter;
 use super::{Answer, Queue, bytes, decode, millis, script};
-use crate::job::{ConsumerName, Deferral, End, Envelope, Job, Settlement, Ties, Tracking};
+use crate::job::{ConsumerName, Deferral, End, Envelope, Job, Settlement, Ties, TraceContext, Tracking};
 
 /// What `begin` says to an attempt that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,22 @@ pub(crate) enum Applied {
 pub(crate) struct Taken<'a> {
     pub(crate) job: &'a Job,
     pub(crate) envelope: &'a Envelope,
+    /// The span of the attempt that ended, where it had one.
+    pub(crate) trace: Option<&'a TraceContext>,
+}
+
+/// The fields of the entry with these in place of those that `replaced` names. What an attempt with a span leaves behind
+/// links to it.
+pub(super) fn edited(
+    envelope: &Envelope,
+    trace: Option<&TraceContext>,
+    replaced: impl Fn(&[u8]) -> bool,
+    add: &[(&[u8], &[u8])],
+) -> Envelope {
+    const LINK: &[u8] = b"trace_link";
+    let Some(trace) = trace else { return envelope.edited(replaced, add) };
+    let add: Vec<_> = add.iter().copied().chain([(LINK, trace.as_str().as_bytes())]).collect();
+    envelope.edited(|name| name == LINK || replaced(name), &add)
 }
 
 /// What is noted of an attempt that ended.
@@ -189,10 +205,11 @@ impl Queue {
     async fn defer(
         &self,
         consumer: &ConsumerName,
-        Taken { job, envelope }: Taken<'_>,
+        taken: Taken<'_>,
         to: &Deferral,
         ran: &Ran<'_>,
     ) -> Result<Answer, Error> {
+        let job = taken.job;
         let keys = vec![
             self.keys.stream(job.lane).clone(),
             self.keys.delayed.clone(),
@@ -201,7 +218,7 @@ impl Queue {
             self.keys.wake.clone(),
             self.keys.cancels.clone(),
         ];
-        let packed = next_attempt(envelope, job, to).pack(job.lane);
+        let packed = next_attempt(taken, to).pack(job.lane);
         let args = vec![
             consumer.as_str().into(),
             job.entry.to_string().into(),
@@ -221,17 +238,15 @@ impl Queue {
     }
 
     /// Gives an entry back unchanged. See `scripts/release.lua`.
-    async fn release(
-        &self,
-        consumer: &ConsumerName,
-        Taken { job, envelope }: Taken<'_>,
-    ) -> Result<Answer, Error> {
+    async fn release(&self, consumer: &ConsumerName, taken: Taken<'_>) -> Result<Answer, Error> {
+        let job = taken.job;
         let keys =
             vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id), self.keys.cancels.clone()];
         let id = job.id.to_string();
         let created = job.created.as_ms().to_string();
         let identity: [(&[u8], &[u8]); 2] = [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
-        let fields = envelope.edited(|name| matches!(name, b"id" | b"created_ms"), &identity);
+        let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms");
+        let fields = edited(taken.envelope, taken.trace, replaced, &identity);
         let mut args =
             vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(created.as_bytes())];
         args.push(bytes(id.as_bytes()));
@@ -313,7 +328,8 @@ impl Keep<'_> {
 }
 
 /// The fields of the attempt that follows: counters written, waiting times honoured and gone, identity fixed.
-fn next_attempt(envelope: &Envelope, job: &Job, to: &Deferral) -> Envelope {
+fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
+    let job = taken.job;
     let id = job.id.to_string();
     let (attempt, lost, created) =
         (to.attempt.to_string(), to.lost.to_string(), job.created.as_ms().to_string());
@@ -327,7 +343,7 @@ fn next_attempt(envelope: &Envelope, job: &Job, to: &Deferral) -> Envelope {
     let replaced = |name: &[u8]| {
         matches!(name, b"id" | b"created_ms" | b"attempt" | b"lost" | b"run_at_ms" | b"delay_ms")
     };
-    envelope.edited(replaced, &add)
+    edited(taken.envelope, taken.trace, replaced, &add)
 }
 
 pub(super) fn flatten(envelope: &Envelope, args: &mut Vec<Value>) {

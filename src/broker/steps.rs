@@ -341,7 +341,7 @@ impl Queue {
         let lane = letter.text("dead_origin").parse().unwrap_or_default();
         // What cannot be read sets off nothing.
         let Ok(job) = Job::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
-        let taken = Taken { job: &job, envelope: &letter.fields };
+        let taken = Taken { job: &job, envelope: &letter.fields, trace: None };
         Ok((lane, Conclusion::of(&self.keys, taken, End::Done(None))))
     }
 }

@@ -8,6 +8,7 @@ use signal_hook::iterator::{Handle, Signals};
 use streamfleet::config::Effective;
 use streamfleet::event::Events;
 use streamfleet::telemetry::{Answers, Listen, Listener, Metrics, NotListening, logs};
+use streamfleet::traces::Traces;
 use streamfleet::{Builder, Shutdown};
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,7 @@ pub(crate) struct Process {
     builder: Builder,
     metrics: Metrics,
     listener: Option<Listener>,
+    traces: Option<Traces>,
     // Declared last, so that it is dropped last.
     _logs: logs::Flush,
 }
@@ -42,14 +44,16 @@ impl Process {
     /// The same with handlers beyond the configured ones.
     pub(crate) async fn of(builder: Builder, effective: &Effective, port: Port) -> anyhow::Result<Self> {
         let telemetry = &effective.config.telemetry;
-        let logs = logs::start(telemetry).map_err(Wrong)?;
+        let traces = Traces::configured(&telemetry.traces).map_err(|error| Wrong(error.to_string()))?;
+        let logs = logs::start(telemetry, traces.as_ref()).map_err(Wrong)?;
+        let builder = if traces.is_some() { builder.traced() } else { builder };
         let listener = match telemetry.listen {
             Listen::Off => None,
             Listen::At(address) => opened(Listener::open(address).await, port)?,
         };
         let queues = effective.config.queues.iter().map(|(name, queue)| (name, queue.concurrency));
         let metrics = Metrics::new(queues, &builder.types());
-        Ok(Self { builder, metrics, listener, _logs: logs })
+        Ok(Self { builder, metrics, listener, traces, _logs: logs })
     }
 
     /// Where metrics and probes are served, with the port that the system chose for port 0.
@@ -65,7 +69,9 @@ impl Process {
             // Nobody would read the figures, nor do their upkeep.
             None => vec![logs::listener()],
         };
-        let fleet = self.builder.events(Events::new(listeners)).build();
+        let events = Events::new(listeners);
+        let exporting = self.traces.map(|traces| traces.start(events.clone())).transpose()?;
+        let fleet = self.builder.events(events).build();
         let signals = Watch::start(shutdown.clone()).context("signals cannot be watched")?;
         let stop = CancellationToken::new();
         let answers = Answers { metrics: self.metrics, probe: fleet.probe(), scale: fleet.scale() };
@@ -73,6 +79,9 @@ impl Process {
         let answering =
             answer(self.listener, answers, stop.clone()).context("there is no thread for probes")?;
         let ran = Box::pin(fleet.run(shutdown)).await;
+        if let Some(exporting) = exporting {
+            exporting.close().await;
+        }
         stop.cancel();
         // It ends within half a second. A panic in it was reported, and ends nothing else.
         tokio::task::spawn_blocking(move || answering.map(JoinHandle::join)).await?;

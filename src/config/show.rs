@@ -69,7 +69,12 @@ impl Effective {
     fn section(&self, text: &mut String, path: &[String], value: &Value) {
         let gap = if text.is_empty() { "" } else { "\n" };
         let mut lines = format!("{gap}[{}]\n", dotted(path));
-        for (key, value) in value.as_object().into_iter().flatten() {
+        let (tables, values): (Vec<_>, Vec<_>) = value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .partition(|(_, value)| path.len() == 1 && value.is_object());
+        for (key, value) in values {
             let at = [path, std::slice::from_ref(key)].concat();
             let origin = self.tree.get(&at).map_or("default", |node| &node.origin);
             let value =
@@ -78,5 +83,8 @@ impl Effective {
             writeln!(lines, "{key} = {value}  # {origin}").expect("a String takes every write");
         }
         text.push_str(&lines);
+        for (key, table) in tables {
+            self.section(text, &[path, std::slice::from_ref(key)].concat(), table);
+        }
     }
 }

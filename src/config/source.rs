@@ -16,12 +16,18 @@ pub const DEFAULT_FILE: &str = "streamfleet.toml";
 /// Variables that begin so are keys. The second underscore keeps Kubernetes' own `STREAMFLEET_PORT` and the like out.
 pub const PREFIX: &str = "STREAMFLEET__";
 
+/// Variables that OpenTelemetry's programs share, with the keys of `telemetry.traces` that they stand for. Whatever else
+/// says something wins over them.
+const SHARED: [(&str, &str); 2] =
+    [("OTEL_EXPORTER_OTLP_ENDPOINT", "endpoint"), ("OTEL_SERVICE_NAME", "service_name")];
+
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// Files; each must exist. None: [`DEFAULT_FILE`] in the current folder, if it is there.
     pub files: Vec<PathBuf>,
-    /// Variables; those without [`PREFIX`] are not looked at.
+    /// Variables; those without [`PREFIX`] are not looked at, but for OpenTelemetry's `OTEL_EXPORTER_OTLP_ENDPOINT` and
+    /// `OTEL_SERVICE_NAME`.
     pub environment: Vec<(OsString, OsString)>,
     /// What was said on the command line.
     pub flags: Flags,
@@ -50,6 +56,9 @@ impl Sources {
     pub(super) fn merged(&self) -> (Node, Vec<Problem>) {
         let mut tree = Node::table(&Arc::from(""));
         let mut problems = Vec::new();
+        if cfg!(feature = "otlp") {
+            self.lay_shared(&mut tree);
+        }
         let standard = [PathBuf::from(DEFAULT_FILE)];
         let files = if self.files.is_empty() { &standard[..] } else { &self.files };
         for file in files {
@@ -72,6 +81,17 @@ impl Sources {
         }
         self.flags.lay_on(&mut tree);
         (tree, problems)
+    }
+}
+
+impl Sources {
+    fn lay_shared(&self, tree: &mut Node) {
+        for (name, key) in SHARED {
+            let set = self.environment.iter().find(|(set, value)| set == name && !value.is_empty());
+            let Some(value) = set.and_then(|(_, value)| value.to_str()) else { continue };
+            let (origin, path) = (Arc::from(name), ["telemetry".to_owned(), "traces".to_owned()]);
+            tree.make_table(&path, &origin).insert(key.to_owned(), Node::leaf(value.into(), &origin));
+        }
     }
 }
 

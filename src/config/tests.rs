@@ -180,6 +180,39 @@ fn variables_win_over_files_and_flags_over_variables() {
     assert_eq!((config.worker.lease, config.worker.prefetch), (Duration::from_secs(1), 7));
 }
 
+#[cfg(feature = "otlp")]
+#[test]
+fn opentelemetrys_own_variables_serve_where_nothing_else_says_where_spans_go() {
+    let shared = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://shared:4318");
+    let wanted = |toml: &str, variables: &[(&str, &str)]| {
+        let traces = read_with(toml, variables, Flags::default()).unwrap().config.telemetry.traces;
+        (traces.wanted().map(str::to_owned), traces.service_name, traces.ratio)
+    };
+    let own = |endpoint: &str| Some(endpoint.to_owned());
+    assert_eq!(wanted("", &[]), (None, "streamfleet".to_owned(), 1.0));
+    let named = [shared, ("OTEL_SERVICE_NAME", "mail"), ("STREAMFLEET__TELEMETRY__TRACES__RATIO", "0.25")];
+    assert_eq!(wanted("", &named), (own("http://shared:4318"), "mail".to_owned(), 0.25));
+    let file = "[telemetry.traces]\nendpoint = \"http://own\"\n";
+    assert_eq!(wanted(file, &[shared]).0, own("http://own"));
+    assert_eq!(wanted("[telemetry.traces]\nendpoint = \"off\"\n", &[shared]).0, None);
+    assert_eq!(wanted("", &[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).0, None);
+    let problems = read_with("", &[("OTEL_EXPORTER_OTLP_ENDPOINT", "c:4318")], Flags::default()).unwrap_err();
+    assert!(problems[0].ends_with("(OTEL_EXPORTER_OTLP_ENDPOINT)"), "{problems:?}");
+}
+
+#[cfg(feature = "otlp")]
+#[test]
+fn where_spans_cannot_go_is_told_without_secrets() {
+    let toml = "[telemetry.traces]\nendpoint = \"http://u:canary@host\"\nratio = 1.5\nservice_name = \"\"\n";
+    insta::assert_snapshot!(wrong(toml).join("\n"), @r"
+    telemetry.traces.endpoint: must have no login and no query; put secrets into headers_file (a.toml:2)
+    telemetry.traces.ratio: is 1.5, but must be between 0 and 1 (a.toml:3)
+    telemetry.traces.service_name: must have 1 to 255 bytes (a.toml:4)
+    ");
+    let reason = "telemetry.traces.ratio: expected a number such as 0.1, not \"half\" (a.toml:2)";
+    assert_eq!(wrong("[telemetry.traces]\nratio = \"half\"\n"), [reason]);
+}
+
 #[test]
 fn later_files_win_and_a_choice_is_replaced_as_a_whole() {
     let first = File::new("[types.a]\nhandler = \"noop\"\nbackoff = { fixed = \"1s\" }\ntimeout = \"1m\"\n");

@@ -128,6 +128,8 @@ impl Fact {
             | Event::CronSkipped { .. }
             | Event::HookFailed { .. }
             | Event::Published { .. }
+            | Event::Exported { .. }
+            | Event::Unexported { .. }
             | Event::Untold { .. } => None,
         }
     }

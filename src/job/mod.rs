@@ -27,6 +27,7 @@ mod state;
 mod step;
 mod ties;
 mod time;
+mod trace;
 
 pub(crate) use crowd::Crowd;
 pub use envelope::Envelope;
@@ -45,3 +46,4 @@ pub use state::State;
 pub use step::{StepEnd, StepKind, StepLimits, StepState, Undecidable, Verdict, end_step, judge};
 pub use ties::{BatchId, End, Link, Ties, UniqueKey};
 pub use time::Timestamp;
+pub use trace::TraceContext;

@@ -160,10 +160,9 @@ impl Ties {
         *self == Self::default()
     }
 
-    /// The jobs that follow this end, in the form in which they are appended.
-    pub fn follow(&self, job: &Job, envelope: &Envelope, end: End<'_>) -> Vec<Envelope> {
+    /// The jobs that follow this end, in the form in which they are appended. They belong to `trace`, a `traceparent`.
+    pub fn follow(&self, job: &Job, trace: Option<&[u8]>, end: End<'_>) -> Vec<Envelope> {
         let facts = Facts::of(job, end).json();
-        let trace = envelope.get(b"traceparent");
         let call = |job_type: &JobType| follower(job_type.as_str(), &facts, job, trace, &[]);
         match end {
             End::Done(_) => {
@@ -270,7 +269,7 @@ mod tests {
         let fields = |envelope: Envelope| {
             envelope.fields().map(|(name, value)| (text(name), text(value))).collect::<Vec<_>>()
         };
-        ties.follow(&job, &envelope, end).into_iter().map(fields).collect()
+        ties.follow(&job, envelope.get(b"traceparent"), end).into_iter().map(fields).collect()
     }
 
     fn pair(name: &str, value: &str) -> (String, String) {

@@ -97,7 +97,7 @@ async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
     let settlement = settle(&job, policy, Routing::default(), &Outcome::Lost, rand::random());
     let tracking = job.tracking(policy, duty.tracking);
     let keep = Keep { record: true, tracking, retention: duty.retention, result: None };
-    let taken = Taken { job: &job, envelope };
+    let taken = Taken { job: &job, envelope, trace: None };
     let told = match duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? {
         Applied::Moved => settlement,
         Applied::Cancelled => Settlement::Cancel("cancelled".to_owned()),

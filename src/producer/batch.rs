@@ -92,7 +92,10 @@ impl Submission {
 }
 
 /// The fields of the job that follows a batch.
-fn last(batch: &BatchId, follow: Submission) -> Result<Envelope, SubmitError> {
+fn last(batch: &BatchId, mut follow: Submission) -> Result<Envelope, SubmitError> {
+    if let Some(trace) = crate::traces::current() {
+        follow.belong_to(&trace);
+    }
     if follow.job.due != Due::Now {
         return Err(SubmitError::Batch { batch: batch.clone(), why: "what follows cannot have a delay" });
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{PAUSES, Producer, Submission, SubmitError, Submitted, may_pass};
 use crate::broker::{self, Durability, Link, Queue};
 use crate::job::JobId;
+use crate::traces;
 
 /// The connection over which durable jobs are sent, opened when it is first needed. Clones of a producer share it.
 pub(super) type Shared = Arc<Mutex<Option<Link>>>;
@@ -35,7 +36,10 @@ impl Producer {
     }
 
     /// Sends one batch, and waits until it is as durable as its jobs ask for.
-    pub(super) async fn send(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+    pub(super) async fn send(&self, mut batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+        if let Some(trace) = traces::current() {
+            batch.iter_mut().for_each(|submission| submission.belong_to(&trace));
+        }
         let need = Need::of(&batch);
         if need == Need::default() {
             return self.deliver(batch).await;

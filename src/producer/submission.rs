@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{MAX_PAYLOAD_BYTES, SubmitError};
 use crate::broker::{Due, Durability, NewJob, Unique, UniqueMode, UniqueScope};
-use crate::job::{Encoding, JobId, JobType, Lane, Timestamp, Tracking, UniqueKey};
+use crate::job::{Encoding, JobId, JobType, Lane, Timestamp, TraceContext, Tracking, UniqueKey};
 
 /// For how long an own id is remembered, unless the submission says otherwise.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -185,10 +185,22 @@ impl Submission {
             .ok_or_else(|| SubmitError::Header(name.to_owned()))
     }
 
-    /// The submitter's W3C trace context.
+    /// The submitter's W3C trace context. Without it, that of the span of OpenTelemetry in which the job is submitted, if it
+    /// is in one (feature `otlp`).
     #[must_use]
     pub fn traceparent(self, traceparent: &str) -> Self {
         self.field("traceparent", traceparent)
+    }
+
+    /// Puts the job where its submitter is in a trace, unless it says itself where it belongs.
+    pub(super) fn belong_to(&mut self, trace: &TraceContext) {
+        if self.job.fields.iter().any(|(name, _)| name == "traceparent") {
+            return;
+        }
+        let (name, value) =
+            (Bytes::from_static(b"traceparent"), Bytes::copy_from_slice(trace.as_str().as_bytes()));
+        self.bytes += name.len() + value.len();
+        self.job.fields.push((name, value));
     }
 
     pub(super) fn field(mut self, name: &str, value: &str) -> Self {

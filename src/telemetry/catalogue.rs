@@ -92,6 +92,9 @@ catalogue! {
     PUBLISHED = "events_published_total", Counter, "", [], "Events written to the streams of events.";
     UNTOLD = "events_dropped_total", Counter, "", ["whom"],
         "What a hook or the stream was not told, because it was too slow or Redis refused.";
+    SPANS_EXPORTED = "spans_exported_total", Counter, "", [], "Spans that the collector took.";
+    SPANS_DROPPED = "spans_dropped_total", Counter, "", ["reason"],
+        "Spans that the collector did not get, by reason: full (no room to wait), refused, unreachable.";
     REDIS_UP = "redis_up", Gauge, "", [], "1 while Redis answers this process's sign of life.";
     REDIS_ERRORS = "redis_errors_total", Counter, "", ["kind"], "Commands that Redis did not do, by kind of error.";
     BUILD = "build_info", Gauge, "", ["version", "revision"], "Always 1; the labels name the build.";

@@ -108,6 +108,8 @@ impl Metrics {
             }
             Event::HookFailed { kind, hook: _, error: _ } => self.shared.audience.failed(kind),
             Event::Published { events } => self.shared.audience.published.increment(events),
+            Event::Exported { spans } => self.shared.audience.spans_exported.increment(spans),
+            Event::Unexported { spans, loss, why: _ } => self.shared.audience.dropped(loss, spans),
             Event::Untold { whom, facts } => self.shared.audience.untold(whom, facts),
             Event::Read { queue, entries: _ } => {
                 self.with(queue, |series| series.last_poll.set(unix_seconds()));

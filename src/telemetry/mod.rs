@@ -1,4 +1,4 @@
-//! Logs, metrics and probes: what a process tells about itself. Nothing here can change what happens to a job.
+//! Logs, metrics, probes and traces: what a process tells about itself. Nothing here can change what happens to a job.
 //!
 //! Events go to the [`Metrics`] and to the [`logs`], which both only listen. The [`Listener`] answers `/metrics` from
 //! the former, `/livez`, `/readyz` and `/startupz` from the process's [`Probe`](crate::Probe), `/scale` from its [`Scale`](crate::Scale).
@@ -20,8 +20,10 @@ pub use catalogue::{CATALOGUE, Descriptor, Kind};
 pub use listener::{Answers, Listener, NotListening};
 pub use metrics::Metrics;
 
+use crate::traces;
+
 /// What is told, where and how.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Where `/metrics`, the probes and `/scale` are served.
@@ -30,18 +32,27 @@ pub struct Config {
     pub log: String,
     /// How logs are written.
     pub log_format: LogFormat,
+    /// Where spans of attempts go.
+    pub traces: traces::Config,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { listen: Listen::default(), log: "info".to_owned(), log_format: LogFormat::default() }
+        Self {
+            listen: Listen::default(),
+            log: "info".to_owned(),
+            log_format: LogFormat::default(),
+            traces: traces::Config::default(),
+        }
     }
 }
 
 impl Config {
     /// All that is wrong with these values, each as `key: reason`.
     pub fn validate(&self) -> Vec<String> {
-        logs::filter(&self.log).err().map(|reason| format!("log: {reason}")).into_iter().collect()
+        let log = logs::filter(&self.log).err().map(|reason| format!("log: {reason}"));
+        let traces = self.traces.validate().into_iter().map(|problem| format!("traces.{problem}"));
+        log.into_iter().chain(traces).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use metrics_exporter_prometheus::PrometheusRecorder;
 use rustc_hash::FxHashMap;
 
 use super::catalogue::{self, CATALOGUE, Descriptor, Kind};
-use crate::event::{Ending, HookFailure, Told};
+use crate::event::{Ending, HookFailure, SpanLoss, Told};
 use crate::job::{FailureKind, JobType, QueueName};
 
 /// At most so many pairs of queue and type have series of their own in one process.
@@ -109,8 +109,10 @@ const STATES: [&str; 4] = ["waiting", "running", "delayed", "dead"];
 /// The series of those who are told of jobs.
 pub(super) struct AudienceSeries {
     pub(super) published: Counter,
+    pub(super) spans_exported: Counter,
     hook_failures: [Counter; 3],
     untold: [Counter; 2],
+    spans_dropped: [Counter; SpanLoss::ALL.len()],
 }
 
 impl AudienceSeries {
@@ -120,6 +122,9 @@ impl AudienceSeries {
         let untold = |whom: Told| maker.counter(&catalogue::UNTOLD, &[whom.as_str()]);
         Self {
             published: maker.counter(&catalogue::PUBLISHED, &[]),
+            spans_exported: maker.counter(&catalogue::SPANS_EXPORTED, &[]),
+            spans_dropped: SpanLoss::ALL
+                .map(|loss| maker.counter(&catalogue::SPANS_DROPPED, &[loss.as_str()])),
             hook_failures: failures.map(failure),
             untold: [Told::Hook, Told::Stream].map(untold),
         }
@@ -133,6 +138,16 @@ impl AudienceSeries {
             HookFailure::Timeout => 2,
         };
         self.hook_failures[at].increment(1);
+    }
+
+    /// Counts spans that the collector did not get.
+    pub(super) fn dropped(&self, loss: SpanLoss, spans: u64) {
+        let at = match loss {
+            SpanLoss::Full => 0,
+            SpanLoss::Refused => 1,
+            SpanLoss::Unreachable => 2,
+        };
+        self.spans_dropped[at].increment(spans);
     }
 
     /// Counts what somebody was not told.

@@ -1,12 +1,13 @@
 //! A job that was delivered to this process. One allocation, shared by the slot that runs it, the handler that sees it,
 //! the heartbeat that keeps it and the settler that ends it.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::flight::{Flight, Held};
 use super::report::Report;
 use crate::broker::Entry;
-use crate::job::{Envelope, Job, Outcome};
+use crate::job::{Envelope, Job, Outcome, TraceContext};
 
 /// A job with the entry that carries it, owned by this process until it is settled.
 #[derive(Debug)]
@@ -16,9 +17,20 @@ pub(crate) struct Delivery {
     pub(crate) flight: Flight,
     /// What its handler says while it runs; nothing, for most.
     pub(crate) report: Report,
+    /// The span of its attempt, from the start on; nothing, where attempts have none.
+    pub(crate) trace: OnceLock<Box<TraceContext>>,
 }
 
 impl Delivery {
+    pub(crate) fn new(job: Job, envelope: Envelope, flight: Flight) -> Self {
+        Self { job, envelope, flight, report: Report::default(), trace: OnceLock::new() }
+    }
+
+    /// The span of its attempt, where it has one.
+    pub(crate) fn trace(&self) -> Option<&TraceContext> {
+        self.trace.get().map(|trace| &**trace)
+    }
+
     pub(crate) fn held(&self) -> Held {
         (self.job.lane, self.job.entry)
     }

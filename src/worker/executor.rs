@@ -16,8 +16,9 @@ use super::registry::{Erased, Registry, Work};
 use super::reporter::Reporter;
 use super::steps;
 use crate::broker::{Begun, Queue};
-use crate::event::{Event, Events};
-use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Tracking};
+use crate::event::{Event, Events, Finished as Told};
+use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Routing, Tracking, settle};
+use crate::traces::{AttemptSpan, Facts, Tracer, within};
 
 /// The lease outlives an attempt's deadline by this much, for its outcome to be settled.
 pub(super) const SETTLE_MARGIN: Duration = Duration::from_secs(10);
@@ -33,6 +34,8 @@ pub(crate) struct Executor {
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) events: Events,
     pub(crate) clock: Arc<ServerClock>,
+    /// Makes a span of each attempt, where spans are wanted.
+    pub(crate) tracer: Option<Tracer>,
 }
 
 impl Executor {
@@ -65,19 +68,41 @@ impl Executor {
         let attempt = job.attempt.saturating_add(1);
         self.events.tell(&Event::Started { queue, job_type, job: &job.id, attempt, wait });
         self.dispatcher.started();
+        let (policy, span) = (&registered.policy, self.span(&delivery, wait));
         let outcome = match &registered.work {
             Work::Whole(handler) => {
-                self.attempt(&delivery, &registered.policy, handler, (started, tracked)).await
+                self.attempt(&delivery, policy, handler, (started, tracked), span.as_ref()).await
             }
-            Work::Steps(steps) => Box::pin(steps::attempt(self, &delivery, &registered.policy, steps)).await,
+            Work::Steps(steps) => {
+                within(span.as_ref(), Box::pin(steps::attempt(self, &delivery, policy, steps))).await
+            }
         };
         let elapsed = started.elapsed();
+        if let Some(span) = span {
+            let settlement = settle(job, policy, Routing::default(), &outcome, 0.0);
+            span.end(&outcome, Told::new(queue, job, &settlement, elapsed).ending);
+        }
         self.events.tell(&Event::Ran { queue, job_type, elapsed });
         let reported = delivery.report.close();
         if reported {
             self.reporter.finish(&delivery).await;
         }
         Finished { delivery, outcome, elapsed, tracked: tracked || reported }
+    }
+
+    /// Begins the attempt's span, where attempts have spans.
+    fn span(&self, delivery: &Delivery, wait: Duration) -> Option<AttemptSpan> {
+        let tracer = self.tracer.as_ref()?;
+        let Delivery { job, envelope, .. } = delivery;
+        let span = tracer.begin(&Facts {
+            queue: self.queue.name(),
+            consumer: &self.consumer,
+            job,
+            envelope,
+            wait,
+        })?;
+        delivery.trace.get_or_init(|| Box::new(span.context));
+        Some(span)
     }
 
     /// Asks until there is an answer: without one the attempt must not start.
@@ -103,6 +128,7 @@ impl Executor {
         policy: &Policy,
         handler: &Erased,
         (started, tracked): (Instant, bool),
+        span: Option<&AttemptSpan>,
     ) -> Outcome {
         let timeout = delivery.job.timeout.unwrap_or(policy.timeout);
         let deadline = started + timeout;
@@ -110,7 +136,7 @@ impl Executor {
         let context =
             JobContext::new(Arc::clone(delivery), Arc::clone(&self.reporter.reports), deadline, tracked);
         let bounds = Bounds { timeout, deadline, grace: handler.grace() };
-        let running = handler.run(context);
+        let running = within(span, handler.run(context));
         bounded(running, &delivery.flight, bounds, || self.dispatcher.yield_to_next()).await
     }
 }

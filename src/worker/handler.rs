@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::delivery::Delivery;
 use super::reporter::Reports;
 use crate::job::{
-    Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry, StepName, cut,
+    Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry, StepName,
+    TraceContext, cut,
 };
 
 /// Runs the jobs of one type.
@@ -138,6 +139,8 @@ pub(super) struct StepView {
     pub(super) token: CancellationToken,
     /// What the steps returned that are done, as JSON.
     pub(super) results: Vec<(StepName, Bytes)>,
+    /// Its span, where it has one.
+    pub(super) trace: Option<TraceContext>,
 }
 
 impl JobContext {
@@ -160,7 +163,7 @@ impl JobContext {
     #[cfg(test)]
     pub(crate) fn with_step(self, name: &str) -> Self {
         let (name, token) = (name.parse().expect("a step's name"), CancellationToken::new());
-        self.in_step(StepView { name, attempts: 0, token, results: Vec::new() })
+        self.in_step(StepView { name, attempts: 0, token, results: Vec::new(), trace: None })
     }
 
     /// The context of a job that nobody delivered.
@@ -171,9 +174,8 @@ impl JobContext {
         queue: QueueName,
         deadline: Instant,
     ) -> Self {
-        let (flight, report) = (super::flight::Flight::new(Instant::now()), super::report::Report::default());
         let tracked = job.tracking == Some(crate::job::Tracking::All);
-        let delivery = Delivery { job, envelope, flight, report };
+        let delivery = Delivery::new(job, envelope, super::flight::Flight::new(Instant::now()));
         Self::new(Arc::new(delivery), Arc::new(Reports::new(queue)), deadline, tracked)
     }
 
@@ -300,8 +302,13 @@ impl JobContext {
         self.headers().find(|(header, _)| *header == name).map(|(_, value)| value)
     }
 
-    /// The submitter's W3C trace context, if it sent one.
+    /// The W3C trace context for what this attempt calls: its span's, or its step's, where attempts have spans, else the submitter's as
+    /// it came, if it sent one.
     pub fn traceparent(&self) -> Option<&str> {
+        let step = self.step.as_ref().and_then(|step| step.trace.as_ref());
+        if let Some(trace) = step.or_else(|| self.delivery.trace()) {
+            return Some(trace.as_str());
+        }
         self.delivery.envelope.get(b"traceparent").and_then(|value| std::str::from_utf8(value).ok())
     }
 }

@@ -16,6 +16,7 @@ use super::station::{Shared, Station};
 use crate::broker::{Broker, Error, Joined, Queue};
 use crate::event::{Event, Events};
 use crate::job::ConsumerName;
+use crate::traces::Tracer;
 use crate::vital::Vitals;
 
 /// One worker process at work.
@@ -45,12 +46,13 @@ impl Worker {
     /// # Errors
     ///
     /// [`Error`] where Redis cannot be reached, refuses, or holds keys of another type under a queue's names.
-    pub async fn start(
+    pub(crate) async fn start(
         broker: Broker,
         consumer: ConsumerName,
         config: &Config,
         registry: Arc<Registry>,
         events: Events,
+        tracer: Option<Tracer>,
     ) -> Result<Self, Error> {
         let (clock, vitals) = (Arc::new(ServerClock::default()), Vitals::new());
         let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
@@ -70,6 +72,7 @@ impl Worker {
                 clock: &clock,
                 quota: &quota,
                 vitals: &vitals,
+                tracer,
             };
             stations.push(Station::start(&shared, queue, joined.lease, (queue_config, config)).await?);
         }

@@ -12,7 +12,6 @@ use super::flight::{Flight, Flights};
 use super::outbox::Outbox;
 use super::patience::Patience;
 use super::pulse::Pulse;
-use super::report::Report;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome};
@@ -340,8 +339,7 @@ impl Reader {
             let key = (entry.lane, entry.id);
             match parse(entry) {
                 Ok((job, envelope)) => {
-                    let (flight, report) = (Flight::new(now), Report::default());
-                    let delivery = Arc::new(Delivery { job, envelope, flight, report });
+                    let delivery = Arc::new(Delivery::new(job, envelope, Flight::new(now)));
                     held.push((key, Some(Arc::clone(&delivery))));
                     if deliveries.len() < room {
                         deliveries.push(delivery);

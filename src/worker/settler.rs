@@ -134,7 +134,8 @@ impl Settler {
     }
 
     async fn apply(&self, finished: &Finished, settlement: &Settlement) -> Applied {
-        let taken = Taken { job: &finished.delivery.job, envelope: &finished.delivery.envelope };
+        let delivery = &finished.delivery;
+        let taken = Taken { job: &delivery.job, envelope: &delivery.envelope, trace: delivery.trace() };
         let result = match &finished.outcome {
             Outcome::Done(result) => result.as_ref(),
             Outcome::Snoozed(_)

@@ -23,6 +23,7 @@ use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Queue, Role};
 use crate::event::Events;
 use crate::job::{ConsumerName, Outcome, Routing};
+use crate::traces::Tracer;
 use crate::vital::Vitals;
 
 /// From this concurrency on, a queue has a second reader.
@@ -55,6 +56,7 @@ pub(super) struct Shared<'a> {
     pub(super) clock: &'a Arc<ServerClock>,
     pub(super) quota: &'a Option<Arc<Quota>>,
     pub(super) vitals: &'a Vitals,
+    pub(super) tracer: Option<Tracer>,
 }
 
 impl Shared<'_> {
@@ -97,6 +99,7 @@ impl Shared<'_> {
             dispatcher: Arc::clone(&parts.dispatcher),
             events: self.events.clone(),
             clock: Arc::clone(self.clock),
+            tracer: self.tracer,
         }
     }
 }

@@ -47,4 +47,7 @@ mod steps;
 #[cfg(test)]
 mod submit;
 #[cfg(test)]
+#[cfg(feature = "otlp")]
+mod traces;
+#[cfg(test)]
 mod traps;

@@ -8,13 +8,10 @@ mod headers;
 mod retry_after;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url, redirect, retry};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
@@ -176,25 +173,13 @@ async fn read(response: &mut Response, body: &mut Vec<u8>, max: usize) -> reqwes
 fn client(url: &Url, connect_timeout: Duration) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
     let client = Client::builder()
         .user_agent(concat!("streamfleet/", env!("CARGO_PKG_VERSION")))
-        .tls_backend_preconfigured(tls(url)?)
+        .tls_backend_preconfigured(crate::tls::config(url.scheme())?)
         .connect_timeout(connect_timeout)
         .redirect(redirect::Policy::none())
         .retry(retry::never())
         .no_proxy()
         .build()?;
     Ok(client)
-}
-
-/// TLS by ring, whatever else the process has installed, trusting what the system trusts. An endpoint without TLS needs
-/// no roots, which a minimal container may not have.
-fn tls(url: &Url) -> Result<ClientConfig, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let builder = match url.scheme() {
-        "http" => builder.with_root_certificates(RootCertStore::empty()),
-        _ => builder.with_platform_verifier()?,
-    };
-    Ok(builder.with_no_client_auth())
 }
 
 fn bearer(path: &Path) -> Result<SecretString, Error> {

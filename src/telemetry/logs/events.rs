@@ -24,6 +24,7 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         skipped: Throttle::new(JOBS),
         hook: Throttle::new(RARE),
         untold: Throttle::new(RARE),
+        spans: Throttle::new(RARE),
     };
     Arc::new(move |event| log.write(event))
 }
@@ -37,6 +38,7 @@ struct Log {
     skipped: Throttle,
     hook: Throttle,
     untold: Throttle,
+    spans: Throttle,
 }
 
 impl Log {
@@ -94,7 +96,12 @@ impl Log {
                     facts, suppressed, "not everything could be told; no job is touched by it"
                 );
             }),
+            Event::Unexported { spans, loss, why } => self.spans.then(|suppressed| {
+                let reason = loss.as_str();
+                warn!(spans, reason, why, suppressed, "spans are lost; no job is touched by it");
+            }),
             Event::Ran { .. }
+            | Event::Exported { .. }
             | Event::Read { .. }
             | Event::Contact { .. }
             | Event::QueueLength { .. }

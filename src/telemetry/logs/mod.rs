@@ -7,12 +7,16 @@ mod writer;
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 pub use events::listener;
 pub use writer::Flush;
 
 use super::{Config, LogFormat};
+use crate::traces::{self, Traces};
 
 /// Libraries that say much of little interest.
 const QUIET: &str = "fred=warn,hyper=warn,hyper_util=warn,h2=warn,rustls=warn,reqwest=warn";
@@ -23,12 +27,12 @@ pub(super) fn filter(directives: &str) -> Result<EnvFilter, String> {
     builder.parse(format!("{QUIET},{directives}")).map_err(|error| error.to_string())
 }
 
-/// Starts to log. What is still to be written when the process ends is written when the [`Flush`] is dropped.
+/// Starts to log, and to make spans where there are `traces`. What is still to be written when the process ends is written when the [`Flush`] is dropped.
 ///
 /// # Errors
 ///
 /// Where the directives are not valid, or another subscriber is there.
-pub fn start(config: &Config) -> Result<Flush, String> {
+pub fn start(config: &Config, traces: Option<&Traces>) -> Result<Flush, String> {
     let filter = filter(&config.log).map_err(|reason| format!("telemetry.log: {reason}"))?;
     let terminal = std::io::stderr().is_terminal();
     let human = match config.log_format {
@@ -37,14 +41,18 @@ pub fn start(config: &Config) -> Result<Flush, String> {
         LogFormat::Json => false,
     };
     let (lines, flush) = writer::open().map_err(|error| format!("no thread for logs: {error}"))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines);
-    let started = match (human, terminal) {
-        (false, _) => builder.json().flatten_event(true).with_current_span(false).try_init(),
-        // On a terminal the builder itself honours NO_COLOR.
-        (true, true) => builder.with_target(false).try_init(),
-        (true, false) => builder.with_target(false).with_ansi(false).try_init(),
+    let layer = fmt::layer().with_writer(lines);
+    let layer = match (human, terminal) {
+        (false, _) => layer.json().flatten_event(true).with_current_span(false).boxed(),
+        // On a terminal the layer itself honours NO_COLOR.
+        (true, true) => layer.with_target(false).boxed(),
+        (true, false) => layer.with_target(false).with_ansi(false).boxed(),
     };
-    started.map(|()| flush).map_err(|error| error.to_string())
+    // Spans of attempts are for traces; a line has its job as a field.
+    let filter = filter.and(filter_fn(|metadata| metadata.target() != traces::TARGET));
+    let subscriber =
+        tracing_subscriber::registry().with(traces.map(Traces::layer)).with(layer.with_filter(filter));
+    subscriber.try_init().map(|()| flush).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

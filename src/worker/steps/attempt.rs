@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,7 @@ use crate::job::{
     DeadReason, Failure, FailureKind, Ledger, Next, Outcome, PlannedStep, Policy, Retry, StepEnd, StepKind,
     StepName, StepRecord, StepState, Timestamp, end_step,
 };
+use crate::traces::{AttemptSpan, within};
 use crate::worker::MAX_RESULT_BYTES;
 use crate::worker::delivery::Delivery;
 use crate::worker::executor::{Executor, SETTLE_MARGIN};
@@ -160,11 +162,39 @@ impl Attempt<'_> {
         let token: CancellationToken = flight.token().child_token();
         let results = self.ledger.steps();
         let results = results.filter_map(|(step, record)| Some((step.clone(), record.result.clone()?)));
-        let view =
-            StepView { name: name.clone(), attempts, token: token.clone(), results: results.collect() };
+        let span = self.span(name, attempts);
+        let view = StepView {
+            name: name.clone(),
+            attempts,
+            token: token.clone(),
+            results: results.collect(),
+            trace: span.as_ref().map(|span| span.context),
+        };
         let reports = Arc::clone(&self.executor.reporter.reports);
         let context = JobContext::new(Arc::clone(self.delivery), reports, deadline, true).in_step(view);
-        let mut running = part.handler.run(context);
+        let running = within(span.as_ref(), part.handler.run(context));
+        let outcome = self.bounded(running, (timeout, deadline), &token, part.handler.grace()).await;
+        if let Some(span) = span {
+            span.end_step(&outcome);
+        }
+        outcome
+    }
+
+    /// Begins the step's span, where the attempt has one.
+    fn span(&self, name: &StepName, attempts: u32) -> Option<AttemptSpan> {
+        self.delivery.trace()?;
+        self.executor.tracer.as_ref()?.begin_step(name, attempts)
+    }
+
+    /// Lets a handler run within the step's timeout and the attempt's cancellation.
+    async fn bounded(
+        &self,
+        mut running: BoxFuture<'_, Outcome>,
+        (timeout, deadline): (Duration, Instant),
+        token: &CancellationToken,
+        grace: Duration,
+    ) -> Outcome {
+        let flight = &self.delivery.flight;
         let cut_short = tokio::select! {
             biased;
             outcome = &mut running => {
@@ -180,7 +210,7 @@ impl Attempt<'_> {
             () = flight.token().cancelled() => Outcome::Interrupted,
         };
         // What the handler says in its time of grace counts where it is more than the consequence of our cutting it short.
-        match tokio::time::timeout(part.handler.grace(), running).await {
+        match tokio::time::timeout(grace, running).await {
             Ok(said @ (Outcome::Done(_) | Outcome::Snoozed(_))) => said,
             Ok(_) | Err(_) => cut_short,
         }

@@ -1,0 +1,123 @@
+//! The span of one attempt, and of each step in it: their names, their attributes and their ends. They follow OpenTelemetry's conventions for messaging,
+//! and never hold a payload, a header or an error's text.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tracing::Instrument;
+use tracing::field::Empty;
+
+use super::context::{self, Tracer};
+use crate::event::Ending;
+use crate::job::{ConsumerName, Envelope, FailureKind, Job, Outcome, QueueName, StepName, TraceContext};
+
+/// The target of the spans of attempts, for filters.
+pub const TARGET: &str = "streamfleet::attempt";
+
+/// What is known of an attempt when it begins.
+pub(crate) struct Facts<'a> {
+    pub(crate) queue: &'a QueueName,
+    pub(crate) consumer: &'a ConsumerName,
+    pub(crate) job: &'a Job,
+    pub(crate) envelope: &'a Envelope,
+    /// From being ready to this moment.
+    pub(crate) wait: Duration,
+}
+
+/// The span of an attempt or a step that runs. It ends when it is dropped.
+pub(crate) struct AttemptSpan {
+    span: tracing::Span,
+    /// Where it is in the trace, for whatever the attempt calls.
+    pub(crate) context: TraceContext,
+}
+
+impl Tracer {
+    /// Begins the span of an attempt: a child of the span that submitted the job, or else of the attempt before this one,
+    /// to which it is linked in any case. `None` where nobody in this process makes spans.
+    pub(crate) fn begin(&self, facts: &Facts<'_>) -> Option<AttemptSpan> {
+        let Facts { queue, consumer, job, envelope, wait } = facts;
+        let carried = |name: &[u8]| envelope.get(name).and_then(TraceContext::parse);
+        let span = tracing::info_span!(
+            target: TARGET,
+            parent: None,
+            "attempt",
+            "otel.name" = %format_args!("process {}", job.job_type),
+            "otel.kind" = "consumer",
+            "otel.status_code" = Empty,
+            "messaging.system" = "streamfleet",
+            "messaging.operation.name" = "process",
+            "messaging.operation.type" = "process",
+            "messaging.destination.name" = queue.as_str(),
+            "messaging.message.id" = %job.id,
+            "messaging.client.id" = consumer.as_str(),
+            "streamfleet.job_type" = job.job_type.as_str(),
+            "streamfleet.lane" = job.lane.as_str(),
+            "streamfleet.attempt" = i64::from(job.attempt) + 1,
+            "streamfleet.lost" = i64::from(job.lost),
+            "streamfleet.wait_ms" = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX),
+            "streamfleet.outcome" = Empty,
+            "error.type" = Empty,
+        );
+        let before = carried(b"trace_link");
+        let parent = carried(b"traceparent").or(before);
+        let context = context::hang(&span, parent, before)?;
+        Some(AttemptSpan { span, context })
+    }
+
+    /// Begins the span of a step, inside that of the attempt whose task this is.
+    pub(crate) fn begin_step(&self, name: &StepName, attempts: u32) -> Option<AttemptSpan> {
+        let span = tracing::info_span!(
+            target: TARGET,
+            "step",
+            "otel.name" = %format_args!("step {name}"),
+            "otel.status_code" = Empty,
+            "streamfleet.step" = name.as_str(),
+            "streamfleet.attempt" = i64::from(attempts) + 1,
+            "error.type" = Empty,
+        );
+        let context = context::hang(&span, None, None)?;
+        Some(AttemptSpan { span, context })
+    }
+}
+
+impl AttemptSpan {
+    /// Ends the span: how the attempt ended, and what follows for the job.
+    pub(crate) fn end(self, outcome: &Outcome, ending: Ending) {
+        self.span.record("streamfleet.outcome", ending.as_str());
+        self.end_step(outcome);
+    }
+
+    /// Ends the span of a step.
+    pub(crate) fn end_step(self, outcome: &Outcome) {
+        match outcome {
+            // Said plainly, so that an error that the handler logged and overcame does not count as the attempt's.
+            Outcome::Done(_) => self.status("ok"),
+            Outcome::Failed(failure) => {
+                let kind: FailureKind = failure.kind;
+                self.span.record("error.type", kind.as_str());
+                self.status("error");
+            }
+            Outcome::Snoozed(_)
+            | Outcome::Interrupted
+            | Outcome::Cancelled
+            | Outcome::Dropped(_)
+            | Outcome::NotDue(_)
+            | Outcome::Unroutable
+            | Outcome::Expired
+            | Outcome::Lost
+            | Outcome::Malformed(_) => {}
+        }
+    }
+
+    fn status(&self, code: &str) {
+        self.span.record("otel.status_code", code);
+    }
+}
+
+/// What runs, inside the span where there is one.
+pub(crate) fn within<'a, T: 'a>(span: Option<&AttemptSpan>, running: BoxFuture<'a, T>) -> BoxFuture<'a, T> {
+    match span {
+        None => running,
+        Some(AttemptSpan { span, .. }) => Box::pin(running.instrument(span.clone())),
+    }
+}

@@ -1,0 +1,84 @@
+//! What is told of traces, and where to.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Where spans go, and of which jobs.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The collector's OTLP/HTTP address, to which `/v1/traces` is added. Without it, or as `off`, there are no spans.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// A file with further headers for the collector, one `name: value` per line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers_file: Option<PathBuf>,
+    /// Of the jobs whose submitter sent no trace context, the part that gets spans; 0 to 1. Where there is one, its sampled
+    /// flag decides.
+    #[serde(deserialize_with = "number")]
+    pub ratio: f64,
+    /// What the process calls itself: the resource's `service.name`.
+    pub service_name: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { endpoint: None, headers_file: None, ratio: 1.0, service_name: "streamfleet".to_owned() }
+    }
+}
+
+impl Config {
+    /// All that is wrong with these values, each as `key: reason`.
+    pub fn validate(&self) -> Vec<String> {
+        let mut wrong: Vec<String> = self.check_endpoint().err().into_iter().collect();
+        if !(0.0..=1.0).contains(&self.ratio) {
+            wrong.push(format!("ratio: is {}, but must be between 0 and 1", self.ratio));
+        }
+        if self.service_name.is_empty() || self.service_name.len() > 255 {
+            wrong.push("service_name: must have 1 to 255 bytes".to_owned());
+        }
+        wrong
+    }
+
+    /// The collector's address, where spans are wanted.
+    pub fn wanted(&self) -> Option<&str> {
+        self.endpoint.as_deref().filter(|endpoint| *endpoint != "off")
+    }
+
+    #[cfg(feature = "otlp")]
+    fn check_endpoint(&self) -> Result<(), String> {
+        let Some(endpoint) = self.wanted() else { return Ok(()) };
+        super::destination::address(endpoint).map(drop).map_err(|reason| format!("endpoint: {reason}"))
+    }
+
+    #[cfg(not(feature = "otlp"))]
+    fn check_endpoint(&self) -> Result<(), String> {
+        let unable =
+            || Err("endpoint: this build cannot export traces; it needs the feature otlp".to_owned());
+        self.wanted().map_or(Ok(()), |_| unable())
+    }
+}
+
+/// Why spans cannot be exported. No text in it holds a header's value.
+#[derive(Debug, thiserror::Error)]
+#[error("telemetry.traces.{0}")]
+pub struct Error(pub(super) String);
+
+/// A number, or a text that is one, as variables have it.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Text(String),
+    }
+    match Written::deserialize(from) {
+        Ok(Written::Number(number)) => Ok(number),
+        Ok(Written::Text(text)) => {
+            let wrong = || serde::de::Error::custom(format!("expected a number such as 0.1, not {text:?}"));
+            text.trim().parse().map_err(|_| wrong())
+        }
+        Err(_) => Err(serde::de::Error::custom("expected a number such as 0.1")),
+    }
+}

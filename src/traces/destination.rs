@@ -1,0 +1,205 @@
+//! The collector: where it is, what is said to it beside the spans, and what its answers mean.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use prost::Message;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode, Url, redirect, retry};
+
+use super::{Config, Error};
+
+/// A collector that has not answered by then has not taken the spans.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// More of an answer is not read.
+const ANSWER_BYTES: usize = 64 * 1024;
+/// More headers than a person would write are not read.
+const HEADERS_BYTES: usize = 64 * 1024;
+/// A collector's own pause counts up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Where spans are sent.
+pub(super) struct Destination {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+}
+
+/// What became of a batch.
+#[derive(Debug, PartialEq)]
+pub(super) enum Answer {
+    /// The collector has it, but for so many spans.
+    Taken { rejected: u64 },
+    /// It may be sent again, perhaps not before a pause.
+    Later { pause: Option<Duration>, why: String },
+    /// It will never be taken.
+    Refused { why: String },
+}
+
+impl Destination {
+    /// The configured collector. Its headers' file is read now; whether it answers is seen when it is asked.
+    pub(super) fn new(endpoint: &str, config: &Config) -> Result<Self, Error> {
+        let url = address(endpoint).map_err(|reason| Error(format!("endpoint: {reason}")))?;
+        let client = client(&url).map_err(|reason| Error(format!("endpoint: no client for it: {reason}")))?;
+        let mut headers = match &config.headers_file {
+            Some(path) => headers(path).map_err(|reason| Error(format!("headers_file: {reason}")))?,
+            None => HeaderMap::new(),
+        };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
+        Ok(Self { client, url, headers })
+    }
+
+    /// Sends one batch once.
+    pub(super) async fn post(&self, body: Bytes) -> Answer {
+        let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
+        let mut response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return Answer::Later { pause: None, why: told(error) },
+        };
+        let (status, pause) = (response.status(), pause(response.headers()));
+        let why = format!("the collector answered {status}");
+        match status {
+            _ if status.is_success() => Answer::Taken { rejected: rejected(&mut response).await },
+            StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => Answer::Later { pause, why },
+            _ => Answer::Refused { why },
+        }
+    }
+}
+
+/// The address that spans are posted to.
+pub(super) fn address(endpoint: &str) -> Result<Url, String> {
+    let mut url: Url = endpoint.parse().map_err(|error| format!("is not an address ({error})"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
+        return Err("must begin with http:// or https:// and name a host".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+        return Err("must have no login and no query; put secrets into headers_file".to_owned());
+    }
+    let path = url.path().trim_end_matches('/').to_owned();
+    if !path.ends_with("/v1/traces") {
+        url.set_path(&format!("{path}/v1/traces"));
+    }
+    Ok(url)
+}
+
+fn client(url: &Url) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
+    let client = Client::builder()
+        .user_agent(concat!("streamfleet/", env!("CARGO_PKG_VERSION")))
+        .tls_backend_preconfigured(crate::tls::config(url.scheme())?)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(TIMEOUT)
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        .no_proxy()
+        .build()?;
+    Ok(client)
+}
+
+/// The headers of a file, one `name: value` per line. What is wrong is told by its line, never by its text.
+fn headers(path: &Path) -> Result<HeaderMap, String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    if text.len() > HEADERS_BYTES {
+        return Err(format!("{shown} has more than {HEADERS_BYTES} bytes"));
+    }
+    let mut headers = HeaderMap::new();
+    for (nth, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let pair = line.split_once(':').and_then(|(name, value)| {
+            let name = HeaderName::from_bytes(name.trim().as_bytes()).ok()?;
+            Some((name, HeaderValue::from_str(value.trim()).ok()?))
+        });
+        let Some((name, mut value)) = pair else {
+            return Err(format!("{shown}:{}: is not `name: value`", nth + 1));
+        };
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// The pause that the collector asks for, in seconds.
+fn pause(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
+}
+
+/// How many spans of an accepted batch were not. An answer that cannot be read says nothing against it.
+async fn rejected(response: &mut Response) -> u64 {
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        if body.len() + chunk.len() > ANSWER_BYTES {
+            return 0;
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let answer = ExportTraceServiceResponse::decode(body.as_slice()).ok();
+    let partial = answer.and_then(|answer| answer.partial_success);
+    partial.map_or(0, |partial| u64::try_from(partial.rejected_spans).unwrap_or(0))
+}
+
+/// An error with its causes, without the address.
+fn told(error: reqwest::Error) -> String {
+    use std::error::Error as _;
+    let error = error.without_url();
+    let (mut text, mut source) = (error.to_string(), error.source());
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(endpoint: &str) -> Result<String, String> {
+        address(endpoint).map(|url| url.to_string())
+    }
+
+    #[test]
+    fn the_path_of_traces_is_added_where_it_is_not_there() {
+        let full = "http://c:4318/v1/traces";
+        assert_eq!(shown("http://c:4318").as_deref(), Ok(full));
+        assert_eq!(shown("http://c:4318/").as_deref(), Ok(full));
+        assert_eq!(shown(full).as_deref(), Ok(full));
+        assert_eq!(shown("https://c/otlp/").as_deref(), Ok("https://c/otlp/v1/traces"));
+    }
+
+    #[test]
+    fn what_is_no_address_or_holds_a_secret_is_refused_without_showing_it() {
+        for endpoint in
+            ["", "c:4318", "grpc://c:4317", "http://u:canary@c", "http://c/?key=canary", "http://"]
+        {
+            let reason = shown(endpoint).unwrap_err();
+            assert!(!reason.contains("canary"), "{endpoint}: {reason}");
+        }
+    }
+
+    #[test]
+    fn headers_are_read_from_their_file_and_their_mistakes_do_not_show_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("headers");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            headers(&path)
+        };
+        let good = read("Authorization: Bearer a:b\n\nx-tenant:  acme \n").unwrap();
+        assert_eq!(
+            (good.len(), good["authorization"].as_bytes(), good["x-tenant"].as_bytes()),
+            (2, &b"Bearer a:b"[..], &b"acme"[..])
+        );
+        assert!(!format!("{good:?}").contains("acme"));
+        for text in ["authorization canary", "a b: canary", "x: canary\u{1}"] {
+            let reason = read(text).unwrap_err();
+            assert!(reason.contains(":1: ") && !reason.contains("canary"), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Sends spans to the collector, many at a time. What it does not take is tried again for a while, then dropped and
+//! counted; meanwhile new spans wait in a queue that has a bound.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
+use opentelemetry_sdk::trace::SpanData;
+use prost::Message;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::destination::{Answer, Destination};
+use crate::event::{Event, Events, SpanLoss};
+
+/// The most spans of one request.
+const BATCH: usize = 512;
+
+/// A span waits at most so long for others to go with.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The pauses before a batch is sent again.
+const PAUSES: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+
+/// Sends spans.
+pub(super) struct Exporter {
+    pub(super) destination: Destination,
+    pub(super) resource: ResourceAttributesWithSchema,
+    pub(super) spans: Receiver<SpanData>,
+    pub(super) overflow: Arc<AtomicU64>,
+    pub(super) events: Events,
+    /// The spans of the batch that is under way.
+    pub(super) under_way: u64,
+}
+
+impl Exporter {
+    /// Sends until `stop`, and then what there is.
+    pub(super) async fn run(&mut self, stop: &CancellationToken) {
+        let mut batch = Vec::with_capacity(BATCH);
+        while self.gather(&mut batch, stop).await {
+            self.send(std::mem::take(&mut batch), stop).await;
+        }
+    }
+
+    /// Tells of what is left where there was no time for it.
+    pub(super) fn end(self) {
+        let left = self.under_way + self.spans.len() as u64;
+        lose(&self.events, left, SpanLoss::Unreachable, "the process stops");
+        overflowed(&self.overflow, &self.events);
+    }
+
+    /// Waits for spans, and a little for more of them; false where none will come.
+    async fn gather(&mut self, batch: &mut Vec<SpanData>, stop: &CancellationToken) -> bool {
+        let mut end = None;
+        while batch.len() < BATCH {
+            let room = BATCH - batch.len();
+            let lingered = async {
+                match end {
+                    Some(end) => tokio::time::sleep_until(end).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                // From here on only what is in the queue is read.
+                () = stop.cancelled(), if !self.spans.is_closed() => self.spans.close(),
+                got = self.spans.recv_many(batch, room) => match got {
+                    0 => break,
+                    _ => { end.get_or_insert_with(|| Instant::now() + EVERY); }
+                },
+                () = lingered => break,
+            }
+        }
+        !batch.is_empty()
+    }
+
+    async fn send(&mut self, batch: Vec<SpanData>, stop: &CancellationToken) {
+        let count = batch.len() as u64;
+        self.under_way = count;
+        let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
+        let body = Bytes::from(ExportTraceServiceRequest { resource_spans }.encode_to_vec());
+        let mut pauses = PAUSES.iter();
+        loop {
+            let (own, why) = match self.destination.post(body.clone()).await {
+                Answer::Taken { rejected } => {
+                    let rejected = rejected.min(count);
+                    self.events.tell(&Event::Exported { spans: count - rejected });
+                    lose(&self.events, rejected, SpanLoss::Refused, "the collector rejected them");
+                    break;
+                }
+                Answer::Refused { why } => {
+                    lose(&self.events, count, SpanLoss::Refused, &why);
+                    break;
+                }
+                Answer::Later { pause, why } => (pause, why),
+            };
+            let Some(pause) = pauses.next().filter(|_| !stop.is_cancelled()) else {
+                lose(&self.events, count, SpanLoss::Unreachable, &why);
+                break;
+            };
+            let pause = own.unwrap_or(*pause).mul_f64(0.75 + rand::random::<f64>() / 2.0);
+            tracing::debug!(why, ?pause, "spans are sent again");
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+        self.under_way = 0;
+    }
+}
+
+/// Tells of spans that found no room, however long the collector takes for those that did.
+pub(super) async fn watch(overflow: &AtomicU64, events: &Events) {
+    loop {
+        tokio::time::sleep(EVERY).await;
+        overflowed(overflow, events);
+    }
+}
+
+fn overflowed(overflow: &AtomicU64, events: &Events) {
+    let spans = overflow.swap(0, Ordering::Relaxed);
+    lose(events, spans, SpanLoss::Full, "too many wait for the collector");
+}
+
+fn lose(events: &Events, spans: u64, loss: SpanLoss, why: &str) {
+    if spans > 0 {
+        events.tell(&Event::Unexported { spans, loss, why });
+    }
+}

@@ -1,0 +1,160 @@
+//! From spans to a collector: put together, started, and stopped within a bound.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanData};
+use tokio::sync::mpsc::{self, Receiver};
+use tokio::sync::oneshot;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing_opentelemetry::OpenTelemetryLayer;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{Layer, Registry};
+
+use super::destination::Destination;
+use super::exporter::{self, Exporter};
+use super::funnel::Funnel;
+use super::{Config, Error};
+use crate::event::Events;
+
+/// More ended spans than this do not wait for the collector.
+const WAITING_MAX: usize = 4096;
+
+/// Of a handler's log lines in one span, so many are kept.
+const EVENTS_MAX: u32 = 32;
+const ATTRIBUTES_MAX: u32 = 64;
+
+/// How long the last spans may take.
+const LAST_WORD: Duration = Duration::from_millis(1500);
+
+/// So much longer the end of the thread is waited for.
+const MARGIN: Duration = Duration::from_millis(250);
+
+/// Spans on their way to a collector, not yet under way.
+///
+/// ```
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use streamfleet::event::Events;
+/// use streamfleet::traces::{Config, Traces};
+/// use streamfleet::{Fleet, FleetConfig, Shutdown};
+/// use tracing_subscriber::layer::SubscriberExt;
+/// use tracing_subscriber::util::SubscriberInitExt;
+///
+/// let config = Config { endpoint: Some("http://127.0.0.1:4318".to_owned()), ..Config::default() };
+/// let traces = Traces::configured(&config)?.expect("there is an endpoint");
+/// tracing_subscriber::registry().with(traces.layer()).init();
+/// let exporting = traces.start(Events::default())?;
+/// Fleet::builder(FleetConfig::default()).traced().build().run(Shutdown::new()).await?;
+/// exporting.close().await;
+/// # Ok(()) }
+/// ```
+pub struct Traces {
+    provider: SdkTracerProvider,
+    resource: Resource,
+    destination: Destination,
+    spans: Receiver<SpanData>,
+    overflow: Arc<AtomicU64>,
+}
+
+/// Spans on their way to a collector.
+#[must_use]
+pub struct Exporting {
+    stop: DropGuard,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Traces {
+    /// What the configuration asks for; `None` where it names no endpoint.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where the endpoint is no address, or the headers' file cannot be read.
+    pub fn configured(config: &Config) -> Result<Option<Self>, Error> {
+        let Some(endpoint) = config.wanted() else { return Ok(None) };
+        let destination = Destination::new(endpoint, config)?;
+        let (sender, spans) = mpsc::channel(WAITING_MAX);
+        let overflow = Arc::new(AtomicU64::new(0));
+        let resource = resource(&config.service_name);
+        let roots = Sampler::TraceIdRatioBased(config.ratio);
+        let provider = SdkTracerProvider::builder()
+            .with_span_processor(Funnel { spans: sender, overflow: Arc::clone(&overflow) })
+            .with_sampler(Sampler::ParentBased(Box::new(roots)))
+            .with_max_events_per_span(EVENTS_MAX)
+            .with_max_attributes_per_span(ATTRIBUTES_MAX)
+            .with_max_attributes_per_event(ATTRIBUTES_MAX)
+            .with_resource(resource.clone())
+            .build();
+        Ok(Some(Self { provider, resource, destination, spans, overflow }))
+    }
+
+    /// What a subscriber needs so that spans are made, of level `info` and above. It goes directly onto the registry.
+    pub fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
+        let layer = OpenTelemetryLayer::new(self.provider.tracer("streamfleet"))
+            .with_location(false)
+            .with_threads(false)
+            .with_target(false)
+            .with_tracked_inactivity(false)
+            .with_error_events_to_status(false);
+        Box::new(layer.with_filter(LevelFilter::INFO))
+    }
+
+    /// Starts to export, on a thread of its own: handlers that block the runtime do not hold it up, nor it them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where there is no thread to be had.
+    pub fn start(self, events: Events) -> Result<Exporting, Error> {
+        let Self { provider: _, resource, destination, spans, overflow } = self;
+        let resource = (&resource).into();
+        let (lost, told) = (Arc::clone(&overflow), events.clone());
+        let mut exporter = Exporter { destination, resource, spans, overflow, events, under_way: 0 };
+        let unable = |error: std::io::Error| Error(format!("endpoint: no thread to export by: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unable)?;
+        let (stop, (ending, ended)) = (CancellationToken::new(), oneshot::channel());
+        let stopped = stop.clone();
+        let work = move || {
+            runtime.block_on(async {
+                let given_up = async {
+                    stopped.cancelled().await;
+                    tokio::time::sleep(LAST_WORD).await;
+                };
+                tokio::select! {
+                    () = exporter.run(&stopped) => {}
+                    () = exporter::watch(&lost, &told) => {}
+                    () = given_up => {}
+                }
+            });
+            exporter.end();
+            runtime.shutdown_background();
+            drop(ending);
+        };
+        std::thread::Builder::new().name("traces".to_owned()).spawn(work).map_err(unable)?;
+        Ok(Exporting { stop: stop.drop_guard(), ended })
+    }
+}
+
+impl Exporting {
+    /// Sends what is left, for two seconds at most.
+    pub async fn close(self) {
+        drop(self.stop);
+        // The sender says nothing: it is dropped when the thread ends.
+        if tokio::time::timeout(LAST_WORD + MARGIN, self.ended).await.is_err() {
+            tracing::warn!("the last spans are not exported");
+        }
+    }
+}
+
+/// What says of every span which process it comes from.
+fn resource(service_name: &str) -> Resource {
+    let uname = rustix::system::uname();
+    let instance = format!("{}-{}", uname.nodename().to_string_lossy(), std::process::id());
+    Resource::builder_empty()
+        .with_service_name(service_name.to_owned())
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .with_attribute(KeyValue::new("service.instance.id", instance))
+        .build()
+}
