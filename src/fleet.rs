@@ -125,6 +125,7 @@ impl Fleet {
                 lease: served.lease,
                 policies: Arc::new(self.registry.policies()),
                 events: events.clone(),
+                age: worker.age(),
                 gauge_every: self.config.events.queue_length_every,
                 cron,
                 consumers: Arc::new(move |count| pulse.set_consumers(count)),
@@ -187,9 +188,19 @@ impl Fleet {
     }
 
     async fn try_start(&self, events: &Events) -> Result<Worker, broker::Error> {
-        let broker = Broker::connect(self.config.redis.clone()).await?;
+        let told = events.clone();
+        let meter: broker::Meter = Arc::new(move |reading| told.tell(&metered(reading)));
+        let broker = Broker::connect_metered(self.config.redis.clone(), meter).await?;
         let (consumer, registry) = (self.consumer.clone(), Arc::clone(&self.registry));
         Worker::start(broker, consumer, &self.config.worker, registry, events.clone(), self.tracer).await
+    }
+}
+
+/// What a connection tells, as an event.
+fn metered(reading: broker::Reading) -> Event<'static> {
+    match reading {
+        broker::Reading::Trip { command, took } => Event::RoundTrip { command, took },
+        broker::Reading::Reconnected(times) => Event::Reconnected { times },
     }
 }
 

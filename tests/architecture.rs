@@ -28,7 +28,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("producer", &["job", "broker", "traces"]),
     ("vital", &["broker"]),
     ("worker", &["job", "event", "broker", "traces", "vital"]),
-    ("handlers", &["job", "tls", "worker", "Handler", "JobContext", "JobError", "Payload", "RawPayload"]),
+    (
+        "handlers",
+        &["job", "event", "tls", "worker", "Handler", "JobContext", "JobError", "Payload", "RawPayload"],
+    ),
     ("maintenance", &["job", "cron", "event", "broker", "vital"]),
     ("hooks", &["job", "event", "broker"]),
     ("probe", &["vital", "worker"]),

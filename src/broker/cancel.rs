@@ -157,7 +157,7 @@ impl Queue {
         for page in 0..PAGES {
             let args: Vec<Value> = [page * PAGE, PAGE].map(|number| Value::Integer(number as i64)).into();
             let keys = vec![self.keys.cancels.clone()];
-            let answer = link.watch(script::CANCELS.run(&link.client(), keys, args)).await?;
+            let answer = link.run(&script::CANCELS, keys, args).await?;
             let wish = |pair: &[Value]| {
                 let since = decode::number(&pair[1]).map(super::inspect::timestamp)?;
                 Some((decode::text(&pair[0]).parse().ok()?, since))

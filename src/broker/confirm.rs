@@ -93,7 +93,7 @@ impl Queue {
         let client = self.link.client().with_options(&options);
         let custom = CustomCommand::new_static(command, ClusterHash::Random, false);
         let reply = async move { Box::pin(client.custom::<Value, Value>(custom, args)).await };
-        self.link.ask(if command == "WAIT" { "wait" } else { "waitaof" }, reply).await
+        self.link.ask_waiting(if command == "WAIT" { "wait" } else { "waitaof" }, reply).await
     }
 }
 

@@ -146,8 +146,11 @@ impl Queue {
         let reply = async move { Box::pin(client.custom::<Value, Value>(command, vec![])).await };
         let reply = self.link.ask("time", reply).await?;
         let Value::Array(parts) = &reply else { return Err(Error::contract("time", reply)) };
-        let seconds = parts.first().and_then(decode::number);
-        seconds.map(|seconds| timestamp(seconds * 1000)).ok_or_else(|| Error::contract("time", reply))
+        let part = |at: usize| parts.get(at).and_then(decode::number);
+        match (part(0), part(1)) {
+            (Some(seconds), Some(us)) => Ok(timestamp(seconds * 1000 + us / 1000)),
+            _ => Err(Error::contract("time", reply)),
+        }
     }
 
     /// What is known about a job: from its record, the delayed set, its entry, or the dead stream's record of it. `None`

@@ -7,15 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
-use fred::interfaces::{ClientInterface, ClientLike};
-use fred::types::Builder;
+use fred::interfaces::{ClientInterface, ClientLike, EventInterface};
 use fred::types::ClientUnblockFlag;
 use fred::types::ConnectHandle;
-use fred::types::config::{ConnectionConfig, ReconnectError, ReconnectPolicy};
+use fred::types::config::{ConnectionConfig, ReconnectError, ReconnectPolicy, Server};
+use fred::types::{Builder, Key, Value};
 use futures_util::FutureExt;
 use socket2::TcpKeepalive;
+use tokio::sync::broadcast;
 
 use super::error::Error;
+use super::meter::{Meter, Reading};
+use super::script::{Answer, Script};
 
 /// What a link is for, which decides its deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +49,7 @@ pub(crate) struct Link {
 struct Shared {
     config: fred::types::config::Config,
     role: Role,
+    meter: Option<Meter>,
     live: Mutex<Live>,
 }
 
@@ -59,6 +63,8 @@ struct Live {
     /// Whether a new connection was asked for since then. Each request is one more for the client to work off, with a
     /// pause before it, so one at a time must do.
     forced: bool,
+    /// Has one message for each connection that the client made after its first.
+    again: broadcast::Receiver<Server>,
 }
 
 impl Link {
@@ -67,18 +73,23 @@ impl Link {
     /// # Errors
     ///
     /// Why the first connection failed: a wrong address or password, or nobody listening.
-    pub(crate) async fn open(config: fred::types::config::Config, role: Role) -> Result<Self, Error> {
+    pub(crate) async fn open(
+        config: fred::types::config::Config,
+        role: Role,
+        meter: Option<Meter>,
+    ) -> Result<Self, Error> {
         let client = build(&config, role)?;
         let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(client.init())).await;
         let late = || Error::Unreachable(format!("no connection within {:?}", 3 * CONNECT_DEADLINE));
         let task = connected.map_err(|_| late())?.map_err(|error| Error::from_connect(&error))?;
-        let live = Live { client, task, silent_since: None, sound: Instant::now(), forced: false };
-        Ok(Self { shared: Arc::new(Shared { config, role, live: Mutex::new(live) }) })
+        let again = client.reconnect_rx();
+        let live = Live { client, task, silent_since: None, sound: Instant::now(), forced: false, again };
+        Ok(Self { shared: Arc::new(Shared { config, role, meter, live: Mutex::new(live) }) })
     }
 
     /// A further connection to the same server.
     pub(crate) async fn beside(&self, role: Role) -> Result<Self, Error> {
-        Self::open(self.shared.config.clone(), role).await
+        Self::open(self.shared.config.clone(), role, self.shared.meter.clone()).await
     }
 
     /// True where the other one is the same connection.
@@ -91,7 +102,7 @@ impl Link {
         self.shared.config.server.is_clustered()
     }
 
-    /// The client of the moment. Commands go through [`Link::watch`].
+    /// The client of the moment. Commands go through [`Link::ask`] and [`Link::run`].
     pub(crate) fn client(&self) -> Client {
         self.live().client.clone()
     }
@@ -118,13 +129,37 @@ impl Link {
         reply: impl Future<Output = Result<T, fred::error::Error>> + Send + 'a,
     ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
         let reply = Box::pin(reply);
-        self.watch(async move { reply.await.map_err(|error| Error::from_client(command, &error)) })
+        self.watch(
+            Some(command),
+            async move { reply.await.map_err(|error| Error::from_client(command, &error)) },
+        )
     }
 
-    /// Awaits one answer, and draws conclusions from its absence. The client's futures are tens of kilobytes large, so
-    /// they are put into a box here, and into nobody's stack.
-    pub(crate) fn watch<'a, T: 'a>(
+    /// The same for a command that waits for something to happen. How long that takes says nothing of Redis.
+    pub(crate) fn ask_waiting<'a, T: 'a>(
         &'a self,
+        command: &'static str,
+        reply: impl Future<Output = Result<T, fred::error::Error>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
+        let reply = Box::pin(reply);
+        self.watch(None, async move { reply.await.map_err(|error| Error::from_client(command, &error)) })
+    }
+
+    /// Runs a script.
+    pub(crate) async fn run(
+        &self,
+        script: &Script,
+        keys: Vec<Key>,
+        args: Vec<Value>,
+    ) -> Result<Answer, Error> {
+        self.watch(Some(script.name), script.run(&self.client(), keys, args)).await
+    }
+
+    /// Awaits one answer, and draws conclusions from its absence; measures the round trip of a command that has a name. The
+    /// client's futures are tens of kilobytes large, so they are put into a box here, and into nobody's stack.
+    pub(super) fn watch<'a, T: 'a>(
+        &'a self,
+        command: Option<&'static str>,
         answer: impl Future<Output = Result<T, Error>> + Send + 'a,
     ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
         let answer = Box::pin(answer);
@@ -134,6 +169,9 @@ impl Link {
             match &result {
                 Err(Error::Unknown { .. }) => self.note_silence(asked),
                 _ => self.note_answer(),
+            }
+            if let (Some(command), Some(meter)) = (command, &self.shared.meter) {
+                meter(Reading::Trip { command, took: asked.elapsed() });
             }
             result
         }
@@ -162,6 +200,11 @@ impl Link {
         live.silent_since = None;
         live.sound = Instant::now();
         live.forced = false;
+        let times = live.connected_again();
+        drop(live);
+        if let (1.., Some(meter)) = (times, &self.shared.meter) {
+            meter(Reading::Reconnected(times));
+        }
     }
 
     fn note_silence(&self, asked: Instant) {
@@ -182,6 +225,7 @@ impl Link {
         let Ok(client) = build(&config, self.shared.role) else { return };
         tracing::warn!("the redis client does not recover; a new one is made");
         live.task.abort();
+        live.again = client.reconnect_rx();
         live.task = client.connect();
         live.client = client;
         live.silent_since = None;
@@ -190,6 +234,20 @@ impl Link {
 
     fn live(&self) -> std::sync::MutexGuard<'_, Live> {
         self.shared.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Live {
+    /// How often the client has connected again since this was asked last.
+    fn connected_again(&mut self) -> u64 {
+        let mut times = 0;
+        loop {
+            times += match self.again.try_recv() {
+                Ok(_server) => 1,
+                Err(broadcast::error::TryRecvError::Lagged(missed)) => missed,
+                Err(_) => return times,
+            };
+        }
     }
 }
 

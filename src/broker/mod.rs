@@ -21,11 +21,13 @@ mod delayed;
 mod enqueue;
 mod error;
 mod events;
+mod gauge;
 mod history;
 mod inspect;
 mod keys;
 mod letter;
 mod link;
+mod meter;
 mod rehearse;
 mod report;
 mod script;
@@ -55,12 +57,15 @@ pub(crate) use enqueue::Untaken;
 pub use enqueue::{Due, NewJob};
 pub use error::{Class, Error};
 pub use events::PastEvent;
+pub(crate) use gauge::Gauge;
 pub use history::{Attempt, LogLine, Progress};
 pub use inspect::{Depths, LaneDepth, Status};
 use keys::Keys;
 pub use keys::stream_name;
 pub(crate) use letter::fingerprint;
 pub(crate) use link::{Link, Role};
+pub use meter::COMMANDS;
+pub(crate) use meter::{Meter, Reading};
 pub use rehearse::Step;
 pub(crate) use report::{LOG_LINES, Said, Saying};
 pub use server::{Server, WorkerInfo};
@@ -90,6 +95,7 @@ pub struct Broker {
 
 struct Shared {
     config: Config,
+    meter: Option<Meter>,
     link: Link,
 }
 
@@ -108,8 +114,17 @@ impl Broker {
     ///
     /// [`Error`] where the address is unusable, nobody listens there, or the login is refused.
     pub async fn connect(config: Config) -> Result<Self, Error> {
-        let link = Link::open(config.client_config()?, Role::Commands).await?;
-        Ok(Self { shared: Arc::new(Shared { config, link }) })
+        Self::connect_with(config, None).await
+    }
+
+    /// The same, and tells of every round trip.
+    pub(crate) async fn connect_metered(config: Config, meter: Meter) -> Result<Self, Error> {
+        Self::connect_with(config, Some(meter)).await
+    }
+
+    async fn connect_with(config: Config, meter: Option<Meter>) -> Result<Self, Error> {
+        let link = Link::open(config.client_config()?, Role::Commands, meter.clone()).await?;
+        Ok(Self { shared: Arc::new(Shared { config, meter, link }) })
     }
 
     /// One queue of this Redis. Nothing is sent.
@@ -130,7 +145,7 @@ impl Broker {
 
     /// A further connection to the same Redis.
     pub(crate) async fn open(&self, role: Role) -> Result<Link, Error> {
-        Link::open(self.shared.config.client_config()?, role).await
+        Link::open(self.shared.config.client_config()?, role, self.shared.meter.clone()).await
     }
 
     pub(crate) fn link(&self) -> &Link {
@@ -154,7 +169,7 @@ impl Queue {
     }
 
     async fn run(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
-        self.link.watch(script.run(&self.link.client(), keys, args)).await
+        self.link.run(script, keys, args).await
     }
 }
 

@@ -104,6 +104,7 @@ impl Rehearsal<'_> {
         log.step("recurring jobs", self.recur()).await?;
         log.step("tell an event", self.publish()).await?;
         log.step("look", self.look()).await?;
+        log.step("gauge the queue", self.queue.gauge(LEASE)).await?;
         log.step("leave", self.leave(&blocking)).await
     }
 

@@ -50,6 +50,7 @@ scripts! {
     DEPTHS "depths",
     DROP "drop",
     ENQUEUE "enqueue",
+    GAUGE "gauge",
     JOIN "join",
     KEEPALIVE "keepalive",
     LEAD "lead",

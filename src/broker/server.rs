@@ -74,7 +74,7 @@ impl Broker {
         let mut args = vec![millis(lives)];
         args.extend(facts.iter().flat_map(|(name, value)| [bytes(name.as_bytes()), bytes(value.as_bytes())]));
         let key = keys::worker(self.namespace(), consumer);
-        let answer = link.watch(script::BEAT.run(&link.client(), vec![key], args)).await?;
+        let answer = link.run(&script::BEAT, vec![key], args).await?;
         let now = u64::try_from(answer.status).ok().and_then(Timestamp::from_ms);
         now.ok_or_else(|| Error::contract("beat", answer))
     }

@@ -156,7 +156,11 @@ impl Queue {
             // Of an error, only the client can make one of its own.
             if frame.items().is_none() { Value::try_from(frame).map(|_| None) } else { Ok(Some(frame)) }
         };
-        let Some(frame) = link.ask("xreadgroup", reply).await? else { return Ok(Vec::new()) };
+        let frame = match take.block {
+            Some(_) => link.ask_waiting("xreadgroup", reply).await?,
+            None => link.ask("xreadgroup", reply).await?,
+        };
+        let Some(frame) = frame else { return Ok(Vec::new()) };
         decode::streams("xreadgroup", &frame, |name| self.lane_of(name))
     }
 
@@ -195,7 +199,7 @@ impl Queue {
             let mut args: Vec<Value> = vec![consumer.as_str().into()];
             args.extend(batch.iter().map(|id| Value::from(id.to_string())));
             let keys = vec![self.keys.stream(lane).clone()];
-            let answer = link.watch(script::KEEPALIVE.run(&link.client(), keys, args)).await?;
+            let answer = link.run(&script::KEEPALIVE, keys, args).await?;
             lost.extend(answer.rest.iter().filter_map(decode::entry_id));
         }
         Ok(lost)
@@ -271,7 +275,7 @@ impl Queue {
     /// Deletes a consumer from the lanes in which it has nothing pending. True where it is gone from all.
     pub(crate) async fn reap(&self, link: &Link, consumer: &str) -> Result<bool, Error> {
         let args = vec![consumer.into()];
-        let answer = link.watch(script::REAP.run(&link.client(), self.keys.streams().to_vec(), args)).await?;
+        let answer = link.run(&script::REAP, self.keys.streams().to_vec(), args).await?;
         Ok(answer.rest.first().and_then(decode::number) == Some(0))
     }
 }

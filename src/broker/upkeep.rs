@@ -138,5 +138,5 @@ async fn pop(link: &Link, list: Key, longest: Duration) -> Result<bool, Error> {
             Err(error) => Err(Error::from_client("blpop", &error)),
         }
     };
-    link.watch(popped).await
+    link.watch(None, popped).await
 }

@@ -15,6 +15,7 @@ mod enqueue;
 mod events;
 mod exit;
 mod healthcheck;
+mod metrics;
 mod output;
 mod queues;
 mod serve;
@@ -106,6 +107,8 @@ enum Command {
     Cron(cron::Args),
     /// Show what was told of a queue's jobs, or follow what is told.
     Events(events::Args),
+    /// List what a worker tells at /metrics.
+    Metrics,
     /// Find out whether this Redis and this login are fit for a fleet.
     ///
     /// Exit code 0: fit, perhaps with warnings. 3: Redis cannot be reached, or refuses the login. 5: unfit.
@@ -138,6 +141,7 @@ impl Command {
             Self::Dead(args) => dead::run(args, context).await,
             Self::Delayed(args) => delayed::run(args, context).await,
             Self::Cron(args) => cron::run(args, context).await,
+            Self::Metrics => metrics::run(context.output),
             Self::Check => check::run(context).await,
             Self::Healthcheck(args) => healthcheck::run(args, context).await,
             Self::Config(_) => config::show(context),

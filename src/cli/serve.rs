@@ -7,7 +7,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use streamfleet::config::Effective;
 use streamfleet::event::Events;
-use streamfleet::telemetry::{Answers, Listen, Listener, Metrics, NotListening, logs};
+use streamfleet::telemetry::{Answers, Listen, Listener, Metrics, NotListening, ServedQueue, logs};
 use streamfleet::traces::Traces;
 use streamfleet::{Builder, Shutdown};
 use tokio_util::sync::CancellationToken;
@@ -51,8 +51,12 @@ impl Process {
             Listen::Off => None,
             Listen::At(address) => opened(Listener::open(address).await, port)?,
         };
-        let queues = effective.config.queues.iter().map(|(name, queue)| (name, queue.concurrency));
-        let metrics = Metrics::new(queues, &builder.types());
+        let queues = effective.config.queues.iter().map(|(name, queue)| ServedQueue {
+            name,
+            slots: queue.concurrency,
+            objectives: (&queue.objectives).into(),
+        });
+        let metrics = Metrics::new(queues, &builder.types(), &effective.config.programs());
         Ok(Self { builder, metrics, listener, traces, _logs: logs })
     }
 

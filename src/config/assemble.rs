@@ -17,8 +17,7 @@ impl Config {
     /// The fleet's part.
     pub fn fleet_config(&self) -> FleetConfig {
         let queue = |(name, section): (&_, &QueueSection)| {
-            let QueueSection { concurrency, tracking, retention, max_depth, max_payload: _ } =
-                section.clone();
+            let QueueSection { concurrency, tracking, retention, max_depth, .. } = *section;
             (Clone::clone(name), worker::QueueConfig { concurrency, tracking, retention, max_depth })
         };
         let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after, .. } = self.worker;
@@ -30,6 +29,20 @@ impl Config {
         let EventsSection { publish, max_length, queue_length_every } = self.events;
         let events = hooks::Config { publish, max_length, queue_length_every, ..hooks::Config::default() };
         FleetConfig { redis: self.redis.clone(), worker, events }
+    }
+}
+
+impl Config {
+    /// The types whose handlers run programs.
+    pub fn programs(&self) -> Vec<JobType> {
+        let is_program =
+            |handler: &Option<handlers::Config>| matches!(handler, Some(handlers::Config::Exec(_)));
+        let runs = |section: &TypeSection| {
+            let mut steps = section.steps.iter().flatten();
+            is_program(&section.handler) || steps.any(|(_, step)| is_program(&step.handler))
+        };
+        let programs = self.types.iter().filter(|(_, section)| runs(section));
+        programs.map(|(name, _)| name.clone()).collect()
     }
 }
 

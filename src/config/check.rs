@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::sections::{Config, CronSection, EventsSection, TypeSection, WorkerSection};
-use super::steps;
 use super::values::shown;
+use super::{objectives, steps};
 use crate::cron::{Expression, Invalid, Zone};
 use crate::job::{CronName, Job};
 use crate::producer::MAX_PAYLOAD_BYTES;
@@ -45,6 +45,10 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
             let reason = format!("is {}, but must be at most {MAX_PAYLOAD_BYTES}", queue.max_payload);
             wrong.push((path(&["queues", name.as_str(), "max_payload"]), reason));
         }
+    }
+    for (name, queue) in &config.queues {
+        let at = |key| path(&["queues", name.as_str(), "objectives", key]);
+        wrong.extend(objectives::check(&queue.objectives).into_iter().map(|(key, reason)| (at(key), reason)));
     }
     for (name, section) in &config.types {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));

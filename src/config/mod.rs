@@ -7,6 +7,7 @@
 
 mod assemble;
 mod check;
+mod objectives;
 mod problem;
 mod read;
 mod sections;
@@ -16,6 +17,7 @@ mod steps;
 mod tree;
 mod values;
 
+pub use objectives::ObjectivesSection;
 pub use problem::{Invalid, Problem};
 pub use sections::{Config, CronSection, QueueSection, TypeSection, WorkerSection};
 pub use source::{DEFAULT_FILE, Flags, PREFIX, Sources};

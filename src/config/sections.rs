@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::objectives::ObjectivesSection;
 use super::steps::StepSection;
 use super::values;
 use crate::cron::Missed;
@@ -98,7 +99,7 @@ impl Default for WorkerSection {
 }
 
 /// How one queue is served.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSection {
     /// How many handlers of this queue run at once in one process.
@@ -116,13 +117,16 @@ pub struct QueueSection {
     /// The most bytes that a payload of `streamfleet enqueue` has.
     #[serde(deserialize_with = "values::count")]
     pub max_payload: usize,
+    /// What its users may expect of it.
+    pub objectives: ObjectivesSection,
 }
 
 impl Default for QueueSection {
     fn default() -> Self {
         let worker::QueueConfig { concurrency, tracking, retention, max_depth } =
             worker::QueueConfig::default();
-        Self { concurrency, tracking, retention, max_depth, max_payload: MAX_PAYLOAD_BYTES }
+        let (max_payload, objectives) = (MAX_PAYLOAD_BYTES, ObjectivesSection::default());
+        Self { concurrency, tracking, retention, max_depth, max_payload, objectives }
     }
 }
 

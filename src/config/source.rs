@@ -164,7 +164,8 @@ fn read(path: &Path) -> Result<Option<Node>, Problem> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Problem::with(name, format!("cannot be read: {error}"))),
     };
-    let lines = Lines { name: &name, text: &text };
+    let starts = text.match_indices('\n').map(|(end, _)| end + 1).collect();
+    let lines = Lines { name: &name, starts };
     let table = DeTable::parse(&text).map_err(|error| {
         // Not the error's own text: it quotes the line, which may hold a password.
         let at = error.span().map_or(0, |span| span.start);
@@ -177,12 +178,13 @@ fn read(path: &Path) -> Result<Option<Node>, Problem> {
 /// Turns what the parser found into nodes that know their lines.
 struct Lines<'a> {
     name: &'a str,
-    text: &'a str,
+    /// Where each line but the first begins.
+    starts: Vec<usize>,
 }
 
 impl Lines<'_> {
     fn origin(&self, at: usize) -> Arc<str> {
-        let line = 1 + self.text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count();
+        let line = 1 + self.starts.partition_point(|start| *start <= at);
         Arc::from(format!("{}:{line}", self.name))
     }
 

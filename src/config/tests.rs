@@ -300,7 +300,8 @@ handler = { http = { url = "https://example.com/", headers = { x-token = "canary
     assert!(!text.contains("canary") && !effective.shown().to_string().contains("canary"), "{text}");
     assert!(toml::from_str::<toml::Table>(&text).is_ok(), "{text}");
     insta::assert_snapshot!(text);
-    let queues = json!({"mail": {"concurrency": 64, "max_payload": 8_388_608, "tracking": "failures"}});
+    let objectives = json!({"dead_ratio": 0.01, "latency": "5m"});
+    let queues = json!({"mail": {"concurrency": 64, "max_payload": 8_388_608, "objectives": objectives, "tracking": "failures"}});
     assert_eq!(effective.shown()["queues"], queues);
 }
 
@@ -309,6 +310,35 @@ fn without_folder(line: &str) -> String {
         (Some(start), Some(end)) => format!("{}{}", &line[..start + 2], &line[end + 1..]),
         _ => line.to_owned(),
     }
+}
+
+#[test]
+fn objectives_are_read_and_their_bounds_told() {
+    let toml = "[queues.mail.objectives]\nlatency = \"30s\"\n[queues.other]\n";
+    let variables = [("STREAMFLEET__QUEUES__MAIL__OBJECTIVES__DEAD_RATIO", "0.5")];
+    let read = read_with(toml, &variables, Flags::default()).unwrap();
+    let queue = |name: &str| &read.config.queues[&name.parse::<QueueName>().unwrap()];
+    let of = |name: &str| crate::telemetry::Objectives::from(&queue(name).objectives);
+    let strict = crate::telemetry::Objectives { latency: Duration::from_secs(30), dead_ratio: 0.5 };
+    assert_eq!([of("mail"), of("other")], [strict, crate::telemetry::Objectives::default()]);
+    let told = wrong("[queues.mail.objectives]\nlatency = \"0s\"\ndead_ratio = 0.0\ndead = 1\n");
+    let says = |part: &str| assert!(told.iter().any(|line| line.contains(part)), "{part} in {told:#?}");
+    says("queues.mail.objectives.dead: unknown key");
+    let told = wrong("[queues.mail.objectives]\nlatency = \"0s\"\ndead_ratio = 1.5\n");
+    let says = |part: &str| assert!(told.iter().any(|line| line.contains(part)), "{part} in {told:#?}");
+    says("queues.mail.objectives.latency: is 0s, but must be between 1ms and 365d");
+    says("queues.mail.objectives.dead_ratio: is 1.5, but must be more than 0 and at most 1");
+}
+
+#[test]
+fn types_whose_handlers_run_programs_are_known() {
+    let program = "handler = { exec = { command = [\"true\"] } }";
+    let steps = format!(
+        "[types.b.steps.one]\nkind = \"auto\"\nhandler = \"noop\"\n[types.b.steps.two]\nkind = \"auto\"\n{program}\n"
+    );
+    let toml = format!("[types.a]\n{program}\n{steps}[types.c]\nhandler = \"noop\"\n");
+    let programs = read(&toml).unwrap().config.programs();
+    assert_eq!(programs.iter().map(JobType::as_str).collect::<Vec<_>>(), ["a", "b"]);
 }
 
 #[test]

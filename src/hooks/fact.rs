@@ -112,6 +112,15 @@ impl Fact {
                 Some(Self::QueueLength(length))
             }
             Event::Ran { .. }
+            | Event::Lost { .. }
+            | Event::ChildEnded { .. }
+            | Event::Joined { .. }
+            | Event::LongestRun { .. }
+            | Event::Looked { .. }
+            | Event::Evicted { .. }
+            | Event::Surveyed { .. }
+            | Event::RoundTrip { .. }
+            | Event::Reconnected { .. }
             | Event::Failed { .. }
             | Event::Fenced { .. }
             | Event::LeaseLost { .. }

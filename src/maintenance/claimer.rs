@@ -103,7 +103,9 @@ async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
         Applied::Cancelled => Settlement::Cancel("cancelled".to_owned()),
         Applied::Stale | Applied::Late => return Ok(()),
     };
-    let told = Finished::new(duty.queue.name(), &job, &told, Duration::ZERO);
+    let queue = duty.queue.name();
+    duty.events.tell(&Event::Lost { queue, job_type: &job.job_type });
+    let told = Finished::new(queue, &job, &told, (Duration::ZERO, (duty.age)(job.created)));
     duty.events.tell(&Event::Finished(told));
     Ok(())
 }

@@ -8,6 +8,8 @@
 //! leader within two seconds, by the others when they next ask for its place.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -41,11 +43,12 @@ const BATCH_JOBS: usize = 200;
 const BATCH_BYTES: usize = 512 * 1024;
 
 /// Looks after the recurring jobs of one queue until stopped.
-pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>) {
-    let mut keeper = Keeper { duty, told, table: Table::new(), is_laid: false };
+pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>, owed: Arc<Owed>) {
+    let mut keeper = Keeper { duty, told, table: Table::new(), is_laid: false, owed };
     while !keeper.duty.stop.is_cancelled() {
         keeper.told.mark_unchanged();
         let turn = keeper.turn().await;
+        keeper.owed.note(keeper.table.rows.values().filter_map(|row| row.owed).min());
         match turn {
             Ok(true) => keeper.sleep().await,
             Ok(false) => keeper.pause().await,
@@ -58,10 +61,33 @@ pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>) {
     }
 }
 
+/// The earliest tick that this process does not know to be dealt with. The leader tells how overdue it is, and therefore
+/// asks about every tick itself.
+#[derive(Debug)]
+pub(super) struct Owed(AtomicU64);
+
+impl Default for Owed {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl Owed {
+    fn note(&self, tick: Option<Timestamp>) {
+        self.0.store(tick.map_or(u64::MAX, Timestamp::as_ms), Ordering::Relaxed);
+    }
+
+    /// By how much it is overdue.
+    pub(super) fn overdue(&self, now: Timestamp) -> Duration {
+        Duration::from_millis(now.as_ms().saturating_sub(self.0.load(Ordering::Relaxed)))
+    }
+}
+
 struct Keeper {
     duty: Duty,
     /// The entries' revision, and whether this process leads, as the leader's script last told it.
     told: watch::Receiver<Told>,
+    owed: Arc<Owed>,
     table: Table,
     /// True once this process's own entries are in Redis.
     is_laid: bool,

@@ -1,30 +1,58 @@
-//! Tells how long the queue is, by a timer: also while nothing moves in it.
+//! Finds out a queue's state and tells it, by a timer: also while nothing moves in it. One round trip, by one process.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
 use super::Duty;
-use crate::event::Event;
+use super::cron::Owed;
+use crate::broker::Gauge;
+use crate::event::{Event, QueueState, RedisMemory};
 
 /// Tells until stopped.
-pub(super) async fn run(duty: Duty, stop: CancellationToken) {
+pub(super) async fn run(duty: Duty, owed: Arc<Owed>, stop: CancellationToken) {
     loop {
-        match duty.queue.depths().await {
-            Ok(depths) => duty.events.tell(&Event::QueueLength {
-                queue: duty.queue.name(),
-                waiting: depths.waiting(),
-                running: depths.running(),
-                delayed: depths.delayed,
-                dead: depths.dead,
-                oldest_waiting: depths.oldest_waiting(),
-            }),
+        let asked = Instant::now();
+        match duty.queue.gauge(duty.lease).await {
+            Ok(gauge) => tell(&duty, &state(&gauge, owed.overdue(gauge.now), asked.elapsed())),
             Err(error) => duty.events.redis_error(error.kind(), &error),
         }
         tokio::select! {
             () = tokio::time::sleep(spread(duty.gauge_every, rand::random())) => {}
             () = stop.cancelled() => return,
         }
+    }
+}
+
+fn tell(duty: &Duty, state: &QueueState) {
+    let (queue, QueueState { waiting, running, delayed, dead, oldest_waiting, .. }) =
+        (duty.queue.name(), *state);
+    duty.events.tell(&Event::QueueLength { queue, waiting, running, delayed, dead, oldest_waiting });
+    duty.events.tell(&Event::Surveyed { queue, state });
+}
+
+fn state(gauge: &Gauge, cron_overdue: Duration, took: Duration) -> QueueState {
+    QueueState {
+        waiting: gauge.waiting(),
+        running: gauge.running(),
+        delayed: gauge.delayed,
+        due_soon: gauge.due_soon,
+        dead: gauge.dead,
+        oldest_waiting: gauge.oldest_waiting(),
+        overdue: gauge.overdue,
+        oldest_pending: gauge.silence(),
+        oldest_dead: gauge.oldest_dead,
+        cron_overdue,
+        added: gauge.lanes.map(|lane| lane.added),
+        live: gauge.live,
+        stale: gauge.stale,
+        memory: gauge.memory.map(|memory| RedisMemory {
+            used: memory.used,
+            max: memory.max,
+            is_eviction_safe: memory.is_eviction_safe,
+        }),
+        took,
     }
 }
 

@@ -2,12 +2,14 @@
 //! not depend on how many they are.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::cron::Owed;
 use super::{Duty, caller, claimer, gauge, promoter, reaper};
 use crate::event::Event;
 use crate::job::Crowd;
@@ -52,8 +54,8 @@ fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
     }
 }
 
-/// Leads when it can, until stopped; then gives the lease up. Each answer also brings the revision of the recurring jobs.
-pub(super) async fn run(duty: Duty, told: watch::Sender<Told>) {
+/// Leads when it can, until stopped; then gives the lease up. `owed` is what it tells of the recurring jobs.
+pub(super) async fn run(duty: Duty, told: watch::Sender<Told>, owed: Arc<Owed>) {
     let tenure = tenure(duty.lease);
     let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
     let line = duty.vitals.line(format!("the candidate for the chores of {}", duty.queue.name()));
@@ -72,7 +74,7 @@ pub(super) async fn run(duty: Duty, told: watch::Sender<Told>) {
                 if term.is_none() {
                     duty.events.tell(&Event::Leading { queue: duty.queue.name(), leading: true });
                 }
-                term.get_or_insert_with(|| Term::begin(&duty, &told)).until = asked + tenure;
+                term.get_or_insert_with(|| Term::begin(&duty, (&told, &owed))).until = asked + tenure;
             }
             Ok(answer) => {
                 Term::end(&mut term, &duty).await;
@@ -127,7 +129,7 @@ struct Term {
 }
 
 impl Term {
-    fn begin(duty: &Duty, told: &watch::Sender<Told>) -> Self {
+    fn begin(duty: &Duty, (told, owed): (&watch::Sender<Told>, &Arc<Owed>)) -> Self {
         let stop = duty.stop.child_token();
         let mut chores = JoinSet::new();
         let watch =
@@ -138,7 +140,7 @@ impl Term {
         chores.spawn(watch("claimer", Box::pin(claimer::run(duty.clone(), stop.clone()))));
         chores.spawn(watch("reaper", Box::pin(reaper)));
         chores.spawn(watch("caller", Box::pin(caller)));
-        chores.spawn(watch("gauge", Box::pin(gauge::run(duty.clone(), stop.clone()))));
+        chores.spawn(watch("gauge", Box::pin(gauge::run(duty.clone(), Arc::clone(owed), stop.clone()))));
         Self { until: Instant::now(), stop, chores }
     }
 

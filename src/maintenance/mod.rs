@@ -3,7 +3,7 @@
 //!
 //! The [leader](leader) takes the lease and, while it has it, runs the [promoter](promoter) (due jobs to their lanes),
 //! the [claimer](claimer) (entries of silent consumers), the [caller](caller) (workers that stand by), the [reaper](reaper)
-//! (consumers that nobody is any more) and the [gauge](gauge) (how long the queue is).
+//! (consumers that nobody is any more) and the [gauge](gauge) (the queue's state).
 //! Recurring jobs need no leader: every process looks after [them](cron).
 
 mod caller;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::{Broker, Queue};
 use crate::cron::Entry;
 use crate::event::Events;
-use crate::job::{ConsumerName, Policies, Tracking};
+use crate::job::{ConsumerName, Policies, Timestamp, Tracking};
 use crate::vital::Vitals;
 
 /// What the chores of one queue need.
@@ -38,6 +38,8 @@ pub(crate) struct Duty {
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
     pub(crate) events: Events,
+    /// How long ago an instant of the clock of Redis was, by an estimate. For metrics only.
+    pub(crate) age: Arc<dyn Fn(Timestamp) -> Duration + Send + Sync>,
     /// The recurring jobs that this process brings along.
     pub(crate) cron: Arc<[Entry]>,
     /// How often the queue's length is told.
@@ -51,9 +53,13 @@ pub(crate) struct Duty {
 /// Does the chores of one queue whenever this process leads it, and looks after its recurring jobs, until stopped.
 pub(crate) async fn keep(duty: Duty) {
     let (teller, told) = watch::channel(leader::Told::nothing());
+    let owed = Arc::new(cron::Owed::default());
     let (vitals, queue) = (duty.vitals.clone(), duty.queue.name().clone());
     tokio::join!(
-        vitals.watch(format!("the candidate for the chores of {queue}"), leader::run(duty.clone(), teller)),
-        vitals.watch(format!("the keeper of the recurring jobs of {queue}"), cron::run(duty, told)),
+        vitals.watch(
+            format!("the candidate for the chores of {queue}"),
+            leader::run(duty.clone(), teller, Arc::clone(&owed))
+        ),
+        vitals.watch(format!("the keeper of the recurring jobs of {queue}"), cron::run(duty, told, owed)),
     );
 }

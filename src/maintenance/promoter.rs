@@ -33,6 +33,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let sleep = match duty.queue.promote(BATCH).await {
             Ok(promoted) => {
+                duty.events.tell(&Event::Looked { queue: duty.queue.name() });
                 tell(&duty, promoted);
                 let more = promoted.moved >= u64::from(BATCH);
                 if more {

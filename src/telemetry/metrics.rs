@@ -3,17 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::{Counter, Gauge};
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics::Gauge;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use rustc_hash::FxHashMap;
 
-use super::catalogue::{self, CATALOGUE, Kind};
-use super::series::{AudienceSeries, Maker, PAIRS_MAX, QueueSeries};
-use crate::broker;
-use crate::event::{Event, Finished};
+use super::catalogue;
+use super::objectives::Objectives;
+use super::process::ProcessFigures;
+use super::series::{
+    AudienceSeries, ChildSeries, Maker, PAIRS_MAX, QueueSeries, RedisSeries, Rendered, RuntimeSeries,
+};
+use crate::event::Event;
 use crate::job::{JobType, QueueName};
 
-/// How often [`Metrics::upkeep`] must run: it moves observations from a list that grows into buckets that do not.
+/// How often [`Metrics::upkeep`] must run.
 pub(super) const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// The figures of one process. Not global: each process of a fleet in a program has its own.
@@ -24,24 +27,41 @@ pub struct Metrics {
 
 struct Shared {
     handle: PrometheusHandle,
+    rendered: Rendered,
     queues: FxHashMap<QueueName, QueueSeries>,
-    redis_up: Gauge,
     draining: Gauge,
-    redis_errors: [Counter; broker::Error::KINDS.len()],
+    redis: RedisSeries,
     audience: AudienceSeries,
+    children: ChildSeries,
+    runtime: RuntimeSeries,
+    process: ProcessFigures,
+}
+
+/// A queue that a process serves.
+#[derive(Debug, Clone, Copy)]
+pub struct ServedQueue<'a> {
+    /// Its name.
+    pub name: &'a QueueName,
+    /// How many handlers of it run at once.
+    pub slots: usize,
+    /// What its users may expect of it.
+    pub objectives: Objectives,
 }
 
 impl Metrics {
-    /// Figures for a process that serves these queues, with so many slots each, and has handlers for these types. All
-    /// their series are there from the start.
-    pub fn new<'a>(queues: impl IntoIterator<Item = (&'a QueueName, usize)>, types: &[JobType]) -> Self {
-        let recorder = bucketed().expect("every histogram has buckets").build_recorder();
-        let maker = Maker(&recorder);
-        maker.describe();
+    /// Figures for a process that serves these queues and has handlers for these types, of which `programs` run a program
+    /// per job. All their series are there from the start.
+    pub fn new<'a>(
+        queues: impl IntoIterator<Item = ServedQueue<'a>>,
+        types: &[JobType],
+        programs: &[JobType],
+    ) -> Self {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let maker = Maker::new(&recorder);
         let mut room = PAIRS_MAX;
-        let queues = queues.into_iter().map(|(queue, slots)| {
-            maker.gauge(&catalogue::CONCURRENCY, &[queue.as_str()]).set(slots as f64);
-            (queue.clone(), QueueSeries::new(&maker, queue, types, &mut room))
+        let queues = queues.into_iter().map(|ServedQueue { name, slots, objectives }| {
+            maker.gauge(&catalogue::CONCURRENCY, &[name.as_str()]).set(slots as f64);
+            (name.clone(), QueueSeries::new(&maker, name, objectives, types, &mut room))
         });
         let queues = queues.collect();
         let revision = option_env!("STREAMFLEET_REVISION").unwrap_or("unknown");
@@ -49,10 +69,13 @@ impl Metrics {
         let shared = Shared {
             handle: recorder.handle(),
             queues,
-            redis_up: maker.gauge(&catalogue::REDIS_UP, &[]),
             draining: maker.gauge(&catalogue::DRAINING, &[]),
+            redis: RedisSeries::new(&maker),
             audience: AudienceSeries::new(&maker),
-            redis_errors: broker::Error::KINDS.map(|kind| maker.counter(&catalogue::REDIS_ERRORS, &[kind])),
+            children: ChildSeries::new(&maker, programs),
+            runtime: RuntimeSeries::new(&maker),
+            process: ProcessFigures::new(),
+            rendered: maker.finish(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -65,22 +88,59 @@ impl Metrics {
 
     /// Records one event.
     pub fn record(&self, event: &Event<'_>) {
+        let Shared { redis, audience, children, draining, .. } = &*self.shared;
         match *event {
-            Event::Started { queue, job_type, wait, job: _, attempt: _ } => self.with(queue, |series| {
-                let of_type = series.of(Some(job_type));
-                of_type.started.increment(1);
-                of_type.wait.record(wait.as_secs_f64());
-                series.running.increment(1.0);
-            }),
-            Event::Ran { queue, job_type, elapsed } => self.with(queue, |series| {
-                series.of(Some(job_type)).duration.record(elapsed.as_secs_f64());
-                series.running.decrement(1.0);
-            }),
-            Event::Finished(Finished { queue, job_type, ending, .. }) => {
-                self.with(queue, |series| series.of(job_type).finished(ending).increment(1));
+            Event::Started { queue, job_type, wait, job: _, attempt: _ } => {
+                self.with(queue, |series| series.start(job_type, wait));
             }
+            Event::Ran { queue, job_type, elapsed } => {
+                self.with(queue, |series| series.ran(job_type, elapsed));
+            }
+            Event::Finished(ref end) => self.with(end.queue, |series| series.of(end.job_type).finish(end)),
             Event::Failed { queue, job_type, kind, job: _, error: _ } => {
-                self.with(queue, |series| series.of(Some(job_type)).failure(kind).increment(1));
+                self.with(queue, |series| series.of(Some(job_type)).fail(kind));
+            }
+            Event::Lost { queue, job_type } => self.with(queue, |series| series.of(Some(job_type)).lose()),
+            Event::ChildEnded { job_type, ending } => children.ended(job_type, ending),
+            Event::RedisError { kind, error: _ } => redis.error(kind),
+            Event::RoundTrip { command, took } => redis.trip(command, took),
+            Event::Reconnected { times } => redis.reconnects.increment(times),
+            Event::Contact { alive } => redis.up.set(f64::from(u8::from(alive))),
+            Event::HookFailed { kind, hook: _, error: _ } => audience.failed(kind),
+            Event::Published { events } => audience.published.increment(events),
+            Event::Untold { whom, facts } => audience.untold(whom, facts),
+            Event::Exported { spans } => audience.spans_exported.increment(spans),
+            Event::Unexported { spans, loss, why: _ } => audience.dropped(loss, spans),
+            Event::Stopping => draining.set(1.0),
+            Event::Joined { .. }
+            | Event::LongestRun { .. }
+            | Event::Fenced { .. }
+            | Event::LeaseLost { .. }
+            | Event::Claimed { .. }
+            | Event::BodiesLost { .. }
+            | Event::Promoted { .. }
+            | Event::Looked { .. }
+            | Event::Evicted { .. }
+            | Event::CronTicked { .. }
+            | Event::CronSkipped { .. }
+            | Event::GroupRecreated { .. }
+            | Event::Leading { .. }
+            | Event::Read { .. }
+            | Event::QueueLength { .. }
+            | Event::Surveyed { .. } => self.record_of_queue(event),
+        }
+    }
+
+    /// Records what happens to a queue, and to none of its jobs in particular.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names all that comes here")]
+    fn record_of_queue(&self, event: &Event<'_>) {
+        match *event {
+            Event::Joined { queue, lease, longest_timeout } => self.with(queue, |series| {
+                series.lease.set(lease.as_secs_f64());
+                series.timeout.set(longest_timeout.as_secs_f64());
+            }),
+            Event::LongestRun { queue, elapsed } => {
+                self.with(queue, |series| series.oldest_running.set(elapsed.as_secs_f64()));
             }
             Event::Fenced { queue } => self.with(queue, |series| series.fenced.increment(1)),
             Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
@@ -92,6 +152,8 @@ impl Metrics {
                 series.promoted.increment(jobs);
                 series.late(late);
             }),
+            Event::Looked { queue } => self.with(queue, |series| series.state.looked()),
+            Event::Evicted { queue, letters } => self.with(queue, |series| series.evicted.increment(letters)),
             Event::CronTicked { queue, jobs, entry: _, late: _ } => {
                 self.with(queue, |series| series.cron_ticks.increment(jobs as u64));
             }
@@ -101,33 +163,34 @@ impl Metrics {
             Event::GroupRecreated { queue } => {
                 self.with(queue, |series| series.groups_recreated.increment(1));
             }
-            Event::Leading { queue, leading } => self.with(queue, |series| series.lead(leading)),
-            Event::QueueLength { queue, waiting, running, delayed, dead, oldest_waiting } => {
-                let jobs = [waiting, running, delayed, dead];
-                self.with(queue, |series| series.long(jobs, oldest_waiting.unwrap_or_default()));
+            Event::Leading { queue, leading } => {
+                self.with(queue, |series| series.lead(leading));
+                self.shared.redis.lead(queue, leading);
             }
-            Event::HookFailed { kind, hook: _, error: _ } => self.shared.audience.failed(kind),
-            Event::Published { events } => self.shared.audience.published.increment(events),
-            Event::Exported { spans } => self.shared.audience.spans_exported.increment(spans),
-            Event::Unexported { spans, loss, why: _ } => self.shared.audience.dropped(loss, spans),
-            Event::Untold { whom, facts } => self.shared.audience.untold(whom, facts),
             Event::Read { queue, entries: _ } => {
                 self.with(queue, |series| series.last_poll.set(unix_seconds()));
             }
-            Event::RedisError { kind, error: _ } => self.redis_error(kind),
-            Event::Contact { alive } => self.shared.redis_up.set(f64::from(u8::from(alive))),
-            Event::Stopping => self.shared.draining.set(1.0),
+            Event::Surveyed { queue, state } => {
+                self.with(queue, |series| series.state.set(state));
+                state.memory.into_iter().for_each(|memory| self.shared.redis.memory(memory));
+            }
+            // The survey has more, and comes with it.
+            _ => {}
         }
     }
 
     /// All figures, as Prometheus reads them.
     pub fn render(&self) -> String {
-        self.shared.handle.render()
+        let mut text = self.shared.handle.render();
+        self.shared.rendered.write(&mut text);
+        self.shared.process.write(&mut text);
+        text
     }
 
     /// Keeps memory bounded and the figures of the last seconds fresh.
     pub fn upkeep(&self) {
         self.shared.handle.run_upkeep();
+        self.shared.runtime.look();
         self.shared.queues.values().for_each(QueueSeries::tick);
     }
 
@@ -137,26 +200,10 @@ impl Metrics {
             record(series);
         }
     }
-
-    fn redis_error(&self, kind: &str) {
-        let at = broker::Error::KINDS.iter().position(|known| *known == kind);
-        if let Some(at) = at {
-            self.shared.redis_errors[at].increment(1);
-        }
-    }
-}
-
-fn bucketed() -> Result<PrometheusBuilder, BuildError> {
-    CATALOGUE.iter().try_fold(PrometheusBuilder::new(), |builder, descriptor| match descriptor.kind {
-        Kind::Histogram(bounds) => {
-            builder.set_buckets_for_metric(Matcher::Full(descriptor.name.to_owned()), bounds)
-        }
-        Kind::Counter | Kind::Gauge => Ok(builder),
-    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "Prometheus compares it with its own clock, not with Redis's")]
-fn unix_seconds() -> f64 {
+pub(super) fn unix_seconds() -> f64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.unwrap_or_default().as_secs_f64()
 }
@@ -165,9 +212,15 @@ fn unix_seconds() -> f64 {
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::catalogue::{Descriptor, Values};
     use super::*;
-    use crate::event::Ending;
+    use crate::event::{ChildEnding, Ending, Finished, QueueState, RedisMemory};
     use crate::job::{FailureKind, JobId};
+
+    fn metrics(queue: &QueueName, types: &[JobType]) -> Metrics {
+        let objectives = Objectives { latency: Duration::from_secs(2), dead_ratio: 0.05 };
+        Metrics::new([ServedQueue { name: queue, slots: 7, objectives }], types, types)
+    }
 
     fn queue() -> QueueName {
         "mail".parse().unwrap()
@@ -183,9 +236,9 @@ mod tests {
         job: &'a JobId,
         ending: Ending,
     ) -> Event<'a> {
-        let (job_type, elapsed) = (Some(job_type), Duration::ZERO);
-        let attempt = 1;
-        Event::Finished(Finished { queue, job_type, job, attempt, ending, error: None, delay: None, elapsed })
+        let age = Some(Duration::from_secs(90));
+        let ended = Finished::malformed(queue, job, "");
+        Event::Finished(Finished { job_type: Some(job_type), ending, attempts: 3, age, ..ended })
     }
 
     fn started<'a>(queue: &'a QueueName, job_type: &'a JobType, job: &'a JobId, wait: Duration) -> Event<'a> {
@@ -199,12 +252,18 @@ mod tests {
 
     #[test]
     fn known_series_are_there_as_zero_before_anything_happens() {
-        let rendered = Metrics::new([(&queue(), 7)], &[job_type("send")]).render();
+        let rendered = metrics(&queue(), &[job_type("send")]).render();
         for series in [
             r#"streamfleet_jobs_started_total{queue="mail",job_type="send"}"#,
             r#"streamfleet_jobs_finished_total{queue="mail",job_type="send",outcome="dead"}"#,
             r#"streamfleet_job_failures_total{queue="mail",job_type="send",reason="panic"}"#,
             r#"streamfleet_jobs_started_total{queue="mail",job_type="_unknown"}"#,
+            r#"streamfleet_jobs_started_late_total{queue="mail",job_type="send"}"#,
+            r#"streamfleet_job_attempts_count{queue="mail",job_type="send"}"#,
+            r#"streamfleet_child_processes_total{job_type="send",outcome="not_started"}"#,
+            r#"streamfleet_queue_entries_added_total{queue="mail",lane="low"}"#,
+            r#"streamfleet_dead_jobs_evicted_total{queue="mail"}"#,
+            r#"streamfleet_redis_command_duration_seconds_count{command="promote"}"#,
             r#"streamfleet_redis_errors_total{kind="configuration"}"#,
             "streamfleet_redis_up",
         ] {
@@ -216,7 +275,7 @@ mod tests {
     #[test]
     fn an_attempt_is_counted_from_start_to_end() {
         let (queue, send, job) = (queue(), job_type("send"), "a".parse().unwrap());
-        let metrics = Metrics::new([(&queue, 1)], std::slice::from_ref(&send));
+        let metrics = metrics(&queue, std::slice::from_ref(&send));
         let running =
             |metrics: &Metrics| value(&metrics.render(), r#"streamfleet_jobs_running{queue="mail"}"#);
         metrics.record(&started(&queue, &send, &job, Duration::from_millis(3)));
@@ -243,7 +302,7 @@ mod tests {
     fn types_without_a_handler_share_a_label_and_so_do_too_many_types() {
         let queue = queue();
         let types: Vec<_> = (0..PAIRS_MAX + 9).map(|n| job_type(&format!("t{n}"))).collect();
-        let metrics = Metrics::new([(&queue, 1)], &types);
+        let metrics = metrics(&queue, &types);
         let job = "a".parse().unwrap();
         for name in ["t0", "t203", "t205", "stranger", "another"] {
             metrics.record(&finished(&queue, &job_type(name), &job, Ending::Succeeded));
@@ -260,7 +319,7 @@ mod tests {
     #[test]
     fn ticks_of_recurring_jobs_are_counted_where_they_are_submitted_and_where_they_are_skipped() {
         let (queue, entry) = (queue(), "nightly".parse().unwrap());
-        let metrics = Metrics::new([(&queue, 1)], &[]);
+        let metrics = metrics(&queue, &[]);
         metrics.record(&Event::CronTicked { queue: &queue, entry: &entry, jobs: 2, late: Duration::ZERO });
         metrics.record(&Event::CronSkipped { queue: &queue, entry: &entry, ticks: 7 });
         let count = |name: &str| value(&metrics.render(), &format!("streamfleet_{name}{{queue=\"mail\"}}"));
@@ -270,7 +329,7 @@ mod tests {
     #[test]
     fn lag_is_that_of_the_last_seconds() {
         let queue = queue();
-        let metrics = Metrics::new([(&queue, 1)], &[]);
+        let metrics = metrics(&queue, &[]);
         let lag = |metrics: &Metrics| {
             value(&metrics.render(), r#"streamfleet_scheduler_lag_seconds{queue="mail"}"#)
         };
@@ -284,35 +343,121 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rendered_is_what_the_catalogue_has() {
-        let (queue, send) = (queue(), job_type("send"));
-        let metrics = Metrics::new([(&queue, 1)], std::slice::from_ref(&send));
-        metrics.record(&started(&queue, &send, &"a".parse().unwrap(), Duration::ZERO));
-        metrics.record(&Event::Ran { queue: &queue, job_type: &send, elapsed: Duration::ZERO });
+    fn what_starts_later_than_the_objective_is_counted_and_the_end_of_a_job_with_its_age_and_attempts() {
+        let (queue, send, job) = (queue(), job_type("send"), "a".parse().unwrap());
+        let metrics = metrics(&queue, std::slice::from_ref(&send));
+        for wait in [1990, 2000, 2001, 60_000] {
+            metrics.record(&started(&queue, &send, &job, Duration::from_millis(wait)));
+        }
+        for ending in [Ending::Retried, Ending::Interrupted, Ending::Succeeded, Ending::Cancelled] {
+            metrics.record(&finished(&queue, &send, &job, ending));
+        }
+        metrics.record(&Event::Finished(Finished::malformed(&queue, &job, "no type")));
         let rendered = metrics.render();
-        let typed: BTreeSet<_> = rendered.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-        let want: BTreeSet<_> = CATALOGUE
-            .iter()
-            .map(|descriptor| {
-                let kind = match descriptor.kind {
-                    Kind::Counter => "counter",
-                    Kind::Gauge => "gauge",
-                    Kind::Histogram(_) => "histogram",
-                };
-                format!("{} {kind}", descriptor.name)
-            })
-            .collect();
-        assert_eq!(typed, want.iter().map(String::as_str).collect());
-        assert_eq!(rendered.matches("# HELP").count(), CATALOGUE.len());
+        let of = |name: &str, more: &str| {
+            value(&rendered, &format!("streamfleet_{name}{{queue=\"mail\",job_type=\"send\"{more}}}"))
+        };
+        assert_eq!(of("jobs_started_late_total", ""), Some(2.0));
+        assert_eq!([of("job_attempts_count", ""), of("job_attempts_sum", "")], [Some(2.0), Some(6.0)]);
+        assert_eq!(of("job_attempts_bucket", ",le=\"2\""), Some(0.0));
+        assert_eq!(of("job_completion_seconds_sum", ""), Some(180.0));
+        let unknown = r#"streamfleet_job_attempts_count{queue="mail",job_type="_unknown"}"#;
+        assert_eq!(value(&rendered, unknown), Some(0.0));
     }
 
     #[test]
-    fn names_follow_the_rules() {
-        for Descriptor { name, kind, unit, .. } in CATALOGUE {
-            assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
-            assert!(name.ends_with(unit), "{name}");
+    fn who_ceases_to_lead_says_0_of_the_queue_so_that_the_greatest_is_right() {
+        let queue = queue();
+        let metrics = metrics(&queue, &[]);
+        let leading = |leading| metrics.record(&Event::Leading { queue: &queue, leading });
+        let memory = RedisMemory { used: 10, max: 20, is_eviction_safe: true };
+        let state =
+            QueueState { waiting: 3, running: 2, due_soon: 4, added: [5, 6, 7], ..QueueState::default() };
+        let state = QueueState { memory: Some(memory), live: 2, overdue: Duration::from_secs(8), ..state };
+        let tell = |state: QueueState| metrics.record(&Event::Surveyed { queue: &queue, state: &state });
+        leading(true);
+        metrics.record(&Event::Looked { queue: &queue });
+        tell(state);
+        tell(QueueState { added: [5, 8, 2], ..state });
+        let told = [
+            r#"streamfleet_queue_jobs{queue="mail",state="waiting"}"#,
+            r#"streamfleet_queue_backlog_jobs{queue="mail"}"#,
+            r#"streamfleet_queue_overdue_seconds{queue="mail"}"#,
+            r#"streamfleet_queue_consumers{queue="mail",state="live"}"#,
+            "streamfleet_redis_memory_used_bytes",
+            "streamfleet_redis_eviction_safe",
+        ];
+        let read = || told.map(|series| value(&metrics.render(), series).unwrap());
+        assert_eq!(read(), [3.0, 9.0, 8.0, 2.0, 10.0, 1.0]);
+        let added = ["high", "normal", "low"].map(|lane| {
+            let series = format!("streamfleet_queue_entries_added_total{{queue=\"mail\",lane=\"{lane}\"}}");
+            value(&metrics.render(), &series)
+        });
+        assert_eq!(added, [Some(0.0), Some(2.0), Some(2.0)]);
+        leading(false);
+        assert_eq!(read(), [0.0; 6]);
+        for when in ["collector_last_success", "scheduler_last_tick"] {
+            let series = format!("streamfleet_{when}_timestamp_seconds{{queue=\"mail\"}}");
+            assert_eq!(value(&metrics.render(), &series), Some(0.0), "{when}");
         }
     }
 
-    use super::super::Descriptor;
+    #[test]
+    fn programs_and_round_trips_are_counted_by_what_is_known_of_them() {
+        let (queue, send) = (queue(), job_type("send"));
+        let metrics = metrics(&queue, std::slice::from_ref(&send));
+        for job_type in [&send, &job_type("stranger")] {
+            metrics.record(&Event::ChildEnded { job_type, ending: ChildEnding::Signal });
+        }
+        for command in ["promote", "a new one"] {
+            metrics.record(&Event::RoundTrip { command, took: Duration::from_micros(300) });
+        }
+        let rendered = metrics.render();
+        for series in [
+            r#"streamfleet_child_processes_total{job_type="send",outcome="signal"}"#,
+            r#"streamfleet_child_processes_total{job_type="_other",outcome="signal"}"#,
+            r#"streamfleet_redis_command_duration_seconds_bucket{command="promote",le="0.0005"}"#,
+            r#"streamfleet_redis_command_duration_seconds_count{command="other"}"#,
+        ] {
+            assert_eq!(value(&rendered, series), Some(1.0), "{series} in\n{rendered}");
+        }
+    }
+
+    #[test]
+    fn what_is_rendered_is_what_the_catalogue_has() {
+        let (queue, send) = (queue(), job_type("send"));
+        let rendered = metrics(&queue, std::slice::from_ref(&send)).render();
+        let typed: BTreeSet<_> = rendered.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        let want: BTreeSet<_> =
+            catalogue::metrics().map(|metric| format!("{} {}", metric.name, metric.kind.as_str())).collect();
+        assert_eq!(typed, want.iter().map(String::as_str).collect());
+        assert_eq!(rendered.matches("# HELP").count(), want.len());
+    }
+
+    #[test]
+    fn labels_have_the_names_and_the_values_that_the_catalogue_has() {
+        let (queue, send) = (queue(), job_type("send"));
+        let rendered = metrics(&queue, std::slice::from_ref(&send)).render();
+        for Descriptor { name, labels, .. } in catalogue::metrics() {
+            let series = rendered.lines().filter(|line| {
+                let rest = line.strip_prefix(name).unwrap_or_default();
+                rest.starts_with(['{', ' ']) || rest.starts_with("_bucket{")
+            });
+            let mut seen = 0;
+            for line in series {
+                seen += 1;
+                let inside = line.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+                let pairs = inside.map_or("", |(pairs, _)| pairs).split(',').filter(|pair| !pair.is_empty());
+                let pairs: Vec<_> = pairs.filter_map(|pair| pair.split_once('=')).collect();
+                let pairs = pairs.iter().filter(|(label, _)| *label != "le");
+                for (at, (label, value)) in pairs.enumerate() {
+                    assert_eq!(*label, labels[at].name, "{line}");
+                    if let Values::Closed(known) = labels[at].values {
+                        assert!(known.contains(&value.trim_matches('"')), "{line}");
+                    }
+                }
+            }
+            assert!(seen > 0, "{name} has no series");
+        }
+    }
 }

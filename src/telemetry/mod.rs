@@ -4,9 +4,12 @@
 //! the former, `/livez`, `/readyz` and `/startupz` from the process's [`Probe`](crate::Probe), `/scale` from its [`Scale`](crate::Scale).
 
 mod catalogue;
+mod histogram;
 mod listener;
 pub mod logs;
 mod metrics;
+mod objectives;
+mod process;
 mod scaling;
 mod series;
 
@@ -16,9 +19,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use catalogue::{CATALOGUE, Descriptor, Kind};
+pub use catalogue::{Aggregate, CATALOGUE, Descriptor, Group, Kind, Label, Teller, Values};
 pub use listener::{Answers, Listener, NotListening};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, ServedQueue};
+pub use objectives::Objectives;
 
 use crate::traces;
 

@@ -63,6 +63,7 @@ impl Executor {
             }
         }
         let started = Instant::now();
+        delivery.flight.begin(started);
         let wait = self.clock.since(job.entry.ms, started);
         let (queue, job_type) = (self.queue.name(), &job.job_type);
         let attempt = job.attempt.saturating_add(1);
@@ -80,7 +81,7 @@ impl Executor {
         let elapsed = started.elapsed();
         if let Some(span) = span {
             let settlement = settle(job, policy, Routing::default(), &outcome, 0.0);
-            span.end(&outcome, Told::new(queue, job, &settlement, elapsed).ending);
+            span.end(&outcome, Told::new(queue, job, &settlement, (elapsed, Duration::ZERO)).ending);
         }
         self.events.tell(&Event::Ran { queue, job_type, elapsed });
         let reported = delivery.report.close();

@@ -19,6 +19,8 @@ pub(crate) struct Flight {
     renewed: AtomicU64,
     /// The lease is not renewed after this moment, so that a handler that can't be stopped does not keep its job.
     renew_until: AtomicU64,
+    /// When its attempt began; `u64::MAX` before.
+    begun: AtomicU64,
     lost: AtomicBool,
     /// Whether the attempt was cut short, and why.
     cut: AtomicU8,
@@ -55,6 +57,7 @@ impl Flight {
         Self {
             renewed: AtomicU64::new(ticks(read_at)),
             renew_until: AtomicU64::new(u64::MAX),
+            begun: AtomicU64::new(u64::MAX),
             lost: AtomicBool::new(false),
             cut: AtomicU8::new(UNCUT),
             token: OnceLock::new(),
@@ -69,6 +72,16 @@ impl Flight {
     /// How long ago Redis last said that the entry is ours.
     pub(crate) fn silent(&self, now: Instant) -> Duration {
         Duration::from_millis(ticks(now).saturating_sub(self.renewed.load(Ordering::Relaxed)))
+    }
+
+    /// Notes that the attempt begins.
+    pub(crate) fn begin(&self, now: Instant) {
+        self.begun.store(ticks(now), Ordering::Relaxed);
+    }
+
+    /// How long the attempt has run; zero before it begins.
+    pub(crate) fn running(&self, now: Instant) -> Duration {
+        Duration::from_millis(ticks(now).saturating_sub(self.begun.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn renew_until(&self, deadline: Instant) {

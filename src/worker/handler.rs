@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::delivery::Delivery;
 use super::reporter::Reports;
+use crate::event::{ChildEnding, Event};
 use crate::job::{
     Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry, StepName,
     TraceContext, cut,
@@ -176,7 +177,12 @@ impl JobContext {
     ) -> Self {
         let tracked = job.tracking == Some(crate::job::Tracking::All);
         let delivery = Delivery::new(job, envelope, super::flight::Flight::new(Instant::now()));
-        Self::new(Arc::new(delivery), Arc::new(Reports::new(queue)), deadline, tracked)
+        Self::new(
+            Arc::new(delivery),
+            Arc::new(Reports::new(queue, crate::event::Events::default())),
+            deadline,
+            tracked,
+        )
     }
 
     /// What was said so far: the progress, and the lines.
@@ -194,6 +200,11 @@ impl JobContext {
 
     pub(crate) fn job(&self) -> &Job {
         &self.delivery.job
+    }
+
+    /// Tells how a program ended that the handler ran.
+    pub(crate) fn child_ended(&self, ending: ChildEnding) {
+        self.reports.events.tell(&Event::ChildEnded { job_type: self.job_type(), ending });
     }
 
     /// The job's id, the same over all attempts: a good idempotency key.

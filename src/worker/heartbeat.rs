@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::clock::ServerClock;
 use super::delivery::{Delivery, Finished, Work};
 use super::dispatcher::Dispatcher;
-use super::flight::Flights;
+use super::flight::{Flights, Held};
 use super::outbox::Outbox;
 use super::pulse::Pulse;
 use crate::broker::{Broker, Error, Link, Queue, Role};
@@ -105,7 +105,14 @@ impl Heartbeat {
         let mut look = every(lease / 20);
         loop {
             look.tick().await;
-            self.cut_silent();
+            let now = Instant::now();
+            for charge in &self.charges {
+                let held = charge.flights.snapshot();
+                self.cut_silent(charge, &held, now);
+                let elapsed = held.iter().map(|(_, delivery)| delivery.flight.running(now)).max();
+                let (queue, elapsed) = (charge.queue.name(), elapsed.unwrap_or_default());
+                self.events.tell(&Event::LongestRun { queue, elapsed });
+            }
         }
     }
 
@@ -114,11 +121,14 @@ impl Heartbeat {
     async fn beat(&self, lease: Duration) {
         let patience = (lease / 8).max(LEAST_PATIENCE);
         let mut beat = every((lease / 12).min(HEED_EVERY));
-        let (mut link, mut rounds) = (None, Rounds::default());
+        let (mut link, mut rounds, mut connected) = (None, Rounds::default(), false);
         loop {
             beat.tick().await;
             if link.is_none() {
                 link = self.connect(lease / 3).await;
+                if link.is_some() && std::mem::replace(&mut connected, true) {
+                    self.events.tell(&Event::Reconnected { times: 1 });
+                }
             }
             let Some(open) = &link else { continue };
             let round = self.round(open, lease / 12, &mut rounds);
@@ -216,15 +226,12 @@ impl Heartbeat {
     }
 
     /// Ends attempts whose lease nobody confirmed for so long that another worker may soon take their jobs.
-    fn cut_silent(&self) {
-        let now = Instant::now();
-        for charge in &self.charges {
-            let margin = charge.lease / 5;
-            for (_, delivery) in charge.flights.snapshot() {
-                let flight = &delivery.flight;
-                if flight.silent(now) > charge.lease - margin && flight.lose() {
-                    self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
-                }
+    fn cut_silent(&self, charge: &Charge, held: &[(Held, Arc<Delivery>)], now: Instant) {
+        let margin = charge.lease / 5;
+        for (_, delivery) in held {
+            let flight = &delivery.flight;
+            if flight.silent(now) > charge.lease - margin && flight.lose() {
+                self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
             }
         }
     }

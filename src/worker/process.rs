@@ -15,7 +15,7 @@ use super::registry::Registry;
 use super::station::{Shared, Station};
 use crate::broker::{Broker, Error, Joined, Queue};
 use crate::event::{Event, Events};
-use crate::job::ConsumerName;
+use crate::job::{ConsumerName, Timestamp};
 use crate::traces::Tracer;
 use crate::vital::Vitals;
 
@@ -31,6 +31,7 @@ pub struct Worker {
     quota: Option<Arc<Quota>>,
     events: Events,
     vitals: Vitals,
+    clock: Arc<ServerClock>,
 }
 
 /// A queue that the worker serves, for those who do its chores.
@@ -63,6 +64,10 @@ impl Worker {
             let joined = joins.ask(Duration::ZERO, joining).await?;
             // Said before the first job can run, so that no figure shows jobs done by a Redis that is away.
             events.tell(&Event::Contact { alive: true });
+            let longest_timeout = registry.longest_timeout();
+            events.tell(&Event::Joined { queue: queue.name(), lease: joined.lease, longest_timeout });
+            // Known before the first job can run, so that none of a backlog looks as if it had not waited.
+            clock.tell(queue.clock().await?);
             warn_of_differences(&queue, joined, config.lease);
             let shared = Shared {
                 broker: &broker,
@@ -81,7 +86,7 @@ impl Worker {
             broker: broker.clone(),
             consumer: consumer.clone(),
             charges: stations.iter().map(Station::charge).collect(),
-            clock,
+            clock: Arc::clone(&clock),
             events: events.clone(),
             facts: facts(&stations, &registry),
             line: vitals.line("the heartbeat".to_owned()),
@@ -101,6 +106,7 @@ impl Worker {
             quota,
             events,
             vitals,
+            clock,
         })
     }
 
@@ -122,6 +128,12 @@ impl Worker {
     /// The access to Redis that this worker uses.
     pub(crate) fn broker(&self) -> &Broker {
         &self.broker
+    }
+
+    /// How long ago an instant of the clock of Redis was, by this worker's estimate of it. For metrics only.
+    pub(crate) fn age(&self) -> Arc<dyn Fn(Timestamp) -> Duration + Send + Sync> {
+        let clock = Arc::clone(&self.clock);
+        Arc::new(move |then| clock.since(then.as_ms(), Instant::now()))
     }
 
     /// How many attempts it may start, where that is bounded.

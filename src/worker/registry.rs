@@ -121,6 +121,15 @@ impl Registry {
         self.handlers.values().map(|registered| registered.work.grace()).max().unwrap_or_default()
     }
 
+    /// The longest time that an attempt of any type may take, where its job says nothing of its own.
+    pub(crate) fn longest_timeout(&self) -> Duration {
+        let timeout = |registered: &Arc<Registered>| match &registered.work {
+            Work::Whole(_) => registered.policy.timeout,
+            Work::Steps(steps) => steps.longest_attempt(registered.policy.timeout),
+        };
+        self.handlers.values().map(timeout).max().unwrap_or_default()
+    }
+
     /// The types' policies, for those who settle without running.
     pub(crate) fn policies(&self) -> Policies {
         Policies::new(

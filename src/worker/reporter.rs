@@ -24,6 +24,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Reports {
     pub(crate) queue: QueueName,
+    /// Where handlers may tell of what is not the job's.
+    pub(crate) events: Events,
     waiting: Mutex<Vec<Arc<Delivery>>>,
     arrived: Notify,
 }
@@ -39,8 +41,8 @@ pub(crate) struct Reporter {
 }
 
 impl Reports {
-    pub(crate) fn new(queue: QueueName) -> Self {
-        Self { queue, waiting: Mutex::default(), arrived: Notify::new() }
+    pub(crate) fn new(queue: QueueName, events: Events) -> Self {
+        Self { queue, events, waiting: Mutex::default(), arrived: Notify::new() }
     }
 
     /// Notes how far an attempt is.

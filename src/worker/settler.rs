@@ -3,11 +3,12 @@
 //! script decides whether it still counts.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
+use super::clock::ServerClock;
 use super::delivery::{Finished, Work};
 use super::flight::{Flights, Held};
 use super::outbox::{Outbox, WORTH_A_TRIP};
@@ -40,6 +41,7 @@ pub(crate) struct Settler {
     pub(crate) retention: Duration,
     pub(crate) events: Events,
     pub(crate) line: Line,
+    pub(crate) clock: Arc<ServerClock>,
 }
 
 impl Settler {
@@ -94,8 +96,9 @@ impl Settler {
         let lane = finished[0].delivery.job.lane;
         let ids: Vec<EntryId> = finished.iter().map(|finished| finished.delivery.job.entry).collect();
         let acked = self.insist(|| self.queue.acknowledge(self.queue.link(), lane, &ids)).await;
+        let now = Instant::now();
         for finished in finished {
-            self.tell_ending(finished, &Settlement::Ack);
+            self.tell_ending(finished, &Settlement::Ack, now);
         }
         if acked < ids.len() as u64 {
             // Some of them were taken over meanwhile. Which ones, only their scripts can say.
@@ -123,14 +126,15 @@ impl Settler {
             let (job_type, job) = (&job.job_type, &job.id);
             self.events.tell(&Event::Failed { queue, job_type, job, kind: *kind, error });
         }
-        match self.apply(finished, &settlement).await {
-            Applied::Stale => self.events.tell(&Event::Fenced { queue: self.queue.name() }),
-            Applied::Moved => self.tell_ending(finished, &settlement),
-            Applied::Late if settlement == Settlement::Ack => self.tell_ending(finished, &settlement),
+        let told = match self.apply(finished, &settlement).await {
+            Applied::Stale => return self.events.tell(&Event::Fenced { queue: self.queue.name() }),
+            Applied::Moved => settlement,
+            Applied::Late if settlement == Settlement::Ack => settlement,
             // The success was told when it came.
-            Applied::Late => {}
-            Applied::Cancelled => self.tell_ending(finished, &Settlement::Cancel("cancelled".to_owned())),
-        }
+            Applied::Late => return,
+            Applied::Cancelled => Settlement::Cancel("cancelled".to_owned()),
+        };
+        self.tell_ending(finished, &told, Instant::now());
     }
 
     async fn apply(&self, finished: &Finished, settlement: &Settlement) -> Applied {
@@ -181,9 +185,10 @@ impl Settler {
         }
     }
 
-    fn tell_ending(&self, finished: &Finished, settlement: &Settlement) {
+    fn tell_ending(&self, finished: &Finished, settlement: &Settlement, now: Instant) {
         let job = &finished.delivery.job;
-        let told = Told::new(self.queue.name(), job, settlement, finished.elapsed);
+        let age = self.clock.since(job.created.as_ms(), now);
+        let told = Told::new(self.queue.name(), job, settlement, (finished.elapsed, age));
         self.events.tell(&Event::Finished(told));
     }
 }

@@ -71,12 +71,13 @@ impl Shared<'_> {
             policies: Arc::new(self.registry.policies()),
             routing: Routing { give_up_after: worker.unroutable_after, ..Routing::default() },
             events: self.events.clone(),
+            clock: Arc::clone(self.clock),
         }
     }
 
     fn reporter(&self, queue: Queue, worker: &Config) -> Reporter {
         Reporter {
-            reports: Arc::new(Reports::new(queue.name().clone())),
+            reports: Arc::new(Reports::new(queue.name().clone(), self.events.clone())),
             retention: worker.retention_of(queue.name()),
             queue,
             consumer: self.consumer.clone(),

@@ -25,6 +25,8 @@ mod kit;
 #[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod probes;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use streamfleet::event::Events;
 use streamfleet::job::{Backoff, Policy};
-use streamfleet::telemetry::Metrics;
+use streamfleet::telemetry::{Metrics, Objectives, ServedQueue};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown};
 use tokio::task::JoinSet;
@@ -116,8 +116,10 @@ impl Running {
         let backoff = Backoff::Fixed(Duration::from_millis(10));
         let policy = Policy { backoff, ..Policy::default() };
         // With its metrics, as a worker would run.
-        let queues = config.worker.queues.iter().map(|(name, queue)| (name, queue.concurrency));
-        let metrics = Metrics::new(queues, &[super::TYPE.parse()?]);
+        let objectives = Objectives::default();
+        let queues = config.worker.queues.iter();
+        let queues = queues.map(|(name, queue)| ServedQueue { name, slots: queue.concurrency, objectives });
+        let metrics = Metrics::new(queues, &[super::TYPE.parse()?], &[]);
         let events = Events::new(vec![metrics.listener()]);
         let fleet =
             Fleet::builder(config).handler_with(super::TYPE, policy, seen.clone())?.events(events).build();

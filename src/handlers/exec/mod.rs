@@ -21,6 +21,7 @@ use self::speech::Speech;
 use super::rule::{Kind, Then};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, attempt, output};
+use crate::event::ChildEnding;
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use config::ExecConfig;
@@ -35,6 +36,9 @@ const SHORT_OF_RESOURCES: Duration = Duration::from_secs(5);
 const EX_DATAERR: i32 = 65;
 /// sysexits.h: not now, but later.
 const EX_TEMPFAIL: i32 = 75;
+
+/// Why a program was told to stop that ran too long.
+const TIME_UP: &str = "its time was up";
 
 /// Runs a program per job: the payload on standard input, the outcome in the exit code.
 ///
@@ -149,11 +153,15 @@ impl Handler for Exec {
     type Output = Value;
 
     async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
-        let child = spawner::start(self.command(&context)).await.map_err(|error| self.not_started(&error))?;
+        let child = spawner::start(self.command(&context)).await.map_err(|error| {
+            context.child_ended(ChildEnding::NotStarted);
+            self.not_started(&error)
+        })?;
         let mut speech = Speech::of(&context);
         let hear = (self.kept(), |chunk: &[u8]| speech.hear(chunk));
         let end = child.run(payload, cut_short(&context), self.config.grace, hear).await?;
         speech.end();
+        context.child_ended(end.ending());
         self.outcome(end)
     }
 
@@ -164,10 +172,21 @@ impl Handler for Exec {
     }
 }
 
+impl End {
+    fn ending(&self) -> ChildEnding {
+        match (self.cut, self.status.code()) {
+            (Some(TIME_UP), _) => ChildEnding::Timeout,
+            (_, Some(0)) => ChildEnding::Exited,
+            (_, Some(_)) => ChildEnding::Failed,
+            (_, None) => ChildEnding::Signal,
+        }
+    }
+}
+
 /// Waits until the attempt must end, and says why. That its time is up is noticed by the worker, which then cancels it.
 async fn cut_short(context: &JobContext) -> &'static str {
     context.cancellation().cancelled().await;
-    if context.time_left().is_zero() { "its time was up" } else { "the attempt was cut short" }
+    if context.time_left().is_zero() { TIME_UP } else { "the attempt was cut short" }
 }
 
 /// An error text: how the program ended, and its last words.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, error, info, warn};
 
-use crate::event::{Ending, Event, Finished};
+use crate::event::{Ending, Event, Finished, SpanLoss};
 
 /// Lines per second about Redis, and about fences and leases: one says it all.
 const RARE: u32 = 1;
@@ -55,16 +55,7 @@ impl Log {
             Event::Started { queue, job_type, job, attempt, wait } => {
                 debug!(%queue, %job_type, %job, attempt, ?wait, "a handler starts");
             }
-            Event::Finished(Finished { queue, job_type, job, attempt, ending, elapsed, .. }) => {
-                let job_type = job_type.map_or("-", |job_type| job_type.as_str());
-                if let Ending::Dead(reason) = ending {
-                    self.dead.then(|suppressed| {
-                        warn!(%queue, job_type, %job, %reason, suppressed, "a job is dead");
-                    });
-                }
-                let (outcome, elapsed_ms) = (ending.as_str(), elapsed.as_millis() as u64);
-                debug!(%queue, job_type, %job, attempt, outcome, elapsed_ms, "an attempt ended");
-            }
+            Event::Finished(ref end) => self.finished(end),
             Event::Fenced { queue } => {
                 self.fenced.then(|suppressed| info!(%queue, suppressed, "an outcome came too late"));
             }
@@ -96,18 +87,43 @@ impl Log {
                     facts, suppressed, "not everything could be told; no job is touched by it"
                 );
             }),
-            Event::Unexported { spans, loss, why } => self.spans.then(|suppressed| {
-                let reason = loss.as_str();
-                warn!(spans, reason, why, suppressed, "spans are lost; no job is touched by it");
-            }),
+            Event::Unexported { spans, loss, why } => self.unexported(spans, loss, why),
+            Event::Evicted { queue, letters } => warn!(%queue, letters, "retention dropped dead letters"),
+            Event::Reconnected { times } => info!(times, "connected to redis again"),
             Event::Ran { .. }
             | Event::Exported { .. }
+            | Event::Lost { .. }
+            | Event::ChildEnded { .. }
+            | Event::Joined { .. }
+            | Event::LongestRun { .. }
+            | Event::Looked { .. }
+            | Event::Surveyed { .. }
+            | Event::RoundTrip { .. }
             | Event::Read { .. }
             | Event::Contact { .. }
             | Event::QueueLength { .. }
             | Event::Published { .. }
             | Event::Stopping => {}
         }
+    }
+
+    fn unexported(&self, spans: u64, loss: SpanLoss, why: &str) {
+        self.spans.then(|suppressed| {
+            let reason = loss.as_str();
+            warn!(spans, reason, why, suppressed, "spans are lost; no job is touched by it");
+        });
+    }
+
+    fn finished(&self, end: &Finished<'_>) {
+        let Finished { queue, job_type, job, attempt, ending, elapsed, .. } = *end;
+        let job_type = job_type.map_or("-", |job_type| job_type.as_str());
+        if let Ending::Dead(reason) = ending {
+            self.dead.then(|suppressed| {
+                warn!(%queue, job_type, %job, %reason, suppressed, "a job is dead");
+            });
+        }
+        let (outcome, elapsed_ms) = (ending.as_str(), elapsed.as_millis() as u64);
+        debug!(%queue, job_type, %job, attempt, outcome, elapsed_ms, "an attempt ended");
     }
 }
 

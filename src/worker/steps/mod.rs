@@ -68,6 +68,11 @@ impl Steps {
         &self.plan
     }
 
+    /// How long an attempt may take that runs every step once, where the type allows each so long.
+    pub(super) fn longest_attempt(&self, timeout: Duration) -> Duration {
+        self.parts.iter().map(|part| part.limits.timeout(timeout)).sum()
+    }
+
     /// How long an attempt may go on after its cancellation.
     pub(super) fn grace(&self) -> Duration {
         let longest = self.parts.iter().map(|part| part.handler.grace()).max();

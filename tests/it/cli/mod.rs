@@ -10,6 +10,7 @@ mod dev;
 mod enqueue;
 mod events;
 mod look;
+mod metrics;
 pub(crate) mod scrape;
 mod secrets;
 mod worker;

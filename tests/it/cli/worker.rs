@@ -201,7 +201,7 @@ fn the_lengths_of_queues_are_metrics_also_while_nothing_moves() {
     };
     until("one of each is told", SOON, || ["running", "delayed", "dead"].map(jobs) == [Some(1.0); 3]);
     assert_eq!(jobs("waiting"), Some(0.0));
-    assert_eq!(series(&address, r#"streamfleet_queue_oldest_waiting_seconds{queue="default"}"#), Some(0.0));
+    assert_eq!(series(&address, r#"streamfleet_queue_latency_seconds{queue="default"}"#), Some(0.0));
 }
 
 #[test]

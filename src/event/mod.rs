@@ -1,8 +1,12 @@
 //! Everything worth telling about, told once. Metrics and logs listen; nothing that listens can change an outcome.
 
+mod state;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use state::{QueueState, RedisMemory};
 
 use crate::job::{CronName, DeadReason, FailureKind, Job, JobId, JobType, QueueName, Settlement};
 
@@ -47,6 +51,36 @@ pub enum Event<'a> {
         /// What it said.
         error: &'a str,
     },
+    /// An attempt's worker fell silent, and its entry was taken over.
+    Lost {
+        /// Where the job came from.
+        queue: &'a QueueName,
+        /// What handler it needs.
+        job_type: &'a JobType,
+    },
+    /// A program that a handler ran has ended, or could not be started.
+    ChildEnded {
+        /// Whose program it was.
+        job_type: &'a JobType,
+        /// How it ended.
+        ending: ChildEnding,
+    },
+    /// This process joined a queue's group.
+    Joined {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How long an entry may be silent, as the fleet agreed.
+        lease: Duration,
+        /// The longest time that an attempt of any type may take here.
+        longest_timeout: Duration,
+    },
+    /// How long the longest running attempt of this process has run. Told a few times in each lease.
+    LongestRun {
+        /// The queue.
+        queue: &'a QueueName,
+        /// Zero where none runs.
+        elapsed: Duration,
+    },
     /// An outcome came after its entry was taken over, and changed nothing.
     Fenced {
         /// Where the job came from.
@@ -79,6 +113,18 @@ pub enum Event<'a> {
         jobs: u64,
         /// By how much the first was late.
         late: Duration,
+    },
+    /// The promoter looked for due jobs, whether there were any or not.
+    Looked {
+        /// The queue.
+        queue: &'a QueueName,
+    },
+    /// Retention dropped dead letters.
+    Evicted {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        letters: u64,
     },
     /// Ticks of a recurring job were submitted.
     CronTicked {
@@ -142,6 +188,25 @@ pub enum Event<'a> {
         dead: u64,
         /// How long the oldest waiting job has been in its stream.
         oldest_waiting: Option<Duration>,
+    },
+    /// All that this process, which does a queue's chores, knows of it. Told by the same timer.
+    Surveyed {
+        /// The queue.
+        queue: &'a QueueName,
+        /// What is known.
+        state: &'a QueueState,
+    },
+    /// A round trip to Redis ended. Reads that wait for entries are not told.
+    RoundTrip {
+        /// What was asked: a script's name, or a command's.
+        command: &'static str,
+        /// How long that took.
+        took: Duration,
+    },
+    /// A connection to Redis was made again.
+    Reconnected {
+        /// How often.
+        times: u64,
     },
     /// A call of a hook failed, which changes nothing for any job.
     HookFailed {
@@ -251,6 +316,21 @@ impl SpanLoss {
     }
 }
 
+/// How a program ended that a handler ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildEnding {
+    /// By itself, with the exit code 0.
+    Exited,
+    /// By itself, with another exit code.
+    Failed,
+    /// By a signal.
+    Signal,
+    /// It was told to stop, because its time was up.
+    Timeout,
+    /// It could not be started.
+    NotStarted,
+}
+
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Finished<'a> {
@@ -270,11 +350,20 @@ pub struct Finished<'a> {
     pub delay: Option<Duration>,
     /// How long the handler ran; zero where none did.
     pub elapsed: Duration,
+    /// The attempts of the job by now: failures, lost workers, and this one where its handler ran.
+    pub attempts: u32,
+    /// How long ago the job was accepted, by an estimate of the clock of Redis; `None` for bytes that are no job.
+    pub age: Option<Duration>,
 }
 
 impl<'a> Finished<'a> {
-    /// The end of an attempt from which this followed.
-    pub fn new(queue: &'a QueueName, job: &'a Job, settlement: &'a Settlement, elapsed: Duration) -> Self {
+    /// The end of an attempt from which this followed, of a job that was accepted so long ago.
+    pub fn new(
+        queue: &'a QueueName,
+        job: &'a Job,
+        settlement: &'a Settlement,
+        (elapsed, age): (Duration, Duration),
+    ) -> Self {
         let (ending, error, delay) = match settlement {
             Settlement::Ack => (Ending::Succeeded, None, None),
             Settlement::Release => (Ending::Interrupted, None, None),
@@ -285,8 +374,19 @@ impl<'a> Finished<'a> {
             }
             Settlement::Bury(burial) => (Ending::Dead(burial.reason), Some(burial.error.as_str()), None),
         };
-        let attempt = job.attempt.saturating_add(1);
-        Self { queue, job_type: Some(&job.job_type), job: &job.id, attempt, ending, error, delay, elapsed }
+        let ran = !elapsed.is_zero() || matches!(ending, Ending::Succeeded | Ending::Dead(DeadReason::Lost));
+        Self {
+            queue,
+            job_type: Some(&job.job_type),
+            job: &job.id,
+            attempt: job.attempt.saturating_add(1),
+            ending,
+            error,
+            delay,
+            elapsed,
+            attempts: job.attempt.saturating_add(job.lost).saturating_add(u32::from(ran)),
+            age: Some(age),
+        }
     }
 
     /// The end of bytes that are no job, and why they are none.
@@ -300,6 +400,8 @@ impl<'a> Finished<'a> {
             error: Some(why),
             delay: None,
             elapsed: Duration::ZERO,
+            attempts: 0,
+            age: None,
         }
     }
 }
@@ -322,6 +424,14 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// True where the job will not run again by itself.
+    pub fn is_final(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Dead(_) | Self::Cancelled => true,
+            Self::Retried | Self::Snoozed | Self::Interrupted => false,
+        }
+    }
+
     /// The value of the metrics' `outcome` label.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,0 +1,131 @@
+//! A queue's state in one round trip, for the process that does its chores. See `scripts/gauge.lua`.
+
+use std::time::Duration;
+
+use fred::types::Value;
+
+use super::error::Error;
+use super::inspect::timestamp;
+use super::{Queue, decode, millis, script};
+use crate::job::{EntryId, Timestamp};
+
+/// Delayed jobs that are due within this time count as work that is to be done soon.
+const SOON: Duration = Duration::from_secs(60);
+
+/// A queue's state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Gauge {
+    /// When this was true.
+    pub(crate) now: Timestamp,
+    /// The lanes, in the order of [`Lane::ALL`](crate::job::Lane::ALL).
+    pub(crate) lanes: [GaugedLane; 3],
+    pub(crate) delayed: u64,
+    /// Delayed jobs that are due within a minute.
+    pub(crate) due_soon: u64,
+    /// By how much the first delayed job is overdue.
+    pub(crate) overdue: Duration,
+    pub(crate) dead: u64,
+    /// How long ago the oldest dead letter was written; zero where there is none.
+    pub(crate) oldest_dead: Duration,
+    pub(crate) live: u64,
+    pub(crate) stale: u64,
+    pub(crate) memory: Option<ServerMemory>,
+}
+
+/// One lane of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GaugedLane {
+    pub(crate) waiting: u64,
+    pub(crate) running: u64,
+    /// Entries ever added.
+    pub(crate) added: u64,
+    /// The oldest entry that nobody has taken.
+    pub(crate) oldest_waiting: Option<EntryId>,
+    /// The longest silence of a pending entry.
+    pub(crate) silence: Duration,
+}
+
+/// What Redis says of its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServerMemory {
+    pub(crate) used: u64,
+    /// 0 for no bound.
+    pub(crate) max: u64,
+    pub(crate) is_eviction_safe: bool,
+}
+
+impl Gauge {
+    /// Jobs that nobody has taken, over all lanes.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.waiting).sum()
+    }
+
+    /// Jobs that a worker has, over all lanes.
+    pub(crate) fn running(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.running).sum()
+    }
+
+    /// How long the oldest waiting job has been in its stream.
+    pub(crate) fn oldest_waiting(&self) -> Option<Duration> {
+        let oldest = self.lanes.iter().filter_map(|lane| lane.oldest_waiting).min()?;
+        Some(age(self.now, oldest))
+    }
+
+    /// The longest silence of a pending entry, over all lanes.
+    pub(crate) fn silence(&self) -> Duration {
+        self.lanes.iter().map(|lane| lane.silence).max().unwrap_or_default()
+    }
+}
+
+impl Queue {
+    /// All that is to be known of the queue's state. The lease tells whose silence is long.
+    pub(crate) async fn gauge(&self, lease: Duration) -> Result<Gauge, Error> {
+        let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone()];
+        keys.extend(self.keys.streams().clone());
+        let args = [lease, SOON].map(millis).to_vec();
+        let answer = self.run(&script::GAUGE, keys, args).await?;
+        read(answer.status, &answer.rest).ok_or_else(|| Error::contract("gauge", answer))
+    }
+}
+
+fn read(now: i64, rest: &[Value]) -> Option<Gauge> {
+    let [delayed, due_soon, overdue, dead, oldest_dead, live, stale, used, max, policy, lanes @ ..] = rest
+    else {
+        return None;
+    };
+    let now = timestamp(now.cast_unsigned());
+    let [high, normal, low] = [0, 1, 2].map(|at| lane(lanes.get(5 * at..5 * at + 5)?));
+    let memory = decode::number(used).map(|used| ServerMemory {
+        used,
+        max: decode::number(max).unwrap_or(0),
+        is_eviction_safe: decode::text(policy) == "noeviction",
+    });
+    Some(Gauge {
+        now,
+        lanes: [high?, normal?, low?],
+        delayed: decode::number(delayed)?,
+        due_soon: decode::number(due_soon)?,
+        overdue: Duration::from_millis(decode::number(overdue)?),
+        dead: decode::number(dead)?,
+        oldest_dead: decode::entry_id(oldest_dead).map(|letter| age(now, letter)).unwrap_or_default(),
+        live: decode::number(live)?,
+        stale: decode::number(stale)?,
+        memory,
+    })
+}
+
+fn lane(values: &[Value]) -> Option<GaugedLane> {
+    let [entries, pending, added, waits, silence] = values else { return None };
+    let running = decode::number(pending)?;
+    Some(GaugedLane {
+        waiting: decode::number(entries)?.saturating_sub(running),
+        running,
+        added: decode::number(added)?,
+        oldest_waiting: decode::entry_id(waits),
+        silence: Duration::from_millis(decode::number(silence)?),
+    })
+}
+
+fn age(now: Timestamp, entry: EntryId) -> Duration {
+    now.since(Timestamp::from_ms(entry.ms).unwrap_or(Timestamp::MAX))
+}

@@ -1,0 +1,54 @@
+//! How long Redis takes, told to whoever wants to know: once per round trip, and each time a connection had to be made
+//! again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The commands whose round trips are told apart: scripts by their names, and the plain commands that workers send. All
+/// others are `other`.
+pub const COMMANDS: [&str; 27] = [
+    "xreadgroup",
+    "xack",
+    "xpending",
+    "xautoclaim",
+    "ping",
+    "begin",
+    "complete",
+    "defer",
+    "release",
+    "bury",
+    "cancelled",
+    "cancels",
+    "step_begin",
+    "step_end",
+    "report",
+    "publish",
+    "promote",
+    "lead",
+    "call",
+    "gauge",
+    "agenda",
+    "tick",
+    "join",
+    "keepalive",
+    "reap",
+    "beat",
+    "other",
+];
+
+/// What there is to tell of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// An answer came, or its time was up.
+    Trip {
+        /// What was asked.
+        command: &'static str,
+        /// How long that took.
+        took: Duration,
+    },
+    /// A connection was made again, so often.
+    Reconnected(u64),
+}
+
+/// Is told of every reading. It must be quick, and must not block.
+pub(crate) type Meter = Arc<dyn Fn(Reading) + Send + Sync>;

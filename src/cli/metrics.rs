@@ -1,0 +1,77 @@
+//! `streamfleet metrics`: what a worker tells at `/metrics`, for those who draw or alert. Nothing is asked.
+
+use serde::Serialize;
+use streamfleet::telemetry::{CATALOGUE, Descriptor, Kind, Label, Values};
+
+use super::exit::Exit;
+use super::output::{self, Output};
+
+/// One metric, as programs get it.
+#[derive(Serialize)]
+struct Metric {
+    name: &'static str,
+    group: &'static str,
+    kind: &'static str,
+    unit: &'static str,
+    labels: Vec<Shown>,
+    /// Upper bounds, of histograms.
+    #[serde(skip_serializing_if = "<[f64]>::is_empty")]
+    buckets: &'static [f64],
+    told_by: &'static str,
+    aggregate: &'static str,
+    help: &'static str,
+}
+
+/// One label; its values, where they are always the same.
+#[derive(Serialize)]
+struct Shown {
+    name: &'static str,
+    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
+    values: &'static [&'static str],
+}
+
+/// Lists.
+pub(crate) fn run(output: Output) -> anyhow::Result<Exit> {
+    let metrics: Vec<Metric> = CATALOGUE
+        .iter()
+        .flat_map(|group| group.metrics.iter().map(|descriptor| metric(group.title, descriptor)))
+        .collect();
+    output.print(&metrics, |metrics| show(metrics))?;
+    Ok(Exit::Done)
+}
+
+fn metric(group: &'static str, descriptor: &Descriptor) -> Metric {
+    let Descriptor { name, kind, labels, help, told_by, aggregate } = *descriptor;
+    let buckets = match kind {
+        Kind::Histogram(buckets) => buckets,
+        Kind::Counter | Kind::Gauge => &[],
+    };
+    let shown = |label: &Label| {
+        let values = match label.values {
+            Values::Closed(values) => values,
+            Values::Given(_) => &[],
+        };
+        Shown { name: label.name, values }
+    };
+    Metric {
+        name,
+        group,
+        kind: kind.as_str(),
+        unit: descriptor.unit(),
+        labels: labels.iter().map(shown).collect(),
+        buckets,
+        told_by: told_by.as_str(),
+        aggregate: aggregate.as_str(),
+        help,
+    }
+}
+
+fn show(metrics: &[Metric]) -> String {
+    let mut table = output::table(&["metric", "kind", "labels", "take", "told by", "what"]);
+    for metric in metrics {
+        let labels: Vec<_> = metric.labels.iter().map(|label| label.name).collect();
+        let labels = labels.join(", ");
+        table.add_row([metric.name, metric.kind, &labels, metric.aggregate, metric.told_by, metric.help]);
+    }
+    table.to_string()
+}

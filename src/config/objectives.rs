@@ -1,0 +1,54 @@
+//! What a queue's users may expect of it, as the file has it.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::values::{self, shown};
+use crate::telemetry::Objectives;
+
+/// Latencies that can be an objective.
+const LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(365 * 24 * 3600);
+
+/// What a queue's users may expect of it; see [`Objectives`].
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ObjectivesSection {
+    /// How long a ready job may wait before it starts.
+    #[serde(with = "values::duration")]
+    pub latency: Duration,
+    /// Which part of the jobs that end may die.
+    #[serde(deserialize_with = "values::fraction")]
+    pub dead_ratio: f64,
+}
+
+impl Default for ObjectivesSection {
+    fn default() -> Self {
+        let Objectives { latency, dead_ratio } = Objectives::default();
+        Self { latency, dead_ratio }
+    }
+}
+
+impl From<&ObjectivesSection> for Objectives {
+    fn from(section: &ObjectivesSection) -> Self {
+        Self { latency: section.latency, dead_ratio: section.dead_ratio }
+    }
+}
+
+/// The keys that are wrong, and what is wrong with them.
+pub(super) fn check(section: &ObjectivesSection) -> Vec<(&'static str, String)> {
+    let ObjectivesSection { latency, dead_ratio } = section;
+    let mut wrong = Vec::new();
+    if !LATENCY.contains(latency) {
+        let (least, most) = (shown(*LATENCY.start()), shown(*LATENCY.end()));
+        wrong.push(("latency", format!("is {}, but must be between {least} and {most}", shown(*latency))));
+    }
+    if !(*dead_ratio > 0.0 && *dead_ratio <= 1.0) {
+        let reason = format!(
+            "is {dead_ratio}, but must be more than 0 and at most 1, such as 0.01 for one job in 100"
+        );
+        wrong.push(("dead_ratio", reason));
+    }
+    wrong
+}

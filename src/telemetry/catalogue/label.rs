@@ -1,0 +1,78 @@
+//! The labels of metrics, and the values that each may have. Every set is closed once a process runs.
+
+use crate::broker;
+
+/// A label.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Label {
+    /// Its name.
+    pub name: &'static str,
+    /// What values it has.
+    pub values: Values,
+}
+
+/// The values of a label.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Values {
+    /// One of these.
+    Closed(&'static [&'static str]),
+    /// What the configuration or the build says, in words.
+    Given(&'static str),
+}
+
+/// The label of a type that this process has no handler for.
+pub(in super::super) const UNKNOWN: &str = "_unknown";
+
+/// The label of types beyond the number that has series of their own.
+pub(in super::super) const OTHER: &str = "_other";
+
+const fn closed(name: &'static str, values: &'static [&'static str]) -> Label {
+    Label { name, values: Values::Closed(values) }
+}
+
+const fn given(name: &'static str, what: &'static str) -> Label {
+    Label { name, values: Values::Given(what) }
+}
+
+pub(super) const QUEUE: Label = given("queue", "the queues that the process serves");
+pub(super) const JOB_TYPE: Label = given(
+    "job_type",
+    "the types with a handler; `_other` beyond 200 pairs of queue and type, `_unknown` for types without a handler",
+);
+pub(super) const PROGRAM_TYPE: Label =
+    given("job_type", "the types with an `exec` handler; `_other` beyond 200 of them");
+pub(super) const VERSION: Label = given("version", "of the build");
+pub(super) const REVISION: Label = given("revision", "of the build");
+
+/// How attempts end.
+pub(in super::super) const OUTCOMES: [&str; 7] =
+    ["succeeded", "retried", "dead", "expired", "snoozed", "interrupted", "cancelled"];
+pub(super) const OUTCOME: Label = closed("outcome", &OUTCOMES);
+
+/// Why attempts fail.
+pub(in super::super) const FAILURES: [&str; 4] = ["error", "timeout", "panic", "lost"];
+pub(super) const FAILURE: Label = closed("reason", &FAILURES);
+
+pub(super) const RECLAIM: Label = closed("reason", &["idle"]);
+
+/// Where a queue's jobs are.
+pub(in super::super) const STATES: [&str; 4] = ["waiting", "running", "delayed", "dead"];
+pub(super) const STATE: Label = closed("state", &STATES);
+
+/// How a queue's consumers are.
+pub(in super::super) const CONSUMERS: [&str; 2] = ["live", "stale"];
+pub(super) const CONSUMER: Label = closed("state", &CONSUMERS);
+
+/// The lanes, in the order of [`Lane::ALL`](crate::job::Lane::ALL).
+pub(in super::super) const LANES: [&str; 3] = ["high", "normal", "low"];
+pub(super) const LANE: Label = closed("lane", &LANES);
+
+/// How programs end.
+pub(in super::super) const CHILDREN: [&str; 5] = ["exited", "failed", "signal", "timeout", "not_started"];
+pub(super) const CHILD: Label = closed("outcome", &CHILDREN);
+
+pub(super) const HOOK: Label = closed("reason", &["error", "panic", "timeout"]);
+pub(super) const WHOM: Label = closed("whom", &["hook", "stream"]);
+pub(super) const SPAN_LOSS: Label = closed("reason", &["full", "refused", "unreachable"]);
+pub(super) const ERROR: Label = closed("kind", &broker::Error::KINDS);
+pub(super) const COMMAND: Label = closed("command", &broker::COMMANDS);

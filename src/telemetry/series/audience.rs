@@ -1,0 +1,61 @@
+//! The series of those who are told of jobs.
+
+use metrics::Counter;
+
+use super::Maker;
+use crate::event::{HookFailure, SpanLoss, Told};
+use crate::telemetry::catalogue;
+
+/// The series of those who are told of jobs.
+pub(in super::super) struct AudienceSeries {
+    pub(in super::super) published: Counter,
+    hook_failures: [Counter; 3],
+    untold: [Counter; 2],
+    pub(in super::super) spans_exported: Counter,
+    spans_dropped: [Counter; SpanLoss::ALL.len()],
+}
+
+impl AudienceSeries {
+    pub(in super::super) fn new(maker: &Maker<'_>) -> Self {
+        let failures = [HookFailure::Error, HookFailure::Panic, HookFailure::Timeout];
+        let failure = |kind: HookFailure| maker.counter(&catalogue::HOOK_FAILURES, &[kind.as_str()]);
+        let untold = |whom: Told| maker.counter(&catalogue::UNTOLD, &[whom.as_str()]);
+        Self {
+            published: maker.counter(&catalogue::PUBLISHED, &[]),
+            hook_failures: failures.map(failure),
+            untold: [Told::Hook, Told::Stream].map(untold),
+            spans_exported: maker.counter(&catalogue::SPANS_EXPORTED, &[]),
+            spans_dropped: SpanLoss::ALL
+                .map(|loss| maker.counter(&catalogue::SPANS_DROPPED, &[loss.as_str()])),
+        }
+    }
+
+    /// Counts a call that failed.
+    pub(in super::super) fn failed(&self, kind: HookFailure) {
+        let at = match kind {
+            HookFailure::Error => 0,
+            HookFailure::Panic => 1,
+            HookFailure::Timeout => 2,
+        };
+        self.hook_failures[at].increment(1);
+    }
+
+    /// Counts spans that the collector did not get.
+    pub(in super::super) fn dropped(&self, loss: SpanLoss, spans: u64) {
+        let at = match loss {
+            SpanLoss::Full => 0,
+            SpanLoss::Refused => 1,
+            SpanLoss::Unreachable => 2,
+        };
+        self.spans_dropped[at].increment(spans);
+    }
+
+    /// Counts what somebody was not told.
+    pub(in super::super) fn untold(&self, whom: Told, facts: u64) {
+        let at = match whom {
+            Told::Hook => 0,
+            Told::Stream => 1,
+        };
+        self.untold[at].increment(facts);
+    }
+}

@@ -1,0 +1,113 @@
+//! The series of one queue.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge};
+
+use super::Maker;
+use super::job_type::{TypeSeries, Types};
+use super::state::StateSeries;
+use crate::job::{JobType, QueueName};
+use crate::telemetry::catalogue;
+use crate::telemetry::objectives::Objectives;
+
+/// The series of one queue.
+pub(in super::super) struct QueueSeries {
+    pub(in super::super) running: Gauge,
+    pub(in super::super) oldest_running: Gauge,
+    pub(in super::super) last_poll: Gauge,
+    pub(in super::super) lease: Gauge,
+    pub(in super::super) timeout: Gauge,
+    pub(in super::super) reclaimed: Counter,
+    pub(in super::super) leases_lost: Counter,
+    pub(in super::super) fenced: Counter,
+    pub(in super::super) bodies_lost: Counter,
+    pub(in super::super) groups_recreated: Counter,
+    pub(in super::super) promoted: Counter,
+    pub(in super::super) cron_ticks: Counter,
+    pub(in super::super) cron_skipped: Counter,
+    pub(in super::super) evicted: Counter,
+    pub(in super::super) state: StateSeries,
+    leader: Gauge,
+    lag: Gauge,
+    lag_max_us: AtomicU64,
+    latency_objective: Duration,
+    types: Types,
+}
+
+impl QueueSeries {
+    /// The series of a queue, for these types as far as `room` allows.
+    pub(in super::super) fn new(
+        maker: &Maker<'_>,
+        queue: &QueueName,
+        objectives: Objectives,
+        types: &[JobType],
+        room: &mut usize,
+    ) -> Self {
+        let name = queue.as_str();
+        let gauge = |descriptor| maker.gauge(descriptor, &[name]);
+        let counter = |descriptor| maker.counter(descriptor, &[name]);
+        gauge(&catalogue::LATENCY_OBJECTIVE).set(objectives.latency.as_secs_f64());
+        gauge(&catalogue::DEAD_OBJECTIVE).set(objectives.dead_ratio);
+        Self {
+            running: gauge(&catalogue::RUNNING),
+            oldest_running: gauge(&catalogue::OLDEST_RUNNING),
+            last_poll: gauge(&catalogue::LAST_POLL),
+            lease: gauge(&catalogue::LEASE),
+            timeout: gauge(&catalogue::TIMEOUT),
+            reclaimed: maker.counter(&catalogue::RECLAIMED, &[name, "idle"]),
+            leases_lost: counter(&catalogue::LEASES_LOST),
+            fenced: counter(&catalogue::FENCED),
+            bodies_lost: counter(&catalogue::BODIES_LOST),
+            groups_recreated: counter(&catalogue::GROUPS_RECREATED),
+            promoted: counter(&catalogue::PROMOTED),
+            cron_ticks: counter(&catalogue::CRON_TICKS),
+            cron_skipped: counter(&catalogue::CRON_SKIPPED),
+            evicted: counter(&catalogue::EVICTED),
+            state: StateSeries::new(maker, name),
+            leader: gauge(&catalogue::LEADER),
+            lag: gauge(&catalogue::LAG),
+            lag_max_us: AtomicU64::new(0),
+            latency_objective: objectives.latency,
+            types: Types::new(maker, name, types, room),
+        }
+    }
+
+    /// The series of a type; of bytes that are no job without one.
+    pub(in super::super) fn of(&self, job_type: Option<&JobType>) -> &TypeSeries {
+        self.types.of(job_type)
+    }
+
+    /// Counts an attempt that begins.
+    pub(in super::super) fn start(&self, job_type: &JobType, wait: Duration) {
+        self.of(Some(job_type)).start(wait, self.latency_objective);
+        self.running.increment(1.0);
+    }
+
+    /// Counts an attempt whose handler has run.
+    pub(in super::super) fn ran(&self, job_type: &JobType, elapsed: Duration) {
+        self.of(Some(job_type)).duration.record(elapsed.as_secs_f64());
+        self.running.decrement(1.0);
+    }
+
+    /// Notes by how much a job was promoted late.
+    pub(in super::super) fn late(&self, late: Duration) {
+        let us = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
+        self.lag_max_us.fetch_max(us, Ordering::Relaxed);
+    }
+
+    /// Notes whether this process does the chores. Who does not, knows nothing of the queue's state.
+    pub(in super::super) fn lead(&self, leading: bool) {
+        self.leader.set(f64::from(u8::from(leading)));
+        if !leading {
+            self.state.forget();
+        }
+    }
+
+    /// Publishes the greatest lag since the last time.
+    pub(in super::super) fn tick(&self) {
+        let us = self.lag_max_us.swap(0, Ordering::Relaxed);
+        self.lag.set(Duration::from_micros(us).as_secs_f64());
+    }
+}

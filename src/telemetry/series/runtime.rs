@@ -1,0 +1,69 @@
+//! The series of the runtime that runs the handlers.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use metrics::Gauge;
+use tokio::runtime::{Handle, RuntimeMetrics};
+
+use super::Maker;
+use crate::telemetry::catalogue;
+
+/// The series of the runtime.
+pub(in super::super) struct RuntimeSeries {
+    workers: Gauge,
+    busy: Gauge,
+    tasks: Gauge,
+    queued: Gauge,
+    /// When it was looked at last, and how long its threads had been busy by then.
+    before: Mutex<Option<(Instant, Duration)>>,
+}
+
+impl RuntimeSeries {
+    pub(in super::super) fn new(maker: &Maker<'_>) -> Self {
+        Self {
+            workers: maker.gauge(&catalogue::TOKIO_WORKERS, &[]),
+            busy: maker.gauge(&catalogue::TOKIO_BUSY, &[]),
+            tasks: maker.gauge(&catalogue::TOKIO_TASKS, &[]),
+            queued: maker.gauge(&catalogue::TOKIO_QUEUED, &[]),
+            before: Mutex::default(),
+        }
+    }
+
+    /// Looks at the runtime that this is called in, if it is.
+    pub(in super::super) fn look(&self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let runtime = runtime.metrics();
+        let (now, busy) = (Instant::now(), busy(&runtime));
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).replace((now, busy));
+        self.workers.set(runtime.num_workers() as f64);
+        self.tasks.set(runtime.num_alive_tasks() as f64);
+        self.queued.set(runtime.global_queue_depth() as f64);
+        if let Some((then, busy_then)) = before {
+            let passed = now.duration_since(then) * u32::try_from(runtime.num_workers()).unwrap_or(1);
+            self.busy.set(ratio(busy.saturating_sub(busy_then), passed));
+        }
+    }
+}
+
+/// How long all threads together have been busy.
+fn busy(runtime: &RuntimeMetrics) -> Duration {
+    (0..runtime.num_workers()).map(|worker| runtime.worker_total_busy_duration(worker)).sum()
+}
+
+/// A thread that was busy for long is noted when it is done, which may be more than has passed since the last look.
+fn ratio(busy: Duration, passed: Duration) -> f64 {
+    if passed.is_zero() { 0.0 } else { (busy.as_secs_f64() / passed.as_secs_f64()).min(1.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_threads_are_never_busier_than_time_allows() {
+        let second = Duration::from_secs(1);
+        assert_eq!(ratio(second, 4 * second), 0.25);
+        assert_eq!((ratio(9 * second, second), ratio(second, Duration::ZERO)), (1.0, 0.0));
+    }
+}

@@ -1,0 +1,105 @@
+//! The series of a queue's state, which only the process that does its chores tells.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge};
+
+use super::Maker;
+use crate::event::QueueState;
+use crate::telemetry::catalogue::{self, CONSUMERS, LANES, STATES};
+use crate::telemetry::metrics::unix_seconds;
+
+/// The series of a queue's state.
+pub(in super::super) struct StateSeries {
+    jobs: [Gauge; STATES.len()],
+    consumers: [Gauge; CONSUMERS.len()],
+    backlog: Gauge,
+    latency: Gauge,
+    overdue: Gauge,
+    oldest_pending: Gauge,
+    oldest_dead: Gauge,
+    cron_overdue: Gauge,
+    collected: Gauge,
+    took: Gauge,
+    last_tick: Gauge,
+    added: [Counter; LANES.len()],
+    /// What was read last, while this process leads.
+    added_before: Mutex<Option<[u64; LANES.len()]>>,
+}
+
+impl StateSeries {
+    pub(super) fn new(maker: &Maker<'_>, queue: &str) -> Self {
+        let gauge = |descriptor| maker.gauge(descriptor, &[queue]);
+        Self {
+            jobs: STATES.map(|state| maker.gauge(&catalogue::QUEUE_JOBS, &[queue, state])),
+            consumers: CONSUMERS.map(|state| maker.gauge(&catalogue::QUEUE_CONSUMERS, &[queue, state])),
+            backlog: gauge(&catalogue::BACKLOG),
+            latency: gauge(&catalogue::LATENCY),
+            overdue: gauge(&catalogue::OVERDUE),
+            oldest_pending: gauge(&catalogue::OLDEST_PENDING),
+            oldest_dead: gauge(&catalogue::OLDEST_DEAD),
+            cron_overdue: gauge(&catalogue::CRON_OVERDUE),
+            collected: gauge(&catalogue::COLLECTED),
+            took: gauge(&catalogue::COLLECTOR_DURATION),
+            last_tick: gauge(&catalogue::LAST_TICK),
+            added: LANES.map(|lane| maker.counter(&catalogue::ENTRIES_ADDED, &[queue, lane])),
+            added_before: Mutex::default(),
+        }
+    }
+
+    /// Notes what was found out.
+    pub(in super::super) fn set(&self, state: &QueueState) {
+        let QueueState { waiting, running, delayed, dead, .. } = *state;
+        set_all(&self.jobs, [waiting, running, delayed, dead]);
+        set_all(&self.consumers, [state.live, state.stale]);
+        self.backlog.set((waiting + running + state.due_soon) as f64);
+        self.set_times(state);
+        self.collected.set(unix_seconds());
+        let mut before = self.added_before.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = *before {
+            for ((counter, before), now) in self.added.iter().zip(before).zip(state.added) {
+                // A stream that was made anew counts from 0.
+                counter.increment(now.checked_sub(before).unwrap_or(now));
+            }
+        }
+        *before = Some(state.added);
+    }
+
+    fn set_times(&self, state: &QueueState) {
+        let times = [
+            (&self.latency, state.oldest_waiting.unwrap_or_default()),
+            (&self.overdue, state.overdue),
+            (&self.oldest_pending, state.oldest_pending),
+            (&self.oldest_dead, state.oldest_dead),
+            (&self.cron_overdue, state.cron_overdue),
+            (&self.took, state.took),
+        ];
+        for (gauge, time) in times {
+            gauge.set(time.as_secs_f64());
+        }
+    }
+
+    /// Notes that the promoter looked for due jobs.
+    pub(in super::super) fn looked(&self) {
+        self.last_tick.set(unix_seconds());
+    }
+
+    /// Says 0 of everything: another process knows.
+    pub(super) fn forget(&self) {
+        let nothing = QueueState::default();
+        set_all(&self.jobs, [0; STATES.len()]);
+        set_all(&self.consumers, [0; CONSUMERS.len()]);
+        self.set_times(&QueueState { took: Duration::ZERO, ..nothing });
+        for gauge in [&self.backlog, &self.collected, &self.last_tick] {
+            gauge.set(0.0);
+        }
+        *self.added_before.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn set_all(gauges: &[Gauge], counts: impl IntoIterator<Item = u64>) {
+    for (gauge, count) in gauges.iter().zip(counts) {
+        gauge.set(count as f64);
+    }
+}

@@ -1,0 +1,20 @@
+//! `metrics`: what a worker tells, without asking one.
+
+use serde_json::{Value, json};
+
+use crate::harness::process::run;
+
+#[test]
+fn metrics_are_listed_with_their_labels_and_who_tells_them() {
+    let told: Value = serde_json::from_str(&run(&["--json", "metrics"], b"").stdout).unwrap();
+    let metric = |name: &str| {
+        let all = told.as_array().unwrap().iter();
+        all.clone().find(|metric| metric["name"] == name).unwrap_or_else(|| panic!("no {name}")).clone()
+    };
+    insta::assert_json_snapshot!(metric("streamfleet_queue_jobs"));
+    let attempts = metric("streamfleet_job_attempts");
+    assert_eq!(attempts["buckets"], json!([1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 25.0]));
+    assert_eq!((&attempts["unit"], &attempts["aggregate"]), (&json!(""), &json!("sum")));
+    let people = run(&["metrics"], b"").stdout;
+    assert!(people.contains("streamfleet_queue_backlog_jobs"), "{people}");
+}

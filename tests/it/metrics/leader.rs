@@ -1,0 +1,83 @@
+//! A queue's state is told by the process that does its chores, and the greatest of all processes' figures is right.
+
+use super::scene::{SOON, Scraped, submit};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+
+const TYPES: &str = r#"
+[worker]
+lease = "1s"
+[types.note]
+handler = "noop"
+[cron.yearly]
+schedule = "0 0 1 1 *"
+type = "note"
+"#;
+
+/// Gauges that only the leader tells, of this test's queue.
+fn told(scraped: &Scraped) -> [f64; 6] {
+    let figures = scraped.scrape();
+    [
+        "queue_jobs{queue=\"default\",state=\"delayed\"}",
+        "queue_jobs{queue=\"default\",state=\"dead\"}",
+        "queue_backlog_jobs{queue=\"default\"}",
+        "scheduler_leader{queue=\"default\"}",
+        "redis_eviction_safe",
+        "cron_overdue_seconds{queue=\"default\"}",
+    ]
+    .map(|series| figures.value(series))
+}
+
+#[test]
+fn the_greatest_figure_is_right_with_two_workers_and_after_the_leader_is_killed() {
+    let server = RedisServer::start();
+    for delay in ["30000", "3600000", "3600000"] {
+        server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "note", "delay_ms", delay]);
+    }
+    server.cmd(&["XADD", "sf:{default}:dead", "1700000000000-1", "type", "note"]);
+    let (one, other) = (Scraped::start(&server.url(), TYPES), Scraped::start(&server.url(), TYPES));
+    // Three are delayed, and one of them is due within a minute.
+    let want = [3.0, 1.0, 1.0, 1.0, 1.0, 0.0];
+    let both = || [told(&one), told(&other)];
+    let leads = until("one of them tells all, and the other nothing", SOON, || {
+        let [one, other] = both();
+        if one == want && other == [0.0; 6] {
+            Some(0)
+        } else {
+            (other == want && one == [0.0; 6]).then_some(1)
+        }
+    });
+    let (leader, heir) = if leads == 0 { (one, other) } else { (other, one) };
+    let live = "queue_consumers{queue=\"default\",state=\"live\"}";
+    until("both are members", SOON, || leader.value(live) == 2.0);
+    let figures = leader.scrape();
+    assert!(figures.value("dead_jobs_oldest_seconds{queue=\"default\"}") > 3600.0);
+    for when in ["collector_last_success", "scheduler_last_tick"] {
+        let series = format!("{when}_timestamp_seconds{{queue=\"default\"}}");
+        assert!(figures.value(&series) > 1.7e9, "{when}");
+        assert_eq!(heir.value(&series), 0.0, "{when}");
+    }
+    assert!(figures.value("collector_duration_seconds{queue=\"default\"}") > 0.0);
+    assert!(figures.value("redis_memory_used_bytes") > 1e5);
+    leader.worker.kill9();
+    until("the other one tells it", SOON, || told(&heir) == want);
+    let added = "queue_entries_added_total{queue=\"default\",lane=\"normal\"}";
+    let before = heir.value(added);
+    (0..7).for_each(|_| submit(&server, "note"));
+    until("what is added is counted", SOON, || heir.value(added) - before == 7.0);
+}
+
+#[test]
+fn an_ordered_stop_leaves_no_figure_of_the_queue_behind() {
+    let server = RedisServer::start();
+    let config =
+        format!("{TYPES}[types.long]\nhandler = {{ exec = {{ command = [\"sleep\", \"600\"] }} }}\n");
+    let worker = Scraped::start(&server.url(), &config);
+    submit(&server, "long");
+    let running = "queue_jobs{queue=\"default\",state=\"running\"}";
+    until("it tells that a job runs", SOON, || worker.value(running) == 1.0);
+    worker.worker.term();
+    until("it has stopped leading", SOON, || told(&worker) == [0.0; 6]);
+    assert_eq!((worker.value(running), worker.value("worker_draining")), (0.0, 1.0));
+    worker.worker.interrupt();
+}

@@ -1,0 +1,98 @@
+//! The script that reads a queue's state: it counts rightly, changes nothing, and works where nothing is or nothing fits.
+
+use redis::Value;
+
+use crate::harness::redis_server::RedisServer;
+use crate::traps::scripts::{Scripts, source};
+
+const STREAM: &str = "sf:{q}:jobs";
+const HIGH: &str = "sf:{q}:jobs:high";
+const LOW: &str = "sf:{q}:jobs:low";
+const DELAYED: &str = "sf:{q}:delayed";
+const DEAD: &str = "sf:{q}:dead";
+const KEYS: [&str; 5] = [DELAYED, DEAD, HIGH, STREAM, LOW];
+/// A lease of a second; soon is a minute.
+const ARGS: [&str; 2] = ["1000", "60000"];
+
+/// The numbers of an answer; texts are -1 where they are empty, and 1 where not.
+fn gauge(scripts: &Scripts) -> Vec<i64> {
+    let (_, rest) = scripts.call(source!("gauge"), &KEYS, &ARGS);
+    let number = |value: Value| match value {
+        Value::Int(number) => number,
+        Value::BulkString(text) => {
+            if text.is_empty() {
+                -1
+            } else {
+                1
+            }
+        }
+        other => panic!("{other:?}"),
+    };
+    rest.into_iter().map(number).collect()
+}
+
+fn add(server: &RedisServer, stream: &str, jobs: usize) {
+    (0..jobs).for_each(|_| drop(server.cmd(&["XADD", stream, "*", "type", "a"])));
+}
+
+fn read(server: &RedisServer, consumer: &str, count: &str) {
+    server.cmd(&["XREADGROUP", "GROUP", "fleet", consumer, "COUNT", count, "STREAMS", STREAM, ">"]);
+}
+
+fn now_ms(server: &RedisServer) -> u64 {
+    let Value::Array(time) = server.cmd(&["TIME"]) else { panic!("no time") };
+    redis::from_redis_value::<u64>(time[0].clone()).unwrap() * 1000
+}
+
+#[test]
+fn a_queue_is_gauged_in_all_its_parts_and_nothing_changes() {
+    let scripts = Scripts::new();
+    let server = &scripts.server;
+    add(server, STREAM, 5);
+    add(server, HIGH, 1);
+    read(server, "me", "2");
+    read(server, "me.claims", "1");
+    let now = now_ms(server);
+    for (due, job) in [(now - 90_000, "late"), (now + 30_000, "soon"), (now + 3_600_000, "later")] {
+        server.cmd(&["ZADD", DELAYED, &due.to_string(), job]);
+    }
+    server.cmd(&["XADD", DEAD, "1700000000000-1", "type", "a"]);
+    let before = scripts.digest();
+    let told = gauge(&scripts);
+    assert_eq!(scripts.digest(), before);
+    let [delayed, soon, overdue, dead, oldest_dead, live, stale, used, _max, policy] = told[..10] else {
+        panic!("{told:?}")
+    };
+    assert_eq!([delayed, soon, dead, oldest_dead, live, stale, policy], [3, 2, 1, 1, 1, 0, 1]);
+    assert!((90_000..100_000).contains(&overdue) && used > 100_000, "{told:?}");
+    let lanes: Vec<_> = told[10..].chunks(5).map(|lane| &lane[..4]).collect();
+    assert_eq!(lanes, [[1, 0, 1, 1], [5, 3, 5, 1], [0, 0, 0, -1]]);
+}
+
+#[test]
+fn the_longest_silence_is_found_behind_hundreds_of_entries_that_are_fresh() {
+    let scripts = Scripts::new();
+    let server = &scripts.server;
+    add(server, STREAM, 300);
+    read(server, "me", "300");
+    let silence = || gauge(&scripts)[19];
+    assert!(silence() < 1000);
+    let last: Vec<(String, Vec<String>)> =
+        redis::from_redis_value(server.cmd(&["XREVRANGE", STREAM, "+", "-", "COUNT", "1"])).unwrap();
+    let ago = ["XCLAIM", STREAM, "fleet", "me", "0", &last[0].0, "IDLE", "70000", "JUSTID"];
+    server.cmd(&ago);
+    assert!((70_000..80_000).contains(&silence()));
+}
+
+#[test]
+fn a_queue_without_keys_is_empty_and_a_full_server_answers_too() {
+    let scripts = Scripts::new();
+    for key in KEYS {
+        scripts.server.cmd(&["DEL", key]);
+    }
+    let told = gauge(&scripts);
+    assert_eq!(told[..7], [0, 0, 0, 0, -1, 0, 0]);
+    assert_eq!(told[10..], [0, 0, 0, -1, 0].repeat(3));
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "100000"]);
+    assert_eq!(gauge(&scripts)[8], 100_000);
+}
