@@ -52,3 +52,20 @@ pub(crate) enum Reading {
 
 /// Is told of every reading. It must be quick, and must not block.
 pub(crate) type Meter = Arc<dyn Fn(Reading) + Send + Sync>;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::COMMANDS;
+
+    #[test]
+    fn every_command_that_is_told_apart_is_a_script_or_one_that_workers_send() {
+        let plain = ["xreadgroup", "xack", "xpending", "xautoclaim", "ping", "other"];
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/broker/scripts");
+        for command in COMMANDS {
+            let is_script = scripts.join(format!("{command}.lua")).exists();
+            assert!(is_script || plain.contains(&command), "{command}");
+        }
+    }
+}

@@ -313,3 +313,20 @@ async fn changed(told: &mut watch::Receiver<Told>, known: Option<u64>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_owed_is_overdue_from_its_tick_on_and_nothing_never() {
+        let at = |ms| Timestamp::from_ms(ms).expect("before the year 10000");
+        let owed = Owed::default();
+        assert_eq!(owed.overdue(at(5_000)), Duration::ZERO);
+        owed.note(Some(at(6_000)));
+        assert_eq!(owed.overdue(at(5_000)), Duration::ZERO);
+        assert_eq!(owed.overdue(at(7_500)), Duration::from_millis(1_500));
+        owed.note(None);
+        assert_eq!(owed.overdue(at(7_500)), Duration::ZERO);
+    }
+}

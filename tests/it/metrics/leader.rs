@@ -81,3 +81,20 @@ fn an_ordered_stop_leaves_no_figure_of_the_queue_behind() {
     assert_eq!((worker.value(running), worker.value("worker_draining")), (0.0, 1.0));
     worker.worker.interrupt();
 }
+
+#[test]
+fn an_attempt_whose_worker_was_killed_is_counted_as_lost_by_who_takes_it_over() {
+    let server = RedisServer::start();
+    let config =
+        "[worker]\nlease = \"1s\"\n[types.long]\nhandler = { exec = { command = [\"sleep\", \"600\"] } }\n";
+    let first = Scraped::start(&server.url(), config);
+    submit(&server, "long");
+    until("it runs", SOON, || first.value("jobs_running{queue=\"default\"}") == 1.0);
+    let heir = Scraped::start(&server.url(), config);
+    first.worker.kill9();
+    let lost = "job_failures_total{queue=\"default\",job_type=\"long\",reason=\"lost\"}";
+    until("the loss is counted", SOON, || heir.value(lost) == 1.0);
+    assert_eq!(heir.value("jobs_reclaimed_total{queue=\"default\",reason=\"idle\"}"), 1.0);
+    let retried = "jobs_finished_total{queue=\"default\",job_type=\"long\",outcome=\"retried\"}";
+    assert_eq!(heir.value(retried), 1.0);
+}
