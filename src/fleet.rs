@@ -120,6 +120,7 @@ impl Fleet {
                 broker: worker.broker().clone(),
                 tracking: self.config.worker.queue(served.queue.name()).tracking,
                 retention: self.config.worker.retention_of(served.queue.name()),
+                letters: self.config.worker.letters_of(served.queue.name()),
                 queue: served.queue,
                 consumer: self.consumer.clone(),
                 lease: served.lease,

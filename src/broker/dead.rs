@@ -1,4 +1,6 @@
-//! Dead letters, read page by page from either end. Moving them is in `upkeep`.
+//! Dead letters, read page by page from either end, and how many of them stay. Moving them is in `upkeep`.
+
+use std::time::Duration;
 
 use fred::interfaces::StreamsInterface;
 use fred::types::Value;
@@ -14,6 +16,33 @@ pub struct DeadLetter {
     pub entry: EntryId,
     /// All its fields.
     pub fields: Envelope,
+}
+
+/// Which dead letters a queue keeps: by default all of them, for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LetterLimits {
+    /// A letter stays for this long.
+    pub retention: Option<Duration>,
+    /// So many letters stay: the newest.
+    pub most: Option<u64>,
+}
+
+impl LetterLimits {
+    /// Whether no letter ever goes.
+    pub(crate) fn keep_all(self) -> bool {
+        self.retention.is_none() && self.most.is_none()
+    }
+}
+
+/// What became of a dead letter that was held against the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evicted {
+    /// It was over them, and is deleted.
+    Dropped,
+    /// It may stay.
+    Kept,
+    /// It was not there any more.
+    Gone,
 }
 
 impl DeadLetter {

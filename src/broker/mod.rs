@@ -50,7 +50,7 @@ pub use cancel::Cancellation;
 pub use confirm::Durability;
 pub(crate) use cron::CronState;
 pub use cron::{CronStatus, CronTable, Kept, MAX_ENTRIES};
-pub use dead::DeadLetter;
+pub use dead::{DeadLetter, Evicted, LetterLimits};
 pub(crate) use decode::Entry;
 pub use delayed::Upcoming;
 pub(crate) use enqueue::Untaken;

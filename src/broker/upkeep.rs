@@ -5,6 +5,7 @@ use std::time::Duration;
 use fred::interfaces::ListInterface;
 use fred::types::{Key, Value};
 
+use super::dead::{Evicted, LetterLimits};
 use super::error::Error;
 use super::link::Link;
 use super::{Queue, decode, millis, script};
@@ -120,8 +121,27 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn drop_dead(&self, letter: EntryId, job: &JobId) -> Result<bool, Error> {
+        Ok(self.evict(letter, job, LetterLimits::default()).await? == Evicted::Dropped)
+    }
+
+    /// Deletes one dead letter where the limits do not let it stay; without limits, in any case. Of more letters than may
+    /// stay, only the oldest goes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
+    pub async fn evict(&self, letter: EntryId, job: &JobId, limits: LetterLimits) -> Result<Evicted, Error> {
         let keys = vec![self.keys.dead.clone(), self.keys.record(job), self.keys.ledger(job)];
-        Ok(self.run(&script::DROP, keys, vec![letter.to_string().into()]).await?.status == 1)
+        let retention = limits.retention.map_or_else(|| "".into(), millis);
+        let most = limits.most.map_or_else(String::new, |most| most.to_string());
+        let answer =
+            self.run(&script::DROP, keys, vec![letter.to_string().into(), retention, most.into()]).await?;
+        match answer.status {
+            0 => Ok(Evicted::Gone),
+            1 => Ok(Evicted::Dropped),
+            2 => Ok(Evicted::Kept),
+            _ => Err(Error::contract("drop", answer)),
+        }
     }
 }
 

@@ -18,7 +18,10 @@ impl Config {
     pub fn fleet_config(&self) -> FleetConfig {
         let queue = |(name, section): (&_, &QueueSection)| {
             let QueueSection { concurrency, tracking, retention, max_depth, .. } = *section;
-            (Clone::clone(name), worker::QueueConfig { concurrency, tracking, retention, max_depth })
+            let QueueSection { dead_retention, dead_max, .. } = *section;
+            let queue =
+                worker::QueueConfig { concurrency, tracking, retention, max_depth, dead_retention, dead_max };
+            (Clone::clone(name), queue)
         };
         let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after, .. } = self.worker;
         let WorkerSection { max_jobs, max_lifetime, max_rss, .. } = self.worker;

@@ -16,6 +16,9 @@ type Wrong = (Vec<String>, String);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const LEASE: RangeInclusive<Duration> = Duration::from_millis(500)..=HOUR;
+/// A letter must stay long enough for somebody to look at it.
+const DEAD_RETENTION: RangeInclusive<Duration> =
+    Duration::from_secs(60)..=Duration::from_secs(10 * 365 * 24 * 3600);
 const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(365 * 24 * 3600);
 const CONCURRENCY: RangeInclusive<usize> = 1..=100_000;
 const EVENTS: RangeInclusive<u64> = 1..=10_000_000;
@@ -37,9 +40,13 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
         }
         let at = ["queues", name.as_str(), "retention"];
         wrong.extend(queue.retention.and_then(|retention| within(retention, RETENTION, &at)));
-        if queue.max_depth == Some(0) {
-            let reason = "is 0, but must be at least 1; leave it out for no limit".to_owned();
-            wrong.push((path(&["queues", name.as_str(), "max_depth"]), reason));
+        let at = ["queues", name.as_str(), "dead_retention"];
+        wrong.extend(queue.dead_retention.and_then(|retention| within(retention, DEAD_RETENTION, &at)));
+        for (key, most) in [("max_depth", queue.max_depth), ("dead_max", queue.dead_max)] {
+            if most == Some(0) {
+                let reason = "is 0, but must be at least 1; leave it out for no limit".to_owned();
+                wrong.push((path(&["queues", name.as_str(), key]), reason));
+            }
         }
         if queue.max_payload > MAX_PAYLOAD_BYTES {
             let reason = format!("is {}, but must be at most {MAX_PAYLOAD_BYTES}", queue.max_payload);

@@ -114,6 +114,12 @@ pub struct QueueSection {
     /// The most jobs that the queue takes.
     #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u64>,
+    /// How long dead letters are kept.
+    #[serde(with = "values::some_duration", skip_serializing_if = "Option::is_none")]
+    pub dead_retention: Option<Duration>,
+    /// How many dead letters are kept, the newest.
+    #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
+    pub dead_max: Option<u64>,
     /// The most bytes that a payload of `streamfleet enqueue` has.
     #[serde(deserialize_with = "values::count")]
     pub max_payload: usize,
@@ -123,10 +129,19 @@ pub struct QueueSection {
 
 impl Default for QueueSection {
     fn default() -> Self {
-        let worker::QueueConfig { concurrency, tracking, retention, max_depth } =
+        let worker::QueueConfig { concurrency, tracking, retention, max_depth, dead_retention, dead_max } =
             worker::QueueConfig::default();
         let (max_payload, objectives) = (MAX_PAYLOAD_BYTES, ObjectivesSection::default());
-        Self { concurrency, tracking, retention, max_depth, max_payload, objectives }
+        Self {
+            concurrency,
+            tracking,
+            retention,
+            max_depth,
+            dead_retention,
+            dead_max,
+            max_payload,
+            objectives,
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! The [leader](leader) takes the lease and, while it has it, runs the [promoter](promoter) (due jobs to their lanes),
 //! the [claimer](claimer) (entries of silent consumers), the [caller](caller) (workers that stand by), the [reaper](reaper)
-//! (consumers that nobody is any more) and the [gauge](gauge) (the queue's state).
+//! (consumers that nobody is any more), the [trimmer](trimmer) (dead letters beyond the queue's limits) and the
+//! [gauge](gauge) (the queue's state).
 //! Recurring jobs need no leader: every process looks after [them](cron).
 
 mod caller;
@@ -13,6 +14,7 @@ mod gauge;
 mod leader;
 mod promoter;
 mod reaper;
+mod trimmer;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +22,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::broker::{Broker, Queue};
+use crate::broker::{Broker, LetterLimits, Queue};
 use crate::cron::Entry;
 use crate::event::Events;
 use crate::job::{ConsumerName, Policies, Timestamp, Tracking};
@@ -37,6 +39,8 @@ pub(crate) struct Duty {
     /// Which jobs leave a record, where neither they nor their type say.
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
+    /// Which dead letters stay.
+    pub(crate) letters: LetterLimits,
     pub(crate) events: Events,
     /// How long ago an instant of the clock of Redis was, by an estimate. For metrics only.
     pub(crate) age: Arc<dyn Fn(Timestamp) -> Duration + Send + Sync>,

@@ -41,6 +41,7 @@ pub(crate) use quota::Quota;
 pub use registry::Registry;
 pub use steps::{Steps, StepsBuilder};
 
+use crate::broker::LetterLimits;
 use crate::job::{QueueName, Tracking};
 
 /// How a worker works.
@@ -86,12 +87,22 @@ pub struct QueueConfig {
     pub tracking: Tracking,
     /// How long records of finished jobs are kept, in place of [`Config::retention`].
     pub retention: Option<Duration>,
+    /// How long dead letters are kept; `None` for ever.
+    pub dead_retention: Option<Duration>,
+    /// How many dead letters are kept, the newest; `None` for all.
+    pub dead_max: Option<u64>,
 }
 
 impl Config {
     /// How a queue is served; the default for one that is not named.
     pub(crate) fn queue(&self, name: &QueueName) -> QueueConfig {
         self.queues.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Which dead letters a queue keeps.
+    pub(crate) fn letters_of(&self, name: &QueueName) -> LetterLimits {
+        let queue = self.queue(name);
+        LetterLimits { retention: queue.dead_retention, most: queue.dead_max }
     }
 
     /// How long records of a queue's finished jobs are kept.
@@ -119,6 +130,13 @@ impl Default for Config {
 
 impl Default for QueueConfig {
     fn default() -> Self {
-        Self { concurrency: 64, tracking: Tracking::default(), retention: None, max_depth: None }
+        Self {
+            concurrency: 64,
+            tracking: Tracking::default(),
+            retention: None,
+            max_depth: None,
+            dead_retention: None,
+            dead_max: None,
+        }
     }
 }

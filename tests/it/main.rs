@@ -37,6 +37,8 @@ mod promises;
 #[cfg(test)]
 mod recycle;
 #[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod rights;
 #[cfg(test)]
 mod rolling;

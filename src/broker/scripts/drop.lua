@@ -1,7 +1,20 @@
 -- drop: delete one dead letter, and its job's record and ledger.
 -- KEYS 1 dead  2 record  3 the ledger of its steps
--- ARGV 1 entry id of the dead letter
--- returns {1} dropped, {0} no such dead letter
+-- ARGV 1 entry id of the dead letter  2 '' or ms for which letters stay  3 '' or how many letters stay
+--      Where one of the last two is given, only a letter goes that is older, or the oldest of more.
+-- returns {1} dropped, {0} no such dead letter, {2} kept
+local retention, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+if retention or most then
+  -- The id of a letter begins with the time of its death.
+  local is_old = retention and now_ms() - tonumber(string.match(ARGV[1], '^%d+')) > retention
+  local is_over = false
+  if not is_old and most and redis.call('XLEN', KEYS[1]) > most then
+    is_over = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1] == ARGV[1]
+  end
+  if not is_old and not is_over then
+    return { #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 1 and 2 or 0 }
+  end
+end
 if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then return { 0 } end
 if redis.call('HGET', KEYS[2], 'dead_id') == ARGV[1] then redis.call('DEL', KEYS[2], KEYS[3]) end
 return { 1 }

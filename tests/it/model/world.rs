@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use streamfleet::broker::{Decider, Queue};
+use streamfleet::broker::{Decider, Evicted, LetterLimits, Queue};
 use streamfleet::cron::Missed;
 use streamfleet::job::{JobId, State};
 use streamfleet::{Producer, Submission};
@@ -68,7 +68,14 @@ impl World {
             }
             Op::Drop(job) => {
                 let letter = self.status(job).await.and_then(|status| status.dead).unwrap();
-                assert!(self.queue.drop_dead(letter, &id(job)).await.unwrap());
+                // The only letter is the oldest of more than none.
+                if model.those(&[State::Dead]) == [job] {
+                    let limits = LetterLimits { most: Some(0), ..LetterLimits::default() };
+                    let evicted = self.queue.evict(letter, &id(job), limits).await.unwrap();
+                    assert_eq!(evicted, Evicted::Dropped);
+                } else {
+                    assert!(self.queue.drop_dead(letter, &id(job)).await.unwrap());
+                }
             }
             Op::Decide(job, verdict) => {
                 let (step, by) =

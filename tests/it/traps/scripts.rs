@@ -329,7 +329,7 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
         let letter: String =
             redis::from_redis_value(scripts.server.cmd(&["HGET", RECORD, "dead_id"])).unwrap();
         let keys = if script.contains("-- replay:") { &REPLAY_KEYS[..] } else { &DROP_KEYS[..] };
-        scripts.twice(script, keys, &[&letter], [1, 0]);
+        scripts.twice(script, keys, &[&letter, "", ""], [1, 0]);
     }
     let control = ["sf:{q}:control", HIGH, STREAM, LOW];
     scripts.twice(source!("join"), &control, &["1000", "1", "7"], [0, 0]);

@@ -1,0 +1,187 @@
+//! Dead letters that are too old, or too many: the leader drops them, the oldest first, with what belongs to them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use streamfleet::Fleet;
+use streamfleet::broker::{Evicted, LetterLimits, Queue};
+use streamfleet::event::{Event, Events};
+use streamfleet::job::{EntryId, JobId};
+
+use crate::harness::fleet::{Acts, Running, config, queue};
+use crate::harness::process::Launch;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::{until, until_async};
+
+const DEAD: &str = "sf:{default}:dead";
+const DAY_MS: u64 = 24 * 3600 * 1000;
+const SOON: Duration = Duration::from_secs(20);
+
+/// Buries so many jobs, the oldest first, with records and ledgers, a second apart and the youngest this long ago.
+fn bury(server: &RedisServer, jobs: std::ops::Range<u64>, ago_ms: u64) {
+    let mut connection = server.client();
+    let (seconds, _): (u64, u64) = redis::cmd("TIME").query(&mut connection).unwrap();
+    let mut all = redis::pipe();
+    for nth in jobs.clone() {
+        let letter = format!("{}-0", seconds * 1000 - ago_ms - (jobs.end - nth) * 1000);
+        let (job, record) = (format!("j{nth}"), format!("sf:{{default}}:job:j{nth}"));
+        all.cmd("XADD").arg(&[DEAD, &letter, "type", "test", "id", &job, "dead_reason", "fatal"]).ignore();
+        all.cmd("HSET").arg(&[&record, "state", "dead", "dead_id", &letter]).ignore();
+        all.cmd("HSET").arg(&[&format!("sf:{{default}}:steps:j{nth}"), "charge", "failed"]).ignore();
+    }
+    all.exec(&mut connection).unwrap();
+}
+
+/// The numbers of the jobs whose letters are there. What belongs to each must be there with it, and nothing else.
+fn left(server: &RedisServer) -> Vec<u64> {
+    let script = "local ids = {} \
+        for _, letter in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do ids[#ids + 1] = letter[2][4] end \
+        return { ids, redis.call('KEYS', 'sf:{default}:job:*'), redis.call('KEYS', 'sf:{default}:steps:*') }";
+    let mut connection = server.client();
+    let found: [Vec<String>; 3] =
+        redis::cmd("EVAL").arg(&[script, "1", DEAD]).query(&mut connection).unwrap();
+    let [letters, records, ledgers] = found.map(|names| {
+        let number = |name: String| name.rsplit('j').next().unwrap().parse::<u64>().unwrap();
+        let mut numbers: Vec<_> = names.into_iter().map(number).collect();
+        numbers.sort_unstable();
+        numbers
+    });
+    assert_eq!((&records, &ledgers), (&letters, &letters), "records and ledgers go with their letters");
+    letters
+}
+
+/// A fleet whose dead letters have these limits, and how many it says it dropped.
+fn start(server: &RedisServer, limits: LetterLimits) -> (Running, Arc<AtomicU64>) {
+    let mut config = config(&server.url());
+    for queue in config.worker.queues.values_mut() {
+        (queue.dead_retention, queue.dead_max) = (limits.retention, limits.most);
+    }
+    let told = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&told);
+    let events = Events::new(vec![Arc::new(move |event: &Event<'_>| {
+        if let Event::Evicted { letters, .. } = event {
+            count.fetch_add(*letters, Ordering::SeqCst);
+        }
+    })]);
+    let fleet = Fleet::builder(config).handler("test", Acts::well()).unwrap().events(events).build();
+    (Running::of(fleet), told)
+}
+
+fn days(retention: u64) -> LetterLimits {
+    LetterLimits { retention: Some(Duration::from_millis(retention * DAY_MS)), most: None }
+}
+
+fn newest(most: u64) -> LetterLimits {
+    LetterLimits { retention: None, most: Some(most) }
+}
+
+async fn evict(queue: &Queue, nth: u64, limits: LetterLimits) -> Evicted {
+    let job: JobId = format!("j{nth}").parse().unwrap();
+    let letters = queue.dead_letters(None, 1000).await.unwrap();
+    let letter = letters.iter().find(|letter| letter.job() == job);
+    let entry = letter.map_or(EntryId::new(1, 0), |letter| letter.entry);
+    queue.evict(entry, &job, limits).await.unwrap()
+}
+
+#[tokio::test]
+async fn letters_that_are_too_old_go_with_all_that_belongs_to_them_and_younger_ones_stay() {
+    let server = RedisServer::start();
+    bury(&server, 0..50, 30 * DAY_MS);
+    bury(&server, 50..60, 30 * DAY_MS - 3_600_000);
+    let (fleet, told) = start(&server, days(30));
+    let gone = async || told.load(Ordering::SeqCst) == 50;
+    until_async("the old letters to be dropped, and told of", SOON, gone).await;
+    assert_eq!(left(&server), (50..60).collect::<Vec<_>>());
+    fleet.stop().await;
+    assert_eq!(told.load(Ordering::SeqCst), 50);
+}
+
+#[tokio::test]
+async fn of_too_many_letters_the_newest_stay() {
+    let server = RedisServer::start();
+    bury(&server, 0..1234, 0);
+    let (fleet, told) = start(&server, newest(34));
+    let gone = async || told.load(Ordering::SeqCst) == 1200;
+    until_async("all lots to be dropped, and told of", SOON, gone).await;
+    assert_eq!(left(&server), (1200..1234).collect::<Vec<_>>());
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn without_limits_every_letter_stays_for_ever() {
+    let server = RedisServer::start();
+    bury(&server, 0..20, 3650 * DAY_MS);
+    let (fleet, told) = start(&server, LetterLimits::default());
+    let leads = async || matches!(server.cmd(&["GET", "sf:{default}:leader"]), redis::Value::BulkString(_));
+    until_async("somebody leads", SOON, leads).await;
+    fleet.stop().await;
+    assert_eq!((left(&server).len(), told.load(Ordering::SeqCst)), (20, 0));
+}
+
+/// Both have found the same letters to be too many.
+#[tokio::test]
+async fn two_that_trim_at_once_drop_no_letter_that_may_stay() {
+    let server = RedisServer::start();
+    bury(&server, 0..12, 0);
+    let queue = queue(&server).await;
+    let queue = &queue;
+    let trim = async || {
+        let mut dropped = 0;
+        for letter in queue.dead_letters(None, 12).await.unwrap() {
+            let evicted = queue.evict(letter.entry, &letter.job(), newest(10)).await.unwrap();
+            dropped += u32::from(evicted == Evicted::Dropped);
+        }
+        dropped
+    };
+    let (one, other) = tokio::join!(trim(), trim());
+    assert_eq!((one + other, left(&server)), (2, (2..12).collect()));
+}
+
+#[tokio::test]
+async fn a_letter_is_held_against_the_limits_by_the_script_that_drops_it() {
+    let server = RedisServer::start();
+    bury(&server, 0..3, DAY_MS);
+    let queue = queue(&server).await;
+    assert_eq!(evict(&queue, 0, days(2)).await, Evicted::Kept, "too young");
+    assert_eq!(evict(&queue, 0, newest(3)).await, Evicted::Kept, "not too many");
+    assert_eq!(evict(&queue, 1, newest(2)).await, Evicted::Kept, "not the oldest");
+    assert_eq!(evict(&queue, 9, newest(0)).await, Evicted::Gone);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(evict(&queue, 0, newest(2)).await, Evicted::Dropped, "also when redis is full");
+    let both = LetterLimits { most: Some(2), ..days(1) };
+    assert_eq!(evict(&queue, 2, both).await, Evicted::Dropped, "too old, though not the oldest of too many");
+    assert_eq!(left(&server), [1]);
+}
+
+/// Its job lives again, under the same id: that it was dead before is no reason to forget what is known of it now.
+#[tokio::test]
+async fn the_record_of_a_job_that_lives_again_stays() {
+    let server = RedisServer::start();
+    bury(&server, 0..1, DAY_MS);
+    server.cmd(&["HDEL", "sf:{default}:job:j0", "dead_id"]);
+    assert_eq!(evict(&queue(&server).await, 0, newest(0)).await, Evicted::Dropped);
+    assert_eq!(server.cmd(&["EXISTS", "sf:{default}:job:j0", "sf:{default}:steps:j0"]), redis::Value::Int(2));
+}
+
+#[test]
+fn a_worker_that_is_killed_while_it_trims_leaves_whole_letters_and_the_next_one_goes_on() {
+    let server = RedisServer::start();
+    bury(&server, 0..3000, 0);
+    let config = "telemetry.listen = \"off\"\ntelemetry.log_format = \"json\"\n[queues.default]\ndead_max = 7\n\
+        [types.test]\nhandler = \"noop\"\n[worker]\nlease = \"1s\"\n";
+    let launch = Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(config);
+    let first = launch.start();
+    until("some letters are gone", SOON, || left(&server).len() < 2900);
+    first.kill9();
+    let rest = left(&server);
+    assert!(rest.len() > 7, "it was killed in the middle");
+    assert_eq!(rest, (3000 - rest.len() as u64..3000).collect::<Vec<_>>(), "the oldest go first");
+    let second = launch.start();
+    until("all others are gone", SOON, || left(&server) == (2993..3000).collect::<Vec<_>>());
+    until("it says so in the log", SOON, || {
+        let log = second.stderr();
+        log.contains("\"level\":\"WARN\"") && log.contains("retention dropped dead letters")
+    });
+    second.kill9();
+}
