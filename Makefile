@@ -18,7 +18,7 @@ bench: redis
 	$(CARGO) build --release --locked
 	./target/release/streamfleet bench $(ARGS)
 
-test: redis lint unit deploy-check
+test: redis lint unit deploy-check grafana-check
 
 lint:
 	$(CARGO) fmt --all --check
