@@ -2,7 +2,7 @@
 
 use super::{Producer, Submission, SubmitError};
 use crate::broker::Due;
-use crate::job::{BatchId, Envelope, JobId, JobType, Link};
+use crate::job::{BatchId, Envelope, JobId, JobType, Link, TraceContext};
 
 /// One round trip names at most so many members.
 const NAMED: usize = 250;
@@ -60,7 +60,7 @@ impl Producer {
         follow: Submission,
         members: impl IntoIterator<Item = Submission>,
     ) -> Result<Vec<JobId>, SubmitError> {
-        let follow = last(batch, follow)?;
+        let follow = last(batch, follow, crate::traces::current().or(self.trace))?;
         let mut members = members.into_iter().enumerate().map(|(nth, member)| member.of(batch, nth));
         let (mut ids, mut some) = (Vec::new(), Vec::new());
         loop {
@@ -92,8 +92,12 @@ impl Submission {
 }
 
 /// The fields of the job that follows a batch.
-fn last(batch: &BatchId, mut follow: Submission) -> Result<Envelope, SubmitError> {
-    if let Some(trace) = crate::traces::current() {
+fn last(
+    batch: &BatchId,
+    mut follow: Submission,
+    trace: Option<TraceContext>,
+) -> Result<Envelope, SubmitError> {
+    if let Some(trace) = trace {
         follow.belong_to(&trace);
     }
     if follow.job.due != Due::Now {

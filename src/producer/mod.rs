@@ -26,7 +26,7 @@ pub use crate::broker::{Durability, UniqueMode, UniqueScope};
 pub use wait::{Ended, WaitError};
 
 use crate::broker::{self, Class, Due, Identified, NewJob, Queue, Untaken};
-use crate::job::{JobId, Lane};
+use crate::job::{JobId, Lane, TraceContext};
 
 /// A greater payload is refused: Redis is for the job, not for its data. Put large data elsewhere and send its address.
 pub const MAX_PAYLOAD_BYTES: usize = 8 * 1024 * 1024;
@@ -44,6 +44,8 @@ pub struct Producer {
     max_payload: usize,
     max_depth: Option<u64>,
     confirm_within: Duration,
+    /// Where jobs belong that say nothing else.
+    trace: Option<TraceContext>,
     confirming: durable::Shared,
     /// False where the connection is not mended, so that nothing is sent again over it.
     is_patient: bool,
@@ -57,6 +59,7 @@ impl Producer {
             max_payload: MAX_PAYLOAD_BYTES,
             max_depth: None,
             confirm_within: Duration::from_secs(5),
+            trace: None,
             confirming: durable::Shared::default(),
             is_patient: true,
         }
@@ -73,6 +76,12 @@ impl Producer {
     #[must_use]
     pub fn max_depth(self, jobs: u64) -> Self {
         Self { max_depth: Some(jobs), ..self }
+    }
+
+    /// Gives this `traceparent` to jobs that have none, where they are not submitted in a span of OpenTelemetry.
+    #[must_use]
+    pub fn within(self, trace: TraceContext) -> Self {
+        Self { trace: Some(trace), ..self }
     }
 
     /// Submits one job and returns its id. Where its id is known already, that job is left as it is.

@@ -17,7 +17,9 @@ use draft::{Draft, Follow, When};
 use serde::Serialize;
 use streamfleet::broker::Queue;
 use streamfleet::config::QueueSection;
-use streamfleet::job::{Encoding, JobId, JobType, Lane, QueueName, State, Timestamp, UniqueKey};
+use streamfleet::job::{
+    Encoding, JobId, JobType, Lane, QueueName, State, Timestamp, TraceContext, UniqueKey,
+};
 use streamfleet::{Accepted, Durability, Producer, SubmitError, Submitted, UniqueMode, UniqueScope};
 
 use super::exit::Exit;
@@ -95,6 +97,9 @@ pub(crate) struct Args {
     /// A header for the handler, NAME=VALUE. May be given several times.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
+    /// The W3C trace context that the jobs belong to. One that breaks the standard is left out.
+    #[arg(long, env = "TRACEPARENT", hide_env_values = true)]
+    traceparent: Option<String>,
     /// Read jobs from stdin, one JSON object per line.
     #[arg(long, conflicts_with_all = SINGLE, long_help = BULK)]
     bulk: bool,
@@ -158,9 +163,18 @@ struct Target {
 }
 
 impl Target {
-    async fn open(name: QueueName, longest: Duration, context: &Context) -> anyhow::Result<Self> {
+    async fn open(
+        name: QueueName,
+        longest: Duration,
+        trace: Option<TraceContext>,
+        context: &Context,
+    ) -> anyhow::Result<Self> {
         let queue = context.broker().await?.queue(name.clone());
         let producer = producer(queue.clone(), context).confirm_within(longest);
+        let producer = match trace {
+            Some(trace) => producer.within(trace),
+            None => producer,
+        };
         let max_payload = limits(&name, context).max_payload;
         Ok(Self { name, queue, producer, max_payload })
     }
@@ -182,10 +196,11 @@ pub(super) fn producer(queue: Queue, context: &Context) -> Producer {
 
 /// Submits.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let trace = args.traceparent.as_ref().and_then(|text| TraceContext::parse(text.as_bytes()));
     if args.bulk {
         let bad_line = if args.skip_bad { BadLine::Skip } else { BadLine::Stop };
-        return bulk::run(Target::open(args.queue, args.confirm_within, context).await?, bad_line, context)
-            .await;
+        let target = Target::open(args.queue, args.confirm_within, trace, context).await?;
+        return bulk::run(target, bad_line, context).await;
     }
     let (lane, name, wait) = (args.lane, args.queue.clone(), args.wait);
     let (expires_in, confirm_within) = (args.expires_in, args.confirm_within);
@@ -194,7 +209,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let max_payload = limits(&name, context).max_payload;
     // What can be refused is refused before Redis is asked.
     draft.clone().submission(max_payload).map_err(refused)?;
-    let target = Target::open(name, confirm_within, context).await?;
+    let target = Target::open(name, confirm_within, trace, context).await?;
     if let Some(length) = expires_in {
         let now = target.queue.clock().await.context("the server's clock cannot be read")?;
         draft.expires_at = Some(now.after(length));

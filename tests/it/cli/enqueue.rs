@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::desk::{json, sf, sf_with};
+use super::desk::{json, launch, sf, sf_with};
 use crate::harness::fleet::queue;
 use crate::harness::redis_server::RedisServer;
+
+const SOON: Duration = Duration::from_secs(30);
 
 /// The fields of the only entry of a stream.
 fn entry(server: &RedisServer, stream: &str) -> BTreeMap<String, Vec<u8>> {
@@ -194,4 +197,20 @@ fn a_job_that_expires_so_long_from_now_does_so_by_the_servers_clock() {
         let early = (now.0 + 3_599) * 1000;
         assert!((early..early + 60_000).contains(&expires), "{expires} is not an hour after {now:?}");
     }
+}
+
+#[test]
+fn jobs_get_the_trace_of_the_program_that_submits_them_where_it_is_one() {
+    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let server = RedisServer::start();
+    let submit = |queue: &str, trace: &str, stdin: &str| {
+        let args = ["enqueue", "--queue", queue, if stdin.is_empty() { "mail.send" } else { "--bulk" }];
+        let output = launch(&server, &args).env("TRACEPARENT", trace).stdin(stdin).output(SOON);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        entry(&server, &format!("sf:{{{queue}}}:jobs")).remove("traceparent")
+    };
+    assert_eq!(submit("one", TRACE, "").as_deref(), Some(TRACE.as_bytes()));
+    assert_eq!(submit("many", TRACE, "{\"type\":\"mail.send\"}\n").as_deref(), Some(TRACE.as_bytes()));
+    assert_eq!(submit("none", "", ""), None);
+    assert_eq!(submit("broken", "00-ab-cd-01", ""), None);
 }

@@ -90,7 +90,7 @@ impl Launch {
 }
 
 fn is_ours(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b"STREAMFLEET_")
+    name.as_encoded_bytes().starts_with(b"STREAMFLEET_") || name == "TRACEPARENT"
 }
 
 /// Runs the binary of this crate with 30 seconds to end.
