@@ -10,7 +10,7 @@ ALTERNATIVES = re.compile(r'(\w+)=~"(\w+(?:\|\w+)+)"')
 WIDTH = 24
 
 # What is 0 as long as all is well.
-CALM = re.compile(r"vector\(0\)|bodies_lost|groups_recreated|evicted|hook_failures|events_dropped|redis_errors|reconnects|cron_skipped"
+CALM = re.compile(r"vector\(0\)|bodies_lost|groups_recreated|hook_failures|events_dropped|redis_errors|reconnects|cron_skipped"
                   r"|cron_overdue|queue_overdue|leases_lost|fenced|panic")  # fmt: skip
 
 
