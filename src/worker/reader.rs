@@ -23,6 +23,9 @@ const LATE: Duration = Duration::from_secs(2);
 /// A new connection must end a read within this time.
 const REPLACED_WITHIN: Duration = Duration::from_secs(8);
 
+/// How often a reader that stands by says that it has nothing to read.
+const STANDING_BY: Duration = Duration::from_secs(20);
+
 /// How often a reader without room says that it has a reason not to read.
 const TURN: Duration = Duration::from_secs(2);
 
@@ -218,10 +221,15 @@ impl Reader {
         // That others wait is a good reason not to read.
         self.line.rests();
         let call = tokio::time::timeout(longest + LATE, self.queue.await_call(&self.link, longest));
-        let called = tokio::select! {
-            biased;
-            () = self.stop.cancelled() => return Ok(false),
-            called = call => called,
+        let mut call = std::pin::pin!(call);
+        let called = loop {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Ok(false),
+                called = &mut call => break called,
+                // Whoever watches the reader shall not take it for stuck.
+                () = tokio::time::sleep(STANDING_BY) => self.note(Some(0)),
+            }
         };
         let called = called.unwrap_or_else(|_late| {
             self.link.reconnect();

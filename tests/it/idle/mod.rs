@@ -1,7 +1,9 @@
-//! What an idle fleet costs Redis, and how soon it is awake. docs/operations.md states the bound that is asserted here.
+//! What an idle fleet costs Redis, and how soon it is awake. docs/scale.md states the bounds that are asserted here.
 
+mod connections;
 mod cost;
 mod fleet;
+mod slots;
 
 use std::time::{Duration, Instant};
 

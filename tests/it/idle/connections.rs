@@ -1,0 +1,60 @@
+//! How many connections a process opens, as docs/scale.md has it.
+
+use std::time::Duration;
+
+use streamfleet::Fleet;
+use streamfleet::worker::QueueConfig;
+
+use crate::harness::cluster::{two_servers, url};
+use crate::harness::fleet::{Acts, Running, config};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// The connections to a server, without the one that asks.
+fn connections(server: &RedisServer) -> usize {
+    let info: String = redis::cmd("INFO").arg("clients").query(&mut server.client()).unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("connected_clients:")).unwrap();
+    line.trim().parse::<usize>().unwrap() - 1
+}
+
+/// Starts a worker of these queues, which leads them all, and waits until it has so many connections to all servers
+/// together, and at least so many to each.
+async fn opens(url: &str, servers: &[RedisServer], slots: &[(&str, usize)], (all, each): (usize, usize)) {
+    let mut config = config(url);
+    let queue = |(name, concurrency): &(&str, usize)| {
+        let queue = QueueConfig { concurrency: *concurrency, ..QueueConfig::default() };
+        (name.parse().unwrap(), queue)
+    };
+    config.worker.queues = slots.iter().map(queue).collect();
+    let worker = Running::of(Fleet::builder(config).handler("test", Acts::well()).unwrap().build());
+    let opened = async || {
+        let open: Vec<_> = servers.iter().map(connections).collect();
+        open.iter().sum::<usize>() == all && open.iter().all(|open| *open >= each)
+    };
+    until_async(&format!("{all} connections for {slots:?}"), SOON, opened).await;
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_opens_as_many_connections_as_the_document_says() {
+    let cases: [(&[(&str, usize)], usize); 3] =
+        [(&[("mail", 1)], 2 + 3), (&[("mail", 64)], 2 + 4), (&[("mail", 64), ("reports", 4)], 2 + 4 + 3)];
+    for (slots, want) in cases {
+        let server = [RedisServer::start()];
+        opens(&server[0].url(), &server, slots, (want, want)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_cluster_each_connection_is_one_to_every_server_and_another_one_to_the_first() {
+    let servers = two_servers();
+    let url = url(servers[0].addr(), servers[1].addr());
+    until_async("the cluster's state is known", SOON, async || {
+        let config = streamfleet::broker::Config { url: url.as_str().into(), ..Default::default() };
+        streamfleet::broker::Broker::connect(config).await.is_ok()
+    })
+    .await;
+    opens(&url, &servers, &[("mail", 1)], (3 * 5, 5)).await;
+}
