@@ -342,6 +342,20 @@ fn types_whose_handlers_run_programs_are_known() {
 }
 
 #[test]
+fn limits_of_dead_letters_are_read_and_bounded() {
+    let read = read("[queues.mail]\ndead_retention = \"30d\"\ndead_max = 7\n").unwrap();
+    let queue = read.config.fleet_config().worker.queues.into_values().next().unwrap();
+    let month = Duration::from_secs(30 * 24 * 3600);
+    assert_eq!((queue.dead_retention, queue.dead_max), (Some(month), Some(7)));
+    let wrong = wrong("[queues.mail]\ndead_retention = \"59s\"\ndead_max = 0\n").join("\n");
+    assert!(
+        wrong.contains("queues.mail.dead_retention: is 59s, but must be between 1m and 3650d"),
+        "{wrong}"
+    );
+    assert!(wrong.contains("queues.mail.dead_max: is 0, but must be at least 1"), "{wrong}");
+}
+
+#[test]
 fn types_without_a_handler_are_refused_by_a_worker_all_at_once() {
     let effective = read("[types.\"a.b\"]\n[types.c]\n[types.d]\nhandler = \"noop\"\n").unwrap();
     let refused = effective.fleet().map(|_| ()).unwrap_err();

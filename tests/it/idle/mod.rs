@@ -100,6 +100,25 @@ async fn workers_that_stand_by_are_called_as_soon_as_there_is_more_than_others_c
     crowd.stop().await;
 }
 
+/// Each asks for the lead once in half a minute, but all together several times per second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_leader_that_died_is_replaced_within_its_lease_though_each_of_many_asks_rarely() {
+    let crowd = Crowd::start(70).await;
+    pass(SETTLING).await;
+    // As if the leader were a process that has died.
+    let tenure = Duration::from_secs(5);
+    crowd.server.cmd(&["SET", "sf:{default}:leader", "ghost", "PX", "5000"]);
+    let begun = Instant::now();
+    let replaced = async || match crowd.server.cmd(&["GET", "sf:{default}:leader"]) {
+        redis::Value::BulkString(leader) => leader != b"ghost",
+        _ => false,
+    };
+    // Of the lease of 15 s, in which its jobs must not be touched, the leader's own has passed.
+    until_async("another one leads", Duration::from_secs(15), replaced).await;
+    println!("another one leads {:?} after the place was free", begun.elapsed().saturating_sub(tenure));
+    crowd.stop().await;
+}
+
 /// The group has so many members that one worker leaves the waiting to the others. But these are all dead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_nobody_waits_for_is_noticed_within_seconds() {
