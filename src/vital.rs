@@ -1,8 +1,10 @@
 //! Whether the loops of a process are alive: none has died, and none waits in vain while Redis answers the others.
 //!
 //! That Redis is away is nothing that a restart would mend, so a loop that waits proves nothing by itself. It hangs when
-//! the same Redis has answered somebody else of this process promptly, all the time that it waited.
+//! the same Redis has answered somebody else of this process promptly, all the time that it waited. In a cluster, the same
+//! Redis is the one that has the same queue.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 
 use crate::broker::Error;
+use crate::job::QueueName;
 
 /// Who waits for longer, hangs. By then a broken connection has been made anew, and a broken client too.
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -33,7 +36,10 @@ pub(crate) struct Vitals {
 
 struct Shared {
     clock: Instant,
-    contact: Contact,
+    /// With whoever answers.
+    contact: Arc<Contact>,
+    /// In a cluster, with the server that has the queue, or, for `None`, what belongs to no queue.
+    places: Option<Mutex<BTreeMap<Option<QueueName>, Arc<Contact>>>>,
     /// Redis is in contact for so many ms after an answer.
     contact_ms: AtomicU64,
     lines: Mutex<Vec<Line>>,
@@ -58,6 +64,8 @@ pub(crate) struct Line {
 
 struct Own {
     what: String,
+    /// With whom it talks.
+    contact: Arc<Contact>,
     /// Since when it waits for an answer, in ms of the process's clock; 0 while it does not.
     waits: AtomicU64,
     /// When it should have come.
@@ -65,10 +73,12 @@ struct Own {
 }
 
 impl Vitals {
-    pub(crate) fn new() -> Self {
+    /// Those of a process that works with one Redis, or with one that is a cluster.
+    pub(crate) fn new(is_clustered: bool) -> Self {
         let shared = Shared {
             clock: Instant::now(),
-            contact: Contact::default(),
+            contact: Arc::default(),
+            places: is_clustered.then(Mutex::default),
             contact_ms: AtomicU64::new(ms(CONTACT)),
             lines: Mutex::default(),
             dead: Mutex::default(),
@@ -76,9 +86,14 @@ impl Vitals {
         Self { shared: Arc::new(shared) }
     }
 
-    /// A loop that asks Redis, such as `the reader of mail`.
-    pub(crate) fn line(&self, what: String) -> Line {
-        let own = Arc::new(Own { what, waits: AtomicU64::new(0), due: AtomicU64::new(0) });
+    /// A loop that asks Redis for what belongs to a queue, or to none, such as `the reader` of a queue.
+    pub(crate) fn line(&self, who: &str, queue: Option<&QueueName>) -> Line {
+        let what = queue.map_or_else(|| who.to_owned(), |queue| format!("{who} of {queue}"));
+        let contact = match &self.shared.places {
+            Some(places) => Arc::clone(locked(places).entry(queue.cloned()).or_default()),
+            None => Arc::clone(&self.shared.contact),
+        };
+        let own = Arc::new(Own { what, contact, waits: AtomicU64::new(0), due: AtomicU64::new(0) });
         let line = Line { own, shared: Arc::clone(&self.shared) };
         locked(&self.shared.lines).push(line.clone());
         line
@@ -114,7 +129,7 @@ impl Vitals {
         let now = self.shared.now_ms();
         for line in &*locked(&self.shared.lines) {
             let waits = line.own.waits.load(Ordering::Acquire);
-            if let Some(waited) = self.shared.contact.in_vain(waits, now) {
+            if let Some(waited) = line.own.contact.in_vain(waits, now) {
                 let (what, seconds) = (&line.own.what, waited.as_secs());
                 all.push(format!("{what} has waited {seconds} s for an answer, while redis answers others"));
             }
@@ -131,15 +146,6 @@ impl Vitals {
     /// While all is well, something is answered within this time. One of many workers asks rarely.
     pub(crate) fn answers_within(&self, longest: Duration) {
         self.shared.contact_ms.store(ms(longest.max(CONTACT)), Ordering::Relaxed);
-    }
-
-    /// Whether an answer is overdue, so that it matters whether others get theirs.
-    pub(crate) fn is_anybody_late(&self) -> bool {
-        let now = self.shared.now_ms();
-        let late = |own: &Own| {
-            own.waits.load(Ordering::Acquire) > 0 && own.due.load(Ordering::Acquire) + ms(PROMPT) < now
-        };
-        locked(&self.shared.lines).iter().any(|line| late(&line.own))
     }
 }
 
@@ -198,8 +204,7 @@ impl Line {
         match &result {
             Ok(_) => {
                 self.rests();
-                let took = asked.elapsed().saturating_sub(slack);
-                self.shared.contact.answered(took, self.shared.now_ms());
+                self.answers(asked.elapsed().saturating_sub(slack));
             }
             // Redis refuses, or there is no connection: a restart would get the same.
             Err(
@@ -212,7 +217,26 @@ impl Line {
 
     /// An answer came to something else than a question of its own.
     pub(crate) fn answered(&self) {
-        self.shared.contact.answered(Duration::ZERO, self.shared.now_ms());
+        self.answers(Duration::ZERO);
+    }
+
+    fn answers(&self, took: Duration) {
+        let now = self.shared.now_ms();
+        self.own.contact.answered(took, now);
+        if !Arc::ptr_eq(&self.own.contact, &self.shared.contact) {
+            self.shared.contact.answered(took, now);
+        }
+    }
+
+    /// Whether somebody waits too long for an answer of whom this line talks with, so that it matters whether this one gets
+    /// one.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let now = self.shared.now_ms();
+        let late = |own: &Own| {
+            own.waits.load(Ordering::Acquire) > 0 && own.due.load(Ordering::Acquire) + ms(PROMPT) < now
+        };
+        let mates = |line: &&Self| Arc::ptr_eq(&line.own.contact, &self.own.contact);
+        locked(&self.shared.lines).iter().filter(mates).any(|line| late(&line.own))
     }
 
     /// It has a reason not to ask.
@@ -283,7 +307,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_task_that_panics_is_told_of_and_one_that_ends_is_not() {
-        let vitals = Vitals::new();
+        let vitals = Vitals::new(false);
         vitals.watch("the one".to_owned(), async {}).await;
         assert_eq!(vitals.ailments(), Vec::<String>::new());
         vitals.watch("the other".to_owned(), async { panic!("on purpose") }).await;
@@ -292,8 +316,8 @@ mod tests {
 
     #[tokio::test]
     async fn only_silence_keeps_a_line_waiting() {
-        let vitals = Vitals::new();
-        let line = vitals.line("a line".to_owned());
+        let vitals = Vitals::new(false);
+        let line = vitals.line("a line", None);
         let waits = || line.own.waits.load(Ordering::Acquire) > 0;
         let silence = || Err::<(), _>(Error::Unknown { command: "ping", detail: "late".to_owned() });
         line.ask(Duration::ZERO, async { silence() }).await.unwrap_err();
@@ -305,5 +329,24 @@ mod tests {
         line.ask(Duration::ZERO, async { silence() }).await.unwrap_err();
         line.ask(Duration::ZERO, async { Ok(()) }).await.unwrap();
         assert!(!waits() && vitals.in_contact());
+    }
+    #[tokio::test]
+    async fn in_a_cluster_an_answer_about_another_queue_proves_nothing() {
+        let vitals = Vitals::new(true);
+        let (mail, news) = ("mail".parse().unwrap(), "news".parse().unwrap());
+        let [reader, settler] = ["the reader", "the settler"].map(|who| vitals.line(who, Some(&mail)));
+        let other = vitals.line("the reader", Some(&news));
+        reader.own.waits.store(1, Ordering::Release);
+        let hangs = |contact: &Contact| contact.in_vain(1, 40_000).is_some();
+        let answered = |line: &Line| {
+            (2..40).for_each(|second| line.own.contact.answered(QUICK, second * 1000));
+        };
+        answered(&other);
+        assert!(!hangs(&reader.own.contact) && hangs(&other.own.contact));
+        assert!(!other.is_wanted());
+        answered(&settler);
+        assert!(hangs(&reader.own.contact));
+        other.answered();
+        assert!(vitals.in_contact(), "with a part of the cluster");
     }
 }

@@ -26,7 +26,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("traces", &["job", "event", "tls"]),
     ("telemetry", &["job", "event", "broker", "traces", "probe", "scale"]),
     ("producer", &["job", "broker", "traces"]),
-    ("vital", &["broker"]),
+    ("vital", &["job", "broker"]),
     ("worker", &["job", "event", "broker", "traces", "vital"]),
     (
         "handlers",

@@ -58,7 +58,7 @@ fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
 pub(super) async fn run(duty: Duty, told: watch::Sender<Told>, owed: Arc<Owed>) {
     let tenure = tenure(duty.lease);
     let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
-    let line = duty.vitals.line(format!("the candidate for the chores of {}", duty.queue.name()));
+    let line = duty.vitals.line("the candidate for the chores", Some(duty.queue.name()));
     loop {
         let asked = Instant::now();
         let answer = line.ask(Duration::ZERO, duty.queue.lead(&duty.consumer, tenure)).await;

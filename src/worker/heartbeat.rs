@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
@@ -34,6 +35,7 @@ pub(crate) struct Charge {
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) pulse: Arc<Pulse>,
+    pub(crate) line: Line,
     pub(crate) lease: Duration,
 }
 
@@ -142,20 +144,21 @@ impl Heartbeat {
 
     async fn round(&self, link: &Link, renew_every: Duration, rounds: &mut Rounds) {
         if is_due(&mut rounds.renewed, renew_every) {
-            for charge in &self.charges {
-                self.renew(link, charge).await;
-            }
+            // Together: where one part of a cluster is away, the queues of the others keep their leases.
+            join_all(self.charges.iter().map(|charge| self.renew(link, charge))).await;
         }
         if is_due(&mut rounds.heeded, HEED_EVERY) {
-            for charge in &self.charges {
-                self.heed(link, charge).await;
-            }
+            join_all(self.charges.iter().map(|charge| self.heed(link, charge))).await;
         }
         let crowd = self.crowd();
         self.vitals.answers_within(crowd.quiet());
         let due = link.is_broken() || rounds.said.is_none_or(|at| at.elapsed() >= rounds.again);
-        if due || is_due(&mut rounds.looked, SAY_EVERY) {
+        let looks = is_due(&mut rounds.looked, SAY_EVERY);
+        if due || looks {
             self.say(link, rounds, (crowd, due)).await;
+        }
+        if looks {
+            join_all(self.charges.iter().map(|charge| vouch(link, charge))).await;
         }
     }
 
@@ -164,7 +167,7 @@ impl Heartbeat {
         let facts = (self.facts)();
         // Whether Redis answers matters where somebody waits for it in vain.
         let in_touch = self.charges.iter().all(|charge| charge.pulse.in_touch());
-        if !due && in_touch && !self.vitals.is_anybody_late() && facts == rounds.facts {
+        if !due && in_touch && !self.line.is_wanted() && facts == rounds.facts {
             return;
         }
         let (said, lives) = (Instant::now(), crowd.lives());
@@ -197,7 +200,7 @@ impl Heartbeat {
         if charge.flights.is_empty() {
             return;
         }
-        let wishes: HashMap<_, _> = match self.line.ask(Duration::ZERO, charge.queue.cancels(link)).await {
+        let wishes: HashMap<_, _> = match charge.line.ask(Duration::ZERO, charge.queue.cancels(link)).await {
             Ok(wishes) if wishes.is_empty() => return,
             Ok(wishes) => wishes.into_iter().collect(),
             Err(error) => return self.tell(&error),
@@ -221,7 +224,7 @@ impl Heartbeat {
             Err(_elapsed) => self.events.tell(&Event::Contact { alive: false }),
         }
         // That no connection is to be had is known, and nothing that a restart would mend.
-        self.line.rests();
+        self.charges.iter().map(|charge| &charge.line).chain([&self.line]).for_each(Line::rests);
         None
     }
 
@@ -249,7 +252,7 @@ impl Heartbeat {
         for (lane, held) in due {
             let ids: Vec<EntryId> = held.iter().map(|delivery| delivery.job.entry).collect();
             let renewing = charge.queue.keep_alive(link, &self.consumer, lane, &ids);
-            match self.line.ask(Duration::ZERO, renewing).await {
+            match charge.line.ask(Duration::ZERO, renewing).await {
                 Ok(lost) => self.note(charge, &held, &lost, asked),
                 Err(error) => self.tell(&error),
             }
@@ -270,6 +273,15 @@ impl Heartbeat {
 
     fn tell(&self, error: &Error) {
         self.events.redis_error(error.kind(), &error);
+    }
+}
+
+/// Finds out whether the queue's Redis answers here, where somebody else waits for it.
+async fn vouch(link: &Link, charge: &Charge) {
+    if charge.line.is_wanted() {
+        let asked = charge.line.ask(Duration::ZERO, charge.queue.cancels(link));
+        // Whatever the answer is, or that there is none, the line notes it.
+        tokio::time::timeout(LEAST_PATIENCE, asked).await.ok();
     }
 }
 

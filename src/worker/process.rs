@@ -55,9 +55,9 @@ impl Worker {
         events: Events,
         tracer: Option<Tracer>,
     ) -> Result<Self, Error> {
-        let (clock, vitals) = (Arc::new(ServerClock::default()), Vitals::new());
+        let (clock, vitals) = (Arc::new(ServerClock::default()), Vitals::new(broker.link().is_clustered()));
         let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
-        let (mut stations, joins) = (Vec::new(), vitals.line("the start".to_owned()));
+        let (mut stations, joins) = (Vec::new(), vitals.line("the start", None));
         for (name, queue_config) in &config.queues {
             let queue = broker.queue(name.clone());
             let joining = queue.join_limited(config.lease, queue_config.max_depth);
@@ -85,11 +85,11 @@ impl Worker {
         let heartbeat = Heartbeat {
             broker: broker.clone(),
             consumer: consumer.clone(),
-            charges: stations.iter().map(Station::charge).collect(),
+            charges: stations.iter().map(|station| station.charge(&vitals)).collect(),
             clock: Arc::clone(&clock),
             events: events.clone(),
             facts: facts(&stations, &registry),
-            line: vitals.line("the heartbeat".to_owned()),
+            line: vitals.line("the heartbeat", None),
             vitals: vitals.clone(),
             stop: heartbeat_stop.clone(),
         };

@@ -64,7 +64,7 @@ impl Shared<'_> {
         Settler {
             tracking: worker.queue(queue.name()).tracking,
             retention: worker.retention_of(queue.name()),
-            line: self.vitals.line(format!("the settler of {}", queue.name())),
+            line: self.vitals.line("the settler", Some(queue.name())),
             queue,
             consumer: self.consumer.clone(),
             flights: Arc::clone(&parts.flights),
@@ -146,7 +146,7 @@ impl Station {
         let (mut readers, reading) = (JoinSet::new(), Arc::new(Reading::default()));
         // A second connection pays only where many quick jobs run at once.
         for nth in 0..if own.concurrency >= MANY_SLOTS { 2 } else { 1 } {
-            let who = format!("the {}reader of {name}", if nth > 0 { "second " } else { "" });
+            let who = if nth > 0 { "the second reader" } else { "the reader" };
             let reader = Reader {
                 reading: Arc::clone(&reading),
                 helps: nth > 0,
@@ -159,11 +159,11 @@ impl Station {
                 flights: Arc::clone(&parts.flights),
                 outbox: Arc::clone(&parts.outbox),
                 pulse: Arc::clone(&parts.pulse),
-                line: vitals.line(who.clone()),
+                line: vitals.line(who, Some(&name)),
                 events: shared.events.clone(),
                 stop: stop_reading.clone(),
             };
-            readers.spawn(vitals.watch(who, reader.run()));
+            readers.spawn(vitals.watch(format!("{who} of {name}"), reader.run()));
         }
         let grace = shared.registry.longest_grace();
         Ok(Self {
@@ -193,8 +193,9 @@ impl Station {
         self.stop_reading.clone()
     }
 
-    pub(super) fn charge(&self) -> Charge {
+    pub(super) fn charge(&self, vitals: &Vitals) -> Charge {
         Charge {
+            line: vitals.line("the heartbeat", Some(self.queue.name())),
             queue: self.queue.clone(),
             flights: Arc::clone(&self.parts.flights),
             dispatcher: Arc::clone(&self.parts.dispatcher),

@@ -1,6 +1,7 @@
 //! What a worker process answers to those who look after it: probes, scalers, service managers.
 
 mod alive;
+mod cluster;
 mod healthcheck;
 mod scale;
 mod service_manager;

@@ -115,8 +115,8 @@ async fn a_worker_that_is_cut_off_ends_its_handlers_before_its_lease_ends() {
     let job = submit(&scene.queue, "wait").await;
     handler.until_started(&job).await;
     let key = worker_key(&scene).await;
-    // Just before the heartbeat has most to do.
-    until_async("the next sign of life to be due", SOON, async || scene.int(&["PTTL", &key]) < 25_300).await;
+    // Just before the heartbeat has most to do: every 3.5 s or more it says that it lives for the next 30 s.
+    until_async("the next sign of life to be due", SOON, async || scene.int(&["PTTL", &key]) < 26_600).await;
     scene.proxy.set(Mode::blackhole(Scope::All));
     let cut_off = Instant::now();
     until_async("the handler to be cancelled", SOON, async || handler.of(&job).cancelled == 1).await;

@@ -1,0 +1,36 @@
+//! Liveness where the keys are spread over several servers: that one of them answers says nothing of another.
+
+use std::time::{Duration, Instant};
+
+use super::{CONFIG, SOON, ready, status};
+use crate::cli::scrape::get;
+use crate::harness::cluster::{queue_on, two_servers, url};
+use crate::harness::process::Launch;
+use crate::harness::wait::until;
+
+#[test]
+fn a_server_of_a_cluster_that_is_away_does_not_fail_liveness() {
+    let [away, there] = two_servers();
+    let names = [queue_on(&away, true), queue_on(&away, false)];
+    let config = CONFIG.replace("default", &names[0]).replace("mail", &names[1]);
+    let launch = Launch::new(&["--config", "{config}", "--json", "worker"]);
+    let (_worker, address) =
+        ready(&launch.env("STREAMFLEET__REDIS__URL", url(there.addr(), away.addr())).config(&config));
+    away.freeze();
+    let since = Instant::now();
+    until("longer than a loop may hang", 2 * SOON, || {
+        assert_eq!(get(&address, "/livez"), Some((200, "ok\n".to_owned())));
+        since.elapsed() > Duration::from_secs(32)
+    });
+    assert_eq!(status(&address, "/readyz"), Some(503));
+    there.cmd(&["XADD", &format!("sf:{{{}}}:jobs", names[1]), "*", "type", "note"]);
+    until("what is on the other one is done", SOON, || {
+        let left = there.cmd(&["XLEN", &format!("sf:{{{}}}:jobs", names[1])]);
+        redis::from_redis_value::<i64>(left).unwrap() == 0
+    });
+    away.thaw();
+    until("it is ready again", SOON, || {
+        assert_eq!(status(&address, "/livez"), Some(200));
+        status(&address, "/readyz") == Some(200)
+    });
+}
