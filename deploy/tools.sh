@@ -103,12 +103,23 @@ apt() {
     -o Acquire::Languages=none -o Acquire::Retries=3 "$@"
 }
 
+# Where the system itself gets its packages from.
+mirror() {
+  local release
+  # shellcheck source=/dev/null
+  release=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
+  # shellcheck disable=SC2016 # these are apt's variables
+  apt-get indextargets --no-release-info --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+    awk -v release="$release" '$2 == release && $3 == "main" && !found { print $1; found = 1 } END { exit !found }'
+}
+
 # The lists are fetched anew after a day: an archive keeps no old versions.
 archive() {
-  local root=$1 suite=$2
+  local root=$1 suite=$2 from
   [ -z "$(find "$root/apt/ready" -mtime -1 2>/dev/null)" ] || return 0
+  from=$(mirror) || return 1
   mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/apt/none" "$root/apt/unpacked"
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" \
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $from $suite main" \
     >"$root/apt/sources.list"
   apt "$root" update && touch "$root/apt/ready"
 }
