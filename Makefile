@@ -27,7 +27,8 @@ lint:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features
 
 # The tests that kill and freeze processes measure how soon others take over, and one measures what hundreds of workers cost Redis, so
-# they run by themselves.
+# they run by themselves. The others wait more than they compute, so more of them run at once than there may be cores.
+unit: export RUST_TEST_THREADS ?= 4
 unit:
 	$(CARGO) test --locked --all-features -- --skip kill::storm --skip kill::cron --skip promises::promise_5 --skip idle::an_idle
 	$(CARGO) test --locked --all-features --test it -- --test-threads=1 kill::storm kill::cron promises::promise_5 idle::an_idle
