@@ -6,11 +6,8 @@ use fred::types::Value;
 
 use super::error::Error;
 use super::inspect::timestamp;
-use super::{Queue, decode, millis, script};
+use super::{Backlog, Queue, decode, millis, script};
 use crate::job::{EntryId, Timestamp};
-
-/// Delayed jobs that are due within this time count as work that is to be done soon.
-const SOON: Duration = Duration::from_secs(60);
 
 /// A queue's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +17,7 @@ pub(crate) struct Gauge {
     /// The lanes, in the order of [`Lane::ALL`](crate::job::Lane::ALL).
     pub(crate) lanes: [GaugedLane; 3],
     pub(crate) delayed: u64,
-    /// Delayed jobs that are due within a minute.
+    /// Delayed jobs that are due within [`Backlog::SOON`].
     pub(crate) due_soon: u64,
     /// By how much the first delayed job is overdue.
     pub(crate) overdue: Duration,
@@ -82,7 +79,7 @@ impl Queue {
     pub(crate) async fn gauge(&self, lease: Duration) -> Result<Gauge, Error> {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone()];
         keys.extend(self.keys.streams().clone());
-        let args = [lease, SOON].map(millis).to_vec();
+        let args = [lease, Backlog::SOON].map(millis).to_vec();
         let answer = self.run(&script::GAUGE, keys, args).await?;
         read(answer.status, &answer.rest).ok_or_else(|| Error::contract("gauge", answer))
     }

@@ -50,7 +50,7 @@ pub struct ServedQueue<'a> {
 
 impl Metrics {
     /// Figures for a process that serves these queues and has handlers for these types, of which `programs` run a program
-    /// per job. All their series are there from the start.
+    /// per job. All their series are there from the start. Figures of the runtime are of the one that this is called in.
     pub fn new<'a>(
         queues: impl IntoIterator<Item = ServedQueue<'a>>,
         types: &[JobType],
@@ -324,6 +324,15 @@ mod tests {
         metrics.record(&Event::CronSkipped { queue: &queue, entry: &entry, ticks: 7 });
         let count = |name: &str| value(&metrics.render(), &format!("streamfleet_{name}{{queue=\"mail\"}}"));
         assert_eq!([count("cron_ticks_total"), count("cron_skipped_total")], [Some(2.0), Some(7.0)]);
+    }
+
+    #[test]
+    fn the_runtime_is_that_of_the_handlers_whoever_does_the_upkeep() {
+        let runtime = |threads| tokio::runtime::Builder::new_multi_thread().worker_threads(threads).build();
+        let (handlers, others) = (runtime(3).unwrap(), runtime(1).unwrap());
+        let metrics = handlers.block_on(async { metrics(&queue(), &[]) });
+        others.block_on(async { metrics.upkeep() });
+        assert_eq!(value(&metrics.render(), "streamfleet_tokio_workers"), Some(3.0));
     }
 
     #[test]

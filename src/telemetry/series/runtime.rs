@@ -11,6 +11,8 @@ use crate::telemetry::catalogue;
 
 /// The series of the runtime.
 pub(in super::super) struct RuntimeSeries {
+    /// The one that they were made in. Upkeep may be done in another.
+    runtime: Option<RuntimeMetrics>,
     workers: Gauge,
     busy: Gauge,
     tasks: Gauge,
@@ -20,8 +22,10 @@ pub(in super::super) struct RuntimeSeries {
 }
 
 impl RuntimeSeries {
+    /// Series of the runtime that this is called in, if it is.
     pub(in super::super) fn new(maker: &Maker<'_>) -> Self {
         Self {
+            runtime: Handle::try_current().ok().map(|runtime| runtime.metrics()),
             workers: maker.gauge(&catalogue::TOKIO_WORKERS, &[]),
             busy: maker.gauge(&catalogue::TOKIO_BUSY, &[]),
             tasks: maker.gauge(&catalogue::TOKIO_TASKS, &[]),
@@ -30,11 +34,10 @@ impl RuntimeSeries {
         }
     }
 
-    /// Looks at the runtime that this is called in, if it is.
+    /// Looks at the runtime.
     pub(in super::super) fn look(&self) {
-        let Ok(runtime) = Handle::try_current() else { return };
-        let runtime = runtime.metrics();
-        let (now, busy) = (Instant::now(), busy(&runtime));
+        let Some(runtime) = &self.runtime else { return };
+        let (now, busy) = (Instant::now(), busy(runtime));
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).replace((now, busy));
         self.workers.set(runtime.num_workers() as f64);
         self.tasks.set(runtime.num_alive_tasks() as f64);
