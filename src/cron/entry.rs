@@ -228,6 +228,12 @@ impl Entry {
         let source = if text("cron.source")? == "config" { Source::Config } else { Source::Command };
         let job_type = text("type")?.parse()?;
         let fields = all.edited(|name| name.starts_with(OWN) || name == b"id", &[]);
+        // Its jobs have three more: an id, and two headers.
+        let most = Envelope::MAX_FIELDS - 3;
+        if fields.len() > most {
+            let why = format!("{} fields, but at most {most} are allowed", fields.len());
+            return Err(Invalid::Stored(why));
+        }
         Ok(Self { name, queue, schedule, missed, source, lane, job_type, fields })
     }
 }

@@ -52,7 +52,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Batch`] where `follow` has a delay, or the batch was closed before; otherwise as
+    /// [`SubmitError::TooManyFields`] where `follow` has more fields than a job may have, [`SubmitError::Batch`] where it has a delay, or the batch was closed before; otherwise as
     /// [`Producer::submit_all`].
     pub async fn submit_batch(
         &self,
@@ -68,6 +68,8 @@ impl Producer {
             if some.is_empty() {
                 break;
             }
+            // Before they are named: the batch would wait for what is refused.
+            self.refuse(&some)?;
             let named: Vec<JobId> = some.iter().filter_map(|member| member.id.clone()).collect();
             // Named first: a member that is done before it is known would not be counted.
             let open = self.queue.batch(batch, &follow, &named).await?;
@@ -103,6 +105,8 @@ fn last(
     if follow.job.due != Due::Now {
         return Err(SubmitError::Batch { batch: batch.clone(), why: "what follows cannot have a delay" });
     }
+    // Told now: when its last member ends, nobody is there who could be told.
+    follow.fits()?;
     let id = follow.id.map(|id| id.to_string());
     let own = id.iter().map(|id| (b"id".as_slice(), id.as_bytes()));
     let fields = follow.job.fields.iter().map(|(name, value)| (&name[..], &value[..]));

@@ -19,6 +19,19 @@ pub enum SubmitError {
         /// The greatest size.
         limit: usize,
     },
+    /// The job has too many fields. Nothing of this call was submitted, but what earlier round trips of it brought.
+    #[error(
+        "the job {job} has {fields} fields, with those that its submission adds, but at most {limit} are allowed: put \
+             headers into the payload"
+    )]
+    TooManyFields {
+        /// Its id, or its type where it has none.
+        job: String,
+        /// How many it would have.
+        fields: usize,
+        /// The most that are allowed.
+        limit: usize,
+    },
     /// A header's name or value is not usable.
     #[error("the header {0:?} is refused: a name has 1 to 128 bytes, a value at most 8192")]
     Header(String),

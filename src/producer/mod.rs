@@ -90,8 +90,8 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Full`] where the queue has no room, [`SubmitError::TooLarge`] and [`SubmitError::DerivedId`] before
-    /// anything is sent, [`SubmitError::Broker`] where Redis refuses or does not answer.
+    /// [`SubmitError::Full`] where the queue has no room, [`SubmitError::TooLarge`], [`SubmitError::TooManyFields`] and
+    /// [`SubmitError::DerivedId`] before anything is sent, [`SubmitError::Broker`] where Redis refuses or does not answer.
     pub async fn submit(&self, submission: Submission) -> Result<JobId, SubmitError> {
         self.submit_or_find(submission).await.map(|submitted| submitted.id)
     }
@@ -180,8 +180,9 @@ impl Producer {
     }
 
     /// What can be refused before anything is sent.
-    fn refuse(&self, batch: &[Submission]) -> Result<(), SubmitError> {
+    pub(super) fn refuse(&self, batch: &[Submission]) -> Result<(), SubmitError> {
         for submission in batch {
+            submission.fits()?;
             if submission.payload_bytes > self.max_payload {
                 return Err(SubmitError::TooLarge {
                     bytes: submission.payload_bytes,

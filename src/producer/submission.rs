@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{MAX_PAYLOAD_BYTES, SubmitError};
 use crate::broker::{Due, Durability, NewJob, Unique, UniqueMode, UniqueScope};
-use crate::job::{Encoding, JobId, JobType, Lane, Timestamp, TraceContext, Tracking, UniqueKey};
+use crate::job::{Encoding, Envelope, JobId, JobType, Lane, Timestamp, TraceContext, Tracking, UniqueKey};
 
 /// For how long an own id is remembered, unless the submission says otherwise.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -119,6 +119,29 @@ impl Submission {
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
+    }
+
+    /// Refuses a job with more fields than a worker takes: [`Envelope::MAX_FIELDS`], with those that its submission adds, which
+    /// are an id, a mark and a trace. [`Producer`](super::Producer) does so too, before it sends anything.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::TooManyFields`].
+    pub fn fits(&self) -> Result<(), SubmitError> {
+        let has_lock = self.unique.is_some();
+        let has_id = self.id.is_some() || has_lock || self.job.due != Due::Now;
+        // An id, `once`, the lock's key and scope; a trace context is given to those that have none.
+        let trace = usize::from(!self.job.fields.iter().any(|(name, _)| name == "traceparent"));
+        let added =
+            usize::from(has_id) + usize::from(self.id.is_some() || has_lock) + 2 * usize::from(has_lock);
+        let fields = self.job.fields.len() + added + trace;
+        if fields <= Envelope::MAX_FIELDS {
+            return Ok(());
+        }
+        let job_type = self.job.fields.iter().find(|(name, _)| name == "type");
+        let job_type = job_type.map(|(_, value)| format!("of type {}", String::from_utf8_lossy(value)));
+        let job = self.id.as_ref().map(ToString::to_string).or(job_type).unwrap_or_default();
+        Err(SubmitError::TooManyFields { job, fields, limit: Envelope::MAX_FIELDS })
     }
 
     /// The size of the payload, in bytes, as it is sent.

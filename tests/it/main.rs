@@ -47,6 +47,8 @@ mod running;
 #[cfg(test)]
 mod selftest;
 #[cfg(test)]
+mod size;
+#[cfg(test)]
 mod steps;
 #[cfg(test)]
 mod submit;

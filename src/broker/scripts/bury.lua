@@ -12,7 +12,8 @@ end
 if ARGV[10] ~= '' and is_unwanted(KEYS[6], ARGV[3], ARGV[12]) then return { 3 } end
 local now = now_ms()
 redis.call('HSETNX', KEYS[3], 'first_failed_ms', now)
-local letter = { unpack(ARGV, 15) }
+local letter = {}
+for at = 15, #ARGV do letter[at - 14] = ARGV[at] end
 local function add(name, value)
   letter[#letter + 1] = name
   letter[#letter + 1] = value
@@ -25,7 +26,7 @@ add('dead_first_failed_ms', redis.call('HGET', KEYS[3], 'first_failed_ms'))
 add('dead_worker', ARGV[9])
 add('dead_origin', ARGV[11])
 add('dead_fingerprint', ARGV[13])
-local id = redis.call('XADD', KEYS[2], '*', unpack(letter))
+local id = must_append(KEYS[2], letter, 1, #letter)
 redis.call('HSET', KEYS[3], 'state', 'dead', 'entry', ARGV[2], 'dead_id', id, 'error', ARGV[5],
   'type', ARGV[10], 'lane', ARGV[11], 'created_ms', ARGV[12], 'updated_ms', now)
 note(KEYS[3], now, tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[5])

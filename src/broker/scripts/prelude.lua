@@ -43,6 +43,52 @@ local function is_unwanted(cancels, id, created)
   return wished and tonumber(created) <= tonumber(wished)
 end
 
+-- An entry takes at most so many names and values together: half of what fits onto Lua's stack, and more than any worker
+-- takes for a job.
+local MOST_VALUES = 4000
+
+-- True where these values of a list are names and values of one entry, flat.
+local function is_flat(list, first, last)
+  local count = last - first + 1
+  if count < 2 or count > MOST_VALUES or count % 2 == 1 then return false end
+  for at = first, last do
+    local kind = type(list[at])
+    if kind ~= 'string' and kind ~= 'number' then return false end
+  end
+  return true
+end
+
+-- Appends these names and values of a list as one entry. The entry's id, or an error, which nobody throws.
+local function append(stream, list, first, last)
+  if not is_flat(list, first, last) then return { err = 'ERR these are not the fields of an entry' } end
+  return redis.pcall('XADD', stream, '*', unpack(list, first, last))
+end
+
+-- The same, where an error ends the script: for what was looked at before its first write.
+local function must_append(stream, list, first, last)
+  if not is_flat(list, first, last) then error('these are not the fields of an entry') end
+  return redis.call('XADD', stream, '*', unpack(list, first, last))
+end
+
+-- The answer to whoever sends a job with other than names and values, or with too many.
+local function refuse_fields(nth, values)
+  return redis.error_reply(string.format('ERR job %d of these has %d names and values: at most %d make an entry', nth, values,
+    MOST_VALUES))
+end
+
+-- Reads packed fields; nil where they are no lane and fields that an entry can have. MessagePack's numbers, and what else is
+-- no text, nobody has packed for us.
+local function unpacked(packed)
+  local read, list = pcall(cmsgpack.unpack, packed)
+  if read and type(list) == 'table' and type(list[1]) == 'string' and is_flat(list, 2, #list) then return list end
+end
+
+-- Sets packed fields that cannot be appended aside in the dead stream. The letter's id, or an error, which nobody throws.
+local function set_aside(dead, packed, job, why, now)
+  return redis.pcall('XADD', dead, '*', 'raw', packed, 'dead_job', job, 'dead_reason', 'malformed', 'dead_error', why,
+    'dead_at_ms', string.format('%.0f', now))
+end
+
 -- Notes an attempt that ended now in the ring of the last 20: 'start end outcome worker error'.
 local function note(record, now, elapsed, outcome, worker, error)
   local nth = redis.call('HINCRBY', record, 'noted', 1)
@@ -50,11 +96,22 @@ local function note(record, now, elapsed, outcome, worker, error)
   redis.call('HSET', record, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error)
 end
 
--- Appends a batch's last job, once all its members are done and the batch is closed.
+-- Appends a batch's last job, once all its members are done and the batch is closed. Where that job cannot be appended,
+-- which a producer of today is told at once, it is set aside, and the member that was last is settled all the same.
 local function finish_batch(batch, stream)
   if redis.call('HINCRBY', batch, 'left', -1) > 0 then return end
   local packed = redis.call('HGET', batch, 'follow')
-  if packed then redis.call('XADD', stream, '*', unpack(cmsgpack.unpack(packed), 2)) end
+  local list = packed and unpacked(packed)
+  if list then
+    must_append(stream, list, 2, #list)
+  elseif packed then
+    -- No script that ends a member names this key: it lies beside the lane.
+    local dead = string.gsub(stream, 'jobs[:%a]*$', 'dead')
+    local name = string.match(batch, 'batch:(.*)$') or ''
+    local letter = set_aside(dead, packed, name, 'the job that follows a batch cannot be appended', now_ms())
+    -- Then it stays where it is.
+    if type(letter) == 'table' then return end
+  end
   redis.call('HSET', batch, 'state', 'done')
   redis.call('HDEL', batch, 'follow')
 end
@@ -69,7 +126,7 @@ local function conclude(ends, id, record, stream, lock, batch)
     local at = 2
     while at < #list do
       local last = at + tonumber(list[at])
-      redis.call('XADD', stream, '*', unpack(list, at + 1, last))
+      must_append(stream, list, at + 1, last)
       at = last + 1
     end
   end
@@ -137,7 +194,7 @@ local function back_to_lane(dead, letter, record, streams, now)
   fields[#fields + 1] = letter[1]
   fields[#fields + 1] = 'replays'
   fields[#fields + 1] = string.format('%.0f', replays + 1)
-  local entry = redis.call('XADD', stream, '*', unpack(fields))
+  local entry = must_append(stream, fields, 1, #fields)
   if redis.call('EXISTS', record) == 1 then
     redis.call('HSET', record, 'state', 'waiting', 'entry', entry, 'updated_ms', now)
     redis.call('HDEL', record, 'dead_id', 'late', 'first_failed_ms')

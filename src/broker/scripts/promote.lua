@@ -11,13 +11,12 @@ if due[2] then late = now - tonumber(due[2]) end
 for at = 1, #due, 2 do
   local id = due[at]
   local packed = redis.call('HGET', KEYS[2], id) or ''
-  local read, fields = pcall(cmsgpack.unpack, packed)
-  local stream, added = read and type(fields) == 'table' and lanes[fields[1]], nil
-  if stream and #fields > 2 and #fields % 2 == 1 then
-    added = redis.pcall('XADD', stream, '*', unpack(fields, 2))
+  local fields = unpacked(packed)
+  local stream, added = fields and lanes[fields[1]], nil
+  if stream then
+    added = append(stream, fields, 2, #fields)
   else
-    added = redis.pcall('XADD', KEYS[3], '*', 'raw', packed, 'dead_job', id, 'dead_reason', 'malformed', 'dead_error',
-      'the fields of the delayed job cannot be read', 'dead_at_ms', string.format('%.0f', now))
+    added = set_aside(KEYS[3], packed, id, 'the fields of the delayed job cannot be read', now)
   end
   -- One by one, so that a job that Redis refuses neither brings back those before it nor holds up those behind it.
   if type(added) == 'table' and added.err then

@@ -9,7 +9,7 @@ if is_done(KEYS[2], ARGV[3]) then
   return { 2 }
 end
 if is_unwanted(KEYS[3], ARGV[4], ARGV[3]) then return { 3 } end
-local entry = redis.call('XADD', KEYS[1], '*', unpack(ARGV, 5))
+local entry = must_append(KEYS[1], ARGV, 5, #ARGV)
 -- A retry that has not started stays one, so that a late success can still cancel it.
 if is_passing(KEYS[2], ARGV[3]) then redis.call('DEL', KEYS[2]) end
 local state = redis.call('HGET', KEYS[2], 'state')

@@ -21,6 +21,8 @@ while at <= #ARGV do
   local job = { record = KEYS[key], lock = KEYS[key + 1], held = KEYS[key + 2], ledger = KEYS[key + 3], first = at + #NAMES }
   for nth, name in ipairs(NAMES) do job[name] = ARGV[at + nth - 1] end
   job.last = job.first + tonumber(job.count) - 1
+  local fits = job.due ~= 'now' or is_flat(ARGV, job.first, job.last)
+  if not fits then return refuse_fields(#jobs + 1, job.last - job.first + 1) end
   jobs[#jobs + 1] = job
   at = job.last + 1
 end
@@ -86,7 +88,7 @@ end
 local function add(job)
   local state = 'waiting'
   if job.due == 'now' then
-    local entry = redis.call('XADD', lanes[job.lane], '*', unpack(ARGV, job.first, job.last))
+    local entry = must_append(lanes[job.lane], ARGV, job.first, job.last)
     redis.call('HSET', job.record, 'entry', entry)
   else
     state = 'scheduled'

@@ -5,11 +5,13 @@
 --   together, then these, flat
 -- returns {1, jobs} done, {0, 0} the state is another: somebody else did it, or the entry was changed
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return { 0, 0 } end
-local jobs, at = 0, 4
+local jobs, at = {}, 4
 while at <= #ARGV do
   local last = at + tonumber(ARGV[at])
-  redis.call('XADD', KEYS[2], '*', unpack(ARGV, at + 1, last))
-  jobs, at = jobs + 1, last + 1
+  if not is_flat(ARGV, at + 1, last) then return refuse_fields(#jobs + 1, last - at) end
+  jobs[#jobs + 1] = { at + 1, last }
+  at = last + 1
 end
+for _, job in ipairs(jobs) do must_append(KEYS[2], ARGV, job[1], job[2]) end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-return { 1, jobs }
+return { 1, #jobs }

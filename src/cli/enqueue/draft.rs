@@ -121,7 +121,12 @@ impl Draft {
         if self.track {
             submission = submission.tracking(Tracking::All);
         }
-        self.headers.iter().try_fold(submission, |submission, (name, value)| submission.header(name, value))
+        let submission = self
+            .headers
+            .iter()
+            .try_fold(submission, |submission, (name, value)| submission.header(name, value))?;
+        submission.fits()?;
+        Ok(submission)
     }
 }
 
@@ -184,6 +189,7 @@ pub(in crate::cli) fn refused(error: SubmitError) -> anyhow::Error {
         SubmitError::Broker(error) => error.into(),
         SubmitError::Payload(_)
         | SubmitError::TooLarge { .. }
+        | SubmitError::TooManyFields { .. }
         | SubmitError::Header(_)
         | SubmitError::NotOffered(_)
         | SubmitError::DerivedId { .. }

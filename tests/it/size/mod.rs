@@ -1,0 +1,3 @@
+//! Jobs that are large, have many fields, or are many: nobody waits for them but themselves.
+
+mod fields;
