@@ -171,7 +171,17 @@ impl Fleet {
     async fn start(&self, shutdown: &Shutdown, events: &Events) -> Result<Option<Worker>, broker::Error> {
         let mut pause = Duration::from_millis(200);
         loop {
-            let error = match self.try_start(events).await {
+            let connected = tokio::select! {
+                biased;
+                () = shutdown.requested() => return Ok(None),
+                connected = self.connect(events) => connected,
+            };
+            // What has connected starts, and then stops in good order.
+            let started = match connected {
+                Ok(broker) => self.start_on(broker, events).await,
+                Err(error) => Err(error),
+            };
+            let error = match started {
                 Ok(worker) => return Ok(Some(worker)),
                 Err(error @ broker::Error::Address(_)) => return Err(error),
                 Err(error) => error,
@@ -188,10 +198,13 @@ impl Fleet {
         }
     }
 
-    async fn try_start(&self, events: &Events) -> Result<Worker, broker::Error> {
+    async fn connect(&self, events: &Events) -> Result<Broker, broker::Error> {
         let told = events.clone();
         let meter: broker::Meter = Arc::new(move |reading| told.tell(&metered(reading)));
-        let broker = Broker::connect_metered(self.config.redis.clone(), meter).await?;
+        Broker::connect_metered(self.config.redis.clone(), meter).await
+    }
+
+    async fn start_on(&self, broker: Broker, events: &Events) -> Result<Worker, broker::Error> {
         let (consumer, registry) = (self.consumer.clone(), Arc::clone(&self.registry));
         Worker::start(broker, consumer, &self.config.worker, registry, events.clone(), self.tracer).await
     }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use streamfleet::Shutdown;
 use streamfleet::broker::{self, stream_name};
 use streamfleet::config::{Effective, TypeSection};
 use streamfleet::dev_server::DevServer;
@@ -58,7 +57,7 @@ async fn work(
     let process = Process::prepare(effective, Port::IfFree).await?;
     let metrics = process.metrics_url().unwrap_or_else(|| "off".to_owned());
     context.output.line(&greeting(effective, server.port(), folder, &metrics))?;
-    let shutdown = Shutdown::new();
+    let shutdown = context.shutdown.clone();
     let mut running = std::pin::pin!(process.run(shutdown.clone()));
     tokio::select! {
         ran = &mut running => {

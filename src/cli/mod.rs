@@ -19,6 +19,7 @@ mod metrics;
 mod output;
 mod queues;
 mod serve;
+mod signals;
 mod status;
 mod steps;
 mod systemd;
@@ -34,6 +35,8 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use exit::Exit;
 use output::Output;
+use signals::{Early, Watch};
+use streamfleet::Shutdown;
 use streamfleet::broker::Broker;
 use streamfleet::config::{Effective, Flags, Sources};
 
@@ -122,6 +125,16 @@ enum Command {
 }
 
 impl Command {
+    /// Whether a signal stops it in good order.
+    fn serves(&self) -> bool {
+        match self {
+            Self::Worker(_) | Self::Dev(_) => true,
+            #[cfg(feature = "http")]
+            Self::Demo(_) | Self::DemoWorker(_) => true,
+            _ => false,
+        }
+    }
+
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self {
             Self::Worker(_) => worker::run(context).await,
@@ -152,6 +165,8 @@ impl Command {
 
 /// What every command gets.
 pub(crate) struct Context {
+    /// What signals ask for, where the command is one that they stop in good order.
+    pub(crate) shutdown: Shutdown,
     pub(crate) output: Output,
     pub(crate) effective: Effective,
 }
@@ -172,9 +187,10 @@ pub(crate) struct Wrong(pub(crate) String);
 
 /// Runs the program.
 pub(crate) fn main() -> ExitCode {
+    let signals = Early::catch();
     let cli = Cli::parse();
     let is_healthcheck = matches!(cli.command, Command::Healthcheck(_));
-    match try_main(cli) {
+    match try_main(cli, signals) {
         Ok(exit) => exit.into(),
         Err(error) => {
             output::complain(&format!("error: {error:#}"));
@@ -184,7 +200,14 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-fn try_main(cli: Cli) -> anyhow::Result<Exit> {
+fn try_main(cli: Cli, signals: Early) -> anyhow::Result<Exit> {
+    let shutdown = Shutdown::new();
+    let _watched = if cli.command.serves() {
+        Some(Watch::start(signals, shutdown.clone()).context("signals cannot be watched")?)
+    } else {
+        signals.release();
+        None
+    };
     let output = if cli.json { Output::Programs } else { Output::People };
     let mut flags = Flags { redis: cli.redis, namespace: cli.namespace, ..Flags::default() };
     if let Command::Worker(args) = &cli.command {
@@ -195,7 +218,7 @@ fn try_main(cli: Cli) -> anyhow::Result<Exit> {
         return config::check(read, output);
     }
     let effective = read.map_err(|invalid| Wrong(invalid.to_string()))?;
-    let context = Context { output, effective };
+    let context = Context { shutdown, output, effective };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if matches!(cli.command, Command::Bench(_)) {
         runtime.worker_threads(bench::threads());

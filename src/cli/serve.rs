@@ -1,10 +1,8 @@
-//! Runs a fleet's process until a signal stops it: what `worker` and `dev` have in common.
+//! Runs a fleet's process until it is asked to stop: what `worker` and `dev` have in common.
 
 use std::thread::JoinHandle;
 
 use anyhow::Context as _;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::{Handle, Signals};
 use streamfleet::config::Effective;
 use streamfleet::event::Events;
 use streamfleet::telemetry::{Answers, Listen, Listener, Metrics, NotListening, ServedQueue, logs};
@@ -66,7 +64,7 @@ impl Process {
         Some(format!("http://{address}/metrics"))
     }
 
-    /// Works until `shutdown`, which signals request too.
+    /// Works until `shutdown`.
     pub(crate) async fn run(self, shutdown: Shutdown) -> anyhow::Result<()> {
         let listeners = match &self.listener {
             Some(_) => vec![self.metrics.listener(), logs::listener()],
@@ -76,7 +74,6 @@ impl Process {
         let events = Events::new(listeners);
         let exporting = self.traces.map(|traces| traces.start(events.clone())).transpose()?;
         let fleet = self.builder.events(events).build();
-        let signals = Watch::start(shutdown.clone()).context("signals cannot be watched")?;
         let stop = CancellationToken::new();
         let answers = Answers { metrics: self.metrics, probe: fleet.probe(), scale: fleet.scale() };
         let telling = Telling::start(fleet.probe()).context("there is no thread to tell systemd")?;
@@ -90,7 +87,6 @@ impl Process {
         // It ends within half a second. A panic in it was reported, and ends nothing else.
         tokio::task::spawn_blocking(move || answering.map(JoinHandle::join)).await?;
         telling.stop();
-        drop(signals);
         Ok(ran?)
     }
 }
@@ -117,33 +113,6 @@ fn answer(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let named = std::thread::Builder::new().name("telemetry".to_owned());
     named.spawn(move || runtime.block_on(listener.run(answers, stop))).map(Some)
-}
-
-/// Turns SIGTERM and SIGINT into requests to stop: the first in good order, the second at once.
-pub(crate) struct Watch {
-    handle: Handle,
-}
-
-impl Watch {
-    pub(crate) fn start(shutdown: Shutdown) -> std::io::Result<Self> {
-        let mut signals = Signals::new([SIGTERM, SIGINT])?;
-        let handle = signals.handle();
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            for signal in &mut signals {
-                let signal = signal_hook::low_level::signal_name(signal).unwrap_or("signal");
-                let again = shutdown.is_requested();
-                tracing::info!(signal, again, "asked to stop");
-                shutdown.request();
-            }
-        })?;
-        Ok(Self { handle })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.handle.close();
-    }
 }
 
 /// The types of a fleet in one line.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use streamfleet::Shutdown;
 use streamfleet::job::QueueName;
 
 use super::exit::Exit;
@@ -46,7 +45,10 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
             add [types.\"<type>\"] with a handler to the configuration, or try `streamfleet dev`";
         return Err(Wrong(why.to_owned()).into());
     }
-    let process = Process::prepare(&context.effective, Port::Required).await?;
+    let process = tokio::select! {
+        prepared = Process::prepare(&context.effective, Port::Required) => prepared?,
+        () = context.shutdown.requested() => return Ok(Exit::Done),
+    };
     let serving = Serving {
         redis: config.redis.shown(),
         queues: config.queues.iter().map(|(name, queue)| (name.to_string(), queue.concurrency)).collect(),
@@ -54,7 +56,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
         metrics: process.metrics_url(),
     };
     context.output.print(&serving, Serving::line)?;
-    process.run(Shutdown::new()).await?;
+    process.run(context.shutdown.clone()).await?;
     Ok(Exit::Done)
 }
 

@@ -50,6 +50,9 @@ pub enum Then {
     Fatal,
     /// Failed: tried again as the type's policy says.
     Retry,
+    /// Failed, and nobody knows whether the work was done: tried again as the type's policy says; a step that must not run
+    /// twice is unknown.
+    Unknown,
     /// Failed: tried again as the policy says, but not sooner than this.
     RetryAfter(#[serde(with = "humane")] Duration),
     /// Not a failure: runs again after this, and no attempt is spent.
@@ -208,7 +211,7 @@ impl Then {
         let (name, pause) = match self {
             Self::RetryAfter(pause) => ("retry_after", pause),
             Self::Snooze(pause) => ("snooze", pause),
-            Self::Fatal | Self::Retry | Self::Drop | Self::Done => return None,
+            Self::Fatal | Self::Retry | Self::Unknown | Self::Drop | Self::Done => return None,
         };
         if pause.is_zero() {
             return Some(format!("then.{name} must be greater than zero"));

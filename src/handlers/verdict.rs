@@ -84,6 +84,7 @@ impl Then {
         match self {
             Self::Fatal => Some(JobError::fatal(said())),
             Self::Retry => Some(JobError::retry(said())),
+            Self::Unknown => Some(JobError::unknown(said())),
             Self::RetryAfter(pause) => Some(JobError::retry_after(pause, said())),
             Self::Snooze(pause) => Some(JobError::snooze(pause)),
             Self::Drop => Some(JobError::drop_job(said())),

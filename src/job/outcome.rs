@@ -53,6 +53,8 @@ pub enum FailureKind {
     Timeout,
     /// The handler panicked.
     Panic,
+    /// The handler cannot say whether its work was done: an answer was lost, a program was killed.
+    Unknown,
 }
 
 /// Whether a failed attempt may be repeated.
@@ -81,12 +83,16 @@ impl Failure {
 }
 
 impl FailureKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Error, Self::Timeout, Self::Panic, Self::Unknown];
+
     /// The kind's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
             Self::Timeout => "timeout",
             Self::Panic => "panic",
+            Self::Unknown => "unknown",
         }
     }
 }

@@ -7,7 +7,7 @@
 //! | started | pending | auto: it failed and has attempts left, or was interrupted; once: the handler snoozed |
 //! | started | exhausted | auto: it failed too often, or for good |
 //! | started | failed | once: the handler returned an error |
-//! | started | unknown | once: no end was reported, or its run was cut short |
+//! | started | unknown | once: no end was reported, its run was cut short, or its handler does not know |
 //! | unknown | done, failed, pending | once: what really happened was told late |
 //! | started, exhausted | started | auto: it runs again, in another attempt or after a replay |
 //! | failed, unknown, exhausted | pending | a person: run again |
@@ -143,7 +143,7 @@ impl FromStr for StepState {
 /// What a step allows itself; what is absent is as its job's type says.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StepLimits {
-    /// How many failures exhaust an `auto` step; at least 1.
+    /// How many failures exhaust an `auto` step; at least 1. A job's smaller limit wins.
     pub max_attempts: Option<u32>,
     /// The pause before an `auto` step's retry.
     pub backoff: Option<Backoff>,
@@ -152,6 +152,13 @@ pub struct StepLimits {
 }
 
 impl StepLimits {
+    /// How many failures exhaust an `auto` step of a job that allows `by_job`, of a type that allows `by_type`: a job's own
+    /// limit replaces its type's, and bounds that of the step.
+    pub fn attempts(&self, by_job: Option<u32>, by_type: u32) -> u32 {
+        let own = self.max_attempts.or((by_job.is_none()).then_some(by_type));
+        own.into_iter().chain(by_job).min().unwrap_or(by_type)
+    }
+
     /// How long a run may take in an attempt that may take `attempt`.
     pub fn timeout(&self, attempt: Duration) -> Duration {
         self.timeout.map_or(attempt, |timeout| timeout.min(attempt))
@@ -173,9 +180,10 @@ pub struct StepEnd {
     pub result: Option<Bytes>,
 }
 
-/// Decides what the end of a run means for its step, of which `attempts` runs counted before. `roll` spreads retries.
+/// Decides what the end of a run means for its step, of which `attempts` runs counted before, in a job that allows
+/// `by_job` failures of a step, where it says so. `roll` spreads retries.
 pub fn end_step(
-    (kind, attempts): (StepKind, u32),
+    (kind, attempts, by_job): (StepKind, u32, Option<u32>),
     limits: &StepLimits,
     policy: &Policy,
     outcome: &Outcome,
@@ -194,7 +202,7 @@ pub fn end_step(
             match kind {
                 StepKind::Once => StepEnd { error, ..end(once_failed(failure.kind), counted) },
                 StepKind::Auto => {
-                    let limit = limits.max_attempts.unwrap_or(policy.max_attempts);
+                    let limit = limits.attempts(by_job, policy.max_attempts);
                     let backoff = limits.backoff.as_ref().unwrap_or(&policy.backoff);
                     let by_policy = backoff.delay(counted, policy.jitter, roll);
                     match auto_delay(failure, by_policy).filter(|_| counted < limit) {
@@ -225,11 +233,12 @@ pub fn end_step(
     }
 }
 
-/// An error that a handler returned is its answer; a run that was cut off or fell over gave none.
+/// An error that a handler returned is its answer, unless it says that there was none; a run that was cut off or fell over
+/// gave none.
 fn once_failed(kind: FailureKind) -> StepState {
     match kind {
         FailureKind::Error => StepState::Failed,
-        FailureKind::Timeout | FailureKind::Panic => StepState::Unknown,
+        FailureKind::Timeout | FailureKind::Panic | FailureKind::Unknown => StepState::Unknown,
     }
 }
 
@@ -330,7 +339,7 @@ mod tests {
 
     fn ended(kind: StepKind, attempts: u32, outcome: &Outcome) -> StepEnd {
         let policy = Policy { max_attempts: 3, jitter: 0.0, ..Policy::default() };
-        end_step((kind, attempts), &StepLimits::default(), &policy, outcome, 0.5)
+        end_step((kind, attempts, None), &StepLimits::default(), &policy, outcome, 0.5)
     }
 
     #[test]
@@ -339,8 +348,20 @@ mod tests {
         let states = [0, 1, 2].map(|attempts| ended(StepKind::Auto, attempts, &outcome).state);
         assert_eq!(states, [StepState::Pending, StepState::Pending, StepState::Exhausted]);
         let own = StepLimits { max_attempts: Some(1), ..StepLimits::default() };
-        let end = end_step((StepKind::Auto, 0), &own, &Policy::default(), &outcome, 0.5);
+        let end = end_step((StepKind::Auto, 0, None), &own, &Policy::default(), &outcome, 0.5);
         assert_eq!((end.state, end.attempts), (StepState::Exhausted, 1));
+    }
+
+    #[test]
+    fn a_jobs_own_limit_replaces_its_types_and_bounds_its_steps() {
+        let own = StepLimits { max_attempts: Some(3), ..StepLimits::default() };
+        let none = StepLimits::default();
+        let cases = [(&own, None, 3), (&own, Some(2), 2), (&own, Some(9), 3)];
+        for (limits, by_job, want) in
+            cases.into_iter().chain([(&none, None, 4), (&none, Some(9), 9), (&none, Some(1), 1)])
+        {
+            assert_eq!(limits.attempts(by_job, 4), want, "{limits:?} {by_job:?}");
+        }
     }
 
     #[test]
@@ -350,6 +371,7 @@ mod tests {
         let cut = [
             failed(FailureKind::Timeout, Retry::Policy),
             failed(FailureKind::Panic, Retry::Policy),
+            failed(FailureKind::Unknown, Retry::Policy),
             Outcome::Interrupted,
         ];
         for outcome in cut {
@@ -391,6 +413,7 @@ mod tests {
             Just(failed(FailureKind::Error, Retry::Never)),
             Just(failed(FailureKind::Timeout, Retry::Policy)),
             Just(failed(FailureKind::Panic, Retry::After(Duration::from_secs(9)))),
+            Just(failed(FailureKind::Unknown, Retry::Policy)),
         ]
     }
 

@@ -142,6 +142,16 @@ impl Executor {
     }
 }
 
+/// What a handler says within its time of grace. Where this process stood still, what the handler waits for may have come
+/// in the meantime, and the runtime does not know yet: it gets to look before the handler is given up.
+pub(super) async fn last_word(
+    running: impl Future<Output = Outcome> + Unpin,
+    grace: Duration,
+) -> Option<Outcome> {
+    tokio::task::yield_now().await;
+    tokio::time::timeout(grace, running).await.ok()
+}
+
 /// The bounds of one attempt.
 pub(super) struct Bounds {
     pub(super) timeout: Duration,
@@ -166,8 +176,8 @@ pub(super) async fn bounded(
         biased;
         outcome = &mut running => {
             // It may have failed because it was told to end, before we looked.
-            let told = matches!(outcome, Outcome::Failed(_)) && flight.is_cut();
-            return if told { flight.outcome() } else { outcome };
+            let failed = matches!(outcome, Outcome::Failed(_)) && flight.is_cut();
+            return if failed && flight.is_told() { flight.outcome() } else { outcome };
         }
         () = tokio::time::sleep_until(bounds.deadline.into()) => {
             let error = format!("the handler ran longer than its timeout of {:?}", bounds.timeout);
@@ -176,9 +186,11 @@ pub(super) async fn bounded(
         }
         () = flight.token().cancelled() => flight.outcome(),
     };
-    // A success in the time of grace is a success; anything else is the consequence of our cutting it short.
-    match tokio::time::timeout(bounds.grace, running).await {
-        Ok(Outcome::Done(result)) => Outcome::Done(result),
-        Ok(_) | Err(_) => cut_short,
+    // A success in the time of grace is a success; anything else is the consequence of our cutting it short, unless the
+    // handler cannot know of that.
+    match last_word(running, bounds.grace).await {
+        Some(Outcome::Done(result)) => Outcome::Done(result),
+        Some(said) if !flight.is_told() => said,
+        Some(_) | None => cut_short,
     }
 }

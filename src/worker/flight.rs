@@ -24,6 +24,8 @@ pub(crate) struct Flight {
     lost: AtomicBool,
     /// Whether the attempt was cut short, and why.
     cut: AtomicU8,
+    /// Whether the handler was told that its attempt is cut, or may have been.
+    told: AtomicBool,
     /// Made when somebody wants to wait for it: most attempts end before.
     token: OnceLock<CancellationToken>,
 }
@@ -60,6 +62,7 @@ impl Flight {
             begun: AtomicU64::new(u64::MAX),
             lost: AtomicBool::new(false),
             cut: AtomicU8::new(UNCUT),
+            told: AtomicBool::new(false),
             token: OnceLock::new(),
         }
     }
@@ -129,6 +132,21 @@ impl Flight {
     /// How an attempt ended that was cut short.
     pub(crate) fn outcome(&self) -> Outcome {
         if self.is_cancelled() { Outcome::Cancelled } else { Outcome::Interrupted }
+    }
+
+    /// Notes that the handler has seen, or may yet see, that it is cut short.
+    pub(crate) fn tell(&self) {
+        self.told.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the handler cannot know of a cut, or that it ended by itself.
+    pub(crate) fn untell(&self) {
+        self.told.store(false, Ordering::Relaxed);
+    }
+
+    /// False where the handler's end is its own, and not the consequence of a cut.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.load(Ordering::Relaxed)
     }
 
     /// Cancelled when the attempt is cut.

@@ -207,6 +207,11 @@ impl JobContext {
         self.reports.events.tell(&Event::ChildEnded { job_type: self.job_type(), ending });
     }
 
+    /// Notes that what the handler is about to say is not the consequence of a cut, though it watches its cancellation.
+    pub(crate) fn ended_by_itself(&self) {
+        self.delivery.flight.untell();
+    }
+
     /// The job's id, the same over all attempts: a good idempotency key.
     pub fn id(&self) -> &JobId {
         &self.job().id
@@ -279,6 +284,7 @@ impl JobContext {
     /// Cancelled when the attempt is cut short: by its timeout, by shutdown, because its lease is lost, or because
     /// somebody cancelled the job.
     pub fn cancellation(&self) -> &CancellationToken {
+        self.delivery.flight.tell();
         self.step.as_ref().map_or_else(|| self.delivery.flight.token(), |step| &step.token)
     }
 
@@ -349,6 +355,13 @@ impl JobError {
         Self::failed(error, Retry::Never)
     }
 
+    /// A failure of which nobody knows whether the work was done: an answer was lost, or what does the work was killed. It
+    /// is tried again as the type's policy says; a step that must not run twice is [unknown](crate::job::StepState::Unknown)
+    /// by it, and a person decides.
+    pub fn unknown(error: impl fmt::Display) -> Self {
+        Self(Kind::Failed(Failure::new(FailureKind::Unknown, error.to_string(), Retry::Policy)))
+    }
+
     /// Not a failure: run this job again after `delay`. No attempt is spent.
     pub fn snooze(delay: Duration) -> Self {
         Self(Kind::Snooze(delay))
@@ -365,6 +378,15 @@ impl JobError {
     /// Nobody wants this job any more: it ends as cancelled, neither done nor dead, with this reason in its record.
     pub fn drop_job(reason: impl fmt::Display) -> Self {
         Self(Kind::Drop(cut(reason.to_string(), Failure::MAX_ERROR_BYTES)))
+    }
+
+    /// The same failure, of which nobody knows whether the work was done.
+    #[cfg(feature = "http")]
+    pub(crate) fn and_unknown(mut self) -> Self {
+        if let Kind::Failed(failure) = &mut self.0 {
+            failure.kind = FailureKind::Unknown;
+        }
+        self
     }
 
     fn failed(error: impl fmt::Display, retry: Retry) -> Self {

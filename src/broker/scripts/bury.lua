@@ -19,6 +19,7 @@ local function add(name, value)
   letter[#letter + 1] = value
 end
 add('dead_reason', ARGV[4])
+add('dead_kind', ARGV[8])
 add('dead_error', ARGV[5])
 add('dead_attempts', ARGV[6])
 add('dead_at_ms', string.format('%.0f', now))

@@ -52,6 +52,8 @@ pub(super) struct Letter {
     #[serde(rename = "type")]
     pub(super) job_type: String,
     pub(super) reason: String,
+    /// What kind of failure was the last; empty in letters of older versions.
+    pub(super) kind: String,
     pub(super) error: String,
     pub(super) attempts: u64,
     pub(super) died: String,
@@ -114,6 +116,7 @@ pub(super) fn letter(dead: &DeadLetter) -> Letter {
         id: dead.job().to_string(),
         job_type: dead.text("type"),
         reason: dead.text("dead_reason"),
+        kind: dead.text("dead_kind"),
         error: dead.text("dead_error"),
         attempts: count("dead_attempts").unwrap_or(0),
         died: rfc3339(died_at),
@@ -134,7 +137,7 @@ fn show(page: &Page, args: &Args, now: Timestamp) -> String {
         let which = if args.filter.is_empty() { "" } else { ", none of them as asked for" };
         return format!("the queue {} has {} dead letters{which}", page.queue, page.total);
     }
-    let mut table = output::table(&["letter", "job", "type", "reason", "attempts", "died", "error"]);
+    let mut table = output::table(&["letter", "job", "type", "reason", "kind", "attempts", "died", "error"]);
     for letter in &page.letters {
         let error: String = letter.error.chars().take(SHOWN_CHARS).collect();
         table.add_row([
@@ -142,6 +145,7 @@ fn show(page: &Page, args: &Args, now: Timestamp) -> String {
             harmless(&letter.id),
             harmless(&letter.job_type),
             harmless(&letter.reason),
+            harmless(&letter.kind),
             letter.attempts.to_string(),
             format!("{} ago", short(now.since(letter.died_at))),
             harmless(&error),

@@ -48,7 +48,14 @@ struct Filter {
     /// unroutable or `needs_decision`.
     #[arg(long, value_parser = reason)]
     reason: Option<DeadReason>,
+    /// Only letters whose last failure was of this kind.
+    #[arg(long, value_parser = KINDS)]
+    kind: Option<String>,
 }
+
+/// What `dead_kind` may say.
+const KINDS: [&str; 8] =
+    ["error", "timeout", "panic", "unknown", "lost", "expired", "malformed", "unroutable"];
 
 impl Filter {
     fn admits(&self, letter: &DeadLetter) -> bool {
@@ -57,10 +64,11 @@ impl Filter {
         };
         named("type", self.job_type.as_ref().map(JobType::as_str))
             && named("dead_reason", self.reason.map(DeadReason::as_str))
+            && named("dead_kind", self.kind.as_deref())
     }
 
     fn is_empty(&self) -> bool {
-        self.job_type.is_none() && self.reason.is_none()
+        self.job_type.is_none() && self.reason.is_none() && self.kind.is_none()
     }
 }
 

@@ -98,7 +98,10 @@ pub(super) async fn run(args: Args, deed: Deed, queue: QueueName, context: &Cont
         return Err(Wrong(why.to_owned()).into());
     }
     if !args.all && !args.filter.is_empty() {
-        return Err(Wrong("--type and --reason choose among --all letters, not among ids".to_owned()).into());
+        return Err(Wrong(
+            "--type, --reason and --kind choose among --all letters, not among ids".to_owned(),
+        )
+        .into());
     }
     if deed == Deed::StartOver {
         output::complain("the ledgers are thrown away: steps of the kind once that were done run again");

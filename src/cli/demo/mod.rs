@@ -21,13 +21,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acts::Stage;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use command::Sender;
 use endpoint::Endpoint;
 use folder::Folder;
 use plan::Python;
 use screen::Screen;
-use streamfleet::Shutdown;
 use streamfleet::broker::{self, Broker};
 use streamfleet::dev_server::DevServer;
 use streamfleet::job::{InvalidName, QueueName};
@@ -35,7 +34,6 @@ use tokio::time::Instant;
 use workers::Workers;
 
 use super::exit::Exit;
-use super::serve::Watch;
 use super::{Context, times};
 
 /// The lease of the demo's fleet: short, so that a killed worker's jobs come back while one looks.
@@ -80,8 +78,7 @@ fn pace(text: &str) -> Result<Duration, String> {
 /// Plays the demo and stops everything that it started, however it ends.
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let folder = Folder::open(&args.output)?;
-    let shutdown = Shutdown::new();
-    let signals = Watch::start(shutdown.clone()).context("signals cannot be watched")?;
+    let shutdown = &context.shutdown;
     let mut server = DevServer::start(&folder.path.join("redis")).await?;
     let mut workers = Workers::new(folder.path.clone(), args.pace);
     let played = {
@@ -98,7 +95,6 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     // In good order where all went well; else nothing is worth waiting for.
     let stopped = if played.is_ok() { workers.stop().await } else { workers.kill_all().await };
     let server_stopped = server.stop().await;
-    drop(signals);
     let account = played?;
     stopped?;
     server_stopped?;

@@ -1,4 +1,4 @@
-//! One running program with its process group and its pipes. However it ends, also when this value is dropped, nothing
+//! One running program with its process group, its input and its pipes. However it ends, also when this value is dropped, nothing
 //! of the group outlives it.
 
 use std::future::Future;
@@ -7,15 +7,16 @@ use std::os::fd::OwnedFd;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use bytes::Bytes;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncRead, AsyncReadExt, Interest};
+use tokio::process::{ChildStderr, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::pre_exec;
+use super::{input, pre_exec};
 use crate::worker::MAX_RESULT_BYTES;
 
 /// How much of standard error goes into an error: the last bytes.
@@ -44,9 +45,11 @@ pub(super) struct End {
 }
 
 impl Child {
-    /// Starts a program as the leader of a group of its own. Must be called on the spawner's thread.
-    pub(super) fn start(mut command: Command) -> io::Result<Self> {
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    /// Starts a program as the leader of a group of its own, with all of `payload` as its input. Must be called on the
+    /// spawner's thread.
+    pub(super) fn start(mut command: Command, payload: &[u8]) -> io::Result<Self> {
+        let input = input::sealed(payload)?;
+        command.process_group(0).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         pre_exec::tie_to_this_process(&mut command);
         let process = command.spawn()?;
         let pid = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
@@ -56,12 +59,17 @@ impl Child {
         Ok(Self { group, pidfd, process })
     }
 
-    /// Feeds the program and waits for its end. When `cut` comes first, its group is told to stop by SIGTERM and made
-    /// to by SIGKILL after `grace`. Of standard error the last `kept` bytes are handed out, and `hear` gets
+    /// The leader's process id.
+    #[cfg(test)]
+    pub(super) fn pid(&self) -> Pid {
+        self.group.0
+    }
+
+    /// Waits for the program's end. When `cut` comes first, its group is told to stop by SIGTERM and made to by SIGKILL
+    /// after `grace`; a program that has ended by then is not cut, whoever noticed its end. Of standard error the last `kept` bytes are handed out, and `hear` gets
     /// all of it as it comes.
     pub(super) async fn run(
         mut self,
-        stdin: Bytes,
         cut: impl Future<Output = &'static str>,
         grace: Duration,
         (kept, hear): (usize, impl FnMut(&[u8])),
@@ -74,7 +82,7 @@ impl Child {
             exited.send(linger_until).ok();
             cut
         };
-        let (cut, ()) = tokio::join!(ending, pipes.pump(stdin, exit, hear));
+        let (cut, ()) = tokio::join!(ending, pipes.pump(exit, hear));
         drop(self.group);
         let status = self.process.wait().await?;
         Ok(End { status, cut, stdout: pipes.head, stderr: pipes.tail })
@@ -92,6 +100,10 @@ impl Child {
             () = exited(self.pidfd.as_ref(), &mut self.process) => return (None, Instant::now() + LINGER),
             why = cut => why,
         };
+        // The runtime may not have heard of an end that came while this process stood still.
+        if self.group.has_lost_its_leader() {
+            return (None, Instant::now() + LINGER);
+        }
         let kill_at = Instant::now() + grace;
         self.group.signal(Signal::TERM);
         if timeout_at(kill_at, exited(self.pidfd.as_ref(), &mut self.process)).await.is_err() {
@@ -125,6 +137,13 @@ async fn exited(pidfd: Option<&AsyncFd<OwnedFd>>, process: &mut tokio::process::
 struct Group(Pid);
 
 impl Group {
+    /// True where the leader has exited. It is not reaped by this.
+    fn has_lost_its_leader(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // It fails where the leader was reaped already.
+        waitid(WaitId::Pid(self.0), look).map_or(true, |status| status.is_some())
+    }
+
     fn signal(&self, signal: Signal) {
         if let Err(error) = kill_process_group(self.0, signal) {
             // Nobody left, or all have become another user's.
@@ -141,7 +160,7 @@ impl Drop for Group {
 
 /// The worker's ends of a program's pipes, and what is kept of what came through them.
 struct Pipes {
-    ends: Option<(ChildStdin, ChildStdout, ChildStderr)>,
+    ends: Option<(ChildStdout, ChildStderr)>,
     head: Vec<u8>,
     tail: Vec<u8>,
     /// The bound of the tail.
@@ -150,14 +169,13 @@ struct Pipes {
 
 impl Pipes {
     fn of(process: &mut tokio::process::Child, kept: usize) -> Self {
-        let ends = (process.stdin.take()).zip(process.stdout.take()).zip(process.stderr.take());
-        let ends = ends.map(|((stdin, stdout), stderr)| (stdin, stdout, stderr));
+        let ends = process.stdout.take().zip(process.stderr.take());
         Self { ends, head: Vec::new(), tail: Vec::new(), kept }
     }
 
-    /// Writes `input` and reads both outputs until all three are closed, or until the instant that `exit` tells.
-    async fn pump(&mut self, input: Bytes, exit: oneshot::Receiver<Instant>, mut hear: impl FnMut(&[u8])) {
-        let Some((stdin, stdout, stderr)) = self.ends.take() else { return };
+    /// Reads both outputs until they are closed, or until the instant that `exit` tells.
+    async fn pump(&mut self, exit: oneshot::Receiver<Instant>, mut hear: impl FnMut(&[u8])) {
+        let Some((stdout, stderr)) = self.ends.take() else { return };
         let head = |chunk: &[u8]| {
             let room = MAX_RESULT_BYTES - self.head.len();
             self.head.extend_from_slice(&chunk[..chunk.len().min(room)]);
@@ -167,7 +185,7 @@ impl Pipes {
             self.tail.extend_from_slice(chunk);
             self.tail.drain(..self.tail.len().saturating_sub(self.kept));
         };
-        let pumped = async { tokio::join!(feed(stdin, input), drain(stdout, head), drain(stderr, tail)) };
+        let pumped = async { tokio::join!(drain(stdout, head), drain(stderr, tail)) };
         let given_up = async {
             match exit.await {
                 Ok(until) => sleep_until(until).await,
@@ -178,13 +196,6 @@ impl Pipes {
             _ = pumped => {}
             () = given_up => {}
         }
-    }
-}
-
-async fn feed(mut stdin: ChildStdin, input: Bytes) {
-    if let Err(error) = stdin.write_all(&input).await {
-        // A program need not read its input; its exit code tells whether it should have.
-        tracing::trace!(%error, "input not read to its end");
     }
 }
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as humane;
 use serde::{Deserialize, Serialize};
 
+use super::PAYLOAD_BYTES;
 use crate::handlers::rule::{Kind, Rule};
 
 /// Names that start so are the handler's own.
 const RESERVED: &str = "STREAMFLEET_JOB_";
 
-/// So is the name of the step that runs.
+/// So are the names of the step that runs and of the payload's length.
 const STEP: &str = "STREAMFLEET_STEP";
 
 /// A stopping worker waits as long as this for a program, and the job's lease is held.
@@ -93,8 +94,9 @@ fn bad_name(name: &str) -> Option<String> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Some("is not a variable's name".to_owned());
     }
-    let reserved = name == STEP || name.starts_with(RESERVED);
-    reserved.then(|| format!("is reserved, as {STEP} is and all that start with {RESERVED}"))
+    let reserved = name == STEP || name == PAYLOAD_BYTES || name.starts_with(RESERVED);
+    reserved
+        .then(|| format!("is reserved, as {STEP}, {PAYLOAD_BYTES} and all that start with {RESERVED} are"))
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! The handler that runs a program per job: the payload on standard input, the outcome in the exit code.
 //!
-//! `spawner` starts a `child` from a thread that never ends, `pre_exec` ties the child to the worker, and the child is
-//! fed and watched to its end. Nothing here starts a shell or puts anything of a job into arguments.
+//! `spawner` starts a `child` from a thread that never ends, its input is whole before it starts, `pre_exec` ties it to the
+//! worker, and it is watched to its end. Nothing here starts a shell or puts anything of a job into arguments.
 
 mod child;
 mod config;
+mod input;
 mod pre_exec;
 mod spawner;
 mod speech;
@@ -37,6 +38,13 @@ const EX_DATAERR: i32 = 65;
 /// sysexits.h: not now, but later.
 const EX_TEMPFAIL: i32 = 75;
 
+/// The variable with the payload's length.
+const PAYLOAD_BYTES: &str = "STREAMFLEET_PAYLOAD_BYTES";
+
+/// Exit codes by which shells and others that start programs say that a signal killed one: 128 and the signal's number.
+const KILLED_MIN: i32 = 129;
+const KILLED_MAX: i32 = 159;
+
 /// Why a program was told to stop that ran too long.
 const TIME_UP: &str = "its time was up";
 
@@ -47,7 +55,11 @@ const TIME_UP: &str = "its time was up";
 /// | 0 | done; standard output is the result, as JSON where it parses, else as text; beyond 64 KiB none is kept |
 /// | 65 | fatal: the job is buried at once (`EX_DATAERR`) |
 /// | 75 | snoozed: the job runs again after `snooze`, and no attempt is spent (`EX_TEMPFAIL`) |
-/// | other, or killed by a signal | failed: tried again as the type's policy says |
+/// | other | failed: tried again as the type's policy says |
+/// | killed by a signal, or 129 to 159, by which a shell says so | the same, and unknown |
+///
+/// Unknown means that nobody knows whether the work was done: a step that must not run twice is then
+/// [unknown](crate::job::StepState::Unknown), and has failed otherwise.
 ///
 /// [`ExecConfig::rules`] come first, and may give other meanings to exit codes and to what the program said on standard
 /// error.
@@ -58,8 +70,11 @@ const TIME_UP: &str = "its time was up";
 /// A line `::progress 40 rendering` on standard error says how far the job is; its other lines go to the log of a job that
 /// keeps a record.
 ///
+/// Standard input is a file in memory that holds all of the payload when the program starts: whatever becomes of the
+/// worker, the program never sees a part of it as the whole.
+///
 /// The program's environment is what [`ExecConfig`] lists, with `STREAMFLEET_JOB_ID`, `STREAMFLEET_JOB_TYPE`,
-/// `STREAMFLEET_JOB_QUEUE`, `STREAMFLEET_JOB_ATTEMPT`, `STREAMFLEET_JOB_FENCE` and, where the job has them,
+/// `STREAMFLEET_JOB_QUEUE`, `STREAMFLEET_JOB_ATTEMPT`, `STREAMFLEET_JOB_FENCE`, `STREAMFLEET_PAYLOAD_BYTES` and, where the job has them,
 /// `STREAMFLEET_STEP` and `TRACEPARENT`. It inherits no open file, and is killed when the worker dies.
 ///
 /// It runs in a process group of its own, which ends with the attempt: by SIGTERM, and SIGKILL after `grace`, when the
@@ -125,7 +140,7 @@ impl Exec {
 
     fn outcome(&self, end: End) -> Result<Value, JobError> {
         if let Some(why) = end.cut {
-            return Err(JobError::retry(said(
+            return Err(JobError::unknown(said(
                 &format!("told to stop, because {why} ({})", end.status),
                 &end.stderr,
             )));
@@ -136,7 +151,8 @@ impl Exec {
             Some(0) => Then::Done,
             Some(EX_DATAERR) => Then::Fatal,
             Some(EX_TEMPFAIL) => Then::Snooze(self.config.snooze),
-            Some(_) | None => Then::Retry,
+            Some(KILLED_MIN..=KILLED_MAX) | None => Then::Unknown,
+            Some(_) => Then::Retry,
         });
         let error = then.error(|| said(&end.status.to_string(), &end.stderr));
         error.map_or_else(|| Ok(output::result(&end.stdout)), Err)
@@ -153,14 +169,20 @@ impl Handler for Exec {
     type Output = Value;
 
     async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
-        let child = spawner::start(self.command(&context)).await.map_err(|error| {
+        let mut command = self.command(&context);
+        command.env(PAYLOAD_BYTES, payload.len().to_string());
+        let child = spawner::start(command, payload).await.map_err(|error| {
             context.child_ended(ChildEnding::NotStarted);
             self.not_started(&error)
         })?;
         let mut speech = Speech::of(&context);
         let hear = (self.kept(), |chunk: &[u8]| speech.hear(chunk));
-        let end = child.run(payload, cut_short(&context), self.config.grace, hear).await?;
+        let end = child.run(cut_short(&context), self.config.grace, hear).await;
+        let end = end.map_err(|error| JobError::unknown(format!("the program was lost: {error}")))?;
         speech.end();
+        if end.cut.is_none() {
+            context.ended_by_itself();
+        }
         context.child_ended(end.ending());
         self.outcome(end)
     }

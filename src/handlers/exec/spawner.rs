@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use bytes::Bytes;
 use tokio::process::Command;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -16,14 +17,15 @@ const WAITING_MAX: usize = 64;
 
 struct Request {
     command: Command,
+    payload: Bytes,
     runtime: Handle,
     child: oneshot::Sender<io::Result<Child>>,
 }
 
-/// Starts `command` on the thread. A child whose asker is gone by then is killed at once.
-pub(super) async fn start(command: Command) -> io::Result<Child> {
+/// Starts `command` on the thread, with `payload` as its input. A child whose asker is gone by then is killed at once.
+pub(super) async fn start(command: Command, payload: Bytes) -> io::Result<Child> {
     let (sender, child) = oneshot::channel();
-    let request = Request { command, runtime: Handle::current(), child: sender };
+    let request = Request { command, payload, runtime: Handle::current(), child: sender };
     let gone = || io::Error::other("the thread that starts programs has ended");
     thread()?.send(request).await.map_err(|_| gone())?;
     child.await.map_err(|_| gone())?
@@ -43,9 +45,9 @@ fn thread() -> io::Result<mpsc::Sender<Request>> {
 }
 
 fn serve(mut requests: mpsc::Receiver<Request>) {
-    while let Some(Request { command, runtime, child }) = requests.blocking_recv() {
+    while let Some(Request { command, payload, runtime, child }) = requests.blocking_recv() {
         // The child's pipes belong to the runtime that asked for it.
         let _entered = runtime.enter();
-        drop(child.send(Child::start(command)));
+        drop(child.send(Child::start(command, &payload)));
     }
 }

@@ -58,6 +58,8 @@ async fn the_exit_code_decides() {
         assert_eq!((failed.kind, failed.retry), (FailureKind::Error, retry), "{code}");
         assert_eq!(failed.error, format!("exit status: {code}: boom"));
     }
+    let as_a_shell_says = failure(run(&sh("exit 137"), b"", context(&[])).await);
+    assert_eq!((as_a_shell_says.kind, as_a_shell_says.retry), (FailureKind::Unknown, Retry::Policy));
     let snooze = exec_with(&["sh", "-c", "exit 75"], |config| config.snooze = Duration::from_secs(7));
     assert_eq!(run(&snooze, b"", context(&[])).await, Err(Outcome::Snoozed(Duration::from_secs(7))));
 }
@@ -122,9 +124,9 @@ async fn rules_do_not_judge_a_program_that_was_told_to_stop() {
 }
 
 #[tokio::test]
-async fn a_death_by_signal_is_tried_again_and_names_the_signal() {
+async fn a_death_by_signal_is_tried_again_names_the_signal_and_says_that_nobody_knows_what_was_done() {
     let failed = failure(run(&sh("kill -SEGV $$"), b"", context(&[])).await);
-    assert_eq!(failed.retry, Retry::Policy);
+    assert_eq!((failed.kind, failed.retry), (FailureKind::Unknown, Retry::Policy));
     assert!(failed.error.contains("SIGSEGV"), "{}", failed.error);
 }
 
@@ -150,6 +152,42 @@ async fn the_payload_comes_by_standard_input_byte_for_byte() {
 }
 
 #[tokio::test]
+async fn standard_input_is_whole_at_the_start_and_cannot_be_changed() {
+    let look = "import os, fcntl
+F_GET_SEALS = 1034
+def refused(change):
+    try: change(); return False
+    except OSError: return True
+size = os.fstat(0).st_size
+changes = [lambda: os.write(0, b'x'), lambda: os.ftruncate(0, 1), lambda: os.pwrite(0, b'x', size)]
+print([size, os.lseek(0, 0, os.SEEK_CUR), [refused(change) for change in changes], fcntl.fcntl(0, F_GET_SEALS) & 15,
+    int(os.environ['STREAMFLEET_PAYLOAD_BYTES']), len(open('/dev/stdin', 'rb').read()), len(os.read(0, 1 << 20))])";
+    for payload in [&[][..], &[b'p'; 300_000]] {
+        let length = payload.len();
+        let seen = run(&exec(&["python3", "-c", look]), payload, context(&[])).await;
+        let want = format!("[{length}, 0, [True, True, True], 15, {length}, {length}, {length}]");
+        assert_eq!(seen, Ok(json!(want)));
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_has_ended_when_its_attempt_is_cut_is_taken_at_its_word() {
+    for (code, want) in [(0, None), (3, Some(ChildEnding::Failed))] {
+        let command = sh(&format!("exit {code}")).command(&context(&[]));
+        let child = soon(spawner::start(command, Bytes::new())).await.unwrap();
+        // The runtime cannot hear of the end before the cut: nothing awaits in between.
+        let pid = child.pid();
+        while !is_dead(pid) {
+            std::thread::yield_now();
+        }
+        let cut = std::future::ready("the attempt was cut short");
+        let end = soon(child.run(cut, Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {}))).await.unwrap();
+        assert_eq!((end.cut, end.status.code()), (None, Some(code)));
+        assert_eq!(end.ending(), want.unwrap_or(ChildEnding::Exited));
+    }
+}
+
+#[tokio::test]
 async fn neither_arguments_nor_payload_reach_a_shell() {
     let directory = TempDir::new().unwrap();
     let hostile = "; touch hacked; $(touch hacked) `touch hacked` > hacked";
@@ -168,7 +206,8 @@ async fn the_environment_is_the_allow_list_and_the_facts_of_the_attempt() {
     });
     let fields = [("id", "order-ü%"), ("attempt", "2"), ("traceparent", "00-ab-cd-01"), ("h.secret", "x")];
     let Ok(Value::String(printed)) = run(&env, b"", context(&fields)).await else { panic!("env failed") };
-    let printed: BTreeSet<_> = printed.lines().collect();
+    let printed: BTreeSet<_> =
+        printed.lines().filter(|line| *line != "STREAMFLEET_PAYLOAD_BYTES=0").collect();
     let facts = ["ID=order-ü%", "TYPE=report", "QUEUE=mail", "ATTEMPT=3", "FENCE=1700-3"];
     let mut expected: BTreeSet<_> = facts.map(|fact| format!("STREAMFLEET_JOB_{fact}")).into();
     expected.extend(["COLOUR=blue", "HOME=/nowhere", "TRACEPARENT=00-ab-cd-01"].map(str::to_owned));
@@ -205,11 +244,9 @@ async fn ten_megabytes_pass_through_a_program_that_answers_while_it_reads() {
 #[tokio::test]
 async fn output_without_end_is_drained_and_not_kept() {
     let command = sh("yes out | head -c 50000000; yes err | head -c 50000000 >&2").command(&context(&[]));
-    let child = soon(spawner::start(command)).await.unwrap();
+    let child = soon(spawner::start(command, Bytes::new())).await.unwrap();
     let end =
-        soon(child.run(Bytes::new(), std::future::pending(), Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {})))
-            .await
-            .unwrap();
+        soon(child.run(std::future::pending(), Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {}))).await.unwrap();
     assert!(end.status.success(), "{}", end.status);
     assert_eq!(end.stdout, b"out\n".repeat(MAX_RESULT_BYTES / 4));
     assert_eq!(end.stderr, b"err\n".repeat(STDERR_BYTES / 4));
@@ -409,16 +446,12 @@ print([os.getpgrp() - os.getpid(), signal.value])";
 #[test]
 fn a_program_outlives_the_thread_that_asked_for_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let waiting = sh("read line; echo $line").command(&context(&[]));
-    let started =
-        std::thread::scope(|scope| scope.spawn(|| runtime.block_on(spawner::start(waiting))).join());
+    let waiting = sh("sleep 0.3; read line; echo $line").command(&context(&[]));
+    let alive = Bytes::from_static(b"alive\n");
+    let start = || runtime.block_on(spawner::start(waiting, alive));
+    let started = std::thread::scope(|scope| scope.spawn(start).join());
     let child = started.unwrap().unwrap();
-    let answer = child.run(
-        Bytes::from_static(b"alive\n"),
-        std::future::pending(),
-        Duration::ZERO,
-        (STDERR_BYTES, |_: &[u8]| {}),
-    );
+    let answer = child.run(std::future::pending(), Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {}));
     let end = runtime.block_on(soon(answer)).unwrap();
     assert_eq!((end.status.code(), end.stdout), (Some(0), b"alive\n".to_vec()));
 }

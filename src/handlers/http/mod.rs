@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::rule::{Kind, Then};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, output};
+use crate::job::{Failure, FailureKind, Retry};
 use crate::worker::MAX_RESULT_BYTES;
 use crate::{Handler, JobContext, JobError, RawPayload};
 
@@ -28,15 +29,23 @@ const EXCERPT_BYTES: usize = 1024;
 /// How long a refusal's body is waited for: the status has decided already.
 const EXCERPT_TIME: Duration = Duration::from_secs(1);
 
+/// How long an answer may take to be read that came before its attempt was cut short.
+const ON_ITS_WAY: Duration = Duration::from_millis(100);
+
 /// Sends a POST per job: the payload as the body, the outcome in the status.
 ///
 /// | answer | outcome |
 /// |---|---|
 /// | 2xx | done; the body is the result, as JSON where it parses, else as text; beyond 64 KiB none is kept |
 /// | 408, 425, 429, 5xx | failed: tried again as the type's policy says, not sooner than `Retry-After` |
-/// | none, or not a whole one | failed: tried again as the type's policy says |
+/// | 502, 504 | the same, and unknown: a gateway lost the answer |
+/// | none, or not a whole one | failed and unknown: tried again as the type's policy says |
+/// | no connection | failed: tried again as the type's policy says |
 /// | 3xx | fatal: redirects are never followed |
 /// | other | fatal: the job is buried at once |
+///
+/// Unknown means that nobody knows whether the work was done: a step that must not run twice is then
+/// [unknown](crate::job::StepState::Unknown), and has failed otherwise. Where no connection was made, nothing was sent.
 ///
 /// [`HttpConfig::rules`] come first, and may give other meanings to statuses and to what the body says. Where one looks
 /// at the body, an answer whose body breaks off is no whole one.
@@ -89,15 +98,18 @@ impl Http {
             // Whatever stops the reading, what was read serves.
             tokio::time::timeout(EXCERPT_TIME, read(&mut response, &mut body, EXCERPT_BYTES)).await.ok();
         }
-        let then = self.verdicts.verdict(answer(status, &body)).unwrap_or(match is_temporary(status) {
-            true => Then::Retry,
-            false => Then::Fatal,
-        });
+        let then = self.verdicts.verdict(answer(status, &body)).unwrap_or_else(|| built_in(status));
+        let kind = match then {
+            Then::Retry => Some(FailureKind::Error),
+            Then::Unknown => Some(FailureKind::Unknown),
+            Then::Fatal | Then::RetryAfter(_) | Then::Snooze(_) | Then::Drop | Then::Done => None,
+        };
         // An endpoint without a clock leaves only ours.
-        if then == Then::Retry
+        if let Some(kind) = kind
             && let Some(pause) = retry_after::pause(response.headers(), jiff::Timestamp::now)
         {
-            return Err(JobError::retry_after(pause.min(self.max_retry_after), refusal(&response, &body)));
+            let retry = Retry::After(pause.min(self.max_retry_after));
+            return Err(Failure::new(kind, refusal(&response, &body), retry).into());
         }
         then.error(|| refusal(&response, &body)).map_or_else(|| Ok(output::result(&body)), Err)
     }
@@ -131,7 +143,7 @@ impl Handler for Http {
     type Payload = RawPayload;
     type Output = Value;
 
-    // An attempt that is cut short is dropped, which closes the connection.
+    // An attempt that is cut short is dropped after its grace, which closes the connection.
     async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
         let mut headers = self.headers.clone();
         headers.extend(headers::of(&context));
@@ -147,17 +159,31 @@ impl Handler for Http {
         read(&mut response, &mut body, MAX_RESULT_BYTES).await.map_err(unanswered)?;
         self.accepted(&response, &body)
     }
+
+    /// An answer that is on its way when the attempt is cut short is still heard: this process may have stood still while
+    /// it came.
+    fn grace(&self) -> Duration {
+        ON_ITS_WAY
+    }
 }
 
-fn is_temporary(status: StatusCode) -> bool {
-    let asked_to_come_again =
-        matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS);
-    asked_to_come_again || status.is_server_error()
+/// What follows from a refusal that no rule judges.
+fn built_in(status: StatusCode) -> Then {
+    match status {
+        // What is behind the gateway may have done the work.
+        StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => Then::Unknown,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => Then::Retry,
+        _ if status.is_server_error() => Then::Retry,
+        _ => Then::Fatal,
+    }
 }
 
-/// The url is left out of the error: its query may hold a key.
+/// No whole answer. Unless nothing was sent, nobody knows what the endpoint did. The url is left out of the error: its
+/// query may hold a key.
 fn unanswered(error: reqwest::Error) -> JobError {
-    JobError::from(error.without_url())
+    let sent_nothing = error.is_connect() || error.is_builder();
+    let failure = JobError::from(error.without_url());
+    if sent_nothing { failure } else { failure.and_unknown() }
 }
 
 /// Reads a body until it has `max` bytes; what is longer is cut, and the connection is closed with the response.

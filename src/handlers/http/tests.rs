@@ -12,7 +12,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::*;
 use crate::handlers::fixture::{context, context_for, failure, run, soon};
-use crate::job::{Failure, Outcome, Retry};
+use crate::job::Outcome;
 
 fn http(url: &str) -> Http {
     http_with(url, |_| {})
@@ -176,7 +176,10 @@ async fn an_answer_that_breaks_off_is_not_judged_by_half_of_its_body() {
 #[tokio::test]
 async fn the_status_tells_whether_another_attempt_may_succeed() {
     for status in [408, 425, 429, 500, 502, 503, 504, 599] {
-        assert_eq!(refusal(status, &[]).await.retry, Retry::Policy, "{status}");
+        let failed = refusal(status, &[]).await;
+        let lost = matches!(status, 502 | 504);
+        let kind = if lost { FailureKind::Unknown } else { FailureKind::Error };
+        assert_eq!((failed.kind, failed.retry), (kind, Retry::Policy), "{status}");
     }
     for status in [400, 401, 403, 404, 409, 410, 413, 422, 451, 499] {
         assert_eq!(refusal(status, &[]).await.retry, Retry::Never, "{status}");
@@ -253,7 +256,7 @@ async fn a_compressed_body_is_not_unpacked() {
 }
 
 #[tokio::test]
-async fn a_broken_answer_is_tried_again() {
+async fn after_a_broken_answer_nobody_knows_what_was_done_and_it_is_tried_again() {
     let broken: [&[u8]; 4] = [
         b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
@@ -269,18 +272,20 @@ async fn a_broken_answer_is_tried_again() {
             stream.write_all(bytes).await.unwrap();
         };
         let (ended, ()) = soon(async { tokio::join!(ask(address, LONG), serve) }).await;
-        assert_eq!(failure(ended).retry, Retry::Policy, "{}", bytes.escape_ascii());
+        let failed = failure(ended);
+        let told = (failed.kind, failed.retry);
+        assert_eq!(told, (FailureKind::Unknown, Retry::Policy), "{}", bytes.escape_ascii());
     }
 }
 
 #[tokio::test]
-async fn an_endpoint_that_does_not_listen_is_tried_again_and_its_url_not_told() {
+async fn an_endpoint_that_does_not_listen_has_done_nothing_is_tried_again_and_its_url_not_told() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let handler = http(&format!("http://{address}/?key=s3cret"));
     let failed = failure(run(&handler, b"", context(&[])).await);
-    assert_eq!(failed.retry, Retry::Policy);
+    assert_eq!((failed.kind, failed.retry), (FailureKind::Error, Retry::Policy));
     assert!(
         failed.error.contains("Connection refused") && !failed.error.contains("s3cret"),
         "{}",
@@ -305,7 +310,7 @@ async fn a_server_without_tls_is_no_endpoint_for_https() {
     };
     let (ended, ()) = soon(async { tokio::join!(run(&handler, b"", context(&[])), serve) }).await;
     let failed = failure(ended);
-    assert_eq!(failed.retry, Retry::Policy);
+    assert_eq!((failed.kind, failed.retry), (FailureKind::Error, Retry::Policy));
     assert!(failed.error.contains("corrupt message"), "{}", failed.error);
 }
 

@@ -110,7 +110,7 @@ impl Model {
             // As the script does it: a once step that another run started is unknown.
             if kind == StepKind::Once && self.ledger.state(&name) == StepState::Started {
                 let end = end_step(
-                    (kind, 0),
+                    (kind, 0, None),
                     &StepLimits::default(),
                     &Policy::default(),
                     &Outcome::Interrupted,
@@ -126,7 +126,8 @@ impl Model {
             if !matches!(outcome, Outcome::Snoozed(_)) {
                 self.runs[at] += 1;
             }
-            let end = end_step((kind, before), &StepLimits::default(), &Policy::default(), &outcome, 0.5);
+            let end =
+                end_step((kind, before, None), &StepLimits::default(), &Policy::default(), &outcome, 0.5);
             assert!(StepState::Started.may_become(kind, end.state));
             self.ledger.ended(&name, &end, self.now);
         }

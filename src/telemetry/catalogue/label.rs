@@ -50,7 +50,7 @@ pub(in super::super) const OUTCOMES: [&str; 7] =
 pub(super) const OUTCOME: Label = closed("outcome", &OUTCOMES);
 
 /// Why attempts fail.
-pub(in super::super) const FAILURES: [&str; 4] = ["error", "timeout", "panic", "lost"];
+pub(in super::super) const FAILURES: [&str; 5] = ["error", "timeout", "panic", "unknown", "lost"];
 pub(super) const FAILURE: Label = closed("reason", &FAILURES);
 
 pub(super) const RECLAIM: Label = closed("reason", &["idle"]);

@@ -19,7 +19,7 @@ use crate::job::{
 use crate::traces::{AttemptSpan, within};
 use crate::worker::MAX_RESULT_BYTES;
 use crate::worker::delivery::Delivery;
-use crate::worker::executor::{Executor, SETTLE_MARGIN};
+use crate::worker::executor::{Executor, SETTLE_MARGIN, last_word};
 use crate::worker::handler::{JobContext, StepView};
 use crate::worker::patience::Patience;
 
@@ -116,7 +116,13 @@ impl Attempt<'_> {
         let attempts = self.ledger.get(name).map_or(0, |record| record.attempts_in(life, *kind));
         self.ledger.began(name, run.run, life);
         let outcome = self.handle(name, part, attempts).await;
-        let mut end = end_step((*kind, attempts), &part.limits, self.policy, &outcome, rand::random());
+        let mut end = end_step(
+            (*kind, attempts, job.max_attempts),
+            &part.limits,
+            self.policy,
+            &outcome,
+            rand::random(),
+        );
         end.result = end.result.filter(|result| result.len() <= StepRecord::MAX_RESULT_BYTES);
         if let (Some((_, error)), Outcome::Failed(failure)) = (&end.error, &outcome) {
             self.failure = Some((failure.kind, format!("the step {name} failed: {error}")));
@@ -156,6 +162,7 @@ impl Attempt<'_> {
     /// Calls the handler, under the step's timeout and the attempt's cancellation.
     async fn handle(&self, name: &StepName, part: &Part, attempts: u32) -> Outcome {
         let flight = &self.delivery.flight;
+        flight.untell();
         let timeout = part.limits.timeout(self.delivery.job.timeout.unwrap_or(self.policy.timeout));
         let deadline = Instant::now() + timeout;
         flight.renew_until(deadline + part.handler.grace() + SETTLE_MARGIN);
@@ -199,8 +206,8 @@ impl Attempt<'_> {
             biased;
             outcome = &mut running => {
                 // It may have failed because it was told to end, before we looked.
-                let told = matches!(outcome, Outcome::Failed(_)) && flight.is_cut();
-                return if told { Outcome::Interrupted } else { outcome };
+                let failed = matches!(outcome, Outcome::Failed(_)) && flight.is_cut();
+                return if failed && flight.is_told() { Outcome::Interrupted } else { outcome };
             }
             () = tokio::time::sleep_until(deadline.into()) => {
                 token.cancel();
@@ -210,9 +217,10 @@ impl Attempt<'_> {
             () = flight.token().cancelled() => Outcome::Interrupted,
         };
         // What the handler says in its time of grace counts where it is more than the consequence of our cutting it short.
-        match tokio::time::timeout(grace, running).await {
-            Ok(said @ (Outcome::Done(_) | Outcome::Snoozed(_))) => said,
-            Ok(_) | Err(_) => cut_short,
+        match last_word(running, grace).await {
+            Some(said @ (Outcome::Done(_) | Outcome::Snoozed(_))) => said,
+            Some(said) if !flight.is_told() => said,
+            Some(_) | None => cut_short,
         }
     }
 
@@ -289,8 +297,18 @@ impl Attempt<'_> {
                 last.unwrap_or_default()
             )
         });
-        let kind = self.failure.as_ref().map_or(FailureKind::Error, |(kind, _)| *kind);
+        let kind = self.failure.as_ref().map(|(kind, _)| *kind);
+        let kind = kind.or_else(|| self.last_kind(&step?.name)).unwrap_or(FailureKind::Error);
         Outcome::Failed(Failure::new(kind, error.unwrap_or_default(), Retry::Bury(reason)))
+    }
+
+    /// How a step failed last, in an earlier attempt. Nobody knows how a run ended that was cut short or lost.
+    fn last_kind(&self, step: &StepName) -> Option<FailureKind> {
+        if matches!(self.ledger.state(step), StepState::Unknown | StepState::Started) {
+            return Some(FailureKind::Unknown);
+        }
+        let last = self.ledger.get(step)?.errors.last()?;
+        FailureKind::ALL.into_iter().find(|kind| kind.as_str() == last.kind)
     }
 
     /// What the steps returned, as one JSON object by their names; `None` for nothing, and for what does not fit.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use streamfleet::job::State;
+use streamfleet::{Handler, JobContext, JobError, RawPayload};
 
 use super::desk::{assert_told, bury, doomed, json, launch, sf, told, until_dead};
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
@@ -42,6 +43,43 @@ async fn letters_are_chosen_by_type_and_reason() {
     assert_eq!(sf(&server, &["dead", "list", "--reason", "boredom"]).code, Some(2));
     let swept = json(&server, &["dead", "drop", "--all", "--yes", "--type", "test"]);
     assert_eq!((&swept["dropped"], count(&[])), (&2.into(), 1));
+}
+
+/// A handler that does not end, panics or fails, as the job's id says.
+struct Named;
+
+impl Handler for Named {
+    type Payload = RawPayload;
+    type Output = ();
+
+    async fn run(&self, _: RawPayload, context: JobContext) -> Result<(), JobError> {
+        match context.id().to_string().as_str() {
+            "timeout" => std::future::pending().await,
+            "panic" => panic!("as told"),
+            "unknown" => Err(JobError::unknown("the answer was lost")),
+            _ => Err(JobError::retry("as told")),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_with_one_reason_are_told_apart_by_the_kind_of_the_last_failure() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let fleet = Running::start(&server.url(), quick(1), Named);
+    let kinds = ["error", "panic", "timeout", "unknown"];
+    for kind in kinds {
+        server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "test", "id", kind, "timeout_ms", "100"]);
+    }
+    until_dead(&queue, 4).await;
+    fleet.stop().await;
+    for kind in kinds {
+        let page = json(&server, &["dead", "list", "--reason", "exhausted", "--kind", kind]);
+        let found: Vec<_> = page["letters"].as_array().unwrap().iter().collect();
+        assert_eq!((found.len(), &found[0]["id"], &found[0]["kind"]), (1, &kind.into(), &kind.into()));
+        assert_eq!(json(&server, &["dead", "show", kind])["kind"], kind);
+    }
+    assert_eq!(sf(&server, &["dead", "list", "--kind", "boredom"]).code, Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -44,7 +44,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let desk = Desk { table, folder: args.folder, pace: args.pace };
     let builder = context.effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
     let process = Process::of(native(builder, &desk)?, &context.effective, Port::IfFree).await?;
-    let shutdown = Shutdown::new();
+    let shutdown = context.shutdown.clone();
     follow_parent(shutdown.clone())?;
     Box::pin(process.run(shutdown)).await?;
     Ok(Exit::Done)
