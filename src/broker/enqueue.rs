@@ -1,5 +1,6 @@
 //! New jobs into the streams and the delayed set.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +9,9 @@ use fred::types::{Key, Value};
 use super::error::{Class, Error};
 use super::{Answer, Queue, bytes, decode, script};
 use crate::job::{EntryId, Envelope, JobId, Lane, Timestamp};
+
+/// For how long a producer may send one call again. Redis keeps the answer for longer, for what is still under way.
+pub(crate) const RECEIPTS: Duration = Duration::from_secs(25);
 
 /// When a job is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +42,16 @@ pub struct NewJob {
     pub(crate) lane: Lane,
     pub(crate) due: Due,
     pub(crate) fields: Vec<(Bytes, Bytes)>,
+    /// The token of its life: drawn once, however often it is sent.
+    pub(crate) life: u64,
+}
+
+/// A job's packed fields around the time of its acceptance, which the script writes between them: it has the clock, and
+/// need not unpack anything.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Packed {
+    head: Bytes,
+    tail: Bytes,
 }
 
 /// Why jobs were not taken.
@@ -118,35 +132,83 @@ impl Queue {
         keys
     }
 
-    /// Puts jobs with ids into the delayed set in one round trip. Sending twice does no harm: a job that is in the set
-    /// stays as it is.
+    /// Puts jobs with ids into the delayed set in one round trip. Sending these again is safe for as long as
+    /// [`RECEIPTS`] last.
     pub(crate) async fn schedule(&self, jobs: &[(JobId, NewJob)], limit: Option<u64>) -> Result<(), Untaken> {
-        let mut args = Vec::with_capacity(1 + 4 * jobs.len());
+        let mut args = Vec::with_capacity(1 + 5 * jobs.len());
         args.push(optional(limit));
         for (id, job) in jobs {
             let due = if job.due == Due::Now { Due::In(Duration::ZERO) } else { job.due };
             args.push(bytes(id.to_string().as_bytes()));
             args.extend(due.args());
-            args.push(Value::Bytes(job.packed(id).into()));
+            args.extend(job.packed(id).args());
         }
         let keys = [&self.keys.delayed, &self.keys.delayed_fields, &self.keys.wake, &self.keys.control];
         let mut keys: Vec<Key> = keys.into_iter().cloned().collect();
         keys.extend(self.keys.streams().clone());
+        keys.push(self.keys.receipt(&call(jobs.iter().map(|(_, job)| job.life))));
         Untaken::unless("schedule", self.run(&script::SCHEDULE, keys, args).await?).map(drop)
     }
 }
 
 impl NewJob {
-    /// As the delayed set keeps it.
-    pub(super) fn packed(&self, id: &JobId) -> Vec<u8> {
-        let text = id.to_string();
+    /// As the delayed set keeps it. Scripts read the life from the beginning.
+    pub(super) fn packed(&self, id: &JobId) -> Packed {
+        const CREATED: &[u8] = b"created_ms";
+        const NO_TIME: &[u8] = b"0000000000000";
+        let (life, id) = (self.life_text(), id.to_string());
         let fields = self.fields.iter().map(|(name, value)| (&name[..], &value[..]));
-        let identity = std::iter::once((b"id".as_slice(), text.as_bytes()));
-        Envelope::new(identity.chain(fields)).pack(self.lane)
+        let own = [(b"life".as_slice(), life.as_bytes()), (CREATED, NO_TIME), (b"id", id.as_bytes())];
+        let packed = Bytes::from(Envelope::new(own.into_iter().chain(fields)).pack(self.lane));
+        // The name comes before everything that a producer wrote; its value has one byte of length.
+        let name =
+            packed.windows(CREATED.len()).position(|part| part == CREATED).expect("it was just written");
+        let at = name + CREATED.len() + 1;
+        Packed { head: packed.slice(..at), tail: packed.slice(at + NO_TIME.len()..) }
     }
+
+    /// The value of its field `life`.
+    pub(super) fn life_text(&self) -> String {
+        format!("{:016x}", self.life)
+    }
+}
+
+impl Packed {
+    pub(super) fn args(self) -> [Value; 2] {
+        [Value::Bytes(self.head), Value::Bytes(self.tail)]
+    }
+}
+
+/// The name of one call about these: the same when it is sent again, and of no other call.
+pub(super) fn call(about: impl Iterator<Item = impl Hash>) -> String {
+    let mut hasher = DefaultHasher::new();
+    about.for_each(|part| part.hash(&mut hasher));
+    format!("{:016x}", hasher.finish())
 }
 
 /// A number as an argument, or ''.
 pub(super) fn optional(number: Option<u64>) -> Value {
     number.map_or_else(|| Value::from(""), |number| Value::Integer(number.cast_signed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_between_the_parts_of_packed_fields_makes_them_whole() {
+        for count in [0, 3, 20, 70_000] {
+            let field = (Bytes::from_static(b"created_ms"), Bytes::from_static(b"x"));
+            let job =
+                NewJob { lane: Lane::Low, due: Due::Now, fields: vec![field; count], life: 0xfeed_beef };
+            let Packed { head, tail } = job.packed(&"order-7".parse().unwrap());
+            let whole = [&head[..], b"1700000000000", &tail[..]].concat();
+            let (envelope, lane) = Envelope::unpack(&whole).unwrap();
+            assert_eq!((lane, envelope.len()), (Lane::Low, 3 + count));
+            let mut fields = envelope.fields();
+            assert_eq!(fields.next().unwrap(), (b"life".as_slice(), b"00000000feedbeef".as_slice()));
+            assert_eq!(fields.next().unwrap(), (b"created_ms".as_slice(), b"1700000000000".as_slice()));
+            assert_eq!(fields.next().unwrap(), (b"id".as_slice(), b"order-7".as_slice()));
+        }
+    }
 }

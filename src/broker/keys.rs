@@ -78,6 +78,11 @@ impl Keys {
         Key::from(format!("{}:batch:{}", self.prefix, batch.map_or("", BatchId::as_str)))
     }
 
+    /// The answer that a producer's call got, for the case that it did not get there.
+    pub(crate) fn receipt(&self, call: &str) -> Key {
+        Key::from(format!("{}:receipt:{call}", self.prefix))
+    }
+
     /// How often a user's test has let time pass.
     #[cfg(feature = "testing")]
     pub(crate) fn advanced(&self) -> Key {

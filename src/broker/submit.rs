@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fred::types::{Key, Value};
 
-use super::enqueue::{Due, NewJob, Untaken, optional};
+use super::enqueue::{Due, NewJob, Untaken, call, optional};
 use super::error::Error;
 use super::{Queue, bytes, decode, millis, script};
 use crate::job::{EntryId, JobId, Lane, State, UniqueKey};
@@ -27,9 +27,10 @@ pub enum UniqueMode {
     /// The other one stays, this one is not accepted.
     #[default]
     Reject,
-    /// The other one is cancelled if no attempt of it is under way, and this one takes its place.
+    /// The other one is cancelled if no attempt of it is under way and no step of it has begun, and this one takes its place.
     Replace,
-    /// If the other one is scheduled for later, it gets this one's payload and time; it keeps its id.
+    /// If the other one is scheduled for later, it gets this one's payload and time, and keeps all else. One of another type, or
+    /// of which a step has begun, stays as it is, and this one is not accepted.
     Debounce,
 }
 
@@ -56,11 +57,13 @@ pub(crate) struct Identified {
 }
 
 /// The job that holds a lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) id: JobId,
     /// Where it waits, where that was sought.
     pub(crate) place: Option<(Lane, EntryId)>,
+    /// Its packed fields as they were read, and with another payload, where it shall be put off.
+    pub(crate) edit: Option<[Bytes; 2]>,
 }
 
 /// What became of a job that was submitted with an id.
@@ -74,15 +77,17 @@ pub(crate) enum Placed {
     Debounced(JobId),
     /// This job is there, in this state, and was left as it is: it has the same id, or holds the lock.
     Known(JobId, State),
-    /// Nothing was done: this one holds the lock. Say so, and send again.
+    /// Nothing was done: this one holds the lock. Say so, with its fields where it shall be put off, and send again.
     HeldBy(JobId),
     /// Nothing was done: this one holds the lock and waits, nobody knows where. Seek it, say where, and send again.
     Hidden(JobId),
+    /// Nothing was done: what Redis says of the keys that are this job's alone.
+    Refused(JobId, String),
 }
 
 impl Queue {
-    /// Appends or schedules each job unless its id is known or its lock is held, in one round trip. Sending again is safe.
-    /// See `scripts/submit.lua`.
+    /// Appends or schedules each job unless its id is known or its lock is held, in one round trip. Sending these again is
+    /// safe, and has the same answer for as long as [`RECEIPTS`](super::RECEIPTS) last. See `scripts/submit.lua`.
     pub(crate) async fn submit(
         &self,
         jobs: &[Identified],
@@ -92,6 +97,7 @@ impl Queue {
         let mut keys: Vec<Key> = vec![own.control.clone(), own.delayed.clone()];
         keys.extend([own.delayed_fields.clone(), own.wake.clone()]);
         keys.extend(own.streams().clone());
+        keys.push(own.receipt(&call(jobs.iter().map(|job| (job.job.life, &job.holder)))));
         let mut args = vec![optional(limit)];
         for job in jobs {
             let held = job.holder.as_ref().map_or(&job.id, |holder| &holder.id);
@@ -104,6 +110,19 @@ impl Queue {
         placed
             .filter(|placed| placed.len() == jobs.len())
             .ok_or_else(|| Error::contract("submit", answer).into())
+    }
+}
+
+impl Queue {
+    /// The packed fields of a job that shall be put off, as they are and as they shall be: with this one's payload, and
+    /// all else as it is. `None` where it is not in the delayed set.
+    pub(crate) async fn put_off(&self, holder: &JobId, by: &Identified) -> Result<Option<[Bytes; 2]>, Error> {
+        let is_payload = |name: &[u8]| matches!(name, b"payload" | b"encoding");
+        let (Some((envelope, lane)), _) = self.place(holder).await? else { return Ok(None) };
+        let fields = by.job.fields.iter().map(|(name, value)| (&name[..], &value[..]));
+        let payload: Vec<_> = fields.filter(|(name, _)| is_payload(name)).collect();
+        let edited = envelope.edited(is_payload, &payload);
+        Ok(Some([envelope, edited].map(|fields| fields.pack(lane).into())))
     }
 }
 
@@ -136,16 +155,18 @@ impl Identified {
     fn write(&self, args: &mut Vec<Value>) {
         let job_type =
             self.job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
-        args.extend([text(&self.id), self.job.lane.as_str().into()]);
+        args.extend([text(&self.id), self.job.life_text().into(), self.job.lane.as_str().into()]);
         args.push(Value::Bytes(job_type.unwrap_or_default()));
         args.extend(self.job.due.args());
         args.push(millis(self.window));
         self.write_lock(args);
         if self.job.due != Due::Now {
-            args.extend([Value::Integer(1), Value::Bytes(self.job.packed(&self.id).into())]);
+            args.push(Value::Integer(2));
+            args.extend(self.job.packed(&self.id).args());
             return;
         }
-        args.push(Value::Integer(2 + 2 * self.job.fields.len() as i64));
+        args.push(Value::Integer(4 + 2 * self.job.fields.len() as i64));
+        args.extend([Value::from_static_str("life"), self.job.life_text().into()]);
         args.extend([Value::from_static_str("id"), text(&self.id)]);
         let fields = self.job.fields.iter();
         args.extend(fields.flat_map(|(name, value)| [name, value]).map(|part| Value::Bytes(part.clone())));
@@ -154,7 +175,8 @@ impl Identified {
     fn write_lock(&self, args: &mut Vec<Value>) {
         let empty = || Value::from_static_str("");
         let Some(Unique { key, scope, mode }) = &self.unique else {
-            args.extend([empty(), empty(), Value::Integer(0), empty(), empty(), empty(), empty(), empty()]);
+            args.extend([empty(), empty(), Value::Integer(0), empty(), empty()]);
+            args.extend([empty(), empty(), empty(), empty()]);
             return;
         };
         let window = if let UniqueScope::Window(window) = scope { *window } else { Duration::ZERO };
@@ -165,7 +187,7 @@ impl Identified {
             mode.word().into(),
         ]);
         let Some(holder) = &self.holder else {
-            args.extend([empty(), empty(), empty(), empty()]);
+            args.extend([empty(), empty(), empty(), empty(), empty()]);
             return;
         };
         args.push(text(&holder.id));
@@ -173,10 +195,10 @@ impl Identified {
             Some((lane, entry)) => args.extend([lane.as_str().into(), entry.to_string().into()]),
             None => args.extend([empty(), empty()]),
         }
-        args.push(match mode {
-            UniqueMode::Debounce => Value::Bytes(self.job.packed(&holder.id).into()),
-            UniqueMode::Reject | UniqueMode::Replace => empty(),
-        });
+        match &holder.edit {
+            Some(edit) => args.extend(edit.clone().map(Value::Bytes)),
+            None => args.extend([empty(), empty()]),
+        }
     }
 }
 
@@ -214,6 +236,7 @@ fn placed(item: &[Value]) -> Option<Placed> {
         b"debounced" => Some(Placed::Debounced(id)),
         b"holder" => Some(Placed::HeldBy(id)),
         b"hidden" => Some(Placed::Hidden(id)),
+        b"refused" => Some(Placed::Refused(id, decode::text(state))),
         _ => None,
     }
 }

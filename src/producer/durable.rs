@@ -1,10 +1,10 @@
 //! Submissions that wait until their jobs are kept by replicas or on the disk.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{PAUSES, Producer, Submission, SubmitError, Submitted, may_pass};
-use crate::broker::{self, Durability, Link, Queue};
+use crate::broker::{self, Durability, Link, Queue, RECEIPTS};
 use crate::job::JobId;
 use crate::traces;
 
@@ -40,13 +40,15 @@ impl Producer {
         if let Some(trace) = traces::current().or(self.trace) {
             batch.iter_mut().for_each(|submission| submission.belong_to(&trace));
         }
+        // Drawn once, so that what is sent again is known for what it is.
+        batch.iter_mut().for_each(|submission| submission.job.life = rand::random());
         let need = Need::of(&batch);
         if need == Need::default() {
             return self.deliver(batch).await;
         }
         // What has no id of its own would be another job when it is sent again.
         let repeatable = batch.iter().all(|submission| submission.id.is_some());
-        let mut pauses = PAUSES.iter().filter(|_| repeatable);
+        let (mut pauses, begun) = (PAUSES.iter().filter(|_| repeatable), Instant::now());
         loop {
             let link = self.confirming(need).await?;
             let there = Self { queue: self.queue.over(&link), is_patient: false, ..self.clone() };
@@ -63,6 +65,9 @@ impl Producer {
                     self.forget(&link);
                     let Some(pause) = pauses.next() else { return Err(error.into()) };
                     tokio::time::sleep(*pause).await;
+                    if begun.elapsed() > RECEIPTS {
+                        return Err(error.into());
+                    }
                 }
                 Err(error) => return Err(error),
             }

@@ -76,6 +76,14 @@ pub enum SubmitError {
         /// The key.
         key: String,
     },
+    /// Redis refuses this job alone, since one of its keys holds something else. The others of its round trip were submitted.
+    #[error("the job {job} is refused: {why}; what was sent with it was submitted")]
+    Refused {
+        /// The job.
+        job: JobId,
+        /// What Redis says.
+        why: String,
+    },
     /// The queue has no room. Nothing of this round trip was accepted; try again later.
     #[error(
         "the queue is full: it has {depth} jobs of at most {limit}, and nothing was submitted; wait for jobs to end, \

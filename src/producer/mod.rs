@@ -14,7 +14,7 @@ mod submitted;
 mod unique;
 mod wait;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use batches::Batches;
 pub use error::SubmitError;
@@ -25,7 +25,7 @@ pub use submitted::{Accepted, Submitted};
 pub use crate::broker::{Durability, UniqueMode, UniqueScope};
 pub use wait::{Ended, WaitError};
 
-use crate::broker::{self, Class, Due, Identified, NewJob, Queue, Untaken};
+use crate::broker::{self, Class, Due, Identified, NewJob, Queue, RECEIPTS, Untaken};
 use crate::job::{JobId, Lane, TraceContext};
 
 /// A greater payload is refused: Redis is for the job, not for its data. Put large data elsewhere and send its address.
@@ -202,15 +202,18 @@ impl Producer {
     where
         F: Future<Output = Result<T, Untaken>>,
     {
-        for pause in PAUSES.iter().filter(|_| self.is_patient) {
-            match send().await {
-                Err(Untaken::Broker(error)) if may_pass(&error) => {
-                    tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)).await;
-                }
-                other => return other,
+        let begun = Instant::now();
+        let mut pauses = PAUSES.iter().filter(|_| self.is_patient);
+        loop {
+            let answer = send().await;
+            let Err(Untaken::Broker(error)) = &answer else { return answer };
+            // What was frozen for longer than the receipts last must not send again.
+            let Some(pause) = pauses.next().filter(|_| may_pass(error)) else { return answer };
+            tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)).await;
+            if begun.elapsed() > RECEIPTS {
+                return answer;
             }
         }
-        send().await
     }
 }
 

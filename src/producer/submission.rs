@@ -36,7 +36,7 @@ impl Submission {
     /// [`SubmitError::Name`] where the type breaks the rule for types.
     pub fn new(job_type: &str) -> Result<Self, SubmitError> {
         let job_type: JobType = job_type.parse()?;
-        let job = NewJob { lane: Lane::Normal, due: Due::Now, fields: Vec::with_capacity(3) };
+        let job = NewJob { lane: Lane::Normal, due: Due::Now, fields: Vec::with_capacity(3), life: 0 };
         Ok(Self {
             job,
             id: None,
@@ -122,7 +122,7 @@ impl Submission {
     }
 
     /// Refuses a job with more fields than a worker takes: [`Envelope::MAX_FIELDS`], with those that its submission adds, which
-    /// are an id, a mark and a trace. [`Producer`](super::Producer) does so too, before it sends anything.
+    /// are an id, a life, a mark and a trace. [`Producer`](super::Producer) does so too, before it sends anything.
     ///
     /// # Errors
     ///
@@ -130,10 +130,10 @@ impl Submission {
     pub fn fits(&self) -> Result<(), SubmitError> {
         let has_lock = self.unique.is_some();
         let has_id = self.id.is_some() || has_lock || self.job.due != Due::Now;
-        // An id, `once`, the lock's key and scope; a trace context is given to those that have none.
+        // An id and a life, `once`, the lock's key and scope; a trace context is given to those that have none.
         let trace = usize::from(!self.job.fields.iter().any(|(name, _)| name == "traceparent"));
         let added =
-            usize::from(has_id) + usize::from(self.id.is_some() || has_lock) + 2 * usize::from(has_lock);
+            2 * usize::from(has_id) + usize::from(self.id.is_some() || has_lock) + 2 * usize::from(has_lock);
         let fields = self.job.fields.len() + added + trace;
         if fields <= Envelope::MAX_FIELDS {
             return Ok(());

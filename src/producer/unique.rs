@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Accepted, Producer, SubmitError, Submitted};
-use crate::broker::{Holder, Identified, Placed};
+use crate::broker::{Holder, Identified, Placed, UniqueMode};
 
 /// A job whose lock goes from hand to hand is given up after so many tries.
 const ROUNDS: usize = 100;
@@ -48,8 +48,11 @@ impl Producer {
             Placed::Debounced(holder) => (holder, Accepted::Debounced),
             Placed::Known(id, _) if job.drawn && id == job.id => (id, Accepted::New),
             Placed::Known(id, state) => (id, Accepted::Existing(state)),
+            Placed::Refused(job, why) => return Err(SubmitError::Refused { job, why }),
             Placed::HeldBy(id) => {
-                job.holder = Some(Holder { id, place: None });
+                let put_off = job.unique.as_ref().is_some_and(|unique| unique.mode == UniqueMode::Debounce);
+                let edit = if put_off { self.queue.put_off(&id, &job).await? } else { None };
+                job.holder = Some(Holder { id, place: None, edit });
                 return Ok(Err(job));
             }
             Placed::Hidden(id) => {
@@ -61,7 +64,7 @@ impl Producer {
                         accepted: Accepted::Existing(crate::job::State::Waiting),
                     }));
                 }
-                job.holder = Some(Holder { id, place });
+                job.holder = Some(Holder { id, place, edit: None });
                 return Ok(Err(job));
             }
         };

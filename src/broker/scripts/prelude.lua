@@ -146,6 +146,17 @@ local function nudge(delayed, wake, member)
   end
 end
 
+-- The answer that a call of a producer got already, where it is sent a second time because that answer was lost.
+local function receipt_of(receipt)
+  local given = redis.call('GET', receipt)
+  return given and cmsgpack.unpack(given)
+end
+
+-- Keeps the answer for longer than a producer goes on sending one call. It comes after the first write of its script.
+local function keep_receipt(receipt, answer)
+  redis.call('SET', receipt, cmsgpack.pack(answer), 'PX', 40000)
+end
+
 -- The most jobs that may wait, run and be due later: what the fleet agreed on or the producer wants, whichever is less.
 local function depth_limit(control, own)
   local limit, agreed = tonumber(own), tonumber(redis.call('HGET', control, 'max_depth') or '')

@@ -1,23 +1,29 @@
--- schedule: put jobs into the delayed set. A job id that is there already stays as it is, so sending twice does no harm.
--- KEYS 1 delayed  2 delayed:fields  3 wake  4 control  5 stream high  6 stream normal  7 stream low
+-- schedule: put jobs into the delayed set. A job id that is there already stays as it is. A call that is sent twice is
+-- answered with its receipt: by then its jobs may have been due, and have run.
+-- KEYS 1 delayed  2 delayed:fields  3 wake  4 control  5 stream high  6 stream normal  7 stream low  8 receipt of the call
 -- ARGV 1 the producer's limit of the depth or ''
---      then for each job: id, 'in' or 'at', milliseconds, packed fields
+--      then for each job: id, 'in' or 'at', milliseconds, and its packed fields: what comes before the 13 digits of the
+--      time of its acceptance, and what comes behind them
 -- returns {added}, or {-1, depth, limit} where they do not fit
+local given = receipt_of(KEYS[8])
+if given then return given end
 local limit = depth_limit(KEYS[4], ARGV[1])
 if limit then
   local more = 0
-  for at = 2, #ARGV, 4 do more = more + 1 - redis.call('HEXISTS', KEYS[2], ARGV[at]) end
+  for at = 2, #ARGV, 5 do more = more + 1 - redis.call('HEXISTS', KEYS[2], ARGV[at]) end
   local full = more > 0 and overfull(limit, more, KEYS[1], KEYS[5], KEYS[6], KEYS[7])
   if full then return full end
 end
 local now, added = now_ms(), 0
-for at = 2, #ARGV, 4 do
+local digits = string.format('%013.0f', now)
+for at = 2, #ARGV, 5 do
   local id, due = ARGV[at], tonumber(ARGV[at + 2])
   if ARGV[at + 1] == 'in' then due = now + due end
-  if redis.call('HSETNX', KEYS[2], id, ARGV[at + 3]) == 1 then
+  if redis.call('HSETNX', KEYS[2], id, ARGV[at + 3] .. digits .. ARGV[at + 4]) == 1 then
     redis.call('ZADD', KEYS[1], due, id)
     nudge(KEYS[1], KEYS[3], id)
     added = added + 1
   end
 end
+if added > 0 then keep_receipt(KEYS[8], { added }) end
 return { added }

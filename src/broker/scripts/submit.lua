@@ -1,23 +1,29 @@
 -- submit: append or schedule jobs that have ids, each once. A job whose record is there is left as it is, whatever became
--- of it, so sending again is safe. A job with a unique key takes its lock, which is stale where its holder does not live.
--- It begins with the write that a full Redis refuses, so it is refused whole.
--- KEYS 1 control  2 delayed  3 delayed:fields  4 wake  5 stream high  6 stream normal  7 stream low
+-- of it. A job with a unique key takes its lock, which is stale where its holder does not live. A job whose own keys are
+-- of another type is refused alone. It begins with the write that a full Redis refuses, so it is refused whole.
+-- KEYS 1 control  2 delayed  3 delayed:fields  4 wake  5 stream high  6 stream normal  7 stream low  8 receipt of the call
 --      then for each job: its record, its lock, the record of the lock's holder, the ledger of the holder's steps
 -- ARGV 1 the producer's limit of the depth or ''
---      then for each job: id, lane, type, 'now', 'in' or 'at', milliseconds, ms for which the id is remembered,
+--      then for each job: id, life, lane, type, 'now', 'in' or 'at', milliseconds, ms for which the id is remembered,
 --      unique key or '', 'waiting', 'running' or 'window', ms of the window, 'reject', 'replace' or 'debounce', the holder
---      whose record is named or '', its lane and entry where they were sought or '', its packed fields for 'debounce' or
---      '', the number of the values that follow, then these: names and values flat for 'now', or the packed fields alone
+--      whose record is named or '', its lane and entry where they were sought or '', for 'debounce' its packed fields as
+--      they were read and as they shall be or '', the number of the values that follow, then these: names and values
+--      flat for 'now', or the packed fields: what comes before the 13 digits of the time of its acceptance, and what
+--      comes behind them
 -- returns {jobs, then for each what became of it, a job's id, and that job's state}, or {-1, depth, limit} where they do
 --   not fit. 'new'; 'known' its id; 'held' by the holder; 'replaced' the holder; 'debounced' into the holder; 'holder'
---   nothing was done: send again with this holder's record; 'hidden' nothing was done: seek the holder's entry
+--   nothing was done: send again with this holder's record and, for 'debounce', its fields; 'hidden' nothing was done:
+--   seek the holder's entry; 'refused' nothing was done, and the state is why. A call that is sent twice is answered
+--   with its receipt.
+local given = receipt_of(KEYS[8])
+if given then return given end
 local now = now_ms()
 local lanes = { high = KEYS[5], normal = KEYS[6], low = KEYS[7] }
-local NAMES = { 'id', 'lane', 'type', 'due', 'ms', 'window', 'key', 'scope', 'lock_ms', 'mode', 'holder', 'holder_lane',
-  'holder_entry', 'fields', 'count' }
+local NAMES = { 'id', 'life', 'lane', 'type', 'due', 'ms', 'window', 'key', 'scope', 'lock_ms', 'mode', 'holder',
+  'holder_lane', 'holder_entry', 'read', 'wanted', 'count' }
 local jobs, at = {}, 2
 while at <= #ARGV do
-  local key = 8 + 4 * #jobs
+  local key = 9 + 4 * #jobs
   local job = { record = KEYS[key], lock = KEYS[key + 1], held = KEYS[key + 2], ledger = KEYS[key + 3], first = at + #NAMES }
   for nth, name in ipairs(NAMES) do job[name] = ARGV[at + nth - 1] end
   job.last = job.first + tonumber(job.count) - 1
@@ -63,8 +69,14 @@ local function judge(job)
   if holder ~= job.holder then return 'holder', holder, '' end
   local state, parked = state_of(job.held, holder)
   if not state or not holds(job, state) then return 'new', job.id end
-  if job.mode == 'debounce' and state == 'scheduled' then return 'debounced', holder, state end
-  if job.mode ~= 'replace' then return 'held', holder, state end
+  if job.mode == 'reject' then return 'held', holder, state end
+  -- One of its steps may have run: neither may it go, nor may the others see another payload.
+  if parked and redis.call('EXISTS', job.ledger) == 1 then return 'held', holder, state end
+  if job.mode == 'debounce' then
+    if state ~= 'scheduled' or redis.call('HGET', job.held, 'type') ~= job.type then return 'held', holder, state end
+    if redis.call('HGET', KEYS[3], holder) ~= job.read then return 'holder', holder, '' end
+    return 'debounced', holder, state
+  end
   if parked then return 'replaced', holder, state end
   if state ~= 'waiting' then return 'held', holder, state end
   local place, taken = waits_at(job)
@@ -72,11 +84,19 @@ local function judge(job)
   if taken then return 'held', holder, 'running' end
   return 'hidden', holder, state
 end
+-- The same, and 'refused' where one of the keys that are this job's alone is of another type.
+local function judged(job)
+  local answer = { pcall(judge, job) }
+  if answer[1] then return unpack(answer, 2) end
+  local why = type(answer[2]) == 'table' and answer[2].err or answer[2]
+  if string.find(why, 'WRONGTYPE', 1, true) then return 'refused', job.id, why end
+  error(answer[2], 0)
+end
 local limit = depth_limit(KEYS[1], ARGV[1])
 if limit then
   local more = 0
   for _, job in ipairs(jobs) do
-    if judge(job) == 'new' then more = more + 1 end
+    if judged(job) == 'new' then more = more + 1 end
   end
   local full = more > 0 and overfull(limit, more, KEYS[2], KEYS[5], KEYS[6], KEYS[7])
   if full then return full end
@@ -86,19 +106,20 @@ local function due_of(job)
   return now + tonumber(job.ms)
 end
 local function add(job)
-  local state = 'waiting'
+  local state, created = 'waiting', string.format('%013.0f', now)
   if job.due == 'now' then
     local entry = must_append(lanes[job.lane], ARGV, job.first, job.last)
+    created = string.match(entry, '^%d+')
     redis.call('HSET', job.record, 'entry', entry)
   else
     state = 'scheduled'
-    redis.call('HSET', KEYS[3], job.id, ARGV[job.first])
+    redis.call('HSET', KEYS[3], job.id, ARGV[job.first] .. created .. ARGV[job.last])
     redis.call('ZADD', KEYS[2], due_of(job), job.id)
     redis.call('HSET', job.record, 'due_ms', due_of(job))
     nudge(KEYS[2], KEYS[4], job.id)
   end
-  redis.call('HSET', job.record, 'state', state, 'type', job.type, 'lane', job.lane, 'created_ms', now, 'updated_ms', now,
-    'keep_until_ms', now + math.max(tonumber(job.window), tonumber(job.lock_ms)))
+  redis.call('HSET', job.record, 'state', state, 'life', job.life, 'type', job.type, 'lane', job.lane, 'created_ms',
+    created, 'updated_ms', now, 'keep_until_ms', now + math.max(tonumber(job.window), tonumber(job.lock_ms)))
   if job.key == '' then return state end
   redis.call('HSET', job.record, 'unique', job.key, 'unique_scope', job.scope)
   redis.call('SET', job.lock, job.id)
@@ -115,23 +136,22 @@ local function take_out(job, place)
   redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id, 'updated_ms', now)
   expire(job.held, now, 0, job.ledger)
 end
-local answer = { #jobs }
-for _, job in ipairs(jobs) do
-  local verdict, id, state, place = judge(job)
-  if verdict == 'new' then
-    state = add(job)
-  elseif verdict == 'replaced' then
-    state = add(job)
-    take_out(job, place)
-  elseif verdict == 'debounced' then
-    redis.call('HSET', KEYS[3], job.holder, job.fields)
-    redis.call('ZADD', KEYS[2], due_of(job), job.holder)
-    redis.call('HSET', job.held, 'due_ms', due_of(job), 'type', job.type, 'lane', job.lane, 'updated_ms', now)
-    if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
-    nudge(KEYS[2], KEYS[4], job.holder)
-  end
-  answer[#answer + 1] = verdict
-  answer[#answer + 1] = id
-  answer[#answer + 1] = state
+-- The holder stays who it is, with all that it has been through: it has another payload and another time.
+local function put_off(job)
+  redis.call('HSET', KEYS[3], job.holder, job.wanted)
+  redis.call('ZADD', KEYS[2], due_of(job), job.holder)
+  redis.call('HSET', job.held, 'due_ms', due_of(job), 'updated_ms', now)
+  if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
+  nudge(KEYS[2], KEYS[4], job.holder)
 end
+local answer, changed = { #jobs }, false
+for _, job in ipairs(jobs) do
+  local verdict, id, state, place = judged(job)
+  if verdict == 'new' or verdict == 'replaced' then state = add(job) end
+  if verdict == 'replaced' then take_out(job, place) end
+  if verdict == 'debounced' then put_off(job) end
+  changed = changed or verdict == 'new' or verdict == 'replaced' or verdict == 'debounced'
+  for _, part in ipairs({ verdict, id, state or '' }) do answer[#answer + 1] = part end
+end
+if changed then keep_receipt(KEYS[8], answer) end
 return answer

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use streamfleet::broker::Queue;
 use streamfleet::job::{JobId, State, Tracking};
-use streamfleet::{JobError, Producer, Submission, SubmitError};
+use streamfleet::{Accepted, JobError, Producer, Submission, SubmitError};
 
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
 use crate::harness::process::Launch;
@@ -164,8 +164,10 @@ async fn a_submission_with_an_id_is_sent_again_by_itself_when_its_reply_was_lost
         scene.proxy.set(Mode::drop_reply_to("precious", 1));
         let submission = own("precious");
         let submission = delay.map_or(submission.clone(), |delay| submission.delay(delay));
-        let id = producer.submit(submission).await.unwrap();
-        assert_eq!((id.to_string(), scene.proxy.hits()), ("order-7".to_owned(), 1));
+        let sent = producer.submit_or_find(submission).await.unwrap();
+        assert_eq!((sent.id.to_string(), scene.proxy.hits()), ("order-7".to_owned(), 1));
+        // Whoever sent it made it, however often it was sent.
+        assert_eq!(sent.accepted, Accepted::New);
         let count = if delay.is_some() { ["ZCARD", key] } else { ["XLEN", key] };
         assert_eq!(scene.int(&count), if delay.is_some() { 2 } else { 1 });
     }

@@ -8,7 +8,12 @@ const RECORD: &str = "sf:{q}:job:j";
 
 const LOCK: &str = "sf:{q}:unique:k";
 
-const KEYS: [&str; 11] = [
+const RECEIPT: &str = "sf:{q}:receipt:first";
+
+/// What the delayed set keeps of a job, as somebody read it.
+const PACKED: &str = "<1700000000000>";
+
+const KEYS: [&str; 12] = [
     "sf:{q}:control",
     "sf:{q}:delayed",
     "sf:{q}:delayed:fields",
@@ -16,6 +21,7 @@ const KEYS: [&str; 11] = [
     "sf:{q}:jobs:high",
     "sf:{q}:jobs",
     "sf:{q}:jobs:low",
+    RECEIPT,
     RECORD,
     LOCK,
     RECORD,
@@ -25,9 +31,11 @@ const KEYS: [&str; 11] = [
 /// A job that is asked for now, or in a minute: with a unique key, whose holder is or is not known.
 fn args(id: &'static str, when: &'static str, lock: [&'static str; 5]) -> Vec<&'static str> {
     let [key, scope, ms, mode, holder] = lock;
+    let [read, wanted] = if holder.is_empty() { ["", ""] } else { [PACKED, "new"] };
     let mut args =
-        vec![id, "normal", "test", when, "60000", "60000", key, scope, ms, mode, holder, "", "", "new"];
-    args.extend(if when == "now" { vec!["4", "type", "test", "id", id] } else { vec!["1", "packed"] });
+        vec![id, "1f", "normal", "test", when, "60000", "60000", key, scope, ms, mode, holder, "", ""];
+    args.extend([read, wanted]);
+    args.extend(if when == "now" { vec!["4", "type", "test", "id", id] } else { vec!["2", "<", ">"] });
     args
 }
 
@@ -58,7 +66,7 @@ fn a_job_with_an_id_that_is_sent_twice_is_taken_once() {
 #[test]
 fn a_job_twice_in_one_call_is_taken_once() {
     let scripts = Scripts::new();
-    let keys = [&KEYS[..], &KEYS[7..]].concat();
+    let keys = [&KEYS[..], &KEYS[8..]].concat();
     let args = [&now()[..], &later()[1..]].concat();
     let (jobs, answer) = scripts.call(source!("submit"), &keys, &args);
     assert_eq!(
@@ -84,7 +92,7 @@ fn a_full_server_refuses_jobs_with_ids_whole() {
         let scripts = Scripts::new();
         scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
         let before = scripts.digest();
-        let mut command = vec!["EVAL", source!("submit"), "11"];
+        let mut command = vec!["EVAL", source!("submit"), "12"];
         command.extend(KEYS);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
@@ -100,14 +108,14 @@ fn a_queue_at_its_limit_takes_what_it_knows_and_nothing_else() {
     scripts.twice(source!("submit"), &KEYS, &now(), [1, 1]);
     let other = [vec![""], args("k", "now", NO_LOCK)].concat();
     let mut keys = KEYS;
-    keys[7] = "sf:{q}:job:k";
+    (keys[7], keys[8]) = ("sf:{q}:receipt:k", "sf:{q}:job:k");
     scripts.twice(source!("submit"), &keys, &other, [-1, -1]);
 }
 
 /// The second job of the key `k`, whose holder `j` is known to it.
-fn second(when: &'static str, mode: &'static str) -> ([&'static str; 11], Vec<&'static str>) {
+fn second(when: &'static str, mode: &'static str) -> ([&'static str; 12], Vec<&'static str>) {
     let mut keys = KEYS;
-    keys[7] = "sf:{q}:job:second";
+    (keys[7], keys[8]) = ("sf:{q}:receipt:second", "sf:{q}:job:second");
     (keys, [vec![""], args("second", when, ["k", "running", "0", mode, "j"])].concat())
 }
 
@@ -135,7 +143,7 @@ fn a_job_that_is_rejected_or_whose_holder_is_not_known_changes_nothing() {
     let before = scripts.digest();
     for (holder, want) in [("j", ["held", "j", "waiting"]), ("", ["holder", "j", ""])] {
         let mut keys = KEYS;
-        keys[7] = "sf:{q}:job:second";
+        (keys[7], keys[8]) = ("sf:{q}:receipt:second", "sf:{q}:job:second");
         let args = [vec![""], args("second", "now", ["k", "running", "0", "reject", holder])].concat();
         assert_eq!(verdicts(scripts.call(source!("submit"), &keys, &args).1), want);
         assert_eq!(scripts.digest(), before);
@@ -147,10 +155,11 @@ fn a_full_server_refuses_a_replacement_and_a_debounce_whole() {
     for mode in ["replace", "debounce"] {
         let scripts = Scripts::new();
         scripts.call(source!("submit"), &KEYS, &first("in"));
+        scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
         scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
         let before = scripts.digest();
         let (keys, args) = second("in", mode);
-        let mut command = vec!["EVAL", source!("submit"), "11"];
+        let mut command = vec!["EVAL", source!("submit"), "12"];
         command.extend(keys);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
@@ -175,5 +184,87 @@ fn a_lock_is_stale_where_its_holder_has_no_record_has_ended_or_is_another_life()
         let (keys, args) = second("now", "reject");
         let answer = verdicts(scripts.call(source!("submit"), &keys, &args).1);
         assert_eq!(answer, ["new", "second", "waiting"], "{command:?}");
+    }
+}
+
+/// Two calls with one answer, of which the second changes nothing.
+fn same(scripts: &Scripts, source: &str, keys: &[&str], args: &[&str]) -> Vec<Value> {
+    let first = scripts.call(source, keys, args);
+    let between = scripts.digest();
+    assert_eq!(scripts.call(source, keys, args), first);
+    assert_eq!(scripts.digest(), between);
+    first.1
+}
+
+#[test]
+fn a_call_whose_reply_was_lost_is_answered_as_it_was_the_first_time() {
+    for when in ["now", "in"] {
+        let scripts = Scripts::new();
+        let answer = same(&scripts, source!("submit"), &KEYS, &first(when));
+        assert_eq!(verdicts(answer), ["new", "j", if when == "now" { "waiting" } else { "scheduled" }]);
+    }
+    for mode in ["replace", "debounce"] {
+        let scripts = Scripts::new();
+        scripts.call(source!("submit"), &KEYS, &first("in"));
+        scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
+        let (keys, args) = second("in", mode);
+        let answer = same(&scripts, source!("submit"), &keys, &args);
+        assert_eq!(verdicts(answer)[0], format!("{mode}d"));
+    }
+}
+
+#[test]
+fn a_delayed_job_whose_reply_was_lost_is_not_scheduled_again_after_it_ran() {
+    let scripts = Scripts::new();
+    let mut keys = vec![KEYS[1], KEYS[2], KEYS[3], KEYS[0]];
+    keys.extend(&KEYS[4..8]);
+    let args = ["", "drawn", "in", "0", "<", ">"];
+    assert_eq!(scripts.call(source!("schedule"), &keys, &args), (1, vec![]));
+    // It is due, and runs.
+    scripts.server.cmd(&["DEL", KEYS[1], KEYS[2]]);
+    assert_eq!(scripts.call(source!("schedule"), &keys, &args), (1, vec![]));
+    assert_eq!(scripts.int(&["ZCARD", KEYS[1]]), 0);
+}
+
+#[test]
+fn a_holder_of_which_a_step_has_run_is_neither_replaced_nor_put_off() {
+    for mode in ["replace", "debounce"] {
+        let scripts = Scripts::new();
+        scripts.call(source!("submit"), &KEYS, &first("in"));
+        scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
+        scripts.server.cmd(&["HSET", "sf:{q}:steps:j", "charge:state", "succeeded"]);
+        let before = scripts.digest();
+        let (keys, args) = second("in", mode);
+        let answer = scripts.call(source!("submit"), &keys, &args).1;
+        assert_eq!(verdicts(answer), ["held", "j", "scheduled"], "{mode}");
+        assert_eq!(scripts.digest(), before);
+    }
+}
+
+#[test]
+fn a_holder_of_another_type_is_not_put_off() {
+    let scripts = Scripts::new();
+    scripts.call(source!("submit"), &KEYS, &first("in"));
+    scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
+    scripts.server.cmd(&["HSET", RECORD, "type", "other"]);
+    let (keys, args) = second("in", "debounce");
+    assert_eq!(verdicts(scripts.call(source!("submit"), &keys, &args).1), ["held", "j", "scheduled"]);
+}
+
+#[test]
+fn a_job_whose_keys_hold_something_else_is_refused_alone() {
+    for key in [RECORD, LOCK] {
+        let scripts = Scripts::new();
+        scripts.server.cmd(&["LPUSH", key, "x"]);
+        let mut keys = KEYS.to_vec();
+        keys.extend(["sf:{q}:job:good", "sf:{q}:unique:", "sf:{q}:job:good", "sf:{q}:steps:good"]);
+        let args = [&first("now")[..], &args("good", "now", NO_LOCK)].concat();
+        let answer = verdicts(scripts.call(source!("submit"), &keys, &args).1);
+        assert_eq!(
+            [&answer[0], &answer[1], &answer[3], &answer[4]],
+            ["refused", "j", "new", "good"],
+            "{key}"
+        );
+        assert!(answer[2].contains("WRONGTYPE"), "{answer:?}");
     }
 }
