@@ -49,7 +49,7 @@ async fn a_job_with_too_many_fields_is_refused_whichever_way_it_takes() {
     let refused = producer.submit(with_headers(996).id("own".parse().unwrap())).await;
     assert!(is_refused(&refused), "{refused:?}");
     let message = refused.unwrap_err().to_string();
-    assert!(message.starts_with("the job own has 1002 fields"), "{message}");
+    assert!(message.starts_with("the job own has 1003 fields"), "{message}");
     let refused = producer.submit_all([job("{}"), with_headers(4100)], |_| {}).await;
     assert!(is_refused(&refused), "{refused:?}");
     let depths = queue.depths().await.unwrap();
@@ -81,7 +81,7 @@ fn a_line_with_too_many_fields_is_named() {
     let lines = format!("{{\"type\": \"test\"}}\n{line}\n");
     let output = run(&["--redis", &server.url(), "enqueue", "--bulk"], lines.as_bytes());
     assert_eq!(output.code, Some(1), "{output:?}");
-    let told = "line 2 is no job: the job of type test has 4104 fields";
+    let told = "line 2 is no job: the job of type test has 4105 fields";
     assert!(output.stderr.contains(told), "{output:?}");
     assert_eq!(server.cmd(&["EXISTS", DELAYED]), Value::Int(0));
 }
