@@ -19,7 +19,13 @@ pub(crate) struct Promoted {
     pub(crate) next_in: Option<Duration>,
     /// By how much the first job was late.
     pub(crate) late: Duration,
+    /// True where more jobs are due than this one moved.
+    pub(crate) more: bool,
 }
+
+/// The most bytes that one script promotes, unless a job alone has more. Lua reads and hashes each byte twice on the way, which
+/// costs Redis about two milliseconds.
+const PROMOTED_BYTES: i64 = 1024 * 1024;
 
 /// The most workers that one script calls.
 const MOST_CALLS: u8 = 64;
@@ -35,19 +41,21 @@ pub(crate) struct Leadership {
 }
 
 impl Queue {
-    /// Moves up to `limit` due jobs to their lanes. See `scripts/promote.lua`.
+    /// Moves up to `limit` due jobs to their lanes, fewer where they are large. See `scripts/promote.lua`.
     pub(crate) async fn promote(&self, limit: u32) -> Result<Promoted, Error> {
         let mut keys =
             vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.dead.clone()];
         keys.extend(self.keys.streams().clone());
-        let answer = self.run(&script::PROMOTE, keys, vec![i64::from(limit).into()]).await?;
-        let (Ok(moved), [next, late]) = (u64::try_from(answer.status), &answer.rest[..]) else {
+        let args = vec![i64::from(limit).into(), PROMOTED_BYTES.into()];
+        let answer = self.run(&script::PROMOTE, keys, args).await?;
+        let (Ok(moved), [next, late, more]) = (u64::try_from(answer.status), &answer.rest[..]) else {
             return Err(Error::contract("promote", answer));
         };
         Ok(Promoted {
             moved,
             next_in: decode::number(next).map(Duration::from_millis),
             late: Duration::from_millis(decode::number(late).unwrap_or(0)),
+            more: decode::number(more) == Some(1),
         })
     }
 

@@ -1,15 +1,22 @@
--- promote: move due jobs from the delayed set to their lanes. It begins with the write that a full Redis refuses, so it
--- is refused whole.
+-- promote: move due jobs from the delayed set to their lanes, as many as are not too large together.
 -- KEYS 1 delayed  2 delayed:fields  3 dead  4 stream high  5 stream normal  6 stream low
--- ARGV 1 at most so many
--- returns {moved, ms until the next is due or -1, ms by which the first was late}
+-- ARGV 1 at most so many  2 at most so many bytes; a larger job goes alone
+-- returns {moved, ms until the next is due or -1, ms by which the first was late, 1 where more are due or 0}
 local now = now_ms()
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
 local lanes = { high = KEYS[4], normal = KEYS[5], low = KEYS[6] }
-local moved, late = 0, 0
+local moved, late, bytes, more = 0, 0, 0, #due >= 2 * tonumber(ARGV[1])
 if due[2] then late = now - tonumber(due[2]) end
+-- Allowed when Redis is out of memory, and admits the rest: a job that is moved takes no more room than before, and where none
+-- were moved, none would be done, and nothing would make room.
+if due[1] then redis.call('ZREM', KEYS[1], '') end
 for at = 1, #due, 2 do
   local id = due[at]
+  bytes = bytes + redis.call('HSTRLEN', KEYS[2], id)
+  if at > 1 and bytes > tonumber(ARGV[2]) then
+    more = true
+    break
+  end
   local packed = redis.call('HGET', KEYS[2], id) or ''
   local fields = unpacked(packed)
   local stream, added = fields and lanes[fields[1]], nil
@@ -20,7 +27,6 @@ for at = 1, #due, 2 do
   end
   -- One by one, so that a job that Redis refuses neither brings back those before it nor holds up those behind it.
   if type(added) == 'table' and added.err then
-    if string.find(added.err, 'OOM', 1, true) then return redis.error_reply(added.err) end
     redis.call('ZADD', KEYS[1], now + 5000, id)
   else
     redis.call('ZREM', KEYS[1], id)
@@ -29,4 +35,4 @@ for at = 1, #due, 2 do
   end
 end
 local next = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
-return { moved, next and math.max(0, tonumber(next) - now) or -1, late }
+return { moved, next and math.max(0, tonumber(next) - now) or -1, late, more and 1 or 0 }

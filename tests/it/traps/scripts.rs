@@ -100,7 +100,7 @@ impl Scripts {
     fn retried(&self) -> (String, String) {
         let first = self.delivered();
         assert_eq!(self.defer(&first, "0").0, 1);
-        assert_eq!(self.call(source!("promote"), &PROMOTE_KEYS, &["500"]).0, 1);
+        assert_eq!(self.call(source!("promote"), &PROMOTE_KEYS, &["500", "1048576"]).0, 1);
         self.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "COUNT", "1", "STREAMS", STREAM, ">"]);
         let range: Vec<(String, Vec<String>)> =
             redis::from_redis_value(self.server.cmd(&["XRANGE", STREAM, "-", "+"])).unwrap();
@@ -327,7 +327,7 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
     let (head, tail) = accepted(&packed);
     let schedule = [b"".as_slice(), b"j", b"in", b"0", head, tail];
     scripts.twice(source!("schedule"), &SCHEDULE_KEYS, &schedule, [1, 1]);
-    scripts.twice(source!("promote"), &PROMOTE_KEYS, &["500"], [1, 0]);
+    scripts.twice(source!("promote"), &PROMOTE_KEYS, &["500", "1048576"], [1, 0]);
     let mut again = SCHEDULE_KEYS;
     again[7] = "sf:{q}:receipt:second";
     scripts.call(source!("schedule"), &again, &[b"".as_slice(), b"j", b"in", b"60000", head, tail]);

@@ -1,0 +1,42 @@
+//! A server at its limit of memory: the fleet moves and finishes what is there, so that there is room again.
+
+use std::time::Duration;
+
+use streamfleet::{JobError, Producer, SubmitError, broker};
+
+use crate::harness::fleet::Acts;
+use crate::harness::wait::until_async;
+use crate::traps::scene::{LONG, SOON, Scene, job};
+
+const DELAYED: &str = "sf:{default}:delayed";
+
+/// Fails the first attempt of each job, so that each goes through the delayed set once more.
+fn fails_once() -> Acts {
+    Acts::new(|context, _| match context.attempt() {
+        1 => Err(JobError::retry("once more")),
+        _ => Ok(serde_json::Value::Null),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_on_a_full_server_drains_its_delayed_jobs_to_the_end() {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let payload = "x".repeat(20_000);
+    let waiting = (0..100).map(|_| job(payload.clone()));
+    let delayed = (0..100).map(|_| job(payload.clone()).delay(Duration::from_millis(300)));
+    let jobs = producer.submit_all(waiting.chain(delayed), |_| {}).await.unwrap();
+    // Below what is there already: nothing is admitted that adds.
+    scene.server.cmd(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    match producer.submit(job("one too many")).await {
+        Err(SubmitError::Broker(error)) => assert_eq!(error.class(), Some(broker::Class::Full), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    let handler = fails_once();
+    let fleet = scene.fleet(LONG, handler.clone());
+    until_async("all to be done", 2 * SOON, async || jobs.iter().all(|job| handler.runs(job) == 2)).await;
+    scene.until_at_rest().await;
+    assert_eq!(scene.int(&["ZCARD", DELAYED]), 0);
+    scene.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    fleet.stop().await;
+}
