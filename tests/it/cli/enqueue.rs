@@ -35,7 +35,8 @@ fn a_job_is_submitted_with_all_that_was_said_of_it() {
     let submitted = json(&server, &args);
     let want = serde_json::json!({"id": "order-7", "queue": "mail", "lane": "high", "state": "waiting", "existing": false});
     assert_eq!(submitted, want);
-    let fields = entry(&server, "sf:{mail}:jobs:high");
+    let mut fields = entry(&server, "sf:{mail}:jobs:high");
+    assert_eq!(fields.remove("life").map(|life| life.len()), Some(16));
     let want = [
         ("expires_at_ms", "4102444800000"),
         ("h.tenant", "acme"),
