@@ -194,3 +194,55 @@ pub(super) async fn bounded(
         Some(_) | None => cut_short,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    fn failed() -> Outcome {
+        Outcome::Failed(Failure::new(FailureKind::Error, "no", Retry::Policy))
+    }
+
+    /// What an attempt comes to that is cut short while it runs.
+    async fn cut(told: bool, running: impl Future<Output = Outcome>) -> Outcome {
+        let flight = Flight::new(Instant::now());
+        flight.cut();
+        if told {
+            flight.tell();
+        }
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let bounds = Bounds { timeout: Duration::from_secs(60), deadline, grace: Duration::ZERO };
+        bounded(Box::pin(running), &flight, bounds, || {}).await
+    }
+
+    #[tokio::test]
+    async fn an_end_that_no_cut_can_have_caused_counts_and_one_that_it_may_have_caused_does_not() {
+        let fails = || async {
+            tokio::task::yield_now().await;
+            failed()
+        };
+        assert_eq!(cut(false, fails()).await, failed());
+        assert_eq!(cut(true, fails()).await, Outcome::Interrupted);
+        assert_eq!(cut(true, async { Outcome::Done(None) }).await, Outcome::Done(None));
+        assert_eq!(cut(false, pending()).await, Outcome::Interrupted);
+    }
+
+    #[tokio::test]
+    async fn what_has_come_by_the_time_of_the_cut_is_heard() {
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut ours = tokio::net::UnixStream::from_std(ours).unwrap();
+        let answered = async {
+            ours.read_u8().await.unwrap();
+            Outcome::Done(None)
+        };
+        theirs.write_all(b"x").unwrap();
+        assert_eq!(cut(false, answered).await, Outcome::Done(None));
+    }
+}

@@ -9,6 +9,8 @@ mod cli;
 #[cfg(test)]
 mod cron;
 #[cfg(test)]
+mod exec;
+#[cfg(test)]
 mod failpoints;
 #[cfg(test)]
 mod harness;

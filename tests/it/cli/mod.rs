@@ -13,4 +13,5 @@ mod look;
 mod metrics;
 pub(crate) mod scrape;
 mod secrets;
+mod stopping;
 mod worker;

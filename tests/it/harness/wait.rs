@@ -65,7 +65,7 @@ pub(crate) async fn until_async<P: Probe>(
 }
 
 /// Lets time pass until an instant that a plan has set. Not for tests: they wait for conditions.
-pub(super) fn until_instant(at: Instant) {
+pub(crate) fn until_instant(at: Instant) {
     pause_for(at.saturating_duration_since(Instant::now()));
 }
 

@@ -1,5 +1,6 @@
 //! Jobs made of steps: what runs, what runs again, and what never does.
 
+mod answers;
 mod attempts;
 mod decide;
 mod late;

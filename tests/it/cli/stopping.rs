@@ -1,0 +1,82 @@
+//! Signals that come before a worker is up.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
+
+use crate::harness::process::{Launch, Worker};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_instant;
+
+const SOON: Duration = Duration::from_secs(30);
+const SIGTERM: i32 = 15;
+
+const TOML: &str = r#"
+[types.note]
+handler = "noop"
+[telemetry]
+listen = "off"
+"#;
+
+fn launch(url: &str) -> Launch {
+    Launch::new(&["--config", "{config}", "--redis", url, "worker"]).config(TOML)
+}
+
+/// Whether the process catches SIGTERM by now.
+fn catches(worker: &Worker) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    caught >> (SIGTERM - 1) & 1 == 1
+}
+
+/// Waits without a pause: the moment counts.
+fn until_caught(worker: &Worker) {
+    let started = Instant::now();
+    while !catches(worker) {
+        assert!(started.elapsed() < SOON, "signals are not caught");
+    }
+}
+
+#[test]
+fn a_worker_that_is_told_to_stop_at_any_moment_of_its_start_exits_with_0() {
+    let server = RedisServer::start();
+    // A server that is there, and one that is not.
+    for url in [server.url(), "redis://127.0.0.1:1/0".to_owned()] {
+        for millis in 0..50 {
+            let worker = launch(&url).start();
+            let started = Instant::now();
+            // What comes before the program's first own instruction is the system's.
+            until_caught(&worker);
+            until_instant(started + Duration::from_millis(millis));
+            worker.term();
+            let status = worker.wait_exit(SOON);
+            assert_eq!((status.code(), status.signal()), (Some(0), None), "{millis} ms: {}", worker.stderr());
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_is_told_to_stop_before_it_has_read_its_configuration_exits_with_0() {
+    let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let pipe = dir.path().join("config.toml");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let args = ["--config", pipe.to_str().unwrap(), "--redis", &server.url(), "worker"];
+    let worker = Launch::new(&args).start();
+    until_caught(&worker);
+    worker.term();
+    // Until now it has waited for this.
+    fs::write(&pipe, TOML).unwrap();
+    let status = worker.wait_exit(SOON);
+    assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", worker.stderr());
+}
+
+#[test]
+fn a_command_that_only_has_a_workers_name_among_its_arguments_is_ended_by_a_signal() {
+    let server = RedisServer::start();
+    let follow = ["--redis", &server.url(), "events", "--queue", "worker", "--follow"];
+    let command = Launch::new(&follow).start();
+    until_caught(&command);
+    command.term();
+    assert_eq!(command.wait_exit(SOON).signal(), Some(SIGTERM));
+}
