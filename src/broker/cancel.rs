@@ -9,9 +9,9 @@ use fred::types::Value;
 use super::conclusion::Conclusion;
 use super::error::Error;
 use super::link::Link;
-use super::settle::Taken;
+use super::settle::{Taken, text};
 use super::{Queue, bytes, decode, millis, script};
-use crate::job::{End, EntryId, Envelope, Job, JobId, Lane, State, Timestamp, cut};
+use crate::job::{End, EntryId, Envelope, Job, JobId, Lane, Life, State, cut};
 
 /// So many entries of each lane are searched for a job that nothing points to.
 const SOUGHT: u64 = 100_000;
@@ -22,9 +22,11 @@ const TRIES: u32 = 3;
 /// A longer name of who wants it is cut.
 const MAX_NAME_BYTES: usize = 128;
 
-/// So many wishes are read at once, and so many pages of them.
-const PAGE: usize = 1000;
-const PAGES: usize = 20;
+/// One script looks for so many lives.
+const ASKED: usize = 500;
+
+/// One script looks whether so many wishes can still be met.
+const WISHES: i64 = 200;
 
 /// What became of the wish that a job be cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +97,9 @@ impl Queue {
             ),
             None => Conclusion::none(&self.keys),
         };
+        // Without an entry, only the fields themselves can name the life.
+        let life = job.as_ref().filter(|_| found.entry.is_some() || found.names_life());
+        let life = life.map(|job| job.life.to_string()).unwrap_or_default();
         // Who submitted it may know it by its entry, whatever id it has of its own.
         let id = job.as_ref().map_or(id, |job| &job.id);
         let keys = vec![
@@ -106,6 +111,7 @@ impl Queue {
             lock,
             batch,
             self.keys.ledger(id),
+            self.keys.cancel_places.clone(),
         ];
         let created = job.as_ref().map(|job| job.created.as_ms()).filter(|ms| *ms > 0);
         let args = vec![
@@ -118,6 +124,7 @@ impl Queue {
             created.map(|ms| ms.to_string()).unwrap_or_default().into(),
             ends,
             if at_last { "1" } else { "0" }.into(),
+            life.into(),
         ];
         self.run(&script::CANCEL, keys, args).await
     }
@@ -151,22 +158,37 @@ impl Queue {
         Ok(decode::entries("xrange", &reply, lane)?.pop().and_then(|entry| entry.envelope))
     }
 
-    /// The jobs that somebody wants cancelled, and since when.
-    pub(crate) async fn cancels(&self, link: &Link) -> Result<Vec<(JobId, Timestamp)>, Error> {
-        let mut wishes = Vec::new();
-        for page in 0..PAGES {
-            let args: Vec<Value> = [page * PAGE, PAGE].map(|number| Value::Integer(number as i64)).into();
-            let keys = vec![self.keys.cancels.clone()];
-            let answer = link.run(&script::CANCELS, keys, args).await?;
-            let wish = |pair: &[Value]| {
-                let since = decode::number(&pair[1]).map(super::inspect::timestamp)?;
-                Some((decode::text(&pair[0]).parse().ok()?, since))
-            };
-            wishes.extend(answer.rest.chunks_exact(2).filter_map(wish));
-            if answer.rest.len() < 2 * PAGE {
-                break;
-            }
+    /// Which of these lives somebody wants cancelled. Costs next to nothing while nobody wants anything.
+    pub(crate) async fn cancels(&self, link: &Link, lives: &[&Life]) -> Result<Vec<Life>, Error> {
+        let mut unwanted = Vec::new();
+        let keys = || vec![self.keys.cancels.clone()];
+        if link.run(&script::CANCELS, keys(), vec![]).await?.status == 0 {
+            return Ok(unwanted);
         }
-        Ok(wishes)
+        for lives in lives.chunks(ASKED) {
+            let args = lives.iter().map(text).collect();
+            let answer = link.run(&script::CANCELS, keys(), args).await?;
+            unwanted.extend(answer.rest.iter().filter_map(|life| decode::text(life).parse::<Life>().ok()));
+        }
+        Ok(unwanted)
+    }
+
+    /// Forgets the wishes that nothing can meet any more, of a page of them behind the first `skip`. How many of the page
+    /// stay, and how many there are in all. See `scripts/wishes.lua`.
+    pub(crate) async fn forget_wishes(&self, skip: u64) -> Result<(u64, u64), Error> {
+        let mut keys = vec![self.keys.cancels.clone(), self.keys.cancel_places.clone()];
+        keys.extend(self.keys.streams().clone());
+        let args = vec![Value::Integer(skip.cast_signed()), Value::Integer(WISHES)];
+        let answer = self.run(&script::WISHES, keys, args).await?;
+        match (u64::try_from(answer.status), answer.rest.first().and_then(decode::number)) {
+            (Ok(all), Some(kept)) => Ok((kept, all)),
+            _ => Err(Error::contract("wishes", answer)),
+        }
+    }
+}
+
+impl Found {
+    fn names_life(&self) -> bool {
+        [b"life".as_slice(), b"created_ms"].iter().any(|name| self.envelope.get(name).is_some())
     }
 }

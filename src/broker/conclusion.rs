@@ -5,7 +5,7 @@ use fred::types::{Key, Value};
 
 use super::keys::Keys;
 use super::settle::Taken;
-use crate::job::{End, Envelope};
+use crate::job::{End, Envelope, Life};
 
 /// The part of a script's keys and arguments that is about what follows.
 pub(super) struct Conclusion {
@@ -20,7 +20,8 @@ impl Conclusion {
     pub(super) fn of(keys: &Keys, Taken { job, envelope, trace }: Taken<'_>, end: End<'_>) -> Self {
         let Some(ties) = job.ties.as_deref() else { return Self::none(keys) };
         let own = trace.map(|trace| trace.as_str().as_bytes());
-        let packed = pack(end, &ties.follow(job, own.or_else(|| envelope.get(b"traceparent")), end));
+        let packed =
+            pack(end, job.root(), &ties.follow(job, own.or_else(|| envelope.get(b"traceparent")), end));
         Self {
             keys: [keys.lock(ties.unique.as_ref()), keys.batch(ties.batch.as_ref())],
             ends: Value::Bytes(packed.into()),
@@ -33,15 +34,15 @@ impl Conclusion {
     }
 }
 
-/// One flat MessagePack array of texts: how the job ended, then for each job that follows the number of its names and
+/// One flat MessagePack array of texts: how the job ended, the life it is noted for, then for each job that follows the number of its names and
 /// values together, and these.
-fn pack(end: End<'_>, follow: &[Envelope]) -> Vec<u8> {
+fn pack(end: End<'_>, root: &Life, follow: &[Envelope]) -> Vec<u8> {
     let word = match end {
         End::Done(_) => "done",
         End::Dead(..) => "dead",
         End::Cancelled => "cancelled",
     };
-    let mut items = vec![word.as_bytes().to_vec()];
+    let mut items = vec![word.as_bytes().to_vec(), root.to_string().into_bytes()];
     for envelope in follow {
         items.push((2 * envelope.len()).to_string().into_bytes());
         items.extend(envelope.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]));

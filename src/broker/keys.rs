@@ -19,8 +19,10 @@ pub(crate) struct Keys {
     pub(crate) control: Key,
     /// The lease of the process that does the chores.
     pub(crate) leader: Key,
-    /// The jobs that somebody wants cancelled: job id to when that was said.
+    /// The lives of jobs that somebody wants cancelled: life to when that was said.
     pub(crate) cancels: Key,
+    /// The lane and the entry that each of these had then, where that is known.
+    pub(crate) cancel_places: Key,
     /// A list, of which each item calls one worker that stands by.
     pub(crate) calls: Key,
     /// A list of at most one item, whose arrival wakes the promoter.
@@ -45,6 +47,7 @@ impl Keys {
             control: key("control"),
             leader: key("leader"),
             cancels: key("cancels"),
+            cancel_places: key("cancels:places"),
             calls: key("calls"),
             wake: key("wake"),
             cron: key("cron"),
@@ -87,6 +90,11 @@ impl Keys {
     #[cfg(feature = "testing")]
     pub(crate) fn advanced(&self) -> Key {
         Key::from(format!("{}:advanced", self.prefix))
+    }
+
+    /// What became of the entries that a consumer settled, until it has heard the answers.
+    pub(crate) fn receipts(&self, consumer: &str) -> Key {
+        Key::from(format!("{}:receipts:{consumer}", self.prefix))
     }
 
     /// A job's record.

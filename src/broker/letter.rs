@@ -4,9 +4,15 @@ use fred::types::Value;
 
 use super::conclusion::Conclusion;
 use super::error::Error;
-use super::settle::{Applied, Ran, Taken, edited, flatten};
+use super::settle::{Applied, Ran, Taken, edited, flatten, letter_of, text};
 use super::{Answer, Entry, Queue, bytes, millis, script};
-use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, TraceContext};
+use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext};
+
+/// Where an entry has a time that its producer gave, and where its letter keeps it.
+const TIMES: [([&[u8]; 2], &[u8]); 2] = [
+    ([b"delay_ms", b"was_delay_ms"], b"dead_delay_ms"),
+    ([b"run_at_ms", b"was_run_at_ms"], b"dead_run_at_ms"),
+];
 
 /// What is buried: a job, or bytes that are none.
 pub(super) struct Letter<'a> {
@@ -17,6 +23,10 @@ pub(super) struct Letter<'a> {
     created_ms: u64,
     envelope: &'a Envelope,
     trace: Option<&'a TraceContext>,
+    life: Life,
+    root: Option<Life>,
+    /// The letter whose fields these are; see `scripts/bury.lua`.
+    former: [Value; 2],
     conclusion: Conclusion,
 }
 
@@ -31,6 +41,9 @@ impl<'a> Letter<'a> {
             created_ms: job.created.as_ms(),
             envelope,
             trace,
+            life: job.life.clone(),
+            root: Some(job.root()).filter(|root| **root != job.life).cloned(),
+            former: letter_of(job),
             conclusion,
         }
     }
@@ -46,15 +59,28 @@ impl<'a> Letter<'a> {
             let raw = [(b"raw".as_slice(), packed.as_slice()), broken[0]];
             return Envelope::new(raw.into_iter());
         }
-        let fleet =
-            |name: &[u8]| matches!(name, b"attempt" | b"lost" | b"created_ms") || name.starts_with(b"dead_");
-        let own = [(b"id".as_slice(), id.as_bytes())];
-        let add: &[_] = match self.envelope.get(b"id") {
-            _ if self.job_type.is_empty() => &broken,
-            Some(_) => &[],
-            None => &own,
+        let fleet = |name: &[u8]| {
+            matches!(
+                name,
+                b"attempt" | b"lost" | b"created_ms" | b"life" | b"root" | b"delay_ms" | b"run_at_ms"
+            ) || matches!(name, b"was_delay_ms" | b"was_run_at_ms")
+                || name.starts_with(b"dead_")
         };
-        edited(self.envelope, self.trace, fleet, add)
+        let mut add: Vec<(&[u8], &[u8])> = match self.envelope.get(b"id") {
+            _ if self.job_type.is_empty() => broken.to_vec(),
+            Some(_) => Vec::new(),
+            None => vec![(b"id", id.as_bytes())],
+        };
+        if self.job_type.is_empty() {
+            return edited(self.envelope, self.trace, |name| name.starts_with(b"dead_"), &add);
+        }
+        // What the producer said of its time, and when the life began, for people: a replay has a time of its own.
+        let created = self.created_ms.to_string();
+        add.push((b"dead_created_ms", created.as_bytes()));
+        for (names, kept) in TIMES {
+            add.extend(names.iter().find_map(|name| Some((kept, self.envelope.get(name)?))));
+        }
+        edited(self.envelope, self.trace, fleet, &add)
     }
 }
 
@@ -77,6 +103,9 @@ impl Queue {
             created_ms: entry.id.ms,
             envelope: entry.envelope.as_ref().unwrap_or(&empty),
             trace: None,
+            life: Life::of_entry(entry.id, entry.lane),
+            root: None,
+            former: ["".into(), "".into()],
             conclusion: Conclusion::none(&self.keys),
         };
         let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
@@ -95,7 +124,9 @@ impl Queue {
         let fields = letter.fields();
         let Conclusion { keys: [lock, batch], ends } = letter.conclusion;
         let (stream, record) = (self.keys.stream(letter.lane).clone(), self.keys.record(&letter.id));
-        let keys = vec![stream, self.keys.dead.clone(), record, lock, batch, self.keys.cancels.clone()];
+        let mut keys = vec![stream, self.keys.dead.clone(), record, lock, batch, self.keys.cancels.clone()];
+        keys.extend([self.keys.ledger(&letter.id), self.keys.receipts(consumer.as_str())]);
+        let steps = letter.envelope.get(b"dead_steps").map_or_else(|| "".into(), bytes);
         let mut args = vec![
             consumer.as_str().into(),
             letter.entry.to_string().into(),
@@ -111,7 +142,11 @@ impl Queue {
             Value::Integer(letter.created_ms.cast_signed()),
             fingerprint(letter.job_type, burial.reason, &burial.error).into(),
             ends,
+            text(&letter.life),
+            letter.root.as_ref().map_or_else(|| "".into(), text),
         ];
+        args.extend(letter.former);
+        args.push(steps);
         flatten(&fields, &mut args);
         self.run(&script::BURY, keys, args).await
     }

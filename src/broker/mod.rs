@@ -77,6 +77,7 @@ pub use stream::{Consumer, Joined};
 pub(crate) use submit::{Holder, Identified, Placed, Unique};
 pub use submit::{UniqueMode, UniqueScope};
 pub(crate) use upkeep::Promoted;
+pub use upkeep::Replayed;
 
 use crate::job::{Namespace, QueueName};
 use script::{Answer, Script};

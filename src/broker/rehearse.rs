@@ -166,7 +166,7 @@ impl Rehearsal<'_> {
         self.queue.schedule(&[(id.clone(), job(Due::In(LEASE)))], None).await?;
         let cancelled = self.queue.cancel(&id, "the rehearsal", LEASE).await?;
         same("cancel", cancelled, Cancellation::Done)?;
-        self.queue.cancels(self.queue.link()).await.map(drop)
+        self.queue.cancels(self.queue.link(), &[]).await.map(drop)
     }
 
     async fn release(&self, blocking: &Link) -> Result<(), Error> {
@@ -190,7 +190,7 @@ impl Rehearsal<'_> {
         let letter = self.queue.dead_letters(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrange", "no dead letter"))?;
         let replayed = self.queue.replay(letter.entry, &letter.job()).await?;
-        same("replay", replayed.is_some(), true)?;
+        same("replay", replayed.is_done(), true)?;
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await
     }

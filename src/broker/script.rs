@@ -69,6 +69,7 @@ scripts! {
     SUBMIT "submit",
     TICK "tick",
     UPCOMING "upcoming",
+    WISHES "wishes",
 }
 
 /// A script's answer: always an integer, and what follows it. The client takes a reply that begins with a text such as

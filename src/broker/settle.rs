@@ -39,6 +39,8 @@ pub(crate) enum Applied {
     Late,
     /// Somebody wanted the job cancelled, so it was, and does not run again.
     Cancelled,
+    /// The entry was settled before, and nobody has noted anything of this life: a plain acknowledgement did it.
+    Untraced,
 }
 
 /// A job with the fields of the entry that carries it.
@@ -87,7 +89,7 @@ impl Queue {
         let optional = |time: Option<crate::job::Timestamp>| {
             time.map_or_else(|| Value::from(""), |time| Value::Integer(time.as_ms().cast_signed()))
         };
-        let args = vec![
+        let mut args = vec![
             consumer.as_str().into(),
             job.entry.to_string().into(),
             optional(job.not_before),
@@ -99,9 +101,11 @@ impl Queue {
             flag(job.is_repeated()),
             job.id.to_string().into(),
             flag(lock.is_some()),
+            text(&job.life),
         ];
+        args.extend(letter_of(job));
         let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
-        keys.extend([self.keys.cancels.clone(), self.keys.lock(lock)]);
+        keys.extend([self.keys.cancels.clone(), self.keys.lock(lock), self.keys.dead.clone()]);
         let answer = self.run(&script::BEGIN, keys, args).await?;
         match (answer.status, answer.rest.first().and_then(decode::number)) {
             (0, _) => Ok(Begun::Stale),
@@ -184,6 +188,7 @@ impl Queue {
             lock,
             batch,
             self.keys.ledger(&job.id),
+            self.keys.receipts(consumer.as_str()),
         ];
         let args = vec![
             consumer.as_str().into(),
@@ -197,6 +202,7 @@ impl Queue {
             Value::Integer(job.created.as_ms().cast_signed()),
             keep.mode().into(),
             ends,
+            text(&job.life),
         ];
         self.applied(self.run(&script::COMPLETE, keys, args).await?)
     }
@@ -217,6 +223,7 @@ impl Queue {
             self.keys.record(&job.id),
             self.keys.wake.clone(),
             self.keys.cancels.clone(),
+            self.keys.receipts(consumer.as_str()),
         ];
         let packed = next_attempt(taken, to).pack(job.lane);
         let args = vec![
@@ -233,6 +240,7 @@ impl Queue {
             job.job_type.as_str().into(),
             job.lane.as_str().into(),
             Value::Integer(job.created.as_ms().cast_signed()),
+            text(&job.life),
         ];
         self.run(&script::DEFER, keys, args).await
     }
@@ -240,16 +248,16 @@ impl Queue {
     /// Gives an entry back unchanged. See `scripts/release.lua`.
     async fn release(&self, consumer: &ConsumerName, taken: Taken<'_>) -> Result<Answer, Error> {
         let job = taken.job;
-        let keys =
-            vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id), self.keys.cancels.clone()];
+        let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+        keys.extend([self.keys.cancels.clone(), self.keys.receipts(consumer.as_str())]);
         let id = job.id.to_string();
         let created = job.created.as_ms().to_string();
-        let identity: [(&[u8], &[u8]); 2] = [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
-        let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms");
+        let life = job.life.to_string();
+        let identity: [(&[u8], &[u8]); 3] =
+            [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes()), (b"life", life.as_bytes())];
+        let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms" | b"life");
         let fields = edited(taken.envelope, taken.trace, replaced, &identity);
-        let mut args =
-            vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(created.as_bytes())];
-        args.push(bytes(id.as_bytes()));
+        let mut args = vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(life.as_bytes())];
         flatten(&fields, &mut args);
         self.run(&script::RELEASE, keys, args).await
     }
@@ -271,6 +279,8 @@ impl Queue {
             batch,
             self.keys.ledger(&job.id),
             self.keys.cancels.clone(),
+            self.keys.cancel_places.clone(),
+            self.keys.receipts(consumer.as_str()),
         ];
         let args = vec![
             consumer.as_str().into(),
@@ -285,6 +295,7 @@ impl Queue {
             millis(retention),
             job.id.to_string().into(),
             ends,
+            text(&job.life),
         ];
         self.applied(self.run(&script::CANCELLED, keys, args).await?)
     }
@@ -294,6 +305,7 @@ impl Queue {
             0 => Ok(Applied::Stale),
             1 => Ok(Applied::Moved),
             2 => Ok(Applied::Late),
+            4 => Ok(Applied::Untraced),
             _ => Err(Error::contract("settle", answer)),
         }
     }
@@ -331,6 +343,7 @@ impl Keep<'_> {
 fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
     let job = taken.job;
     let id = job.id.to_string();
+    let life = job.life.to_string();
     let (attempt, lost, created) =
         (to.attempt.to_string(), to.lost.to_string(), job.created.as_ms().to_string());
     let mut add: Vec<(&[u8], &[u8])> = vec![(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
@@ -340,10 +353,30 @@ fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
     if to.lost > 0 {
         add.push((b"lost", lost.as_bytes()));
     }
+    // Its letter, should there be one, tells what time its producer gave it.
+    for (time, kept) in
+        [(b"delay_ms".as_slice(), b"was_delay_ms".as_slice()), (b"run_at_ms", b"was_run_at_ms")]
+    {
+        add.extend(taken.envelope.get(time).map(|time| (kept, time)));
+    }
     let replaced = |name: &[u8]| {
-        matches!(name, b"id" | b"created_ms" | b"attempt" | b"lost" | b"run_at_ms" | b"delay_ms")
+        matches!(name, b"id" | b"created_ms" | b"life" | b"attempt" | b"lost" | b"run_at_ms" | b"delay_ms")
     };
-    edited(taken.envelope, taken.trace, replaced, &add)
+    // Scripts read the life from the beginning of the packed fields.
+    edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes())
+}
+
+/// What `begin` and `bury` must know of the dead letter whose fields a job has: which life ended in it, and when.
+pub(super) fn letter_of(job: &Job) -> [Value; 2] {
+    let former = job.former.as_deref();
+    let life = former.and_then(|former| former.life.as_ref()).map_or_else(|| Value::from(""), text);
+    let at = former.and_then(|former| former.dead_at);
+    [life, at.map_or_else(|| Value::from(""), |at| at.to_string().into())]
+}
+
+/// Anything that is written as text, as an argument.
+pub(super) fn text(shown: &impl ToString) -> Value {
+    shown.to_string().into()
 }
 
 pub(super) fn flatten(envelope: &Envelope, args: &mut Vec<Value>) {

@@ -4,7 +4,7 @@ use fred::types::Value;
 
 use super::conclusion::Conclusion;
 use super::error::Error;
-use super::settle::Taken;
+use super::settle::{Taken, text};
 use super::{Queue, bytes, decode, inspect, millis, script};
 use crate::job::{
     ConsumerName, DeadReason, End, EntryId, Job, JobId, Lane, Ledger, State, StepEnd, StepKind, StepName,
@@ -132,14 +132,20 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn steps(&self, job: &JobId) -> Result<Option<Steps>, Error> {
-        let steps = self.look_at_steps(job).await?;
+        let steps = self.look_at_steps(job, None).await?;
         Ok(Some(steps).filter(|steps| steps.ledger.plan.is_some()))
     }
 
-    /// The same, empty where there is nothing. See `scripts/steps.lua`.
-    pub(crate) async fn look_at_steps(&self, job: &JobId) -> Result<Steps, Error> {
+    /// The same, empty where there is nothing. Where the ledger has gone, what the job's fields say of its steps is written
+    /// into a new one first, with the plan. See `scripts/steps.lua`.
+    pub(crate) async fn look_at_steps(
+        &self,
+        job: &JobId,
+        known: Option<(&[u8], &str)>,
+    ) -> Result<Steps, Error> {
         let keys = vec![self.keys.ledger(job), self.keys.record(job)];
-        let answer = self.run(&script::STEPS, keys, vec![]).await?;
+        let (states, plan) = known.unwrap_or_default();
+        let answer = self.run(&script::STEPS, keys, vec![bytes(states), plan.into()]).await?;
         let [Value::Array(fields), state, dead] = &answer.rest[..] else {
             return Err(Error::contract("steps", answer));
         };
@@ -166,7 +172,7 @@ impl Queue {
             run.into(),
             step.as_str().into(),
             kind.as_str().into(),
-            Value::Integer(job.created.as_ms().cast_signed()),
+            text(&job.life),
             plan.into(),
         ];
         match self.run(&script::STEP_BEGIN, keys, args).await? {
@@ -180,9 +186,10 @@ impl Queue {
     /// Writes down how a run of a step ended, and says when. See `scripts/step_end.lua`.
     pub(crate) async fn step_end(
         &self,
-        job: &JobId,
+        job: &Job,
         StepRun { step, run, .. }: StepRun<'_>,
         end: &StepEnd,
+        dropped: Option<&str>,
     ) -> Result<(StepTold, Timestamp), Error> {
         let (kind, error) = end.error.as_ref().map_or(("", ""), |(kind, error)| (*kind, error.as_str()));
         let error = cut(error.to_owned(), StepRecord::MAX_ERROR_BYTES);
@@ -196,8 +203,10 @@ impl Queue {
             kind.into(),
             bytes(error.as_bytes()),
             result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
+            bytes(dropped.unwrap_or_default().as_bytes()),
+            text(&job.life),
         ];
-        let answer = self.run(&script::STEP_END, vec![self.keys.ledger(job)], args).await?;
+        let answer = self.run(&script::STEP_END, vec![self.keys.ledger(&job.id)], args).await?;
         let now = answer.rest.first().and_then(decode::number).map(inspect::timestamp);
         match (answer.status, now) {
             (0, Some(now)) => Ok((StepTold::Stale, now)),
@@ -221,7 +230,7 @@ impl Queue {
         decider: &Decider,
         retention: std::time::Duration,
     ) -> Result<Decided, DecideError> {
-        let first = self.look_at_steps(job).await?;
+        let first = self.look_at_steps(job, None).await?;
         let seen = first.ledger.get(step).cloned();
         let mut steps = first;
         // Other steps may move on meanwhile; this one may not.
@@ -246,7 +255,7 @@ impl Queue {
             if let Some(decided) = self.call_decide(job, &steps, &call).await? {
                 return Ok(decided);
             }
-            steps = self.look_at_steps(job).await?;
+            steps = self.look_at_steps(job, None).await?;
         }
         Err(DecideError::Changed(step.clone()))
     }
@@ -260,7 +269,7 @@ impl Queue {
         job: &JobId,
         retention: std::time::Duration,
     ) -> Result<bool, Error> {
-        let steps = self.look_at_steps(job).await?;
+        let steps = self.look_at_steps(job, None).await?;
         let then = steps.ledger.plan.as_ref().map_or(Then::Stay, |plan| plan.then(&steps.ledger));
         let worn = [StepState::Exhausted, StepState::GivenUp];
         if then == Then::Stay || steps.ledger.steps().any(|(_, record)| worn.contains(&record.state)) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fred::bytes_utils::Str;
-use fred::interfaces::{ClientLike, StreamsInterface};
+use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
 use super::decode::{self, Entry, Reply};
@@ -272,10 +272,29 @@ impl Queue {
         }
     }
 
+    /// Forgets what became of these entries, or of all that a consumer has settled: their answers have been heard.
+    pub(crate) async fn forget_receipts(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        settled: &[(Lane, EntryId)],
+    ) -> Result<(), Error> {
+        let (client, key) = (link.client(), self.keys.receipts(consumer.as_str()));
+        if settled.is_empty() {
+            return link.ask("del", client.del(key)).await;
+        }
+        let field =
+            |(lane, entry): &(Lane, EntryId)| format!("{} {entry}", self.keys.stream(*lane).as_str_lossy());
+        let fields: Vec<String> = settled.iter().map(field).collect();
+        link.ask("hdel", client.hdel(key, fields)).await
+    }
+
     /// Deletes a consumer from the lanes in which it has nothing pending. True where it is gone from all.
     pub(crate) async fn reap(&self, link: &Link, consumer: &str) -> Result<bool, Error> {
         let args = vec![consumer.into()];
-        let answer = link.run(&script::REAP, self.keys.streams().to_vec(), args).await?;
+        let mut keys = self.keys.streams().to_vec();
+        keys.push(self.keys.receipts(consumer));
+        let answer = link.run(&script::REAP, keys, args).await?;
         Ok(answer.rest.first().and_then(decode::number) == Some(0))
     }
 }

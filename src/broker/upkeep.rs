@@ -9,7 +9,7 @@ use super::dead::{Evicted, LetterLimits};
 use super::error::Error;
 use super::link::Link;
 use super::{Queue, decode, millis, script};
-use crate::job::{ConsumerName, EntryId, JobId, Lane};
+use crate::job::{ConsumerName, EntryId, JobId, Lane, State};
 
 /// What one `promote` did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,25 @@ pub(crate) struct Promoted {
 /// The most bytes that one script promotes, unless a job alone has more. Lua reads and hashes each byte twice on the way, which
 /// costs Redis about two milliseconds.
 const PROMOTED_BYTES: i64 = 1024 * 1024;
+
+/// The ledger of a job made of steps is kept for so long after its letter was dropped.
+const LEDGER_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What became of a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replayed {
+    /// The job is back in its lane, by this entry.
+    As(Option<EntryId>),
+    /// There is no such letter any more; where its job is now, as far as a record says so.
+    Gone(Option<State>),
+}
+
+impl Replayed {
+    /// True where the letter was replayed by this call.
+    pub fn is_done(self) -> bool {
+        matches!(self, Self::As(_))
+    }
+}
 
 /// The most workers that one script calls.
 const MOST_CALLS: u8 = 64;
@@ -90,12 +109,12 @@ impl Queue {
         Ok(Leadership { leading: answer.status == 1, consumers: number(0), revision: number(1) })
     }
 
-    /// Replays one dead letter; the new entry's id, or `None` where the letter is gone. `job` is the letter's job id.
+    /// Replays one dead letter. `job` is the letter's job id.
     ///
     /// # Errors
     ///
     /// [`Error`] where Redis does not answer or refuses. Sending again is safe: a letter is replayed once.
-    pub async fn replay(&self, letter: EntryId, job: &JobId) -> Result<Option<EntryId>, Error> {
+    pub async fn replay(&self, letter: EntryId, job: &JobId) -> Result<Replayed, Error> {
         self.replay_script(letter, job, "").await
     }
 
@@ -105,7 +124,7 @@ impl Queue {
     /// # Errors
     ///
     /// As [`Queue::replay`].
-    pub async fn replay_all_steps(&self, letter: EntryId, job: &JobId) -> Result<Option<EntryId>, Error> {
+    pub async fn replay_all_steps(&self, letter: EntryId, job: &JobId) -> Result<Replayed, Error> {
         self.replay_script(letter, job, "1").await
     }
 
@@ -114,13 +133,23 @@ impl Queue {
         letter: EntryId,
         job: &JobId,
         all_steps: &'static str,
-    ) -> Result<Option<EntryId>, Error> {
+    ) -> Result<Replayed, Error> {
         let mut keys = vec![self.keys.dead.clone(), self.keys.record(job)];
         keys.extend(self.keys.streams().clone());
         keys.push(self.keys.ledger(job));
-        let args = vec![letter.to_string().into(), all_steps.into()];
-        let answer = self.run(&script::REPLAY, keys, args).await?;
-        Ok(answer.rest.first().and_then(decode::entry_id))
+        let call = format!("{:032x}", rand::random::<u128>());
+        let args = vec![letter.to_string().into(), all_steps.into(), call.into()];
+        let answer = match self.run(&script::REPLAY, keys.clone(), args.clone()).await {
+            // The script knows the call by its name.
+            Err(Error::Unknown { .. }) => self.run(&script::REPLAY, keys, args).await?,
+            answer => answer?,
+        };
+        let state = || answer.rest.first().and_then(|state| decode::text(state).parse().ok());
+        match answer.status {
+            1 => Ok(Replayed::As(answer.rest.first().and_then(decode::entry_id))),
+            0 => Ok(Replayed::Gone(state())),
+            _ => Err(Error::contract("replay", answer)),
+        }
     }
 
     /// Deletes one dead letter; false where it is gone already.
@@ -142,8 +171,8 @@ impl Queue {
         let keys = vec![self.keys.dead.clone(), self.keys.record(job), self.keys.ledger(job)];
         let retention = limits.retention.map_or_else(|| "".into(), millis);
         let most = limits.most.map_or_else(String::new, |most| most.to_string());
-        let answer =
-            self.run(&script::DROP, keys, vec![letter.to_string().into(), retention, most.into()]).await?;
+        let args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_KEPT)];
+        let answer = self.run(&script::DROP, keys, args).await?;
         match answer.status {
             0 => Ok(Evicted::Gone),
             1 => Ok(Evicted::Dropped),

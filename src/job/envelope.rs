@@ -83,6 +83,13 @@ impl Envelope {
         Self::new(kept.into_iter())
     }
 
+    /// These fields behind this one.
+    #[must_use]
+    pub fn after(&self, name: &[u8], value: &[u8]) -> Self {
+        let all: Vec<_> = std::iter::once((name, value)).chain(self.fields()).collect();
+        Self::new(all.into_iter())
+    }
+
     /// The form in which the delayed set keeps a job.
     pub fn pack(&self, lane: Lane) -> Vec<u8> {
         let items = self.fields().flat_map(|(name, value)| [name, value]);

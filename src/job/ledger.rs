@@ -15,6 +15,8 @@ pub struct Ledger {
     pub version: u64,
     /// The steps as the last worker knew them; `None` where the text in the ledger is none.
     pub plan: Option<Plan>,
+    /// The life whose handler dropped the whole job, and why.
+    dropped: Option<(String, String)>,
     steps: BTreeMap<StepName, StepRecord>,
 }
 
@@ -29,8 +31,8 @@ pub struct StepRecord {
     pub run: String,
     /// The worker of that run.
     pub worker: String,
-    /// When the job began the life in which the attempts count, in milliseconds: a replay begins another one.
-    pub life: u64,
+    /// The life of the job in which the attempts count: a replay begins another one.
+    pub life: String,
     /// When the state changed last.
     pub since: Option<Timestamp>,
     /// Not to run again before this.
@@ -78,7 +80,7 @@ impl StepRecord {
     pub const MAX_RESULT_BYTES: usize = 16 * 1024;
 
     /// The runs that count in this life of the job: after a replay an `auto` step has all its attempts again.
-    pub fn attempts_in(&self, life: u64, kind: StepKind) -> u32 {
+    pub fn attempts_in(&self, life: &str, kind: StepKind) -> u32 {
         if kind == StepKind::Auto && self.life != life { 0 } else { self.attempts }
     }
 }
@@ -91,6 +93,7 @@ impl Ledger {
             match (name, std::str::from_utf8(name).ok().and_then(|name| name.split_once(':'))) {
                 (b"v", _) => ledger.version = number(value).unwrap_or(0),
                 (b"plan", _) => ledger.plan = text(value).parse().ok(),
+                (b"dropped", _) => ledger.dropped = pair(&text(value)),
                 (_, Some((step, field))) => {
                     if let Ok(step) = step.parse() {
                         ledger.steps.entry(step).or_default().set(field, value);
@@ -103,6 +106,11 @@ impl Ledger {
             record.errors.sort_by_key(|error| error.at);
         }
         ledger
+    }
+
+    /// Why this life's job is not to be done at all, where a handler said so.
+    pub fn dropped(&self, life: &str) -> Option<&str> {
+        self.dropped.as_ref().filter(|(dropped, _)| dropped == life).map(|(_, why)| why.as_str())
     }
 
     /// What is known about a step; `None` for one that has never been touched.
@@ -121,11 +129,12 @@ impl Ledger {
     }
 
     /// Notes what a script has written at the start of a run.
-    pub(crate) fn began(&mut self, step: &StepName, run: &str, life: u64) {
+    pub(crate) fn began(&mut self, step: &StepName, run: &str, life: &str) {
         let record = self.steps.entry(step.clone()).or_default();
         record.state = StepState::Started;
         run.clone_into(&mut record.run);
-        (record.life, record.due) = (life, None);
+        life.clone_into(&mut record.life);
+        record.due = None;
     }
 
     /// Notes what a script has written at the end of a run.
@@ -156,7 +165,7 @@ impl StepRecord {
             "attempts" => self.attempts = number(value).unwrap_or(u32::MAX),
             "run" => self.run = text(value),
             "worker" => self.worker = text(value),
-            "life" => self.life = number(value).unwrap_or(0),
+            "life" => self.life = text(value),
             "since" => self.since = instant(value),
             "due" => self.due = instant(value),
             "result" => self.result = Some(Bytes::copy_from_slice(value)),
@@ -182,6 +191,10 @@ fn decision(text: &str) -> Option<Decision> {
     let verdict = parts.next()?.parse().ok()?;
     let (by, reason) = (parts.next()?.to_owned(), parts.next()?.to_owned());
     Some(Decision { at, verdict, by, reason })
+}
+
+fn pair(text: &str) -> Option<(String, String)> {
+    text.split_once(' ').map(|(first, second)| (first.to_owned(), second.to_owned()))
 }
 
 fn text(value: &[u8]) -> String {
@@ -242,10 +255,10 @@ mod tests {
 
     #[test]
     fn a_replay_gives_an_auto_step_its_attempts_back_and_a_once_step_none() {
-        let record = StepRecord { attempts: 3, life: 1, ..StepRecord::default() };
-        assert_eq!(record.attempts_in(1, StepKind::Auto), 3);
-        assert_eq!(record.attempts_in(2, StepKind::Auto), 0);
-        assert_eq!(record.attempts_in(2, StepKind::Once), 3);
+        let record = StepRecord { attempts: 3, life: "1".to_owned(), ..StepRecord::default() };
+        assert_eq!(record.attempts_in("1", StepKind::Auto), 3);
+        assert_eq!(record.attempts_in("2", StepKind::Auto), 0);
+        assert_eq!(record.attempts_in("2", StepKind::Once), 3);
     }
 
     proptest! {

@@ -18,6 +18,7 @@ mod crowd;
 mod envelope;
 mod id;
 mod ledger;
+mod life;
 mod outcome;
 mod plan;
 mod record;
@@ -36,10 +37,11 @@ pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
 };
 pub use ledger::{Decision, Ledger, StepError, StepRecord};
+pub use life::Life;
 pub(crate) use outcome::cut;
 pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
 pub use plan::{Next, Plan, PlanError, PlannedStep, Standing, Then};
-pub use record::{Encoding, Job, Malformed};
+pub use record::{Encoding, Former, Job, Malformed};
 pub use retry::{Backoff, Policies, Policy, Tracking};
 pub use settlement::{Burial, Deferral, Routing, Settlement, settle};
 pub use state::State;

@@ -147,7 +147,7 @@ impl Plan {
 
     /// What comes next at `now`, in an attempt of the life `life` that has tried the steps at `tried`: no step runs twice
     /// in one attempt.
-    pub fn next(&self, ledger: &Ledger, life: u64, now: Timestamp, tried: &BTreeSet<usize>) -> Next {
+    pub fn next(&self, ledger: &Ledger, life: &str, now: Timestamp, tried: &BTreeSet<usize>) -> Next {
         let mut wait: Option<Duration> = None;
         for (at, step) in self.steps.iter().enumerate() {
             if !self.is_open(ledger, life, at) || !self.is_free(ledger, at) {
@@ -204,7 +204,7 @@ impl Plan {
 
     /// True where a step may still run by itself. A `once` step that somebody else started is asked about too: beginning
     /// it finds out that it is unknown.
-    fn is_open(&self, ledger: &Ledger, life: u64, at: usize) -> bool {
+    fn is_open(&self, ledger: &Ledger, life: &str, at: usize) -> bool {
         let step = &self.steps[at];
         let Some(record) = ledger.get(&step.name) else { return true };
         match record.state {

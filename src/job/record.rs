@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ties::chain;
-use super::{EntryId, Envelope, JobId, JobType, Lane, Policy, Ties, Timestamp, Tracking};
+use super::{EntryId, Envelope, JobId, JobType, Lane, Life, Policy, Ties, Timestamp, Tracking};
 
 /// Why an entry is not a job, in words for the person who reads the dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,13 +52,15 @@ impl Encoding {
 pub struct Job {
     /// Its identity, the same over all attempts.
     pub id: JobId,
+    /// Which life of this id it is.
+    pub life: Life,
     /// What handler it needs.
     pub job_type: JobType,
     /// The lane it came by, and returns to.
     pub lane: Lane,
     /// The entry of this attempt.
     pub entry: EntryId,
-    /// When its first entry was made.
+    /// When its life began. It never moves.
     pub created: Timestamp,
     /// Failures before this attempt.
     pub attempt: u32,
@@ -66,6 +68,8 @@ pub struct Job {
     pub lost: u32,
     /// True where the job comes back from the dead stream.
     pub replayed: bool,
+    /// The life before this one, where this is a replay.
+    pub former: Option<Box<Former>>,
     /// How the payload is written.
     pub encoding: Encoding,
     /// What the handler gets.
@@ -82,6 +86,17 @@ pub struct Job {
     pub tracking: Option<Tracking>,
     /// What it is tied to beyond itself, if it is.
     pub ties: Option<Box<Ties>>,
+}
+
+/// What a replayed job's entry says of the life that ended in the dead stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Former {
+    /// The life whose ends have called what follows them: the first of a row of replays.
+    pub root: Option<Life>,
+    /// The life that ended in the dead letter whose fields these are, where a producer appended them.
+    pub(crate) life: Option<Life>,
+    /// When that letter was written, as it says itself.
+    pub(crate) dead_at: Option<u64>,
 }
 
 impl Job {
@@ -112,6 +127,12 @@ impl Job {
         self.attempt > 0 || self.lost > 0
     }
 
+    /// The life that what follows the job's end is noted for: replays of a job call each of it once in all.
+    pub(crate) fn root(&self) -> &Life {
+        let root = self.former.as_deref().and_then(|former| former.root.as_ref().or(former.life.as_ref()));
+        root.unwrap_or(&self.life)
+    }
+
     /// Which record the job leaves: the job's own wish, else its type's, else its queue's.
     pub fn tracking(&self, policy: &Policy, queue: Tracking) -> Tracking {
         self.tracking.or(policy.tracking).unwrap_or(queue)
@@ -137,6 +158,8 @@ struct Draft {
     attempt: u32,
     lost: u32,
     replayed: bool,
+    life: Option<Life>,
+    former: Option<Box<Former>>,
     created: Option<Timestamp>,
     run_at: Option<Timestamp>,
     delay: Option<Duration>,
@@ -159,7 +182,11 @@ impl Draft {
             }
             b"attempt" => self.attempt = counter("attempt", value)?,
             b"lost" => self.lost = counter("lost", value)?,
+            b"life" => self.life = Some(parsed("life", value)?),
             b"replay_of" | b"dead_reason" => self.replayed = true,
+            b"root" | b"dead_root" => self.former().root = known(value),
+            b"dead_life" => self.former().life = known(value),
+            b"dead_at_ms" => self.former().dead_at = known(value),
             b"created_ms" => self.created = Some(instant("created_ms", value)?),
             b"run_at_ms" => self.run_at = Some(instant("run_at_ms", value)?),
             b"delay_ms" => self.delay = Some(Duration::from_millis(instant("delay_ms", value)?.as_ms())),
@@ -181,6 +208,10 @@ impl Draft {
         Ok(())
     }
 
+    fn former(&mut self) -> &mut Former {
+        self.former.get_or_insert_default()
+    }
+
     fn ties(&mut self) -> &mut Ties {
         self.ties.get_or_insert_default()
     }
@@ -188,7 +219,14 @@ impl Draft {
     fn finish(self, entry: EntryId, lane: Lane) -> Result<Job, Malformed> {
         let created = self.created.or_else(|| Timestamp::from_ms(entry.ms)).unwrap_or(Timestamp::MAX);
         let delayed = self.delay.map(|delay| created.after(delay));
+        // An id that names another entry was given to the job by an earlier life.
+        let inherited = self.created.is_none() && self.life.is_none() && {
+            self.id.as_ref().and_then(JobId::origin).is_some_and(|origin| origin != (entry, lane))
+        };
+        let begun = || self.created.map(|created| Life::of_time(created.as_ms()));
+        let life = self.life.clone().or_else(begun).unwrap_or_else(|| Life::of_entry(entry, lane));
         Ok(Job {
+            life,
             job_type: self.job_type.ok_or_else(|| Malformed::new("the field type is missing"))?,
             id: self.id.unwrap_or_else(|| JobId::derived(entry, lane)),
             lane,
@@ -196,7 +234,8 @@ impl Draft {
             created,
             attempt: self.attempt,
             lost: self.lost,
-            replayed: self.replayed,
+            replayed: self.replayed || inherited,
+            former: self.former,
             encoding: self.encoding,
             payload: self.payload,
             not_before: self.run_at.max(delayed),
@@ -239,6 +278,11 @@ where
 {
     let text = std::str::from_utf8(value).map_err(|_| wrong(name, value, "UTF-8 text"))?;
     text.parse().map_err(|error| Malformed::new(format!("the field {name} is refused: {error}")))
+}
+
+/// What only the fleet writes, where it can be read: a producer that copies a dead letter may have left out any of it.
+fn known<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
+    std::str::from_utf8(value).ok()?.parse().ok()
 }
 
 fn number(name: &str, value: &[u8]) -> Result<u64, Malformed> {

@@ -75,7 +75,8 @@ async fn pass(duty: &Duty) -> Result<(), Error> {
             next = claimed.next.filter(|next| *next > start);
         }
     }
-    Ok(())
+    // Every answer of this pass has been heard.
+    duty.queue.forget_receipts(duty.queue.link(), &duty.consumer, &[]).await
 }
 
 async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
@@ -101,7 +102,7 @@ async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
     let told = match duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? {
         Applied::Moved => settlement,
         Applied::Cancelled => Settlement::Cancel("cancelled".to_owned()),
-        Applied::Stale | Applied::Late => return Ok(()),
+        Applied::Stale | Applied::Late | Applied::Untraced => return Ok(()),
     };
     let queue = duty.queue.name();
     duty.events.tell(&Event::Lost { queue, job_type: &job.job_type });

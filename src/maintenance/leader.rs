@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::cron::Owed;
-use super::{Duty, caller, claimer, gauge, promoter, reaper, trimmer};
+use super::{Duty, caller, claimer, gauge, promoter, reaper, sweeper, trimmer};
 use crate::event::Event;
 use crate::job::Crowd;
 
@@ -140,6 +140,7 @@ impl Term {
         chores.spawn(watch("claimer", Box::pin(claimer::run(duty.clone(), stop.clone()))));
         chores.spawn(watch("reaper", Box::pin(reaper)));
         chores.spawn(watch("caller", Box::pin(caller)));
+        chores.spawn(watch("sweeper", Box::pin(sweeper::run(duty.clone(), stop.clone()))));
         chores.spawn(watch("trimmer", Box::pin(trimmer::run(duty.clone(), stop.clone()))));
         chores.spawn(watch("gauge", Box::pin(gauge::run(duty.clone(), Arc::clone(owed), stop.clone()))));
         Self { until: Instant::now(), stop, chores }

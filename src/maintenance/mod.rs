@@ -3,7 +3,7 @@
 //!
 //! The [leader](leader) takes the lease and, while it has it, runs the [promoter](promoter) (due jobs to their lanes),
 //! the [claimer](claimer) (entries of silent consumers), the [caller](caller) (workers that stand by), the [reaper](reaper)
-//! (consumers that nobody is any more), the [trimmer](trimmer) (dead letters beyond the queue's limits) and the
+//! (consumers that nobody is any more), the [sweeper](sweeper) (wishes that nothing can meet), the [trimmer](trimmer) (dead letters beyond the queue's limits) and the
 //! [gauge](gauge) (the queue's state).
 //! Recurring jobs need no leader: every process looks after [them](cron).
 
@@ -14,6 +14,7 @@ mod gauge;
 mod leader;
 mod promoter;
 mod reaper;
+mod sweeper;
 mod trimmer;
 
 use std::sync::Arc;

@@ -172,10 +172,6 @@ impl Flights {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
     /// The deliveries held now.
     pub(crate) fn snapshot(&self) -> Vec<(Held, Arc<Delivery>)> {
         let table = self.lock();

@@ -16,7 +16,7 @@ use super::outbox::Outbox;
 use super::pulse::Pulse;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
-use crate::job::{ConsumerName, Crowd, EntryId, Lane, Outcome};
+use crate::job::{ConsumerName, Crowd, EntryId, Lane, Life, Outcome};
 use crate::vital::{Line, Vitals};
 
 /// How often a worker looks whether there is something to say: that it lives, or what it runs now.
@@ -197,18 +197,20 @@ impl Heartbeat {
 
     /// Ends what somebody wants cancelled. What has not started goes to the settler as it is.
     async fn heed(&self, link: &Link, charge: &Charge) {
-        if charge.flights.is_empty() {
+        let held = charge.flights.snapshot();
+        if held.is_empty() {
             return;
         }
-        let wishes: HashMap<_, _> = match charge.line.ask(Duration::ZERO, charge.queue.cancels(link)).await {
-            Ok(wishes) if wishes.is_empty() => return,
-            Ok(wishes) => wishes.into_iter().collect(),
-            Err(error) => return self.tell(&error),
-        };
-        for (_, delivery) in charge.flights.snapshot() {
+        let lives: Vec<&Life> = held.iter().map(|(_, delivery)| &delivery.job.life).collect();
+        let wishes: HashSet<_> =
+            match charge.line.ask(Duration::ZERO, charge.queue.cancels(link, &lives)).await {
+                Ok(wishes) if wishes.is_empty() => return,
+                Ok(wishes) => wishes.into_iter().collect(),
+                Err(error) => return self.tell(&error),
+            };
+        for (_, delivery) in &held {
             let job = &delivery.job;
-            // A wish is for the lives that are not younger than itself.
-            if wishes.get(&job.id).is_some_and(|wished| job.created <= *wished) && delivery.flight.cancel() {
+            if wishes.contains(&job.life) && delivery.flight.cancel() {
                 tracing::info!(queue = %charge.queue.name(), job = %job.id, "a job is cancelled");
             }
         }
@@ -279,7 +281,7 @@ impl Heartbeat {
 /// Finds out whether the queue's Redis answers here, where somebody else waits for it.
 async fn vouch(link: &Link, charge: &Charge) {
     if charge.line.is_wanted() {
-        let asked = charge.line.ask(Duration::ZERO, charge.queue.cancels(link));
+        let asked = charge.line.ask(Duration::ZERO, charge.queue.cancels(link, &[]));
         // Whatever the answer is, or that there is none, the line notes it.
         tokio::time::timeout(LEAST_PATIENCE, asked).await.ok();
     }

@@ -26,6 +26,9 @@ const BATCH: usize = 500;
 /// So many batches may be under way at once, so that Redis need not wait while the next one is put together.
 const BATCHES_UNDER_WAY: usize = 4;
 
+/// The receipts of so many settlements are forgotten in one command.
+const RECEIPTS: usize = 100;
+
 /// So many other settlements are under way at once, each a script.
 const OTHERS_UNDER_WAY: usize = 500;
 
@@ -49,13 +52,21 @@ impl Settler {
     /// another type, is sent again and again beside the rest, and holds up nothing but itself.
     pub(crate) async fn run(self, outbox: Arc<Outbox>) {
         let (mut batches, mut others) = (FuturesUnordered::new(), FuturesUnordered::new());
+        let (mut heard, mut forgetting) = (Vec::new(), FuturesUnordered::new());
         let mut open = true;
         while open || !batches.is_empty() || !others.is_empty() {
             let least = if batches.is_empty() { 1 } else { WORTH_A_TRIP };
             tokio::select! {
                 biased;
                 Some(()) = batches.next() => {}
-                Some(held) = others.next() => self.flights.remove(std::iter::once(&held)),
+                Some(held) = others.next() => {
+                    self.flights.remove(std::iter::once(&held));
+                    heard.push(held);
+                    if heard.len() >= RECEIPTS || others.is_empty() {
+                        forgetting.push(self.forget_receipts(std::mem::take(&mut heard)));
+                    }
+                }
+                Some(()) = forgetting.next() => {}
                 work = outbox.take(least), if open && batches.len() < BATCHES_UNDER_WAY && others.len() < OTHERS_UNDER_WAY => {
                     let Some(work) = work else {
                         open = false;
@@ -66,6 +77,13 @@ impl Settler {
                     others.extend(rest.into_iter().map(|work| self.settle_other(work)));
                 }
             }
+        }
+    }
+
+    /// The answers of these settlements have been heard. What is not forgotten goes with the consumer.
+    async fn forget_receipts(&self, heard: Vec<Held>) {
+        if let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &heard).await {
+            tracing::debug!(%error, "receipts of settlements stay for now");
         }
     }
 
@@ -127,7 +145,9 @@ impl Settler {
             self.events.tell(&Event::Failed { queue, job_type, job, kind: *kind, error });
         }
         let told = match self.apply(finished, &settlement).await {
-            Applied::Stale => return self.events.tell(&Event::Fenced { queue: self.queue.name() }),
+            Applied::Stale | Applied::Untraced => {
+                return self.events.tell(&Event::Fenced { queue: self.queue.name() });
+            }
             Applied::Moved => settlement,
             Applied::Late if settlement == Settlement::Ack => settlement,
             // The success was told when it came.

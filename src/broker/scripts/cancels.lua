@@ -1,10 +1,11 @@
--- cancels: a page of the jobs that somebody wants cancelled. Wishes that were not met in a day are forgotten.
+-- cancels: which of these lives somebody wants cancelled.
 -- KEYS 1 cancels
--- ARGV 1 how many to skip  2 at most so many
--- returns {how many there are, id, ms of the wish, id, ...}
+-- ARGV 1.. lives, at most 500; without any, only the number of wishes is looked up
+-- returns {wishes, life, life, ...}
 local count = redis.call('ZCARD', KEYS[1])
-if count == 0 then return { 0 } end
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now_ms() - 86400000)
-local answer = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
-table.insert(answer, 1, count)
+if count == 0 or #ARGV == 0 then return { count } end
+local answer = { count }
+for nth, wished in ipairs(redis.call('ZMSCORE', KEYS[1], unpack(ARGV))) do
+  if wished then answer[#answer + 1] = ARGV[nth] end
+end
 return answer

@@ -1,29 +1,44 @@
 -- complete: a job that keeps a record succeeded. If its entry was taken over meanwhile, the success is late: it cancels
 -- the retry that has not started, and changes nothing otherwise.
--- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 lock  6 batch  7 ledger of its steps
+-- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 lock  6 batch  7 ledger of its steps  8 receipts
 -- ARGV 1 consumer  2 entry id  3 job id  4 elapsed ms  5 result  6 ms to keep the record  7 type  8 lane  9 created ms
---      10 '1' to keep a record, 'forget' to delete it, '0' where there is none  11 what follows, see conclude
--- returns {1} done, {0} stale, {2} a late success cancelled the retry
-local record, now = KEYS[4], now_ms()
-local function done()
-  redis.call('HSET', record, 'state', 'done', 'entry', ARGV[2], 'type', ARGV[7], 'lane', ARGV[8],
-    'created_ms', ARGV[9], 'updated_ms', now)
-  redis.call('HDEL', record, 'dead_id')
-  if ARGV[5] ~= '' then redis.call('HSET', record, 'result', ARGV[5]) end
-  note(record, now, tonumber(ARGV[4]), 'done', ARGV[1], '')
-  expire(record, now, ARGV[6], KEYS[7])
-  conclude(ARGV[11], ARGV[3], record, KEYS[1], KEYS[5], KEYS[6])
+--      10 '1' to keep a record, 'forget' to delete it, '0' where there is none  11 what follows, see conclude  12 life
+-- returns {1} done, {0} stale, {2} a late success cancelled the retry, {4} not pending, and nobody has noted anything of
+--   this life: a plain acknowledgement settled it
+local record, now, life = KEYS[4], now_ms(), ARGV[12]
+local function done(is_owner)
+  if is_owner then
+    redis.call('HSET', record, 'state', 'done', 'entry', ARGV[2], 'type', ARGV[7], 'lane', ARGV[8],
+      'created_ms', ARGV[9], 'life', life, 'updated_ms', now)
+    redis.call('HDEL', record, 'dead_id', 'member')
+    if ARGV[5] ~= '' then redis.call('HSET', record, 'result', ARGV[5]) end
+    note(record, now, tonumber(ARGV[4]), 'done', ARGV[1], '')
+  end
+  conclude(ARGV[11], ARGV[3], record, KEYS[1], KEYS[5], KEYS[6], is_owner)
 end
 if hold(KEYS[1], ARGV[1], ARGV[2]) then
-  if ARGV[10] ~= '0' then done() end
-  if ARGV[10] == 'forget' then expire(record, now, 0) end
-  settle(KEYS[1], ARGV[2])
-  return { 1 }
+  local is_owner = ARGV[10] ~= '0' and owns(record, life)
+  if ARGV[10] ~= '0' then done(is_owner) end
+  if is_owner then expire(record, now, ARGV[10] == 'forget' and 0 or ARGV[6], KEYS[7]) end
+  return settle(KEYS[1], ARGV[2], KEYS[8], 'complete', 1)
 end
-if redis.call('HGET', record, 'state') ~= 'retrying' then return { 0 } end
-if redis.call('HGET', record, 'created_ms') ~= ARGV[9] then return { 0 } end
-done()
-redis.call('HDEL', KEYS[3], ARGV[3])
--- Where the retry is already back in its stream, this mark keeps it from running; see is_done.
-if redis.call('ZREM', KEYS[2], ARGV[3]) == 0 then redis.call('HSET', record, 'late', ARGV[9]) end
+local before = answered(KEYS[8], KEYS[1], ARGV[2], 'complete')
+if before[1] ~= 0 then return before end
+local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'dead:' .. life)
+local is_owner = told[1] == life or not told[1] and told[3] == ARGV[9]
+if is_owner and told[2] ~= 'retrying' then return { 0 } end
+-- Where the record tells of another life, only the retry itself can say that this one goes on.
+local member = parked(KEYS[2], KEYS[3], ARGV[3], life)
+if not is_owner and not member then return { told[4] and 0 or 4 } end
+done(is_owner)
+if is_owner then expire(record, now, ARGV[6], KEYS[7]) end
+if member then
+  redis.call('ZREM', KEYS[2], member)
+  redis.call('HDEL', KEYS[3], member)
+else
+  -- The retry is already back in its stream. This mark keeps it from running, and the record stays until they meet.
+  redis.call('HSET', record, 'late:' .. life, 1, 'expire_ms', ARGV[6])
+  hold_record(record)
+end
+redis.pcall('HSET', KEYS[8], KEYS[1] .. ' ' .. ARGV[2], 'complete 2')
 return { 2 }

@@ -24,11 +24,12 @@ if ARGV[4] ~= '' then
 end
 redis.call('HINCRBY', ledger, 'v', 1)
 if answer == 1 then return { 1 } end
-if answer == 2 then return { 2, back_to_lane(KEYS[3], letter, record, { KEYS[4], KEYS[5], KEYS[6] }, now) } end
+if answer == 2 then return { 2, back_to_lane(KEYS[3], letter, record, { KEYS[4], KEYS[5], KEYS[6] }, now, false) } end
 redis.call('HSET', record, 'state', 'done', 'updated_ms', now)
 redis.call('HDEL', record, 'dead_id')
 note(record, now, 0, 'done', ARGV[7], '')
-expire(record, now, ARGV[10], ledger)
-conclude(ARGV[12], ARGV[11], record, KEYS[9], KEYS[7], KEYS[8])
 redis.call('XDEL', KEYS[3], ARGV[2])
+unmark_letter(record, ARGV[2])
+conclude(ARGV[12], ARGV[11], record, KEYS[9], KEYS[7], KEYS[8], true)
+expire(record, now, ARGV[10], ledger)
 return { 3 }

@@ -1,7 +1,8 @@
--- drop: delete one dead letter, and its job's record and ledger.
+-- drop: delete one dead letter, and its job's record where no other life has it.
 -- KEYS 1 dead  2 record  3 the ledger of its steps
 -- ARGV 1 entry id of the dead letter  2 '' or ms for which letters stay  3 '' or how many letters stay
---      Where one of the last two is given, only a letter goes that is older, or the oldest of more.
+--      Where one of these two is given, only a letter goes that is older, or the oldest of more.
+--      4 ms to keep the ledger
 -- returns {1} dropped, {0} no such dead letter, {2} kept
 local retention, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 if retention or most then
@@ -16,5 +17,14 @@ if retention or most then
   end
 end
 if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then return { 0 } end
-if redis.call('HGET', KEYS[2], 'dead_id') == ARGV[1] then redis.call('DEL', KEYS[2], KEYS[3]) end
+unmark_letter(KEYS[2], ARGV[1], KEYS[3])
+local told = redis.call('HMGET', KEYS[2], 'state', 'dead_id', 'holds')
+local is_its = not told[2] or told[2] == ARGV[1]
+if told[1] == 'dead' and is_its and tonumber(told[3] or '0') <= 0 then
+  redis.call('DEL', KEYS[2])
+  -- The ledger outlives the letter for a while: a life of this id may be on its way that must not do twice what is done.
+  redis.call('PEXPIRE', KEYS[3], ARGV[4])
+elseif told[2] == ARGV[1] then
+  redis.call('HDEL', KEYS[2], 'dead_id')
+end
 return { 1 }

@@ -15,27 +15,38 @@ if ARGV[4] ~= '1' then
   end
   record = lean
 end
-local answer = { now_ms(), record, false, false, false, false, false, false, false,
-  redis.call('ZSCORE', KEYS[7], ARGV[1]) }
-local due = redis.call('ZSCORE', KEYS[2], ARGV[1])
+local answer = { now_ms(), record, false, false, false, false, false, false, false, false }
+local told = redis.call('HMGET', KEYS[1], 'life', 'member', 'entry', 'lane')
+local member = ARGV[1]
+local due = redis.call('ZSCORE', KEYS[2], member)
+if not due and told[2] then
+  -- Another life of the id had the place when this one was put off.
+  member = told[2]
+  due = redis.call('ZSCORE', KEYS[2], member)
+end
 if due then
   answer[3] = due
-  answer[4] = redis.call('HGET', KEYS[3], ARGV[1])
+  answer[4] = redis.call('HGET', KEYS[3], member)
 end
 local lanes = { high = KEYS[4], normal = KEYS[5], low = KEYS[6] }
 local entry, lane, found = ARGV[2], ARGV[3], nil
 if entry ~= '' then found = redis.call('XRANGE', lanes[lane], entry, entry)[1] end
 if not found then
-  entry, lane = redis.call('HGET', KEYS[1], 'entry'), redis.call('HGET', KEYS[1], 'lane')
+  entry, lane = told[3], told[4]
   if entry and lane and lanes[lane] then found = redis.call('XRANGE', lanes[lane], entry, entry)[1] end
 end
+local life = told[1]
 if found then
   answer[5], answer[6] = lane, entry
+  local own = nil
   for at = 1, #found[2], 2 do
     if found[2][at] == 'type' then answer[8] = found[2][at + 1] end
     if found[2][at] == 'created_ms' then answer[9] = found[2][at + 1] end
+    if found[2][at] == 'life' then own = found[2][at + 1] end
   end
+  life = own or answer[9] or (lane == 'normal' and entry or entry .. '-' .. lane)
   local pending = redis.pcall('XPENDING', lanes[lane], 'fleet', entry, entry, 1)
   if not pending.err and pending[1] then answer[7] = pending[1][2] end
 end
+if life then answer[10] = redis.call('ZSCORE', KEYS[7], life) end
 return answer

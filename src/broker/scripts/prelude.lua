@@ -13,9 +13,20 @@ local function hold(stream, consumer, entry)
   return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1
 end
 
-local function settle(stream, entry)
+-- Ends an entry, and leaves a receipt of the answer for the case that the reply is lost: its consumer may ask again.
+local function settle(stream, entry, receipts, script, answer)
+  redis.pcall('HSET', receipts, stream .. ' ' .. entry, script .. ' ' .. answer)
   redis.call('XACK', stream, 'fleet', entry)
   redis.call('XDEL', stream, entry)
+  return { answer }
+end
+
+-- The answer of a settlement whose entry is not pending: the one that this consumer has been given already by the same
+-- script, else 0, because somebody else settled it.
+local function answered(receipts, stream, entry, script)
+  local receipt = redis.pcall('HGET', receipts, stream .. ' ' .. entry)
+  local by, answer = string.match(type(receipt) == 'string' and receipt or '', '^(%S+) (%d)$')
+  return { by == script and tonumber(answer) or 0 }
 end
 
 -- True where a member of a group of so many, idle for so many ms, counts as alive. While a queue is idle, members touch the
@@ -25,22 +36,125 @@ local function lives(idle, members)
   return idle < math.max(20000, members * 600)
 end
 
--- True where an attempt of this life of the job (it has its created time) succeeded after it was given up, so that what
--- is settled now is a retry that must not start.
-local function is_done(record, created)
-  return redis.call('HGET', record, 'late') == created
+local function has_ended(state)
+  return state == 'done' or state == 'dead' or state == 'cancelled'
 end
 
--- True where this life of the job has a record only because an attempt told of itself (see report): it goes with that
--- attempt. Records that are kept for a living job have no time to live.
-local function is_passing(record, created)
-  return redis.call('PTTL', record) >= 0 and redis.call('HGET', record, 'created_ms') == created
+-- True where a job's record may tell of this life: it does already, or tells of none or of one that has ended, whose
+-- traces go then. Of two lives of one id that live at once, the first has the record.
+local function owns(record, life)
+  local told = redis.call('HMGET', record, 'life', 'state')
+  if not told[1] or told[1] == life then return true end
+  if not has_ended(told[2]) then return false end
+  redis.call('HDEL', record, 'life', 'error', 'result', 'cancelled_by', 'dead_id', 'first_failed_ms', 'progress', 'note',
+    'progress_ms', 'due_ms', 'member')
+  return true
 end
 
--- True where somebody wants this life of the job cancelled: a wish is for the lives that are not younger than itself.
-local function is_unwanted(cancels, id, created)
-  local wished = redis.call('ZSCORE', cancels, id)
-  return wished and tonumber(created) <= tonumber(wished)
+-- Records stay while something is still to be looked up in them, whatever their retention: a letter, or a late success.
+local function hold_record(record)
+  redis.call('HINCRBY', record, 'holds', 1)
+  redis.call('PERSIST', record)
+end
+
+local function release_record(record, ledger)
+  if redis.call('HINCRBY', record, 'holds', -1) > 0 then return end
+  local told = redis.call('HMGET', record, 'expire_ms', 'state')
+  if told[1] and (told[2] == 'done' or told[2] == 'cancelled') then
+    redis.call('PEXPIRE', record, told[1])
+    if ledger then redis.call('PEXPIRE', ledger, told[1]) end
+  end
+end
+
+-- True where an attempt of this life succeeded after it was given up, so that what is settled now is a retry that must
+-- not start.
+local function is_done(record, life)
+  local late = redis.call('HMGET', record, 'late:' .. life, 'late')
+  return late[1] or late[2] == life
+end
+
+-- The retry of a late success was met: nothing is to be looked up for it any more.
+local function meet_late(record, life)
+  if redis.call('HDEL', record, 'late:' .. life) == 1 then release_record(record) end
+end
+
+-- True where this life has a record only because an attempt told of itself (see report): it goes with that attempt.
+-- Records that are kept for a living job have no time to live.
+local function is_passing(record, life)
+  return redis.call('PTTL', record) >= 0 and redis.call('HGET', record, 'life') == life
+end
+
+-- True where somebody wants this life of the job cancelled.
+local function is_unwanted(cancels, life)
+  return redis.call('ZSCORE', cancels, life)
+end
+
+-- Notes in the record that a letter holds the end of this life.
+local function mark_letter(record, letter, life)
+  redis.call('HSET', record, 'letter:' .. letter, life, 'dead:' .. life, letter)
+  hold_record(record)
+end
+
+-- Forgets a letter that is gone.
+local function unmark_letter(record, letter, ledger)
+  local life = redis.call('HGET', record, 'letter:' .. letter)
+  if not life then return end
+  redis.call('HDEL', record, 'letter:' .. letter, 'dead:' .. life)
+  release_record(record, ledger)
+end
+
+-- A raw XADD of a dead letter's fields moves the letter: `life` and `at` are what these say of it.
+local function move_letter(dead, record, life, at)
+  local letter = life ~= '' and redis.call('HGET', record, 'dead:' .. life)
+  if not letter and at ~= '' then
+    -- Letters of older versions do not name the life that ended in them.
+    letter = redis.call('HGET', record, 'dead_id')
+    local found = letter and redis.call('XRANGE', dead, letter, letter)[1]
+    local is_it = false
+    for field = 1, found and #found[2] or 0, 2 do
+      if found[2][field] == 'dead_at_ms' then is_it = found[2][field + 1] == at end
+    end
+    if not is_it then return end
+  end
+  if not letter then return end
+  redis.call('XDEL', dead, letter)
+  unmark_letter(record, letter)
+end
+
+-- The life that packed fields name, which is their first field; nil where they do not.
+local function life_of(pack)
+  local head = string.byte(pack, 1)
+  local at = head == 0xdc and 3 or head == 0xdd and 5 or 1
+  local read, _, _, name, life = pcall(cmsgpack.unpack_limit, pack, 3, at)
+  if read and name == 'life' then return life end
+  local whole, fields = pcall(cmsgpack.unpack, pack)
+  if not whole or type(fields) ~= 'table' then return nil end
+  local created
+  for field = 2, #fields, 2 do
+    if fields[field] == 'life' then return fields[field + 1] end
+    if fields[field] == 'created_ms' then created = fields[field + 1] end
+  end
+  return created
+end
+
+-- The member of the delayed set that holds this life; nil where none does.
+local function parked(delayed, packs, id, life)
+  local own = id .. '#' .. life
+  if redis.call('ZSCORE', delayed, own) then return own end
+  local pack = redis.call('ZSCORE', delayed, id) and redis.call('HGET', packs, id)
+  if pack and life_of(pack) == life then return id end
+end
+
+-- Puts a job into the delayed set, under its id. Where another life has that place, under a name of its own.
+local function park(delayed, packs, id, life, entry, due, pack)
+  -- Nothing is written where this fails.
+  redis.call('ZSCORE', delayed, id)
+  for _, member in ipairs({ id, id .. '#' .. life, id .. '#' .. entry }) do
+    if redis.call('HSETNX', packs, member, pack) == 1 then
+      redis.call('ZADD', delayed, due, member)
+      return member
+    end
+  end
 end
 
 -- An entry takes at most so many names and values together: half of what fits onto Lua's stack, and more than any worker
@@ -117,13 +231,14 @@ local function finish_batch(batch, stream)
 end
 
 -- What a job's end sets off: frees its lock, tells its batch of a success, and appends the jobs that follow, once for each
--- way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, then for each job that
--- follows the number of its names and values together, and these. It comes after the first write of its script.
-local function conclude(ends, id, record, stream, lock, batch)
+-- way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, the first life of its row of
+-- replays, then for each job that follows the number of its names and values together, and these. It comes after the first
+-- write of its script. A lock is that of the life that owns the record.
+local function conclude(ends, id, record, stream, lock, batch, is_owner)
   if ends == '' then return end
   local list = cmsgpack.unpack(ends)
-  if list[2] and redis.call('HSETNX', record, 'called:' .. list[1], 1) == 1 then
-    local at = 2
+  if list[3] and redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1 then
+    local at = 3
     while at < #list do
       local last = at + tonumber(list[at])
       must_append(stream, list, at + 1, last)
@@ -134,7 +249,7 @@ local function conclude(ends, id, record, stream, lock, batch)
     redis.call('HSET', batch, 'm:' .. id, 0)
     finish_batch(batch, stream)
   end
-  if redis.call('GET', lock) == id then redis.call('DEL', lock) end
+  if is_owner and redis.call('GET', lock) == id then redis.call('DEL', lock) end
 end
 
 -- Tells the promoter, which blocks on this list, that the head of the delayed set has changed.
@@ -174,8 +289,13 @@ end
 -- Lets the record of a job that ended go after so long, but not while its producer may still send its id again; and with
 -- it the ledger of its steps, where one is named.
 local function expire(record, now, retention, ledger)
-  local least = tonumber(redis.call('HGET', record, 'keep_until_ms') or '0') - now
-  local left = string.format('%.0f', math.max(tonumber(retention), least))
+  local told = redis.call('HMGET', record, 'keep_until_ms', 'holds')
+  local left = string.format('%.0f', math.max(tonumber(retention), tonumber(told[1] or '0') - now))
+  if tonumber(told[2] or '0') > 0 then
+    redis.call('HSET', record, 'expire_ms', left)
+    redis.call('PERSIST', record)
+    return
+  end
   redis.call('PEXPIRE', record, left)
   if ledger then redis.call('PEXPIRE', ledger, left) end
 end
@@ -186,30 +306,38 @@ local function note_step(ledger, step, now, kind, text)
   redis.call('HSET', ledger, step .. ':e:' .. (nth - 1) % 5, string.format('%.0f ', now) .. kind .. ' ' .. text)
 end
 
--- Moves a dead letter back to the lane that it came from, as a new job with the old fields and id, but not those that
--- would bury it at once: whoever replays a job wants it to run, also after its time. The new entry's id.
-local function back_to_lane(dead, letter, record, streams, now)
+-- Moves a dead letter back to the lane that it came from, as a new life with the old fields and id, but not those that
+-- would bury it at once: whoever replays a job wants it to run, also after its time. What is known of its steps goes with
+-- it, unless they are all to run again. The new entry's id.
+local function back_to_lane(dead, letter, record, streams, now, all_steps)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
-  local spent = { replays = true, replay_of = true, expires_at_ms = true }
-  local fields, stream, replays = {}, streams[2], 0
+  local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true }
+  local fields, lane, replays, root, former = {}, 'normal', 0, nil, nil
+  local function add(name, value)
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
   for at = 1, #letter[2], 2 do
     local name, value = letter[2][at], letter[2][at + 1]
-    if name == 'dead_origin' then stream = lanes[value] or stream end
+    if name == 'dead_origin' and lanes[value] then lane = value end
     if name == 'replays' then replays = tonumber(value) or 0 end
-    if string.sub(name, 1, 5) ~= 'dead_' and not spent[name] then
-      fields[#fields + 1] = name
-      fields[#fields + 1] = value
-    end
+    if name == 'dead_life' then former = value end
+    if name == 'dead_root' then root = value end
+    local is_kept = name == 'dead_steps' and not all_steps
+    if is_kept or string.sub(name, 1, 5) ~= 'dead_' and not spent[name] then add(name, value) end
   end
-  fields[#fields + 1] = 'replay_of'
-  fields[#fields + 1] = letter[1]
-  fields[#fields + 1] = 'replays'
-  fields[#fields + 1] = string.format('%.0f', replays + 1)
-  local entry = must_append(stream, fields, 1, #fields)
-  if redis.call('EXISTS', record) == 1 then
-    redis.call('HSET', record, 'state', 'waiting', 'entry', entry, 'updated_ms', now)
-    redis.call('HDEL', record, 'dead_id', 'late', 'first_failed_ms')
+  if root or former then add('root', root or former) end
+  add('replay_of', letter[1])
+  add('replays', string.format('%.0f', replays + 1))
+  local owner = redis.call('HMGET', record, 'life', 'state', 'dead_id')
+  local entry = must_append(lanes[lane], fields, 1, #fields)
+  if owner[2] and (not owner[1] or owner[1] == former or has_ended(owner[2])) then
+    redis.call('HSET', record, 'state', 'waiting', 'entry', entry, 'lane', lane, 'updated_ms', now, 'created_ms',
+      string.match(entry, '^%d+'), 'life', entry .. (lane == 'normal' and '' or '-' .. lane))
+    redis.call('HDEL', record, 'dead_id', 'late', 'first_failed_ms', 'member')
+    redis.call('PERSIST', record)
   end
   redis.call('XDEL', dead, letter[1])
+  unmark_letter(record, letter[1])
   return entry
 end

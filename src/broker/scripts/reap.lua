@@ -1,9 +1,9 @@
 -- reap: delete a consumer that nobody is any more. XGROUP DELCONSUMER forgets what is pending, so it must have nothing.
--- KEYS 1.. streams
+-- KEYS 1 to 3 streams  4 its receipts
 -- ARGV 1 consumer
 -- returns {deleted, kept because something is pending}
 local deleted, kept = 0, 0
-for at = 1, #KEYS do
+for at = 1, 3 do
   if #redis.call('XPENDING', KEYS[at], 'fleet', '-', '+', 1, ARGV[1]) > 0 then
     kept = kept + 1
   else
@@ -11,4 +11,5 @@ for at = 1, #KEYS do
     deleted = deleted + 1
   end
 end
+if kept == 0 then redis.call('DEL', KEYS[4]) end
 return { deleted, kept }

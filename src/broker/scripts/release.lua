@@ -1,18 +1,21 @@
 -- release: give one entry back unchanged, at the tail of its lane. No attempt is spent.
--- KEYS 1 stream  2 record  3 cancels
--- ARGV 1 consumer  2 entry id  3 created ms  4 job id  5.. fields, flat
+-- KEYS 1 stream  2 record  3 cancels  4 receipts
+-- ARGV 1 consumer  2 entry id  3 life  4.. fields, flat
 -- returns {1} released, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone,
 --   {3} somebody wants it cancelled: nothing was changed
-if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
-if is_done(KEYS[2], ARGV[3]) then
-  settle(KEYS[1], ARGV[2])
-  return { 2 }
+if not hold(KEYS[1], ARGV[1], ARGV[2]) then return answered(KEYS[4], KEYS[1], ARGV[2], 'release') end
+local record, life = KEYS[2], ARGV[3]
+if is_done(record, life) then
+  meet_late(record, life)
+  return settle(KEYS[1], ARGV[2], KEYS[4], 'release', 2)
 end
-if is_unwanted(KEYS[3], ARGV[4], ARGV[3]) then return { 3 } end
-local entry = must_append(KEYS[1], ARGV, 5, #ARGV)
--- A retry that has not started stays one, so that a late success can still cancel it.
-if is_passing(KEYS[2], ARGV[3]) then redis.call('DEL', KEYS[2]) end
-local state = redis.call('HGET', KEYS[2], 'state')
-if state and state ~= 'retrying' then redis.call('HSET', KEYS[2], 'state', 'waiting', 'entry', entry) end
-settle(KEYS[1], ARGV[2])
-return { 1 }
+if is_unwanted(KEYS[3], life) then return { 3 } end
+local told = redis.call('HMGET', record, 'life', 'state')
+local entry = must_append(KEYS[1], ARGV, 4, #ARGV)
+if is_passing(record, life) then
+  redis.call('DEL', record)
+elseif told[2] and told[2] ~= 'retrying' and (not told[1] or told[1] == life) then
+  -- A retry that has not started stays one, so that a late success can still cancel it.
+  redis.call('HSET', record, 'state', 'waiting', 'entry', entry)
+end
+return settle(KEYS[1], ARGV[2], KEYS[4], 'release', 1)

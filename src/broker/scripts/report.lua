@@ -3,15 +3,17 @@
 -- numbered, and what is written already is not written again.
 -- KEYS for each attempt: stream, record
 -- ARGV 1 consumer  2 ms to keep a record that is made here; then for each attempt: entry id, created ms, type, lane,
---      number of its progress or 0, percent, note, how many log lines (at most 100), and for each line number, age in ms, text
+--      life, number of its progress or 0, percent, note, how many log lines (at most 100), and for each line number, age in
+--      ms, text
 -- returns {attempts written}
 local now, at, written = now_ms(), 3, 0
 for key = 1, #KEYS, 2 do
   local stream, record, entry = KEYS[key], KEYS[key + 1], ARGV[at]
-  local nth, lines, first = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 7]), at + 8
+  local life, nth, lines, first = ARGV[at + 4], tonumber(ARGV[at + 5]), tonumber(ARGV[at + 8]), at + 9
   local pending = redis.pcall('XPENDING', stream, 'fleet', entry, entry, 1, ARGV[1])
-  local said = redis.pcall('HMGET', record, 'said_of', 'said', 'logged')
-  if not pending.err and #pending == 1 and not said.err then
+  local said = redis.pcall('HMGET', record, 'said_of', 'said', 'logged', 'life', 'state')
+  local is_others = not said.err and said[4] and said[4] ~= life and not has_ended(said[5])
+  if not pending.err and #pending == 1 and not said.err and not is_others then
     local last, logged = said[1] == entry and tonumber(said[2]) or 0, tonumber(said[3] or 0)
     local newest, fields = last, {}
     local function add(name, value)
@@ -20,8 +22,8 @@ for key = 1, #KEYS, 2 do
     end
     if nth > last then
       newest = nth
-      add('progress', ARGV[at + 5])
-      add('note', ARGV[at + 6])
+      add('progress', ARGV[at + 6])
+      add('note', ARGV[at + 7])
       add('progress_ms', now)
     end
     for line = first, first + 3 * (lines - 1), 3 do
@@ -35,7 +37,7 @@ for key = 1, #KEYS, 2 do
     if newest > last then
       local ttl = redis.call('PTTL', record)
       if ttl ~= -1 then
-        for name, value in pairs({ state = 'running', entry = entry, worker = ARGV[1], created_ms = ARGV[at + 1],
+        for name, value in pairs({ state = 'running', entry = entry, worker = ARGV[1], created_ms = ARGV[at + 1], life = life,
           type = ARGV[at + 2], lane = ARGV[at + 3] }) do add(name, value) end
       end
       redis.call('HSET', record, 'said_of', entry, 'said', newest, 'logged', logged, 'updated_ms', now, unpack(fields))

@@ -206,8 +206,8 @@ impl Sweep {
 /// True where the letter was still there.
 async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, broker::Error> {
     match deed {
-        Deed::Replay => Ok(queue.replay(letter.entry, &letter.job()).await?.is_some()),
-        Deed::StartOver => Ok(queue.replay_all_steps(letter.entry, &letter.job()).await?.is_some()),
+        Deed::Replay => Ok(queue.replay(letter.entry, &letter.job()).await?.is_done()),
+        Deed::StartOver => Ok(queue.replay_all_steps(letter.entry, &letter.job()).await?.is_done()),
         Deed::Drop => queue.drop_dead(letter.entry, &letter.job()).await,
     }
 }

@@ -54,7 +54,7 @@ fn a_plan_is_read_back_from_its_text() {
 #[test]
 fn one_step_that_failed_does_not_stop_the_others_but_those_after_it() {
     let plan: Plan = "charge once\nmail auto charge\nrender auto".parse().unwrap();
-    let after = |states: &[(&str, &str)]| plan.next(&ledger(states), 0, NOW, &BTreeSet::new());
+    let after = |states: &[(&str, &str)]| plan.next(&ledger(states), "", NOW, &BTreeSet::new());
     assert_eq!(after(&[("charge", "failed")]), Next::Run(2));
     assert_eq!(after(&[("charge", "failed"), ("render", "done")]), Next::Stuck(DeadReason::NeedsDecision));
     let exhausted = [("charge", "unknown"), ("render", "exhausted")];
@@ -72,7 +72,7 @@ fn one_step_that_failed_does_not_stop_the_others_but_those_after_it() {
 fn the_job_is_done_when_all_its_steps_are() {
     let plan: Plan = "charge once\nmail auto".parse().unwrap();
     let all = ledger(&[("charge", "done"), ("mail", "done"), ("of-an-older-plan", "failed")]);
-    assert_eq!(plan.next(&all, 0, NOW, &BTreeSet::new()), Next::Done);
+    assert_eq!(plan.next(&all, "0", NOW, &BTreeSet::new()), Next::Done);
     assert_eq!(plan.then(&all), Then::Done);
 }
 
@@ -103,7 +103,7 @@ impl Model {
         self.attempt += 1;
         let (mut tried, run) = (BTreeSet::new(), self.attempt.to_string());
         loop {
-            let next = self.plan.next(&self.ledger, 1, self.now, &tried);
+            let next = self.plan.next(&self.ledger, "1", self.now, &tried);
             let Next::Run(at) = next else { return Some(next) };
             assert!(tried.insert(at), "no step runs twice in one attempt");
             let PlannedStep { name, kind, .. } = self.plan.steps()[at].clone();
@@ -119,8 +119,8 @@ impl Model {
                 self.ledger.ended(&name, &end, self.now);
                 continue;
             }
-            let before = self.ledger.get(&name).map_or(0, |record| record.attempts_in(1, kind));
-            self.ledger.began(&name, &run, 1);
+            let before = self.ledger.get(&name).map_or(0, |record| record.attempts_in("1", kind));
+            self.ledger.began(&name, &run, "1");
             let event = events.next().unwrap_or(Event::Ends(Outcome::Done(None)));
             let Event::Ends(outcome) = event else { return None };
             if !matches!(outcome, Outcome::Snoozed(_)) {

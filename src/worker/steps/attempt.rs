@@ -66,9 +66,13 @@ impl Attempt<'_> {
         if self.look().await.is_none() {
             return Outcome::Interrupted;
         }
-        let (life, mut looked_again) = (self.delivery.job.created.as_ms(), false);
+        let (life, mut looked_again) = (self.delivery.job.life.to_string(), false);
         loop {
-            match self.steps.plan.next(&self.ledger, life, self.now, &self.tried) {
+            // An attempt that was to cancel the job for this may have died before it did.
+            if let Some(why) = self.ledger.dropped(&life) {
+                return Outcome::Dropped(why.to_owned());
+            }
+            match self.steps.plan.next(&self.ledger, &life, self.now, &self.tried) {
                 Next::Done => return Outcome::Done(self.result()),
                 _ if self.delivery.flight.is_cut() => return self.delivery.flight.outcome(),
                 Next::Run(at) => {
@@ -91,8 +95,9 @@ impl Attempt<'_> {
 
     /// Reads the ledger; `None` where the attempt was cut short before Redis answered.
     async fn look(&mut self) -> Option<()> {
-        let job = &self.delivery.job.id;
-        let seen = self.insist(|| self.executor.queue.look_at_steps(job)).await?;
+        let Delivery { job, envelope, .. } = &**self.delivery;
+        let known = envelope.get(b"dead_steps").map(|states| (states, self.steps.text.as_str()));
+        let seen = self.insist(|| self.executor.queue.look_at_steps(&job.id, known)).await?;
         (self.ledger, self.now) = (seen.ledger, seen.now);
         Some(())
     }
@@ -112,9 +117,9 @@ impl Attempt<'_> {
             // Giving the entry back finds out what it is.
             Some(StepBegun::Stale) | None => return Some(Outcome::Interrupted),
         }
-        let life = job.created.as_ms();
-        let attempts = self.ledger.get(name).map_or(0, |record| record.attempts_in(life, *kind));
-        self.ledger.began(name, run.run, life);
+        let life = job.life.to_string();
+        let attempts = self.ledger.get(name).map_or(0, |record| record.attempts_in(&life, *kind));
+        self.ledger.began(name, run.run, &life);
         let outcome = self.handle(name, part, attempts).await;
         let mut end = end_step(
             (*kind, attempts, job.max_attempts),
@@ -127,7 +132,8 @@ impl Attempt<'_> {
         if let (Some((_, error)), Outcome::Failed(failure)) = (&end.error, &outcome) {
             self.failure = Some((failure.kind, format!("the step {name} failed: {error}")));
         }
-        let told = self.tell(run, &end).await;
+        let dropped = if let Outcome::Dropped(why) = &outcome { Some(why.as_str()) } else { None };
+        let told = self.tell(run, &end, dropped).await;
         match (told, outcome) {
             (Some((StepTold::Noted, now)), outcome) => {
                 self.now = now;
@@ -149,11 +155,11 @@ impl Attempt<'_> {
         let begun = self.insist(send).await;
         if begun.is_none() {
             // Redis may have heard it all the same: then it should know that nothing was done.
-            let life = job.created.as_ms();
-            let attempts = self.ledger.get(run.step).map_or(0, |record| record.attempts_in(life, run.kind));
+            let life = job.life.to_string();
+            let attempts = self.ledger.get(run.step).map_or(0, |record| record.attempts_in(&life, run.kind));
             let nothing =
                 StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None };
-            let told = executor.queue.step_end(&job.id, run, &nothing).await;
+            let told = executor.queue.step_end(job, run, &nothing, None).await;
             tracing::debug!(step = %run.step, ?told, "a step that may have been begun was not");
         }
         begun
@@ -226,9 +232,14 @@ impl Attempt<'_> {
 
     /// Writes down how a run ended. What really happened is sent until Redis has taken it; where nobody knows, the ledger
     /// already says so.
-    async fn tell(&self, run: StepRun<'_>, end: &StepEnd) -> Option<(StepTold, Timestamp)> {
-        let send = || self.executor.queue.step_end(&self.delivery.job.id, run, end);
-        let interrupted = end.state == StepState::Pending && end.delay.is_none();
+    async fn tell(
+        &self,
+        run: StepRun<'_>,
+        end: &StepEnd,
+        dropped: Option<&str>,
+    ) -> Option<(StepTold, Timestamp)> {
+        let send = || self.executor.queue.step_end(&self.delivery.job, run, end, dropped);
+        let interrupted = end.state == StepState::Pending && end.delay.is_none() && dropped.is_none();
         if end.state == StepState::Unknown || interrupted && run.kind == StepKind::Auto {
             return send().await.ok();
         }

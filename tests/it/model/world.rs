@@ -64,7 +64,7 @@ impl World {
             Op::Cancel(job) => self.cancel(job).await,
             Op::Replay(job) => {
                 let letter = self.status(job).await.and_then(|status| status.dead).unwrap();
-                self.queue.replay(letter, &id(job)).await.unwrap().unwrap();
+                assert!(self.queue.replay(letter, &id(job)).await.unwrap().is_done());
             }
             Op::Drop(job) => {
                 let letter = self.status(job).await.and_then(|status| status.dead).unwrap();

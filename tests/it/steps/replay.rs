@@ -33,7 +33,7 @@ async fn dead() -> (Scene, Walks, Running, JobId) {
 async fn a_replay_runs_only_the_steps_that_have_not_succeeded_with_all_their_attempts() {
     let (scene, handler, fleet, job) = dead().await;
     let letter = scene.seen(&job).await.dead.unwrap();
-    assert!(scene.queue.replay(letter, &job).await.unwrap().is_some());
+    assert!(scene.queue.replay(letter, &job).await.unwrap().is_done());
     until_state(&scene.queue, &job, State::Done).await;
     assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 2, 1]);
     assert_eq!(scene.step(&job, "render").await.attempts, 1);
@@ -57,7 +57,7 @@ async fn a_replay_by_xadd_runs_only_the_steps_that_have_not_succeeded() {
 async fn a_replay_of_all_steps_starts_over() {
     let (scene, handler, fleet, job) = dead().await;
     let letter = scene.seen(&job).await.dead.unwrap();
-    assert!(scene.queue.replay_all_steps(letter, &job).await.unwrap().is_some());
+    assert!(scene.queue.replay_all_steps(letter, &job).await.unwrap().is_done());
     until_state(&scene.queue, &job, State::Done).await;
     assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [2, 2, 2]);
     fleet.stop().await;

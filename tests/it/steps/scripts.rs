@@ -35,8 +35,8 @@ fn begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 7] {
     ["me", entry, run, "charge", kind, "1700", "charge once"]
 }
 
-fn end<'a>(run: &'a str, state: &'a str) -> [&'a str; 8] {
-    ["charge", run, state, "1", "", "error", "no", ""]
+fn end<'a>(run: &'a str, state: &'a str) -> [&'a str; 10] {
+    ["charge", run, state, "1", "", "error", "no", "", "", "1700"]
 }
 
 fn decide<'a>(version: &'a str, letter: &'a str, call: &'a str, then: &'a str) -> [&'a str; 12] {
@@ -143,7 +143,7 @@ fn a_full_server_takes_what_a_run_tells_and_refuses_a_decision_whole() {
     let other = |run| [&["me", &entry, run, "mail", "once", "1700", "charge once\nmail once"][..]].concat();
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     scripts.twice(source!("step_begin"), &BEGIN_KEYS, &other("5"), [1, 1]);
-    let told = ["mail", "5", "done", "1", "", "", "", "\"receipt\""];
+    let told = ["mail", "5", "done", "1", "", "", "", "\"receipt\"", "", "1700"];
     scripts.twice(source!("step_end"), &[LEDGER], &told, [1, 1]);
     assert_eq!(
         (field(&scripts, "mail:state"), field(&scripts, "mail:result")),
@@ -167,7 +167,7 @@ fn a_look_changes_nothing() {
     let scripts = Scripts::new();
     let letter = buried(&scripts);
     let before = scripts.digest();
-    let (now, rest) = scripts.call(source!("steps"), &[LEDGER, RECORD], &[] as &[&str]);
+    let (now, rest) = scripts.call(source!("steps"), &[LEDGER, RECORD], &["", ""]);
     assert!(now > 0);
     assert_eq!(rest[2], Value::BulkString(letter.into_bytes()));
     assert_eq!(scripts.digest(), before);

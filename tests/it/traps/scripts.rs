@@ -13,6 +13,8 @@ const DELAYED: &str = "sf:{q}:delayed";
 const FIELDS: &str = "sf:{q}:delayed:fields";
 const DEAD: &str = "sf:{q}:dead";
 const CANCELS: &str = "sf:{q}:cancels";
+const PLACES: &str = "sf:{q}:cancels:places";
+const RECEIPTS: &str = "sf:{q}:receipts:me";
 const CALLS: &str = "sf:{q}:calls";
 const WAKE: &str = "sf:{q}:wake";
 const RECORD: &str = "sf:{q}:job:j";
@@ -20,6 +22,7 @@ const STEPS: &str = "sf:{q}:steps:j";
 const LOCK: &str = "sf:{q}:unique:k";
 const BATCH: &str = "sf:{q}:batch:b";
 const CREATED: &str = "1700000000000";
+const LIFE: &str = "1700000000000-0";
 
 macro_rules! source {
     ($file:literal) => {
@@ -118,19 +121,19 @@ impl Scripts {
 
 const SCHEDULE_KEYS: [&str; 8] =
     [DELAYED, FIELDS, WAKE, "sf:{q}:control", HIGH, STREAM, LOW, "sf:{q}:receipt:first"];
-const DEFER_KEYS: [&str; 6] = [STREAM, DELAYED, FIELDS, RECORD, WAKE, CANCELS];
-const RELEASE_KEYS: [&str; 3] = [STREAM, RECORD, CANCELS];
-const BEGIN_KEYS: [&str; 4] = [STREAM, RECORD, CANCELS, LOCK];
-const BURY_KEYS: [&str; 6] = [STREAM, DEAD, RECORD, LOCK, BATCH, CANCELS];
-const CANCELLED_KEYS: [&str; 6] = [STREAM, RECORD, LOCK, BATCH, STEPS, CANCELS];
-const CANCEL_KEYS: [&str; 8] = [DELAYED, FIELDS, RECORD, CANCELS, STREAM, LOCK, BATCH, STEPS];
-const COMPLETE_KEYS: [&str; 7] = [STREAM, DELAYED, FIELDS, RECORD, LOCK, BATCH, STEPS];
+const DEFER_KEYS: [&str; 7] = [STREAM, DELAYED, FIELDS, RECORD, WAKE, CANCELS, RECEIPTS];
+const RELEASE_KEYS: [&str; 4] = [STREAM, RECORD, CANCELS, RECEIPTS];
+const BEGIN_KEYS: [&str; 5] = [STREAM, RECORD, CANCELS, LOCK, DEAD];
+const BURY_KEYS: [&str; 8] = [STREAM, DEAD, RECORD, LOCK, BATCH, CANCELS, STEPS, RECEIPTS];
+const CANCELLED_KEYS: [&str; 8] = [STREAM, RECORD, LOCK, BATCH, STEPS, CANCELS, PLACES, RECEIPTS];
+const CANCEL_KEYS: [&str; 9] = [DELAYED, FIELDS, RECORD, CANCELS, STREAM, LOCK, BATCH, STEPS, PLACES];
+const COMPLETE_KEYS: [&str; 8] = [STREAM, DELAYED, FIELDS, RECORD, LOCK, BATCH, STEPS, RECEIPTS];
 const PROMOTE_KEYS: [&str; 6] = [DELAYED, FIELDS, DEAD, HIGH, STREAM, LOW];
 const REPLAY_KEYS: [&str; 6] = [DEAD, RECORD, HIGH, STREAM, LOW, STEPS];
 const DROP_KEYS: [&str; 3] = [DEAD, RECORD, STEPS];
 
 fn packed() -> Vec<u8> {
-    let fields = [("type", "test"), ("id", "j"), ("created_ms", CREATED), ("attempt", "1")];
+    let fields = [("life", LIFE), ("type", "test"), ("id", "j"), ("created_ms", CREATED), ("attempt", "1")];
     let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     Envelope::new(fields.into_iter()).pack(Lane::Normal)
 }
@@ -141,9 +144,9 @@ fn accepted(packed: &[u8]) -> (&[u8], &[u8]) {
     (&packed[..at], &packed[at + CREATED.len()..])
 }
 
-fn defer_args<'a>(entry: &'a str, delay: &'a str, packed: &'a [u8]) -> [&'a [u8]; 13] {
+fn defer_args<'a>(entry: &'a str, delay: &'a str, packed: &'a [u8]) -> [&'a [u8]; 14] {
     let head = ["me", entry, "j", delay].map(str::as_bytes);
-    let tail = ["retrying", "5", "error", "me", "no", "test", "normal", CREATED].map(str::as_bytes);
+    let tail = ["retrying", "5", "error", "me", "no", "test", "normal", CREATED, LIFE].map(str::as_bytes);
     std::array::from_fn(|at| match at {
         0..4 => head[at],
         4 => packed,
@@ -151,38 +154,40 @@ fn defer_args<'a>(entry: &'a str, delay: &'a str, packed: &'a [u8]) -> [&'a [u8]
     })
 }
 
-fn bury_args(entry: &str) -> [&str; 18] {
+fn bury_args(entry: &str) -> [&str; 23] {
     let head = ["me", entry, "j", "fatal", "no", "1", "5", "error", "me", "test", "normal", CREATED];
-    let tail = ["0123", "", "type", "test", "id", "j"];
+    let tail = ["0123", "", LIFE, "", "", "", "", "type", "test", "id", "j"];
     std::array::from_fn(|at| if at < 12 { head[at] } else { tail[at - 12] })
 }
 
-fn complete_args(entry: &str) -> [&str; 11] {
-    ["me", entry, "j", "5", "", "60000", "test", "normal", CREATED, "1", ""]
+fn complete_args(entry: &str) -> [&str; 12] {
+    ["me", entry, "j", "5", "", "60000", "test", "normal", CREATED, "1", "", LIFE]
 }
 
-fn cancelled_args(entry: &str) -> [&str; 12] {
-    ["me", entry, "no longer wanted", "5", "cancelled", "me", "test", "normal", CREATED, "60000", "j", ""]
+fn cancelled_args(entry: &str) -> [&str; 13] {
+    let head = ["me", entry, "no longer wanted", "5", "cancelled", "me", "test", "normal", CREATED, "60000"];
+    let tail = ["j", "", LIFE];
+    std::array::from_fn(|at| if at < 10 { head[at] } else { tail[at - 10] })
 }
 
-fn begin_args(entry: &str) -> [&str; 11] {
-    ["me", entry, "", "", "1", "test", "normal", CREATED, "1", "j", "0"]
+fn begin_args(entry: &str) -> [&str; 14] {
+    ["me", entry, "", "", "1", "test", "normal", CREATED, "1", "j", "0", LIFE, "", ""]
 }
 
 #[test]
 fn a_settlement_that_is_sent_twice_happens_once() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
-    scripts.twice(source!("defer"), &DEFER_KEYS, &defer_args(&entry, "60000", &packed()), [1, 0]);
+    scripts.twice(source!("defer"), &DEFER_KEYS, &defer_args(&entry, "60000", &packed()), [1, 1]);
     let entry = scripts.delivered();
-    scripts.twice(source!("bury"), &BURY_KEYS, &bury_args(&entry), [1, 0]);
+    scripts.twice(source!("bury"), &BURY_KEYS, &bury_args(&entry), [1, 1]);
     let entry = scripts.delivered();
-    scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [1, 0]);
+    scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [1, 1]);
     let entry = scripts.delivered();
-    let args = ["me", &entry, CREATED, "j", "type", "test", "id", "j"];
-    scripts.twice(source!("release"), &RELEASE_KEYS, &args, [1, 0]);
+    let args = ["me", &entry, LIFE, "type", "test", "id", "j"];
+    scripts.twice(source!("release"), &RELEASE_KEYS, &args, [1, 1]);
     let entry = scripts.delivered();
-    scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(&entry), [1, 0]);
+    scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(&entry), [1, 1]);
     assert_eq!(scripts.state(), "cancelled");
     assert_eq!(scripts.int(&["XLEN", STREAM]), 1);
     assert_eq!(scripts.int(&["XLEN", DEAD]), 1);
@@ -194,13 +199,13 @@ fn a_late_success_that_is_sent_twice_cancels_the_parked_retry_once() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.defer(&entry, "60000");
-    scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [2, 0]);
+    scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [2, 2]);
     assert_eq!((scripts.int(&["ZCARD", DELAYED]), scripts.int(&["HLEN", FIELDS])), (0, 0));
 }
 
 /// What a job's end sets off: one job of three names and values, each.
 fn ends(how: &str) -> Vec<u8> {
-    let texts = [how, "6", "type", "after", "payload", "{}", "parent", "j"];
+    let texts = [how, LIFE, "6", "type", "after", "payload", "{}", "parent", "j"];
     let mut packed = vec![0x90 + texts.len() as u8];
     for text in texts {
         packed.push(0xa0 + text.len() as u8);
@@ -218,7 +223,7 @@ fn what_a_jobs_end_sets_off_happens_once_for_each_way_to_end() {
         let entry = scripts.delivered();
         let mut args: Vec<&[u8]> = bury_args(&entry).map(str::as_bytes).to_vec();
         args[13] = &dead;
-        scripts.twice(source!("bury"), &BURY_KEYS, &args, [1, 0]);
+        scripts.twice(source!("bury"), &BURY_KEYS, &args, [1, 1]);
     }
     assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", LOCK])), (1, 0));
     scripts.server.cmd(&["SET", LOCK, "another"]);
@@ -228,7 +233,7 @@ fn what_a_jobs_end_sets_off_happens_once_for_each_way_to_end() {
         let entry = scripts.delivered();
         let mut args: Vec<&[u8]> = complete_args(&entry).map(str::as_bytes).to_vec();
         args[10] = &done;
-        scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [1, 0]);
+        scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [1, 1]);
     }
     let followed = scripts.int(&["XLEN", STREAM]);
     assert_eq!((followed, scripts.int(&["EXISTS", LOCK])), (0, 1), "the second success sets nothing off");
@@ -246,7 +251,7 @@ fn a_batch_is_followed_once_however_often_its_parts_are_sent() {
         let done = ends("done");
         let mut args: Vec<&[u8]> = complete_args(&entry).map(str::as_bytes).to_vec();
         (args[2], args[10]) = (id.as_bytes(), &done);
-        scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [1, 0]);
+        scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [1, 1]);
     };
     end("j");
     let after_first = scripts.int(&["XLEN", STREAM]);
@@ -291,15 +296,15 @@ fn a_retry_of_a_job_that_succeeded_late_ends_however_it_is_settled() {
     };
     check(&|scripts, retry| {
         let args = defer_args(retry, "0", &packed);
-        scripts.twice(source!("defer"), &DEFER_KEYS, &args, [2, 0]);
+        scripts.twice(source!("defer"), &DEFER_KEYS, &args, [2, 2]);
     });
-    check(&|scripts, retry| scripts.twice(source!("bury"), &BURY_KEYS, &bury_args(retry), [2, 0]));
+    check(&|scripts, retry| scripts.twice(source!("bury"), &BURY_KEYS, &bury_args(retry), [2, 2]));
     check(&|scripts, retry| {
-        scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(retry), [2, 0]);
+        scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(retry), [2, 2]);
     });
     check(&|scripts, retry| {
-        let args = ["me", retry, CREATED, "j", "type", "test", "id", "j"];
-        scripts.twice(source!("release"), &RELEASE_KEYS, &args, [2, 0]);
+        let args = ["me", retry, LIFE, "type", "test", "id", "j"];
+        scripts.twice(source!("release"), &RELEASE_KEYS, &args, [2, 2]);
     });
 }
 
@@ -308,16 +313,16 @@ fn a_late_success_of_an_earlier_life_cancels_nothing() {
     let scripts = Scripts::new();
     let (first, _retry) = scripts.retried();
     let mut args = complete_args(&first);
-    args[8] = "1600000000000";
-    scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [0, 0]);
+    args[11] = "1600000000000-0";
+    scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [4, 4]);
     // A job of the same id that is submitted after the late success is another life too.
     let scripts = Scripts::new();
     scripts.succeeded_late();
     let again = scripts.delivered();
     let packed = packed();
     let mut args = defer_args(&again, "60000", &packed);
-    args[12] = b"1800000000000";
-    scripts.twice(source!("defer"), &DEFER_KEYS, &args, [1, 0]);
+    args[13] = b"1800000000000-0";
+    scripts.twice(source!("defer"), &DEFER_KEYS, &args, [1, 1]);
 }
 
 #[test]
@@ -331,15 +336,22 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
     let mut again = SCHEDULE_KEYS;
     again[7] = "sf:{q}:receipt:second";
     scripts.call(source!("schedule"), &again, &[b"".as_slice(), b"j", b"in", b"60000", head, tail]);
-    let cancel = ["j", "", "60000", "me", "test", "normal", "", "", "0"];
+    let cancel = ["j", "", "60000", "me", "test", "normal", "", "", "0", LIFE];
     scripts.twice(source!("cancel"), &CANCEL_KEYS, &cancel, [1, 3]);
     for script in [source!("replay"), source!("drop")] {
         let entry = scripts.delivered();
         scripts.call(source!("bury"), &BURY_KEYS, &bury_args(&entry));
-        let letter: String =
-            redis::from_redis_value(scripts.server.cmd(&["HGET", RECORD, "dead_id"])).unwrap();
+        let letters: Vec<(String, Vec<String>)> =
+            redis::from_redis_value(scripts.server.cmd(&["XRANGE", DEAD, "-", "+"])).unwrap();
+        let letter = &letters[0].0;
         let keys = if script.contains("-- replay:") { &REPLAY_KEYS[..] } else { &DROP_KEYS[..] };
-        scripts.twice(script, keys, &[&letter, "", ""], [1, 0]);
+        let again = if script.contains("-- replay:") { 1 } else { 0 };
+        scripts.twice(
+            script,
+            keys,
+            &[letter.as_str(), "", if again == 1 { "call" } else { "" }, "60000"],
+            [1, again],
+        );
     }
     let control = ["sf:{q}:control", HIGH, STREAM, LOW];
     scripts.twice(source!("join"), &control, &["1000", "1", "7"], [0, 0]);
@@ -360,9 +372,9 @@ fn keeping_alive_twice_keeps_and_never_takes_an_entry_back() {
 fn a_consumer_with_something_pending_is_never_deleted() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
-    scripts.twice(source!("reap"), &[HIGH, STREAM, LOW], &["me"], [2, 2]);
+    scripts.twice(source!("reap"), &[HIGH, STREAM, LOW, RECEIPTS], &["me"], [2, 2]);
     assert_eq!(scripts.int(&["XACK", STREAM, "fleet", &entry]), 1, "the pending entry is forgotten");
-    assert_eq!(scripts.call(source!("reap"), &[HIGH, STREAM, LOW], &["me"]).0, 3);
+    assert_eq!(scripts.call(source!("reap"), &[HIGH, STREAM, LOW, RECEIPTS], &["me"]).0, 3);
 }
 
 #[test]

@@ -1,0 +1,42 @@
+//! Forgets wishes to cancel a job that nothing can meet any more, so that they cost nothing and do not pile up: mostly
+//! those for jobs that succeeded just then, of which plain ones do not look for a wish.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Duty;
+use crate::broker::Error;
+
+/// The pause between two passes.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// The most wishes that one pass looks at; the next one goes on.
+const PASS: u64 = 20_000;
+
+/// Sweeps until stopped.
+pub(super) async fn run(duty: Duty, stop: CancellationToken) {
+    let mut skip = 0;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
+            () = stop.cancelled() => return,
+        }
+        if let Err(error) = pass(&duty, &mut skip, &stop).await {
+            duty.events.redis_error(error.kind(), &error);
+        }
+    }
+}
+
+async fn pass(duty: &Duty, skip: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
+    let end = *skip + PASS;
+    while *skip < end && !stop.is_cancelled() {
+        let (kept, all) = duty.queue.forget_wishes(*skip).await?;
+        *skip += kept;
+        if *skip >= all {
+            *skip = 0;
+            return Ok(());
+        }
+    }
+    Ok(())
+}
