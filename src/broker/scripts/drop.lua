@@ -19,11 +19,21 @@ end
 if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then return { 0 } end
 unmark_letter(KEYS[2], ARGV[1], KEYS[3])
 local told = redis.call('HMGET', KEYS[2], 'state', 'dead_id', 'holds')
-local is_its = not told[2] or told[2] == ARGV[1]
+local is_its = told[2] == ARGV[1] or not told[2] and told[3]
+-- True where a step of the kind once has begun.
+local function has_once()
+  local plan = redis.call('HGET', KEYS[3], 'plan') or ''
+  for line in string.gmatch(plan, '[^\n]+') do
+    local name, kind = string.match(line, '^(%S+) (%S+)')
+    local state = kind == 'once' and redis.call('HGET', KEYS[3], name .. ':state')
+    if state and state ~= 'pending' then return true end
+  end
+  return false
+end
 if told[1] == 'dead' and is_its and tonumber(told[3] or '0') <= 0 then
   redis.call('DEL', KEYS[2])
-  -- The ledger outlives the letter for a while: a life of this id may be on its way that must not do twice what is done.
-  redis.call('PEXPIRE', KEYS[3], ARGV[4])
+  -- A life of this id may be on its way that must not do twice what is done: such a ledger outlives the letter.
+  if has_once() then redis.call('PEXPIRE', KEYS[3], ARGV[4]) else redis.call('DEL', KEYS[3]) end
 elseif told[2] == ARGV[1] then
   redis.call('HDEL', KEYS[2], 'dead_id')
 end

@@ -11,7 +11,7 @@ const CANCELS: &str = "sf:{q}:cancels";
 const PLACES: &str = "sf:{q}:cancels:places";
 const RECEIPTS: &str = "sf:{q}:receipts:me";
 const CREATED: &str = "1700000000000";
-const LIFE: &str = "1700000000000-0";
+const LIFE: &str = "1650000000000-0";
 
 macro_rules! source {
     ($file:literal) => {

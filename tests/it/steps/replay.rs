@@ -64,11 +64,14 @@ async fn a_replay_of_all_steps_starts_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_letter_takes_its_ledger_with_it() {
+async fn a_ledger_with_a_once_step_that_began_outlives_its_dropped_letter_for_a_week() {
     let (scene, _handler, fleet, job) = dead().await;
     let letter = scene.seen(&job).await.dead.unwrap();
     assert!(scene.queue.drop_dead(letter, &job).await.unwrap());
-    assert_eq!(scene.queue.steps(&job).await.unwrap(), None);
+    assert_eq!(scene.state_of(&job, "charge").await, StepState::Done);
+    let ttl = scene.server.cmd(&["PTTL", &format!("sf:{{default}}:steps:{job}")]);
+    let redis::Value::Int(ttl) = ttl else { panic!("no time to live") };
+    assert!((6 * 24 * 3_600_000..=7 * 24 * 3_600_000).contains(&ttl), "{ttl}");
     fleet.stop().await;
 }
 

@@ -22,7 +22,7 @@ const STEPS: &str = "sf:{q}:steps:j";
 const LOCK: &str = "sf:{q}:unique:k";
 const BATCH: &str = "sf:{q}:batch:b";
 const CREATED: &str = "1700000000000";
-const LIFE: &str = "1700000000000-0";
+const LIFE: &str = "1650000000000-0";
 
 macro_rules! source {
     ($file:literal) => {
