@@ -7,7 +7,7 @@ use fred::types::Value;
 use super::error::Error;
 use super::inspect::timestamp;
 use super::{Queue, decode, millis, script};
-use crate::job::{BatchId, Envelope, JobId, Lane, Timestamp};
+use crate::job::{BatchId, Envelope, JobId, Lane, State, Timestamp};
 
 /// A batch that is never done is forgotten after so long.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -23,8 +23,20 @@ pub struct Batch {
     pub left: u64,
     /// When it was begun.
     pub created: Timestamp,
-    /// Some of those that have not succeeded.
-    pub waiting_for: Vec<String>,
+    /// Some of those that have not succeeded: at most 20.
+    pub waiting_for: Vec<Awaited>,
+}
+
+/// A member that has not succeeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Awaited {
+    /// Its id.
+    pub member: String,
+    /// The job whose success counts for it: itself, or the one that was there when it was submitted, of its id or its unique
+    /// key, so that it was not accepted.
+    pub job: String,
+    /// Where that job is; `None` where it is not known: it was never submitted, waits behind a raw `XADD`, or was dropped.
+    pub state: Option<State>,
 }
 
 impl Queue {
@@ -51,21 +63,43 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn batch_status(&self, batch: &BatchId) -> Result<Option<Batch>, Error> {
-        const SHOWN: i64 = 20;
-        let answer =
-            self.run(&script::BATCHED, vec![self.keys.batch(Some(batch))], vec![SHOWN.into()]).await?;
-        if answer.status == 0 {
-            return Ok(None);
+        const SHOWN: usize = 20;
+        let (mut page, mut waiting_for) = ("0".to_owned(), Vec::new());
+        loop {
+            let keys = vec![self.keys.batch(Some(batch))];
+            let answer = self.run(&script::BATCHED, keys, vec![page.into()]).await?;
+            if answer.status == 0 {
+                return Ok(None);
+            }
+            let [state, size, left, created, next, members @ ..] = &answer.rest[..] else {
+                return Err(Error::contract("batched", answer));
+            };
+            page = decode::text(next);
+            let members =
+                members.chunks_exact(2).map(|pair| [decode::text(&pair[0]), decode::text(&pair[1])]);
+            waiting_for.extend(members.take(SHOWN - waiting_for.len()));
+            if page == "0" || waiting_for.len() == SHOWN {
+                return Ok(Some(Batch {
+                    state: decode::text(state),
+                    size: decode::number(size).unwrap_or(0),
+                    left: decode::number(left).unwrap_or(0),
+                    created: timestamp(decode::number(created).unwrap_or(0)),
+                    waiting_for: self.awaited(waiting_for).await?,
+                }));
+            }
         }
-        let [state, size, left, created, waiting_for @ ..] = &answer.rest[..] else {
-            return Err(Error::contract("batched", answer));
-        };
-        Ok(Some(Batch {
-            state: decode::text(state),
-            size: decode::number(size).unwrap_or(0),
-            left: decode::number(left).unwrap_or(0),
-            created: timestamp(decode::number(created).unwrap_or(0)),
-            waiting_for: waiting_for.iter().map(decode::text).collect(),
-        }))
+    }
+
+    /// Where the jobs are that members wait for.
+    async fn awaited(&self, members: Vec<[String; 2]>) -> Result<Vec<Awaited>, Error> {
+        let mut awaited = Vec::with_capacity(members.len());
+        for [member, job] in members {
+            let state = match job.parse() {
+                Ok(id) => self.status_without_log(&id).await?.map(|status| status.state),
+                Err(_) => None,
+            };
+            awaited.push(Awaited { member, job, state });
+        }
+        Ok(awaited)
     }
 }

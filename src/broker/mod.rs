@@ -45,7 +45,7 @@ use fred::types::{Key, Value};
 
 pub use address::Config;
 pub use backlog::Backlog;
-pub use batch::Batch;
+pub use batch::{Awaited, Batch};
 pub use cancel::Cancellation;
 pub use confirm::Durability;
 pub(crate) use cron::CronState;

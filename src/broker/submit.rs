@@ -7,8 +7,10 @@ use fred::types::{Key, Value};
 
 use super::enqueue::{Due, NewJob, Untaken, call, optional};
 use super::error::Error;
+use super::inspect::timestamp;
+use super::seek::Sought;
 use super::{Queue, bytes, decode, millis, script};
-use crate::job::{EntryId, JobId, Lane, State, UniqueKey};
+use crate::job::{BatchId, JobId, Lane, State, Timestamp, UniqueKey};
 
 /// How long a job with a unique key keeps others out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub(crate) struct Identified {
     /// For how long, at the least, the id is remembered.
     window: Duration,
     pub(crate) unique: Option<Unique>,
+    /// The batch of which it is a member.
+    pub(crate) batch: Option<BatchId>,
     /// Who holds the lock, as an earlier answer said.
     pub(crate) holder: Option<Holder>,
     /// True where the id was drawn for this one submission, so that whoever has it is this job.
@@ -61,7 +65,7 @@ pub(crate) struct Identified {
 pub(crate) struct Holder {
     pub(crate) id: JobId,
     /// Where it waits, where that was sought.
-    pub(crate) place: Option<(Lane, EntryId)>,
+    pub(crate) sought: Option<Sought>,
     /// Its packed fields as they were read, and with another payload, where it shall be put off.
     pub(crate) edit: Option<[Bytes; 2]>,
 }
@@ -79,8 +83,11 @@ pub(crate) enum Placed {
     Known(JobId, State),
     /// Nothing was done: this one holds the lock. Say so, with its fields where it shall be put off, and send again.
     HeldBy(JobId),
-    /// Nothing was done: this one holds the lock and waits, nobody knows where. Seek it, say where, and send again.
-    Hidden(JobId),
+    /// Nothing was done: this one holds the lock and was due at this time, to this lane, where it has no older entry. Seek it,
+    /// say where it is, and send again.
+    Hidden(JobId, (Lane, Timestamp)),
+    /// Nothing was done: this job is there, in this state, and the batch cannot wait for it.
+    LeftOut(JobId, State),
     /// Nothing was done: what Redis says of the keys that are this job's alone.
     Refused(JobId, String),
 }
@@ -102,7 +109,7 @@ impl Queue {
         for job in jobs {
             let held = job.holder.as_ref().map_or(&job.id, |holder| &holder.id);
             keys.extend([own.record(&job.id), own.lock(job.unique.as_ref().map(|unique| &unique.key))]);
-            keys.extend([own.record(held), own.ledger(held)]);
+            keys.extend([own.record(held), own.ledger(held), own.batch(job.batch.as_ref())]);
             job.write(&mut args);
         }
         let answer = Untaken::unless("submit", self.run(&script::SUBMIT, keys, args).await?)?;
@@ -129,6 +136,10 @@ impl Queue {
 impl Identified {
     /// The job's entries say that its id is noted, so that its worker keeps the record, and which lock its end frees.
     pub(crate) fn new(id: JobId, mut job: NewJob, window: Duration, unique: Option<Unique>) -> Self {
+        let batch = |(name, value): &(Bytes, Bytes)| {
+            (name == "batch").then(|| std::str::from_utf8(value).ok()?.parse().ok()).flatten()
+        };
+        let batch = job.fields.iter().find_map(batch);
         let mut field = |name: &'static str, value: Bytes| {
             job.fields.push((Bytes::from_static(name.as_bytes()), value));
         };
@@ -144,7 +155,7 @@ impl Identified {
                 job.due = Due::In(Duration::ZERO);
             }
         }
-        Self { id, job, window, unique, holder: None, drawn: false }
+        Self { id, job, window, unique, batch, holder: None, drawn: false }
     }
 
     /// The same under an id that nobody else has, remembered for as long as it may be sent again.
@@ -158,7 +169,7 @@ impl Identified {
         args.extend([text(&self.id), self.job.life_text().into(), self.job.lane.as_str().into()]);
         args.push(Value::Bytes(job_type.unwrap_or_default()));
         args.extend(self.job.due.args());
-        args.push(millis(self.window));
+        args.extend([millis(self.window), if self.batch.is_some() { "1" } else { "" }.into()]);
         self.write_lock(args);
         if self.job.due != Due::Now {
             args.push(Value::Integer(2));
@@ -176,7 +187,7 @@ impl Identified {
         let empty = || Value::from_static_str("");
         let Some(Unique { key, scope, mode }) = &self.unique else {
             args.extend([empty(), empty(), Value::Integer(0), empty(), empty()]);
-            args.extend([empty(), empty(), empty(), empty()]);
+            args.extend([empty(), empty(), empty(), empty(), empty()]);
             return;
         };
         let window = if let UniqueScope::Window(window) = scope { *window } else { Duration::ZERO };
@@ -187,14 +198,17 @@ impl Identified {
             mode.word().into(),
         ]);
         let Some(holder) = &self.holder else {
-            args.extend([empty(), empty(), empty(), empty(), empty()]);
+            args.extend([empty(), empty(), empty()]);
+            args.extend([empty(), empty(), empty()]);
             return;
         };
         args.push(text(&holder.id));
-        match holder.place {
-            Some((lane, entry)) => args.extend([lane.as_str().into(), entry.to_string().into()]),
-            None => args.extend([empty(), empty()]),
-        }
+        args.extend(match holder.sought {
+            Some(Sought::At(lane, entry)) => [lane.as_str().into(), entry.to_string().into(), empty()],
+            Some(Sought::Gone) => [empty(), empty(), "gone".into()],
+            Some(Sought::Lost) => [empty(), empty(), "lost".into()],
+            None => [empty(), empty(), empty()],
+        });
         match &holder.edit {
             Some(edit) => args.extend(edit.clone().map(Value::Bytes)),
             None => args.extend([empty(), empty()]),
@@ -235,7 +249,13 @@ fn placed(item: &[Value]) -> Option<Placed> {
         b"replaced" => Some(Placed::Replaced(id)),
         b"debounced" => Some(Placed::Debounced(id)),
         b"holder" => Some(Placed::HeldBy(id)),
-        b"hidden" => Some(Placed::Hidden(id)),
+        b"hidden" => {
+            let (lane, due) = decode::text(state)
+                .split_once(' ')
+                .map(|(lane, due)| (lane.parse().ok(), due.parse().ok()))?;
+            Some(Placed::Hidden(id, (lane?, timestamp(due?))))
+        }
+        b"left_out" => decode::text(state).parse().ok().map(|state| Placed::LeftOut(id, state)),
         b"refused" => Some(Placed::Refused(id, decode::text(state))),
         _ => None,
     }

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
+use streamfleet::broker;
 use streamfleet::job::{BatchId, QueueName};
 
 use super::Context;
@@ -29,6 +30,32 @@ struct Report {
     left: u64,
     created: String,
     waiting_for: Vec<String>,
+    awaited: Vec<Awaited>,
+}
+
+/// A member that is awaited: the job that stands for it, and where that one is.
+#[derive(Serialize)]
+struct Awaited {
+    member: String,
+    job: String,
+    state: &'static str,
+}
+
+impl From<broker::Awaited> for Awaited {
+    fn from(broker::Awaited { member, job, state }: broker::Awaited) -> Self {
+        Self { member, job, state: state.map_or("unknown", |state| state.as_str()) }
+    }
+}
+
+impl Awaited {
+    fn line(&self) -> String {
+        let Self { member, job, state } = self;
+        if member == job {
+            format!("{member} ({state})")
+        } else {
+            format!("{member} (in its place {job}: {state})")
+        }
+    }
 }
 
 /// Looks the batch up.
@@ -50,7 +77,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         members: batch.size,
         left: batch.left,
         created: rfc3339(batch.created),
-        waiting_for: batch.waiting_for,
+        waiting_for: batch.waiting_for.iter().map(|awaited| awaited.member.clone()).collect(),
+        awaited: batch.waiting_for.into_iter().map(Awaited::from).collect(),
     };
     context.output.print(&report, show)?;
     Ok(Exit::Done)
@@ -58,7 +86,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 fn show(report: &Report) -> String {
     let more = report.left.saturating_sub(report.waiting_for.len() as u64);
-    let named = report.waiting_for.join(", ");
+    let named: Vec<String> = report.awaited.iter().map(Awaited::line).collect();
+    let named = named.join(", ");
     let awaited = if more > 0 { format!("{named} and {more} more") } else { named };
     output::facts(&[
         ("batch", Some(report.name.clone())),

@@ -1,7 +1,7 @@
 //! What follows a job's end, and batches: jobs after whose success together one more follows.
 
 use super::{Producer, Submission, SubmitError};
-use crate::broker::Due;
+use crate::broker::{Due, Untaken};
 use crate::job::{BatchId, Envelope, JobId, JobType, Link, TraceContext};
 
 /// One round trip names at most so many members.
@@ -72,16 +72,22 @@ impl Producer {
             self.refuse(&some)?;
             let named: Vec<JobId> = some.iter().filter_map(|member| member.id.clone()).collect();
             // Named first: a member that is done before it is known would not be counted.
-            let open = self.queue.batch(batch, &follow, &named).await?;
+            let open = self.note(batch, &follow, &named).await?;
             let closed = || SubmitError::Batch {
                 batch: batch.clone(),
-                why: "it was closed before, without some of these members",
+                why: "it was closed before, without some of these members".to_owned(),
             };
             open.then_some(()).ok_or_else(closed)?;
             ids.extend(self.submit_all(some.drain(..), |_| {}).await?);
         }
-        self.queue.batch(batch, &follow, &[]).await?;
+        self.note(batch, &follow, &[]).await?;
         Ok(ids)
+    }
+
+    /// Names members of a batch, or closes it. Sending it twice changes nothing.
+    async fn note(&self, batch: &BatchId, follow: &Envelope, members: &[JobId]) -> Result<bool, SubmitError> {
+        let send = || async { self.queue.batch(batch, follow, members).await.map_err(Untaken::from) };
+        Ok(self.insist(send).await?)
     }
 }
 
@@ -103,7 +109,10 @@ fn last(
         follow.belong_to(&trace);
     }
     if follow.job.due != Due::Now {
-        return Err(SubmitError::Batch { batch: batch.clone(), why: "what follows cannot have a delay" });
+        return Err(SubmitError::Batch {
+            batch: batch.clone(),
+            why: "what follows cannot have a delay".to_owned(),
+        });
     }
     // Told now: when its last member ends, nobody is there who could be told.
     follow.fits()?;

@@ -1,8 +1,8 @@
 //! Why a job was not submitted.
 
 use super::durable::listed;
-use crate::broker::{self, Untaken};
-use crate::job::{InvalidName, JobId};
+use crate::broker::{self, Identified, Untaken};
+use crate::job::{InvalidName, JobId, State};
 
 /// Why a job was not submitted.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ pub enum SubmitError {
         /// The batch.
         batch: crate::job::BatchId,
         /// Why.
-        why: &'static str,
+        why: String,
     },
     /// Redis cannot confirm the durability that was asked for. Nothing was submitted.
     #[error("the durability that was asked for cannot be had here: {0}; nothing was submitted")]
@@ -98,6 +98,20 @@ pub enum SubmitError {
     /// Redis refused, or did not answer. After [`broker::Error::Unknown`] the job may have been accepted.
     #[error(transparent)]
     Broker(#[from] broker::Error),
+}
+
+impl SubmitError {
+    /// A member for which another job is there, whose end its batch would never hear of.
+    pub(super) fn left_out(member: &Identified, there: &JobId, state: State) -> Self {
+        let is = match state {
+            State::Cancelled => "is cancelled: give it another id, or leave it out",
+            _ => {
+                "was not submitted with an id, so that its end is told to nobody: give the member another id or key"
+            }
+        };
+        let why = format!("its member {} was not accepted, and the job {there} ({state}) {is}", member.id);
+        Self::Batch { batch: member.batch.clone().expect("a member has a batch"), why }
+    }
 }
 
 impl From<Untaken> for SubmitError {

@@ -8,8 +8,11 @@ use crate::broker::{Holder, Identified, Placed, UniqueMode};
 /// A job whose lock goes from hand to hand is given up after so many tries.
 const ROUNDS: usize = 100;
 
-/// So many entries of each lane are searched for a holder that waits.
+/// So many entries from where a holder was due, and as many from the newest one back, are searched for one to replace ...
 const SOUGHT: u64 = 10_000;
+
+/// ... and so many for one that is long due, to learn whether it is still there.
+const GLANCED: u64 = 1000;
 
 impl Producer {
     /// Submits jobs with ids; the answers come in their order.
@@ -52,19 +55,15 @@ impl Producer {
             Placed::HeldBy(id) => {
                 let put_off = job.unique.as_ref().is_some_and(|unique| unique.mode == UniqueMode::Debounce);
                 let edit = if put_off { self.queue.put_off(&id, &job).await? } else { None };
-                job.holder = Some(Holder { id, place: None, edit });
+                job.holder = Some(Holder { id, sought: None, edit });
                 return Ok(Err(job));
             }
-            Placed::Hidden(id) => {
-                let found = self.queue.seek(&id, SOUGHT).await?;
-                let place = found.and_then(|status| Some((status.lane, status.entry?)));
-                if place.is_none() || job.holder.as_ref().is_some_and(|holder| holder.place == place) {
-                    return Ok(Ok(Submitted {
-                        id,
-                        accepted: Accepted::Existing(crate::job::State::Waiting),
-                    }));
-                }
-                job.holder = Some(Holder { id, place, edit: None });
+            Placed::LeftOut(other, state) => return Err(SubmitError::left_out(&job, &other, state)),
+            Placed::Hidden(id, was_due) => {
+                let replaces = job.unique.as_ref().is_some_and(|unique| unique.mode == UniqueMode::Replace);
+                let sought =
+                    self.queue.seek_due(&id, was_due, if replaces { SOUGHT } else { GLANCED }).await?;
+                job.holder = Some(Holder { id, sought: Some(sought), edit: None });
                 return Ok(Err(job));
             }
         };

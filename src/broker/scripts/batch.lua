@@ -24,6 +24,6 @@ end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 if #ARGV == 2 then
   redis.call('HSET', KEYS[1], 'state', 'closed')
-  finish_batch(KEYS[1], KEYS[2])
+  finish_batch(KEYS[1], KEYS[2], 1)
 end
 return { 1 }

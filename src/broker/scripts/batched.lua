@@ -1,18 +1,32 @@
--- batched: how far a batch is.
+-- batched: how far a batch is, and a page of its members that are not done.
 -- KEYS 1 batch
--- ARGV 1 at most so many ids of members that are not done
--- returns {0} no such batch, or {1, state, members, members that are not done, created ms, id, id, ...}
+-- ARGV 1 where the page begins: '0', or what the page before answered
+-- returns {0} no such batch, or {1, state, members, members that are not done, created ms, where the next page begins or
+--   '0', then for each member: its id, and the id of the job that it waits for}
 local state = redis.call('HGET', KEYS[1], 'state')
 if not state then return { 0 } end
 local size, left = tonumber(redis.call('HGET', KEYS[1], 'size')), tonumber(redis.call('HGET', KEYS[1], 'left'))
 if state == 'open' then left = left - 1 end
-local answer = { 1, state, size, left, redis.call('HGET', KEYS[1], 'created_ms') }
-local cursor = '0'
-repeat
-  local page = redis.call('HSCAN', KEYS[1], cursor, 'MATCH', 'm:*', 'COUNT', 100)
-  cursor = page[1]
-  for at = 1, #page[2], 2 do
-    if page[2][at + 1] == '1' and #answer - 5 < tonumber(ARGV[1]) then answer[#answer + 1] = string.sub(page[2][at], 3) end
+-- The job that a member waits for, from one that was replaced to the one in its place; nil where it is done. See submit.
+local function job_of(member, value)
+  local id = value == '1' and member or string.match(value, '^=(.*)$')
+  for _ = 1, id == member and 0 or 1000 do
+    local others = redis.call('HGET', KEYS[1], 'w:' .. id) or 'done'
+    if others == 'done' then return nil end
+    local other = string.match(others, '^>(.*)$')
+    if not other then return id end
+    id = other
   end
-until cursor == '0' or #answer - 5 >= tonumber(ARGV[1])
+  return id
+end
+local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'MATCH', 'm:*', 'COUNT', 500)
+local answer = { 1, state, size, left, redis.call('HGET', KEYS[1], 'created_ms'), page[1] }
+for at = 1, #page[2], 2 do
+  local member = string.sub(page[2][at], 3)
+  local id = page[2][at + 1] ~= '0' and job_of(member, page[2][at + 1])
+  if id then
+    answer[#answer + 1] = member
+    answer[#answer + 1] = id
+  end
+end
 return answer

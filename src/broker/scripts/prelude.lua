@@ -210,10 +210,10 @@ local function note(record, now, elapsed, outcome, worker, error)
   redis.call('HSET', record, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error)
 end
 
--- Appends a batch's last job, once all its members are done and the batch is closed. Where that job cannot be appended,
+-- Counts so many members of a batch as done, and appends the batch's last job, once all are done and it is closed. Where that job cannot be appended,
 -- which a producer of today is told at once, it is set aside, and the member that was last is settled all the same.
-local function finish_batch(batch, stream)
-  if redis.call('HINCRBY', batch, 'left', -1) > 0 then return end
+local function finish_batch(batch, stream, members)
+  if redis.call('HINCRBY', batch, 'left', -members) > 0 then return end
   local packed = redis.call('HGET', batch, 'follow')
   local list = packed and unpacked(packed)
   if list then
@@ -228,6 +228,21 @@ local function finish_batch(batch, stream)
   end
   redis.call('HSET', batch, 'state', 'done')
   redis.call('HDEL', batch, 'follow')
+end
+
+-- Tells a batch of a job's success: it may be a member, and others may wait for it that were not accepted because of it.
+local function tell_batch(batch, id, stream)
+  local members = 0
+  if redis.call('HGET', batch, 'm:' .. id) == '1' then
+    redis.call('HSET', batch, 'm:' .. id, 0)
+    members = 1
+  end
+  local others = tonumber(redis.call('HGET', batch, 'w:' .. id) or '')
+  if others then
+    redis.call('HSET', batch, 'w:' .. id, 'done')
+    members = members + others
+  end
+  if members > 0 then finish_batch(batch, stream, members) end
 end
 
 -- What a job's end sets off: frees its lock, tells its batch of a success, and appends the jobs that follow, once for each
@@ -245,9 +260,11 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner)
       at = last + 1
     end
   end
-  if list[1] == 'done' and redis.call('HGET', batch, 'm:' .. id) == '1' then
-    redis.call('HSET', batch, 'm:' .. id, 0)
-    finish_batch(batch, stream)
+  if list[1] == 'done' then
+    tell_batch(batch, id, stream)
+    -- Those of which it is no member, but for which a member of theirs waits; see submit.
+    local others = redis.call('HGET', record, 'batches')
+    for _, other in ipairs(others and cmsgpack.unpack(others) or {}) do tell_batch(other, id, stream) end
   end
   if is_owner and redis.call('GET', lock) == id then redis.call('DEL', lock) end
 end

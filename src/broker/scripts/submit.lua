@@ -2,29 +2,36 @@
 -- of it. A job with a unique key takes its lock, which is stale where its holder does not live. A job whose own keys are
 -- of another type is refused alone. It begins with the write that a full Redis refuses, so it is refused whole.
 -- KEYS 1 control  2 delayed  3 delayed:fields  4 wake  5 stream high  6 stream normal  7 stream low  8 receipt of the call
---      then for each job: its record, its lock, the record of the lock's holder, the ledger of the holder's steps
+--      then for each job: its record, its lock, the record of the lock's holder, the ledger of the holder's steps, its batch
 -- ARGV 1 the producer's limit of the depth or ''
---      then for each job: id, life, lane, type, 'now', 'in' or 'at', milliseconds, ms for which the id is remembered,
---      unique key or '', 'waiting', 'running' or 'window', ms of the window, 'reject', 'replace' or 'debounce', the holder
---      whose record is named or '', its lane and entry where they were sought or '', for 'debounce' its packed fields as
---      they were read and as they shall be or '', the number of the values that follow, then these: names and values
---      flat for 'now', or the packed fields: what comes before the 13 digits of the time of its acceptance, and what
---      comes behind them
+--      then for each job: id, life, lane, type, 'now', 'in' or 'at', milliseconds, ms for which the id is remembered, '1'
+--      for a member of a batch, unique key or '', 'waiting', 'running' or 'window', ms of the window, 'reject', 'replace'
+--      or 'debounce', the holder whose record is named or '', its lane and entry where they were sought and found or '',
+--      'gone' where it was sought and is nowhere, 'lost' where not all was looked at, or '', for 'debounce' the holder's
+--      packed fields as they were read and as they shall be or '', the number of the values that follow, then these:
+--      names and values flat for 'now', or the packed fields: what comes before the 13 digits of the time of its
+--      acceptance, and what comes behind them
 -- returns {jobs, then for each what became of it, a job's id, and that job's state}, or {-1, depth, limit} where they do
---   not fit. 'new'; 'known' its id; 'held' by the holder; 'replaced' the holder; 'debounced' into the holder; 'holder'
---   nothing was done: send again with this holder's record and, for 'debounce', its fields; 'hidden' nothing was done:
---   seek the holder's entry; 'refused' nothing was done, and the state is why. A call that is sent twice is answered
---   with its receipt.
+--   not fit. 'new'; 'known' its id; 'held' by the holder; 'replaced' the holder; 'debounced' into the holder. Nothing was
+--   done where it is 'holder': send again with this holder's record and, for 'debounce', its fields; 'hidden': seek the
+--   holder's entry in the lane and from the time on that the state names; 'refused': the state is why; 'left_out': its
+--   batch cannot wait for the job that is there. A call that is sent twice is answered with its receipt.
+-- A member that is not accepted counts as done with the job that is there for it: m:<member> is =<that job>, w:<that job>
+-- the number of such members, and that job's record names the batch in `batches`. Where it is replaced, w:<it> is
+-- ><the other one>.
 local given = receipt_of(KEYS[8])
 if given then return given end
 local now = now_ms()
 local lanes = { high = KEYS[5], normal = KEYS[6], low = KEYS[7] }
-local NAMES = { 'id', 'life', 'lane', 'type', 'due', 'ms', 'window', 'key', 'scope', 'lock_ms', 'mode', 'holder',
-  'holder_lane', 'holder_entry', 'read', 'wanted', 'count' }
+local NAMES = { 'id', 'life', 'lane', 'type', 'due', 'ms', 'window', 'member', 'key', 'scope', 'lock_ms', 'mode', 'holder',
+  'holder_lane', 'holder_entry', 'sought', 'read', 'wanted', 'count' }
+-- A job's end is told to so many batches of which it is no member.
+local MOST_BATCHES = 1000
 local jobs, at = {}, 2
 while at <= #ARGV do
-  local key = 9 + 4 * #jobs
-  local job = { record = KEYS[key], lock = KEYS[key + 1], held = KEYS[key + 2], ledger = KEYS[key + 3], first = at + #NAMES }
+  local key = 9 + 5 * #jobs
+  local job = { record = KEYS[key], lock = KEYS[key + 1], held = KEYS[key + 2], ledger = KEYS[key + 3],
+    batch = KEYS[key + 4], first = at + #NAMES }
   for nth, name in ipairs(NAMES) do job[name] = ARGV[at + nth - 1] end
   job.last = job.first + tonumber(job.count) - 1
   local fits = job.due ~= 'now' or is_flat(ARGV, job.first, job.last)
@@ -35,7 +42,8 @@ end
 -- What is known of a job; a delayed one may have come without a record.
 local function state_of(record, id)
   local state = redis.call('HGET', record, 'state')
-  local parked = redis.call('HEXISTS', KEYS[3], id) == 1
+  -- Without a time it would never be due.
+  local parked = redis.call('ZSCORE', KEYS[2], id)
   if parked then return state == 'retrying' and state or 'scheduled', true end
   -- Due, and back in its lane.
   if state == 'scheduled' or state == 'retrying' then return 'waiting' end
@@ -49,16 +57,29 @@ local function holds(job, state)
   if scope == 'waiting' and state ~= 'waiting' and state ~= 'scheduled' then return false end
   return state ~= 'done' and state ~= 'dead' and state ~= 'cancelled'
 end
--- The stream and the entry of a holder that waits and that nobody has taken; nil where it is elsewhere.
-local function waits_at(job)
+-- The stream and the entry of a holder, and whether somebody has taken it; nil where it is elsewhere.
+local function found_at(job)
   local lane = job.holder_lane ~= '' and job.holder_lane or redis.call('HGET', job.held, 'lane')
   local entry = job.holder_entry ~= '' and job.holder_entry or redis.call('HGET', job.held, 'entry')
   if not entry or not lanes[lane] then return nil end
   local found = redis.call('XRANGE', lanes[lane], entry, entry)[1]
   if not found then return nil end
   local pending = redis.pcall('XPENDING', lanes[lane], 'fleet', entry, entry, 1)
-  if not pending.err and pending[1] then return nil, true end
-  return { lanes[lane], entry }
+  return { lanes[lane], entry }, not pending.err and pending[1] ~= nil
+end
+-- Of a holder that is in no place that is known: whether it is gone, since somebody deleted it, is not known, or must be
+-- sought. A record of a job that waits or runs always names its entry; one that was due does not say where it went.
+local function whereabouts(job)
+  local seen = redis.call('HGET', job.held, 'state')
+  if seen == 'waiting' or seen == 'running' then return 'gone' end
+  if job.sought ~= '' then return job.sought end
+  -- Most wait in their lane for a moment. Only of one that is late is it asked whether it is still there.
+  local due = tonumber(redis.call('HGET', job.held, 'due_ms') or '0')
+  return (job.mode == 'replace' or now - due > 60000) and 'hidden' or 'lost'
+end
+-- Where to seek a holder that was due: its lane, and the time before which it has no entry there.
+local function hint(job)
+  return redis.call('HGET', job.held, 'lane') .. ' ' .. (redis.call('HGET', job.held, 'due_ms') or '0')
 end
 -- What shall become of a job: a verdict, a job's id, its state, and for 'replaced' where the holder waits.
 local function judge(job)
@@ -69,20 +90,23 @@ local function judge(job)
   if holder ~= job.holder then return 'holder', holder, '' end
   local state, parked = state_of(job.held, holder)
   if not state or not holds(job, state) then return 'new', job.id end
-  if job.mode == 'reject' then return 'held', holder, state end
+  local place, taken
+  if state == 'waiting' or state == 'running' then
+    place, taken = found_at(job)
+    local missing = not place and whereabouts(job)
+    if missing == 'gone' then return 'new', job.id end
+    if missing == 'hidden' then return 'hidden', holder, hint(job) end
+    if taken then state = 'running' end
+  end
   -- One of its steps may have run: neither may it go, nor may the others see another payload.
-  if parked and redis.call('EXISTS', job.ledger) == 1 then return 'held', holder, state end
+  if job.mode == 'reject' or redis.call('EXISTS', job.ledger) == 1 then return 'held', holder, state end
   if job.mode == 'debounce' then
     if state ~= 'scheduled' or redis.call('HGET', job.held, 'type') ~= job.type then return 'held', holder, state end
     if redis.call('HGET', KEYS[3], holder) ~= job.read then return 'holder', holder, '' end
     return 'debounced', holder, state
   end
-  if parked then return 'replaced', holder, state end
-  if state ~= 'waiting' then return 'held', holder, state end
-  local place, taken = waits_at(job)
-  if place then return 'replaced', holder, state, place end
-  if taken then return 'held', holder, 'running' end
-  return 'hidden', holder, state
+  if parked or (place and not taken) then return 'replaced', holder, state, place end
+  return 'held', holder, state
 end
 -- The same, and 'refused' where one of the keys that are this job's alone is of another type.
 local function judged(job)
@@ -120,6 +144,7 @@ local function add(job)
   end
   redis.call('HSET', job.record, 'state', state, 'life', job.life, 'type', job.type, 'lane', job.lane, 'created_ms',
     created, 'updated_ms', now, 'keep_until_ms', now + math.max(tonumber(job.window), tonumber(job.lock_ms)))
+  if job.member == '1' then redis.call('HSET', job.record, 'batch', job.batch) end
   if job.key == '' then return state end
   redis.call('HSET', job.record, 'unique', job.key, 'unique_scope', job.scope)
   redis.call('SET', job.lock, job.id)
@@ -144,12 +169,93 @@ local function put_off(job)
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
   nudge(KEYS[2], KEYS[4], job.holder)
 end
+-- Has the end of a job, which has this record, counted by one more batch. False where it tells none.
+local function counts_for(record, batch)
+  -- Nobody has submitted it: it may be an entry that says nothing of a record.
+  if redis.call('HEXISTS', record, 'keep_until_ms') == 0 then return false end
+  local packed = redis.call('HGET', record, 'batches')
+  local batches = packed and cmsgpack.unpack(packed) or {}
+  for _, known in ipairs(batches) do
+    if known == batch then return true end
+  end
+  if #batches >= MOST_BATCHES then return false end
+  batches[#batches + 1] = batch
+  redis.call('HSET', record, 'batches', cmsgpack.pack(batches))
+  return true
+end
+-- So many more members of a batch wait for this job.
+local function await(batch, id, members)
+  local others = tonumber(redis.call('HGET', batch, 'w:' .. id) or '') or 0
+  redis.call('HSET', batch, 'w:' .. id, others + members)
+end
+-- The member does not wait for another job any more.
+local function stands_alone(job)
+  local other = string.match(redis.call('HGET', job.batch, 'm:' .. job.id) or '', '^=(.*)$')
+  local others = other and tonumber(redis.call('HGET', job.batch, 'w:' .. other) or '')
+  if not others then return false end
+  redis.call('HSET', job.batch, 'w:' .. other, others - 1)
+  redis.call('HSET', job.batch, 'm:' .. job.id, 1)
+  return true
+end
+-- A member for which another job is there: it is done with that job, or left out. False where it is left out.
+local function stand_in(job, record, id, state)
+  local member = 'm:' .. job.id
+  local awaits = redis.call('HGET', job.batch, member)
+  if not awaits or awaits == '0' or awaits == '=' .. id then return true end
+  -- It was accepted before.
+  if id == job.id and redis.call('HGET', record, 'batch') == job.batch and state ~= 'cancelled' then return true end
+  if state == 'done' then
+    stands_alone(job)
+    redis.call('HSET', job.batch, member, 0)
+    finish_batch(job.batch, lanes[job.lane], 1)
+    return true
+  end
+  if state ~= 'cancelled' and counts_for(record, job.batch) then
+    stands_alone(job)
+    redis.call('HSET', job.batch, member, '=' .. id)
+    await(job.batch, id, 1)
+    return true
+  end
+  if redis.call('HGET', job.batch, 'state') == 'open' then
+    stands_alone(job)
+    redis.call('HDEL', job.batch, member)
+    redis.call('HINCRBY', job.batch, 'left', -1)
+    redis.call('HINCRBY', job.batch, 'size', -1)
+  end
+  return false
+end
+-- What waits for a job that is replaced waits for the one in its place.
+local function hand_over(job)
+  local packed, own = redis.call('HGET', job.held, 'batches'), redis.call('HGET', job.held, 'batch')
+  local batches = packed and cmsgpack.unpack(packed) or {}
+  if own then batches[#batches + 1] = own end
+  for _, batch in ipairs(batches) do
+    local members = tonumber(redis.call('HGET', batch, 'w:' .. job.holder) or '') or 0
+    if members > 0 then redis.call('HSET', batch, 'w:' .. job.holder, '>' .. job.id) end
+    if redis.call('HGET', batch, 'm:' .. job.holder) == '1' then
+      redis.call('HSET', batch, 'm:' .. job.holder, '=' .. job.id)
+      members = members + 1
+    end
+    if members > 0 and counts_for(job.record, batch) then await(batch, job.id, members) end
+  end
+end
 local answer, changed = { #jobs }, false
 for _, job in ipairs(jobs) do
   local verdict, id, state, place = judged(job)
   if verdict == 'new' or verdict == 'replaced' then state = add(job) end
-  if verdict == 'replaced' then take_out(job, place) end
+  if verdict == 'replaced' then
+    hand_over(job)
+    take_out(job, place)
+  end
   if verdict == 'debounced' then put_off(job) end
+  if job.member == '1' then
+    local record = verdict == 'known' and job.record or job.held
+    if verdict == 'new' or verdict == 'replaced' then
+      stands_alone(job)
+    elseif (verdict == 'known' or verdict == 'held' or verdict == 'debounced') and not stand_in(job, record, id, state) then
+      verdict = 'left_out'
+    end
+  end
   changed = changed or verdict == 'new' or verdict == 'replaced' or verdict == 'debounced'
   for _, part in ipairs({ verdict, id, state or '' }) do answer[#answer + 1] = part end
 end

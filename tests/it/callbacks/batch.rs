@@ -1,7 +1,8 @@
 //! Batches: one more job follows when all members have succeeded.
 
-use streamfleet::job::{BatchId, Encoding, State};
-use streamfleet::{JobError, Producer, Submission};
+use streamfleet::broker::Batch;
+use streamfleet::job::{BatchId, Encoding, JobId, State};
+use streamfleet::{JobError, Producer, Submission, UniqueMode, UniqueScope};
 
 use crate::harness::fleet::{Acts, until_state};
 use crate::harness::process::run;
@@ -23,6 +24,16 @@ fn handler() -> Acts {
 fn follow() -> Submission {
     let job = Submission::new("test").unwrap().id("total".parse().unwrap());
     job.payload("last", Encoding::Raw).unwrap()
+}
+
+/// Members, the jobs that they wait for, and where these are.
+fn awaited(batch: &Batch) -> Vec<(String, String, Option<State>)> {
+    let awaited = batch.waiting_for.iter().cloned();
+    awaited.map(|awaited| (awaited.member, awaited.job, awaited.state)).collect()
+}
+
+fn of(member: &JobId, job: &JobId, state: State) -> (String, String, Option<State>) {
+    (member.to_string(), job.to_string(), Some(state))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,11 +69,11 @@ async fn a_dead_member_holds_up_its_batch_until_it_is_replayed_with_success() {
     let dead = until_state(&scene.queue, &ids[1], State::Dead).await.dead.unwrap();
     until_state(&scene.queue, &ids[0], State::Done).await;
     let shown = run(&["--redis", &scene.server.url(), "batch", "invoices-2026-11"], b"");
-    assert!(shown.stdout.ends_with("waiting for: invoices-2026-11.1\n"), "{shown:?}");
+    assert!(shown.stdout.ends_with("waiting for: invoices-2026-11.1 (dead)\n"), "{shown:?}");
     let unknown = run(&["--redis", &scene.server.url(), "batch", "of-nobody", "--json"], b"");
     assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(4), ""));
     let batch = scene.queue.batch_status(&name()).await.unwrap().unwrap();
-    assert_eq!((batch.left, batch.waiting_for), (1, vec![ids[1].to_string()]));
+    assert_eq!((batch.left, awaited(&batch)), (1, vec![of(&ids[1], &ids[1], State::Dead)]));
     let letter = scene.queue.dead_letter(dead).await.unwrap().unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let fields = letter.fields.fields().flat_map(|(name, value)| [text(name), text(value)]);
@@ -103,5 +114,108 @@ async fn a_batch_whose_producer_was_cut_off_is_submitted_again_and_followed_once
     assert_eq!(handler.runs(&total), 1);
     let more = producer.submit_batch(&name(), follow(), (0..4).map(|nth| job(format!("{nth}")))).await;
     assert!(more.unwrap_err().to_string().contains("was closed before"));
+    fleet.stop().await;
+}
+
+fn id(text: &str) -> JobId {
+    text.parse().unwrap()
+}
+
+fn unique(payload: &str, mode: UniqueMode) -> Submission {
+    job(payload).unique("ann".parse().unwrap(), UniqueScope::Running, mode)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_whose_id_is_known_counts_as_done_with_the_job_that_is_there() {
+    let scene = Scene::new().await;
+    let handler = handler();
+    let producer = Producer::new(scene.queue.clone());
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    let (well, later) = (id("well"), id("later"));
+    producer.submit(job("well").id(well.clone())).await.unwrap();
+    until_state(&scene.queue, &well, State::Done).await;
+    producer.submit(job("later").id(later.clone()).delay(LONG)).await.unwrap();
+    for _again in 0..2 {
+        let members = [job("well").id(well.clone()), job("later").id(later.clone()), job("own")];
+        producer.submit_batch(&name(), follow(), members).await.unwrap();
+    }
+    until_state(&scene.queue, &id("invoices-2026-11.2"), State::Done).await;
+    let batch = scene.queue.batch_status(&name()).await.unwrap().unwrap();
+    assert_eq!((batch.size, batch.left), (3, 1));
+    assert_eq!(awaited(&batch), [of(&later, &later, State::Scheduled)]);
+    producer.run_now(&later).await.unwrap();
+    let total = id("total");
+    until_state(&scene.queue, &total, State::Done).await;
+    scene.until_at_rest().await;
+    assert_eq!(handler.runs(&total), 1);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_whose_key_is_held_count_as_done_with_the_holder_or_with_what_replaces_it() {
+    for replaces in [false, true] {
+        let scene = Scene::new().await;
+        let handler = handler();
+        let producer = Producer::new(scene.queue.clone());
+        let holder = producer.submit(unique("{}", UniqueMode::Reject).delay(LONG)).await.unwrap();
+        let members = [UniqueMode::Reject, UniqueMode::Reject, UniqueMode::Debounce];
+        let members = members.map(|mode| unique("{}", mode).delay(LONG));
+        let ids = producer.submit_batch(&name(), follow(), members).await.unwrap();
+        assert_eq!(ids, [holder.clone(), holder.clone(), holder.clone()]);
+        let mut there = holder;
+        for _ in 0..if replaces { 3 } else { 0 } {
+            there = producer.submit(unique("{}", UniqueMode::Replace).delay(LONG)).await.unwrap();
+        }
+        let batch = scene.queue.batch_status(&name()).await.unwrap().unwrap();
+        let mut waiting = awaited(&batch);
+        waiting.sort_by(|one, other| one.0.cmp(&other.0));
+        let member = |nth: usize| id(&format!("invoices-2026-11.{nth}"));
+        assert_eq!(waiting, [0, 1, 2].map(|nth| of(&member(nth), &there, State::Scheduled)));
+        let shown = run(&["--redis", &scene.server.url(), "batch", "invoices-2026-11"], b"");
+        assert!(shown.stdout.contains(&format!("(in its place {there}: scheduled)")), "{shown:?}");
+        producer.run_now(&there).await.unwrap();
+        let fleet = scene.sound_fleet(LONG, handler.clone());
+        let total = id("total");
+        until_state(&scene.queue, &total, State::Done).await;
+        scene.until_at_rest().await;
+        assert_eq!((handler.runs(&total), handler.all_runs()), (1, 2));
+        fleet.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_which_a_member_is_replaced_waits_for_the_one_in_its_place() {
+    let scene = Scene::new().await;
+    let handler = handler();
+    let producer = Producer::new(scene.queue.clone());
+    let members = [unique("{}", UniqueMode::Reject).delay(LONG), job("other")];
+    let ids = producer.submit_batch(&name(), follow(), members).await.unwrap();
+    let newer = producer.submit(unique("{}", UniqueMode::Replace)).await.unwrap();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    let total = id("total");
+    until_state(&scene.queue, &total, State::Done).await;
+    scene.until_at_rest().await;
+    assert_eq!((handler.runs(&ids[0]), handler.runs(&newer), handler.runs(&total)), (0, 1, 1));
+    let batch = scene.queue.batch_status(&name()).await.unwrap().unwrap();
+    assert_eq!((batch.state.as_str(), batch.left, batch.waiting_for.len()), ("done", 0, 0));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_of_which_nobody_would_hear_is_refused_and_not_awaited() {
+    let scene = Scene::new().await;
+    let handler = handler();
+    let producer = Producer::new(scene.queue.clone());
+    let gone = id("gone");
+    producer.submit(job("{}").id(gone.clone()).delay(LONG)).await.unwrap();
+    scene.queue.cancel(&gone, "a test", LONG).await.unwrap();
+    let refused = producer.submit_batch(&name(), follow(), [job("{}"), job("{}").id(gone)]).await;
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("the job gone (cancelled) is cancelled"), "{message}");
+    let batch = scene.queue.batch_status(&name()).await.unwrap().unwrap();
+    assert_eq!((batch.state.as_str(), batch.size, batch.left), ("open", 1, 1));
+    producer.submit_batch(&name(), follow(), [job("{}")]).await.unwrap();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    until_state(&scene.queue, &id("total"), State::Done).await;
     fleet.stop().await;
 }

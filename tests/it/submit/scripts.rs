@@ -8,12 +8,14 @@ const RECORD: &str = "sf:{q}:job:j";
 
 const LOCK: &str = "sf:{q}:unique:k";
 
+const BATCH: &str = "sf:{q}:batch:b";
+
 const RECEIPT: &str = "sf:{q}:receipt:first";
 
 /// What the delayed set keeps of a job, as somebody read it.
 const PACKED: &str = "<1700000000000>";
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "sf:{q}:control",
     "sf:{q}:delayed",
     "sf:{q}:delayed:fields",
@@ -26,15 +28,15 @@ const KEYS: [&str; 12] = [
     LOCK,
     RECORD,
     "sf:{q}:steps:j",
+    BATCH,
 ];
 
 /// A job that is asked for now, or in a minute: with a unique key, whose holder is or is not known.
 fn args(id: &'static str, when: &'static str, lock: [&'static str; 5]) -> Vec<&'static str> {
     let [key, scope, ms, mode, holder] = lock;
     let [read, wanted] = if holder.is_empty() { ["", ""] } else { [PACKED, "new"] };
-    let mut args =
-        vec![id, "1f", "normal", "test", when, "60000", "60000", key, scope, ms, mode, holder, "", ""];
-    args.extend([read, wanted]);
+    let mut args = vec![id, "1f", "normal", "test", when, "60000", "60000", "", key, scope, ms, mode, holder];
+    args.extend(["", "", "", read, wanted]);
     args.extend(if when == "now" { vec!["4", "type", "test", "id", id] } else { vec!["2", "<", ">"] });
     args
 }
@@ -92,7 +94,7 @@ fn a_full_server_refuses_jobs_with_ids_whole() {
         let scripts = Scripts::new();
         scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
         let before = scripts.digest();
-        let mut command = vec!["EVAL", source!("submit"), "12"];
+        let mut command = vec!["EVAL", source!("submit"), "13"];
         command.extend(KEYS);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
@@ -113,7 +115,7 @@ fn a_queue_at_its_limit_takes_what_it_knows_and_nothing_else() {
 }
 
 /// The second job of the key `k`, whose holder `j` is known to it.
-fn second(when: &'static str, mode: &'static str) -> ([&'static str; 12], Vec<&'static str>) {
+fn second(when: &'static str, mode: &'static str) -> ([&'static str; 13], Vec<&'static str>) {
     let mut keys = KEYS;
     (keys[7], keys[8]) = ("sf:{q}:receipt:second", "sf:{q}:job:second");
     (keys, [vec![""], args("second", when, ["k", "running", "0", mode, "j"])].concat())
@@ -159,7 +161,7 @@ fn a_full_server_refuses_a_replacement_and_a_debounce_whole() {
         scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
         let before = scripts.digest();
         let (keys, args) = second("in", mode);
-        let mut command = vec!["EVAL", source!("submit"), "12"];
+        let mut command = vec!["EVAL", source!("submit"), "13"];
         command.extend(keys);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
@@ -257,7 +259,7 @@ fn a_job_whose_keys_hold_something_else_is_refused_alone() {
         let scripts = Scripts::new();
         scripts.server.cmd(&["LPUSH", key, "x"]);
         let mut keys = KEYS.to_vec();
-        keys.extend(["sf:{q}:job:good", "sf:{q}:unique:", "sf:{q}:job:good", "sf:{q}:steps:good"]);
+        keys.extend(["sf:{q}:job:good", "sf:{q}:unique:", "sf:{q}:job:good", "sf:{q}:steps:good", BATCH]);
         let args = [&first("now")[..], &args("good", "now", NO_LOCK)].concat();
         let answer = verdicts(scripts.call(source!("submit"), &keys, &args).1);
         assert_eq!(
