@@ -26,6 +26,7 @@ mod kill;
 mod kit;
 #[cfg(test)]
 mod lifecycle;
+mod lives;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]

@@ -7,6 +7,6 @@ mod late;
 mod lost_reply;
 mod once;
 mod replay;
-mod scene;
+pub(crate) mod scene;
 mod scripts;
 mod toml;

@@ -20,30 +20,30 @@ type Act = dyn Fn(&str, &JobContext) -> Result<Value, JobError> + Send + Sync;
 
 /// A handler of all steps, made of a closure that gets the step's name. It counts the runs of each step.
 #[derive(Clone)]
-pub(super) struct Walks {
+pub(crate) struct Walks {
     act: Arc<Act>,
     runs: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
 impl Walks {
-    pub(super) fn new(
+    pub(crate) fn new(
         act: impl Fn(&str, &JobContext) -> Result<Value, JobError> + Send + Sync + 'static,
     ) -> Self {
         Self { act: Arc::new(act), runs: Arc::default() }
     }
 
     /// Every step succeeds with its name.
-    pub(super) fn well() -> Self {
+    pub(crate) fn well() -> Self {
         Self::new(|step, _| Ok(step.into()))
     }
 
     /// Every step succeeds but this one, which always fails.
-    pub(super) fn but(fails: &'static str) -> Self {
+    pub(crate) fn but(fails: &'static str) -> Self {
         Self::new(move |step, _| if step == fails { Err(JobError::retry("no")) } else { Ok(step.into()) })
     }
 
     /// How often this step ran, over all jobs.
-    pub(super) fn runs(&self, step: &str) -> u32 {
+    pub(crate) fn runs(&self, step: &str) -> u32 {
         self.runs.lock().unwrap().get(step).copied().unwrap_or(0)
     }
 }
@@ -64,56 +64,56 @@ impl Handler for Walks {
 }
 
 /// The plan of the tests: `charge` is `once`, `mail` comes after it, `render` is independent.
-pub(super) fn plan<H: Handler + Clone>(handler: &H) -> Steps {
+pub(crate) fn plan<H: Handler + Clone>(handler: &H) -> Steps {
     let steps = Steps::builder().once("charge", handler.clone()).auto("render", handler.clone());
     steps.auto("mail", handler.clone()).after("mail", ["charge"]).build().unwrap()
 }
 
 /// A server with a queue.
-pub(super) struct Scene {
-    pub(super) server: RedisServer,
-    pub(super) queue: Queue,
+pub(crate) struct Scene {
+    pub(crate) server: RedisServer,
+    pub(crate) queue: Queue,
 }
 
 impl Scene {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let server = RedisServer::start();
         let queue = queue(&server).await;
         Self { server, queue }
     }
 
     /// A fleet's process whose type `gift` has these steps.
-    pub(super) fn fleet(&self, policy: Policy, steps: Steps) -> Running {
+    pub(crate) fn fleet(&self, policy: Policy, steps: Steps) -> Running {
         Self::fleet_with(config(&self.server.url()), policy, steps)
     }
 
-    pub(super) fn fleet_with(config: FleetConfig, policy: Policy, steps: Steps) -> Running {
+    pub(crate) fn fleet_with(config: FleetConfig, policy: Policy, steps: Steps) -> Running {
         Running::of(Fleet::builder(config).steps("gift", policy, steps).unwrap().build())
     }
 
     /// The usual fleet: three attempts, and almost no pause between them.
-    pub(super) fn usual(&self, handler: &Walks) -> Running {
+    pub(crate) fn usual(&self, handler: &Walks) -> Running {
         self.fleet(quick(3), plan(handler))
     }
 
-    pub(super) async fn submit(&self) -> JobId {
+    pub(crate) async fn submit(&self) -> JobId {
         Producer::new(self.queue.clone()).submit(Submission::new("gift").unwrap()).await.unwrap()
     }
 
     /// What the ledger says of a job's steps.
-    pub(super) async fn seen(&self, job: &JobId) -> Seen {
+    pub(crate) async fn seen(&self, job: &JobId) -> Seen {
         self.queue.steps(job).await.unwrap().expect("there is a ledger")
     }
 
-    pub(super) async fn step(&self, job: &JobId, step: &str) -> StepRecord {
+    pub(crate) async fn step(&self, job: &JobId, step: &str) -> StepRecord {
         self.seen(job).await.ledger.get(&name(step)).cloned().unwrap_or_default()
     }
 
-    pub(super) async fn state_of(&self, job: &JobId, step: &str) -> StepState {
+    pub(crate) async fn state_of(&self, job: &JobId, step: &str) -> StepState {
         self.step(job, step).await.state
     }
 
-    pub(super) async fn until_step(&self, job: &JobId, step: &str, state: StepState) {
+    pub(crate) async fn until_step(&self, job: &JobId, step: &str, state: StepState) {
         until_async(&format!("{step} to be {state}"), Duration::from_secs(20), async || {
             let seen = self.queue.steps(job).await.unwrap();
             seen.is_some_and(|seen| seen.ledger.state(&name(step)) == state)
@@ -122,13 +122,13 @@ impl Scene {
     }
 
     /// Waits until the job is dead, and says why.
-    pub(super) async fn reason(&self, job: &JobId) -> String {
+    pub(crate) async fn reason(&self, job: &JobId) -> String {
         let status = crate::harness::fleet::until_state(&self.queue, job, State::Dead).await;
         let letter = self.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
         letter.text("dead_reason")
     }
 
-    pub(super) async fn decide(
+    pub(crate) async fn decide(
         &self,
         job: &JobId,
         step: &str,
@@ -139,6 +139,6 @@ impl Scene {
     }
 }
 
-pub(super) fn name(step: &str) -> StepName {
+pub(crate) fn name(step: &str) -> StepName {
     step.parse().unwrap()
 }

@@ -1,0 +1,84 @@
+//! Wishes to cancel a job: for one life each, whatever the clock says, and gone when nothing can meet them.
+
+use std::time::{Duration, Instant};
+
+use streamfleet::broker::Cancellation;
+use streamfleet::job::{JobId, State};
+
+use crate::harness::fleet::{Running, config, queue, quick, until_state};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+use crate::traps::scene::{Gate, job};
+
+const SOON: Duration = Duration::from_secs(20);
+const KEPT: Duration = Duration::from_secs(3600);
+const CANCELS: &str = "sf:{default}:cancels";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_from_before_the_clock_stepped_back_is_cancelled_all_the_same() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let handler = Gate::closed();
+    let mut config = config(&server.url());
+    config.worker.lease = Duration::from_secs(30);
+    let fleet = Running::start_with(config, quick(3), handler.clone());
+    // Accepted an hour from now, by the clock of then.
+    let (seconds, _): (u64, u64) = redis::cmd("TIME").query(&mut server.client()).unwrap();
+    let created = format!("{}", (seconds + 3600) * 1000);
+    let fields = ["type", "test", "payload", "wait", "id", "j", "created_ms", &created];
+    server.cmd(&[&["XADD", "sf:{default}:jobs", "*"][..], &fields].concat());
+    let id: JobId = "j".parse().unwrap();
+    handler.until_started(&id).await;
+    assert_eq!(queue.cancel(&id, "ann", KEPT).await.unwrap(), Cancellation::Wanted);
+    until_state(&queue, &id, State::Cancelled).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wish_is_heeded_behind_any_number_of_others_and_costs_no_more() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let mut others = redis::pipe();
+    for nth in 0..30_000 {
+        others.cmd("ZADD").arg(&[CANCELS, &nth.to_string(), &format!("{nth}-0")]).ignore();
+    }
+    others.exec(&mut server.client()).unwrap();
+    let handler = Gate::closed();
+    let mut config = config(&server.url());
+    config.worker.lease = Duration::from_secs(30);
+    let fleet = Running::start_with(config, quick(3), handler.clone());
+    let producer = streamfleet::Producer::new(queue.clone());
+    let id = producer.submit(job("wait")).await.unwrap();
+    handler.until_started(&id).await;
+    let asked = Instant::now();
+    assert_eq!(queue.cancel(&id, "ann", KEPT).await.unwrap(), Cancellation::Wanted);
+    until_state(&queue, &id, State::Cancelled).await;
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    // They were made long ago, for nothing that anybody holds.
+    until_async("the others to be forgotten", 3 * SOON, async || {
+        server.cmd(&["EXISTS", CANCELS]) == redis::Value::Int(0)
+    })
+    .await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wish_that_came_too_late_is_forgotten_soon() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    queue.join(Duration::from_secs(1)).await.unwrap();
+    let producer = streamfleet::Producer::new(queue.clone());
+    let id = producer.submit(job("x")).await.unwrap().to_string();
+    let stream = "sf:{default}:jobs";
+    // Somebody runs it, and it succeeds before the wish is seen.
+    server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", stream, ">"]);
+    assert_eq!(queue.cancel(&id.parse().unwrap(), "ann", KEPT).await.unwrap(), Cancellation::Wanted);
+    server.cmd(&["XDEL", stream, &id]);
+    server.cmd(&["XACK", stream, "fleet", &id]);
+    let fleet = Running::start(&server.url(), quick(3), Gate::closed());
+    until_async("the wish to be forgotten", SOON, async || {
+        server.cmd(&["EXISTS", CANCELS, "sf:{default}:cancels:places"]) == redis::Value::Int(0)
+    })
+    .await;
+    fleet.stop().await;
+}

@@ -1,0 +1,190 @@
+//! Dead letters and the lives that follow them. A raw replay moves its letter when it begins; nothing that happens to the
+//! letter before lets a `once` step run twice.
+
+use std::time::Duration;
+
+use streamfleet::Steps;
+use streamfleet::broker::{DeadLetter, Evicted, LetterLimits, Replayed};
+use streamfleet::job::{JobId, State};
+
+use crate::harness::fleet::{Running, config, quick, until_state};
+use crate::harness::wait::until_async;
+use crate::steps::scene::{Scene, Walks};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// `charge` succeeds; `mail` fails for good in the first life alone.
+fn handler() -> Walks {
+    let first = std::sync::atomic::AtomicBool::new(true);
+    Walks::new(move |step, _| {
+        let fails = step == "mail" && first.swap(false, std::sync::atomic::Ordering::SeqCst);
+        if fails { Err(streamfleet::JobError::fatal("no such mailbox")) } else { Ok(step.into()) }
+    })
+}
+
+fn steps(handler: &Walks) -> Steps {
+    let steps = Steps::builder().once("charge", handler.clone()).auto("mail", handler.clone());
+    steps.after("mail", ["charge"]).build().unwrap()
+}
+
+/// A job that was charged and whose mail is exhausted, with no worker left.
+async fn dead(handler: &Walks) -> (Scene, JobId, DeadLetter) {
+    let scene = Scene::new().await;
+    let fleet = scene.fleet(quick(3), steps(handler));
+    let job = scene.submit().await;
+    let status = until_state(&scene.queue, &job, State::Dead).await;
+    fleet.stop().await;
+    let letter = scene.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    assert_eq!(letter.text("dead_steps"), "charge=done mail=exhausted");
+    (scene, job, letter)
+}
+
+/// Appends a letter's fields to the main stream, as the wire contract says.
+fn xadd(scene: &Scene, letter: &DeadLetter, takes: impl Fn(&str) -> bool) {
+    let fields = letter
+        .fields
+        .fields()
+        .map(|(name, value)| [name, value].map(|text| String::from_utf8_lossy(text).into_owned()));
+    let fields: Vec<String> = fields.filter(|[name, _]| takes(name)).flatten().collect();
+    let head = ["XADD", "sf:{default}:jobs", "*"].map(str::to_owned);
+    let command: Vec<String> = head.into_iter().chain(fields).collect();
+    scene.server.cmd(&command.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+async fn ends_charged_once(scene: &Scene, job: &JobId, handler: &Walks) -> Running {
+    let fleet = scene.fleet(quick(3), steps(handler));
+    until_state(&scene.queue, job, State::Done).await;
+    assert_eq!((handler.runs("charge"), handler.runs("mail")), (1, 2));
+    fleet
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_is_dropped_after_its_replay_by_xadd_charges_nobody_twice() {
+    for dead_fields in [true, false] {
+        let handler = handler();
+        let (scene, job, letter) = dead(&handler).await;
+        xadd(&scene, &letter, |name| dead_fields || !name.starts_with("dead_"));
+        assert!(scene.queue.drop_dead(letter.entry, &job).await.unwrap());
+        let fleet = ends_charged_once(&scene, &job, &handler).await;
+        fleet.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_its_queue_drops_after_its_replay_by_xadd_charges_nobody_twice() {
+    let handler = handler();
+    let (scene, job, letter) = dead(&handler).await;
+    xadd(&scene, &letter, |_| true);
+    let none = LetterLimits { most: Some(0), ..LetterLimits::default() };
+    assert_eq!(scene.queue.evict(letter.entry, &job, none).await.unwrap(), Evicted::Dropped);
+    // Even where somebody deletes what is known of the steps, the replay brings it along.
+    scene.server.cmd(&["DEL", &format!("sf:{{default}}:steps:{job}")]);
+    let fleet = ends_charged_once(&scene, &job, &handler).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_by_xadd_moves_its_letter_when_it_begins() {
+    let handler = handler();
+    let (scene, job, letter) = dead(&handler).await;
+    xadd(&scene, &letter, |_| true);
+    let fleet = ends_charged_once(&scene, &job, &handler).await;
+    assert_eq!(scene.queue.dead_letter(letter.entry).await.unwrap(), None);
+    let again = scene.queue.replay(letter.entry, &job).await.unwrap();
+    assert_eq!(again, Replayed::Gone(Some(State::Done)), "it says what became of the job");
+    // Nor later, when nothing is known of the job any more.
+    for key in ["job", "steps"] {
+        scene.server.cmd(&["DEL", &format!("sf:{{default}}:{key}:{job}")]);
+    }
+    assert_eq!(scene.queue.replay(letter.entry, &job).await.unwrap(), Replayed::Gone(None));
+    assert_eq!((handler.runs("charge"), scene.queue.depths().await.unwrap().waiting()), (1, 0));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_of_an_older_version_is_moved_by_its_replay_too() {
+    let handler = handler();
+    let (scene, job, letter) = dead(&handler).await;
+    // As it was written before lives had names.
+    let record = format!("sf:{{default}}:job:{job}");
+    let life = letter.text("dead_life");
+    scene.server.cmd(&["HDEL", &record, "life", "holds", &format!("dead:{life}")]);
+    scene.server.cmd(&["HDEL", &record, &format!("letter:{}", letter.entry)]);
+    xadd(&scene, &letter, |name| !matches!(name, "dead_life" | "dead_steps"));
+    let fleet = ends_charged_once(&scene, &job, &handler).await;
+    assert_eq!(scene.queue.dead_letter(letter.entry).await.unwrap(), None);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_life_that_ends_does_not_take_what_another_lifes_letter_needs() {
+    let handler = handler();
+    let (scene, job, letter) = dead(&handler).await;
+    // The producer sends the id again; this life is done at once, as far as its steps go, after its mail.
+    let head = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id"];
+    let id = job.to_string();
+    scene.server.cmd(&[&head[..], &[&id]].concat());
+    let mut short = config(&scene.server.url());
+    short.worker.retention = Duration::from_millis(1);
+    let fleet = Scene::fleet_with(short, quick(3), steps(&handler));
+    until_async("both lives to have ended", SOON, async || {
+        scene.queue.depths().await.unwrap().waiting() + scene.queue.depths().await.unwrap().running() == 0
+            && handler.runs("mail") == 2
+    })
+    .await;
+    let ttl = |key: &str| scene.server.cmd(&["PTTL", &format!("sf:{{default}}:{key}:{job}")]);
+    until_async("the record to be kept", SOON, async || ttl("job") == redis::Value::Int(-1)).await;
+    assert_eq!(ttl("steps"), redis::Value::Int(-1), "the letter is still there");
+    assert!(scene.queue.drop_dead(letter.entry, &job).await.unwrap());
+    until_async("the record to go", SOON, async || ttl("job") == redis::Value::Int(-2)).await;
+    assert_eq!(handler.runs("charge"), 1);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_tells_what_its_producer_said_of_time_and_when_the_life_began() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|_, _| Err(streamfleet::JobError::fatal("no")));
+    let entry = scene.server.cmd(&[
+        "XADD",
+        "sf:{default}:jobs",
+        "*",
+        "type",
+        "gift",
+        "delay_ms",
+        "1",
+        "run_at_ms",
+        "7",
+    ]);
+    let entry: String = redis::from_redis_value(entry).unwrap();
+    let fleet = scene.fleet(quick(1), Steps::builder().auto("mail", handler).build().unwrap());
+    let status = until_state(&scene.queue, &entry.parse().unwrap(), State::Dead).await;
+    let letter = scene.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let told =
+        ["dead_created_ms", "dead_delay_ms", "dead_run_at_ms", "delay_ms"].map(|name| letter.text(name));
+    assert_eq!(told, [entry.split('-').next().unwrap(), "1", "7", ""]);
+    fleet.stop().await;
+}
+
+/// The worker of an attempt whose handler dropped the job dies before the job is cancelled.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_a_once_step_dropped_is_cancelled_though_its_worker_died_before_it_said_so() {
+    let scene = Scene::new().await;
+    scene.queue.join(Duration::from_secs(1)).await.unwrap();
+    let job = scene.submit().await;
+    let (stream, ledger) = ("sf:{default}:jobs", format!("sf:{{default}}:steps:{job}"));
+    scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", stream, ">"]);
+    let id = job.to_string();
+    let begin = ["ghost", &id, "1", "charge", "once", &id, "charge once\nmail auto charge"];
+    let source = crate::traps::scripts::source!("step_begin");
+    scene.server.cmd(&[&["EVAL", source, "2", stream, &ledger][..], &begin].concat());
+    let end = ["charge", "1", "pending", "0", "", "", "", "", "a duplicate", &id];
+    let source = crate::traps::scripts::source!("step_end");
+    scene.server.cmd(&[&["EVAL", source, "1", &ledger][..], &end].concat());
+    let handler = Walks::well();
+    let fleet = scene.fleet(quick(3), steps(&handler));
+    let status = until_state(&scene.queue, &job, State::Cancelled).await;
+    assert_eq!(status.error.as_deref(), Some("a duplicate"));
+    assert_eq!((handler.runs("charge"), handler.runs("mail")), (0, 0));
+    fleet.stop().await;
+}

@@ -1,0 +1,127 @@
+//! Two lives of one id, script by script.
+
+use streamfleet::job::{Envelope, Lane};
+
+use crate::traps::scripts::{Scripts, source};
+
+const STREAM: &str = "sf:{q}:jobs";
+const DELAYED: &str = "sf:{q}:delayed";
+const FIELDS: &str = "sf:{q}:delayed:fields";
+const RECORD: &str = "sf:{q}:job:j";
+const RECEIPTS: &str = "sf:{q}:receipts:me";
+const DEFER: [&str; 7] = [STREAM, DELAYED, FIELDS, RECORD, "sf:{q}:wake", "sf:{q}:cancels", RECEIPTS];
+const COMPLETE: [&str; 8] =
+    [STREAM, DELAYED, FIELDS, RECORD, "sf:{q}:unique:", "sf:{q}:batch:", "sf:{q}:steps:j", RECEIPTS];
+const BEGIN: [&str; 5] = [STREAM, RECORD, "sf:{q}:cancels", "sf:{q}:unique:", "sf:{q}:dead"];
+
+/// One attempt of a life of `j`: its entry is the life's token where it is the first.
+struct Attempt<'a> {
+    scripts: &'a Scripts,
+    entry: String,
+    life: String,
+}
+
+impl<'a> Attempt<'a> {
+    fn first(scripts: &'a Scripts) -> Self {
+        let entry = scripts.delivered();
+        Self { scripts, life: entry.clone(), entry }
+    }
+
+    fn defer(&self, delay: &str) -> i64 {
+        let fields = [("life", self.life.as_str()), ("type", "test"), ("id", "j"), ("attempt", "1")];
+        let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let packed = Envelope::new(fields.into_iter()).pack(Lane::Normal);
+        let head = ["me", &self.entry, "j", delay].map(str::as_bytes);
+        let tail =
+            ["retrying", "5", "error", "me", "no", "test", "normal", "1", &self.life].map(str::as_bytes);
+        let args: Vec<&[u8]> = head.into_iter().chain([&packed[..]]).chain(tail).collect();
+        self.scripts.call(source!("defer"), &DEFER, &args).0
+    }
+
+    fn complete(&self, retention: &str) -> i64 {
+        let args = ["me", &self.entry, "j", "5", "", retention, "test", "normal", "1", "1", "", &self.life];
+        self.scripts.call(source!("complete"), &COMPLETE, &args).0
+    }
+
+    fn begin(&self) -> i64 {
+        let args = ["me", &self.entry, "", "", "1", "test", "normal", "1", "1", "j", "0", &self.life, "", ""];
+        self.scripts.call(source!("begin"), &BEGIN, &args).0
+    }
+
+    /// The life's retry, once it is promoted and delivered.
+    fn retried(&self) -> Self {
+        let promote = [DELAYED, FIELDS, "sf:{q}:dead", "sf:{q}:jobs:high", STREAM, "sf:{q}:jobs:low"];
+        self.scripts.call(source!("promote"), &promote, &["500", "1048576"]);
+        self.scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", STREAM, ">"]);
+        let range: Vec<(String, Vec<String>)> =
+            redis::from_redis_value(self.scripts.server.cmd(&["XRANGE", STREAM, "-", "+"])).unwrap();
+        let own = range.iter().find(|(_, fields)| fields.contains(&self.life)).expect("its retry is there");
+        Self { scripts: self.scripts, entry: own.0.clone(), life: self.life.clone() }
+    }
+}
+
+fn parked(scripts: &Scripts) -> Vec<String> {
+    redis::from_redis_value(scripts.server.cmd(&["ZRANGE", DELAYED, "0", "-1"])).unwrap()
+}
+
+#[test]
+fn a_late_success_cancels_the_retry_of_its_own_life_and_no_other() {
+    for late_is_first in [false, true] {
+        let scripts = Scripts::new();
+        let (one, two) = (Attempt::first(&scripts), Attempt::first(&scripts));
+        assert_eq!((one.defer("60000"), two.defer("60000")), (1, 1));
+        assert_eq!(parked(&scripts), ["j".to_owned(), format!("j#{}", two.life)]);
+        let (late, stays) = if late_is_first { (&one, &two) } else { (&two, &one) };
+        assert_eq!([late.complete("60000"), late.complete("60000")], [2, 2]);
+        let left = if late_is_first { format!("j#{}", stays.life) } else { "j".to_owned() };
+        assert_eq!(parked(&scripts), [left], "the other life still has its retry");
+        // It ends in its own time.
+        scripts.server.cmd(&["ZADD", DELAYED, "XX", "0", &parked(&scripts)[0]]);
+        let retry = stays.retried();
+        assert_eq!((retry.begin(), retry.complete("60000")), (1, 1));
+        assert_eq!((scripts.state(), scripts.int(&["XLEN", STREAM])), ("done".to_owned(), 0));
+    }
+}
+
+#[test]
+fn a_late_success_is_known_for_as_long_as_its_retry_waits_whatever_the_retention() {
+    let scripts = Scripts::new();
+    let first = Attempt::first(&scripts);
+    assert_eq!(first.defer("0"), 1);
+    let retry = first.retried();
+    assert_eq!(first.complete("1"), 2);
+    assert_eq!(scripts.int(&["PTTL", RECORD]), -1, "the record waits for the retry");
+    assert_eq!(retry.begin(), 2);
+    let release =
+        ["me", &retry.entry, &retry.life, "type", "test", "id", "j", "life", &retry.life].map(str::to_owned);
+    let keys = [STREAM, RECORD, "sf:{q}:cancels", RECEIPTS];
+    assert_eq!(scripts.call(source!("release"), &keys, &release).0, 2);
+    assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
+    let ttl = scripts.int(&["PTTL", RECORD]);
+    assert!(ttl == -2 || (0..=1).contains(&ttl), "its retention begins then: {ttl}");
+}
+
+#[test]
+fn a_life_that_ends_leaves_the_record_to_the_one_that_has_it() {
+    let scripts = Scripts::new();
+    let (one, two) = (Attempt::first(&scripts), Attempt::first(&scripts));
+    assert_eq!((one.begin(), two.begin()), (1, 1));
+    assert_eq!(two.complete("1"), 1);
+    assert_eq!((scripts.state(), scripts.int(&["PTTL", RECORD])), ("running".to_owned(), -1));
+    assert_eq!(one.complete("60000"), 1);
+    assert_eq!(scripts.state(), "done");
+}
+
+#[test]
+fn a_settlement_leaves_a_receipt_for_its_own_consumer_alone() {
+    let scripts = Scripts::new();
+    let one = Attempt::first(&scripts);
+    assert_eq!((one.defer("60000"), one.defer("60000"), one.complete("60000")), (1, 1, 2));
+    let two = Attempt::first(&scripts);
+    scripts.server.cmd(&["XACK", STREAM, "fleet", &two.entry]);
+    assert_eq!((two.defer("0"), two.complete("60000")), (0, 4), "somebody else settled it");
+    // The receipts go with the consumer.
+    let keys = ["sf:{q}:jobs:high", STREAM, "sf:{q}:jobs:low", RECEIPTS];
+    assert_eq!(scripts.call(source!("reap"), &keys, &["me"]).0, 3);
+    assert_eq!(scripts.int(&["EXISTS", RECEIPTS]), 0);
+}
