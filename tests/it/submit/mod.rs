@@ -4,5 +4,6 @@ mod amend;
 mod durable;
 mod ids;
 mod limits;
+mod locks;
 mod scripts;
 mod unique;
