@@ -8,7 +8,7 @@ use std::time::Duration;
 /// others are `other`.
 pub const COMMANDS: [&str; 27] = [
     "xreadgroup",
-    "xack",
+    "acknowledge",
     "xpending",
     "xautoclaim",
     "ping",
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn every_command_that_is_told_apart_is_a_script_or_one_that_workers_send() {
-        let plain = ["xreadgroup", "xack", "xpending", "xautoclaim", "ping", "other"];
+        let plain = ["xreadgroup", "xpending", "xautoclaim", "ping", "other"];
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/broker/scripts");
         for command in COMMANDS {
             let is_script = scripts.join(format!("{command}.lua")).exists();

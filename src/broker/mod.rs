@@ -5,6 +5,7 @@
 //! plain commands because they are the hot path. Everything here is idempotent when sent twice, so an unknown outcome is
 //! answered by sending again; the one exception, appending a new job, reports it to the caller.
 
+mod acknowledge;
 mod address;
 #[cfg(feature = "testing")]
 mod advance;

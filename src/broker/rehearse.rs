@@ -208,7 +208,7 @@ impl Rehearsal<'_> {
         self.enqueue().await?;
         let (_, job) = self.read().await?;
         let settled = self.queue.acknowledge(self.queue.link(), job.lane, &[job.entry]).await?;
-        same("xack", settled, 1)
+        same("acknowledge", settled, Vec::new())
     }
 
     async fn recur(&self) -> Result<(), Error> {

@@ -30,6 +30,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    ACKNOWLEDGE "acknowledge",
     #[cfg(feature = "testing")]
     ADVANCE "advance",
     AGENDA "agenda",

@@ -9,7 +9,9 @@ use super::conclusion::Conclusion;
 use super::error::Error;
 use super::letter::Letter;
 use super::{Answer, Queue, bytes, decode, millis, script};
-use crate::job::{ConsumerName, Deferral, End, Envelope, Job, Settlement, Ties, TraceContext, Tracking};
+use crate::job::{
+    ConsumerName, Deferral, End, Envelope, Job, JobId, Settlement, Ties, TraceContext, Tracking,
+};
 
 /// What `begin` says to an attempt that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +118,14 @@ impl Queue {
             (4, Some(ms)) => Ok(Begun::NotDue(Duration::from_millis(ms))),
             _ => Err(Error::contract("begin", answer)),
         }
+    }
+
+    /// The keys that the scripts of a job's attempt touch, for people. Ties may add others.
+    pub(crate) fn keys_of(&self, job: &JobId) -> String {
+        let keys = [self.keys.record(job), self.keys.ledger(job)];
+        let shared = [&self.keys.dead, &self.keys.delayed, &self.keys.delayed_fields, &self.keys.cancels];
+        let keys = keys.iter().chain(shared).map(|key| key.as_str_lossy().into_owned());
+        keys.collect::<Vec<_>>().join(", ")
     }
 
     /// Does what was decided about an attempt, in one script.

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use fred::bytes_utils::Str;
 use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
@@ -168,24 +166,6 @@ impl Queue {
         Lane::ALL.into_iter().find(|lane| self.keys.stream(*lane).as_bytes() == name)
     }
 
-    /// Deletes and acknowledges entries of one lane in one round trip. Returns how many were still pending.
-    ///
-    /// They are deleted first: a crash in between leaves entries that are pending but deleted, which a claim clears up;
-    /// the other order would leave entries that are neither.
-    pub(crate) async fn acknowledge(&self, link: &Link, lane: Lane, ids: &[EntryId]) -> Result<u64, Error> {
-        let texts = texts(ids);
-        let key = self.keys.stream(lane).clone();
-        let pipeline = link.client().pipeline();
-        let reply = link
-            .ask("xack", async move {
-                let _: () = Box::pin(pipeline.xdel(key.clone(), texts.clone())).await?;
-                let _: () = Box::pin(pipeline.xack(key, GROUP, texts)).await?;
-                Box::pin(pipeline.last::<Value>()).await
-            })
-            .await?;
-        decode::number(&reply).ok_or_else(|| Error::contract("xack", reply))
-    }
-
     /// Renews the lease of entries that are still this consumer's; returns those that are not.
     pub(crate) async fn keep_alive(
         &self,
@@ -297,21 +277,6 @@ impl Queue {
         let answer = link.run(&script::REAP, keys, args).await?;
         Ok(answer.rest.first().and_then(decode::number) == Some(0))
     }
-}
-
-/// Ids as text, all in one buffer: they are sent twice, and one by one each would cost several allocations.
-fn texts(ids: &[EntryId]) -> Vec<Str> {
-    use std::fmt::Write as _;
-    let mut all = String::with_capacity(ids.len() * 20);
-    let ends = ids.iter().map(|id| {
-        write!(all, "{id}").expect("a String takes every write");
-        all.len()
-    });
-    let ends: Vec<usize> = ends.collect();
-    let all = Bytes::from(all);
-    let starts = std::iter::once(0).chain(ends.iter().copied());
-    let slices = starts.zip(&ends).map(|(start, end)| Str::from_inner(all.slice(start..*end)));
-    slices.map(|text| text.expect("digits are UTF-8")).collect()
 }
 
 /// Where a claim begins, and what it takes.

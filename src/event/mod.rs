@@ -86,6 +86,18 @@ pub enum Event<'a> {
         /// Where the job came from.
         queue: &'a QueueName,
     },
+    /// Redis refuses what an entry needs, for reasons that lie in its keys or in our rights. It waits aside and is tried
+    /// again; the others go on. Told the first time.
+    SetAside {
+        /// Where the job came from.
+        queue: &'a QueueName,
+        /// The job; of bytes that are no job, the id that their entry stands for.
+        job: &'a JobId,
+        /// The keys of which one may have another type, or be closed to us.
+        keys: &'a str,
+        /// What Redis said.
+        error: &'a str,
+    },
     /// A running job's lease was lost; its handler is cancelled.
     LeaseLost {
         /// Where the job came from.

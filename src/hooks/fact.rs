@@ -123,6 +123,7 @@ impl Fact {
             | Event::Reconnected { .. }
             | Event::Failed { .. }
             | Event::Fenced { .. }
+            | Event::SetAside { .. }
             | Event::LeaseLost { .. }
             | Event::Claimed { .. }
             | Event::BodiesLost { .. }

@@ -10,10 +10,15 @@ use tokio_util::sync::CancellationToken;
 use super::Duty;
 use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Taken};
 use crate::event::{Event, Finished};
-use crate::job::{ConsumerName, Job, Lane, Outcome, Routing, Settlement, settle};
+use crate::job::{ConsumerName, Job, JobId, Lane, Outcome, Routing, Settlement, settle};
 
 /// How many entries one command takes over.
 const PAGE: u64 = 100;
+
+/// The pauses between two tries begin and end with these, and no try begins later than this.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_TRY: Duration = Duration::from_secs(30);
 
 /// Claims until stopped.
 pub(super) async fn run(duty: Duty, stop: CancellationToken) {
@@ -81,14 +86,15 @@ async fn pass(duty: &Duty) -> Result<(), Error> {
 
 async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
     let ran = Ran { elapsed: Duration::ZERO, outcome: "lost", worker: "-" };
+    let name = JobId::derived(entry.id, entry.lane);
     let empty = crate::job::Envelope::default();
     let envelope = entry.envelope.as_ref().unwrap_or(&empty);
     let job = match Job::parse(envelope, entry.id, entry.lane) {
         Ok(job) => job,
         Err(why) => {
-            let buried = duty.queue.bury_malformed(&duty.consumer, &entry, &why.to_string(), &ran).await?;
-            if let Some(job) = buried {
-                let why = why.to_string();
+            let why = why.to_string();
+            let bury = || duty.queue.bury_malformed(&duty.consumer, &entry, &why, &ran);
+            if let Some(Some(job)) = insist(duty, &name, bury).await? {
                 duty.events.tell(&Event::Finished(Finished::malformed(duty.queue.name(), &job, &why)));
             }
             return Ok(());
@@ -99,14 +105,40 @@ async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
     let tracking = job.tracking(policy, duty.tracking);
     let keep = Keep { record: true, tracking, retention: duty.retention, result: None };
     let taken = Taken { job: &job, envelope, trace: None };
-    let told = match duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran).await? {
-        Applied::Moved => settlement,
-        Applied::Cancelled => Settlement::Cancel("cancelled".to_owned()),
-        Applied::Stale | Applied::Late | Applied::Untraced => return Ok(()),
+    let apply = || duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran);
+    let told = match insist(duty, &job.id, apply).await? {
+        Some(Applied::Moved) => settlement,
+        Some(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),
+        Some(Applied::Stale | Applied::Late | Applied::Untraced) | None => return Ok(()),
     };
     let queue = duty.queue.name();
     duty.events.tell(&Event::Lost { queue, job_type: &job.job_type });
     let told = Finished::new(queue, &job, &told, (Duration::ZERO, (duty.age)(job.created)));
     duty.events.tell(&Event::Finished(told));
     Ok(())
+}
+
+/// Sends until Redis has answered: whoever hears no answer must ask again, or nobody tells what was done. `None` where Redis
+/// refuses this job alone: the others go on, and whoever finds it silent again tries again.
+async fn insist<T, F: Future<Output = Result<T, Error>>>(
+    duty: &Duty,
+    job: &JobId,
+    send: impl Fn() -> F,
+) -> Result<Option<T>, Error> {
+    let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
+    loop {
+        match send().await {
+            Ok(answer) => return Ok(Some(answer)),
+            Err(error) if !error.is_transient() => {
+                duty.events.redis_error(error.kind(), &error);
+                let (queue, keys) = (duty.queue.name(), duty.queue.keys_of(job));
+                duty.events.tell(&Event::SetAside { queue, job, keys: &keys, error: &error.to_string() });
+                return Ok(None);
+            }
+            Err(error) if began.elapsed() > LONGEST_TRY => return Err(error),
+            Err(error) => duty.events.redis_error(error.kind(), &error),
+        }
+        tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
+        pause = (2 * pause).min(LONGEST_PAUSE);
+    }
 }

@@ -115,6 +115,7 @@ impl Metrics {
             Event::Joined { .. }
             | Event::LongestRun { .. }
             | Event::Fenced { .. }
+            | Event::SetAside { .. }
             | Event::LeaseLost { .. }
             | Event::Claimed { .. }
             | Event::BodiesLost { .. }
@@ -142,6 +143,7 @@ impl Metrics {
             Event::LongestRun { queue, elapsed } => {
                 self.with(queue, |series| series.oldest_running.set(elapsed.as_secs_f64()));
             }
+            Event::SetAside { queue, .. } => self.with(queue, |series| series.set_aside.increment(1)),
             Event::Fenced { queue } => self.with(queue, |series| series.fenced.increment(1)),
             Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
             Event::Claimed { queue, jobs } => self.with(queue, |series| series.reclaimed.increment(jobs)),

@@ -2,11 +2,12 @@
 //! the heartbeat that keeps it and the settler that ends it.
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use super::flight::{Flight, Held};
 use super::report::Report;
-use crate::broker::Entry;
+use crate::broker::{Entry, Error};
 use crate::job::{Envelope, Job, Outcome, TraceContext};
 
 /// A job with the entry that carries it, owned by this process until it is settled.
@@ -19,11 +20,20 @@ pub(crate) struct Delivery {
     pub(crate) report: Report,
     /// The span of its attempt, from the start on; nothing, where attempts have none.
     pub(crate) trace: OnceLock<Box<TraceContext>>,
+    /// How often Redis has refused to let it begin.
+    pub(crate) refusals: AtomicU32,
 }
 
 impl Delivery {
     pub(crate) fn new(job: Job, envelope: Envelope, flight: Flight) -> Self {
-        Self { job, envelope, flight, report: Report::default(), trace: OnceLock::new() }
+        Self {
+            job,
+            envelope,
+            flight,
+            report: Report::default(),
+            trace: OnceLock::new(),
+            refusals: AtomicU32::new(0),
+        }
     }
 
     /// The span of its attempt, where it has one.
@@ -64,6 +74,11 @@ impl Finished {
 pub(crate) enum Work {
     /// A delivery that was dealt with.
     Finished(Finished),
+    /// A plain success whose entry was settled before its batch was. Whether nobody but this process can have done that,
+    /// unless something is known of the job.
+    Settled(Finished, bool),
+    /// A delivery that Redis refuses to let begin, and why.
+    Unbegun(std::sync::Arc<Delivery>, Error),
     /// An entry that is no job, and why.
     Malformed(Entry, String),
 }

@@ -99,6 +99,21 @@ impl Dispatcher {
         }
     }
 
+    /// Queues a delivery once more for which there is no room, so that one less is read. It comes back where nothing is handed
+    /// out any more.
+    pub(crate) fn offer_again(&self, delivery: Arc<Delivery>) -> Result<(), Arc<Delivery>> {
+        let mut waiting = self.lock();
+        // Whoever closes it says so before it takes out what waits.
+        if self.closed.load(Ordering::Acquire) {
+            return Err(delivery);
+        }
+        self.take(1);
+        waiting.push_back(delivery);
+        drop(waiting);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
     /// The next delivery for a slot; `None` when there will be none.
     pub(crate) async fn next(&self) -> Option<Arc<Delivery>> {
         loop {

@@ -7,15 +7,15 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::clock::ServerClock;
-use super::delivery::{Delivery, Finished};
+use super::delivery::{Delivery, Finished, Work as Dealt};
 use super::dispatcher::Dispatcher;
 use super::flight::Flight;
 use super::handler::JobContext;
 use super::patience::Patience;
-use super::registry::{Erased, Registry, Work};
+use super::registry::{Erased, Registered, Registry, Work};
 use super::reporter::Reporter;
 use super::steps;
-use crate::broker::{Begun, Queue};
+use crate::broker::{Begun, Error, Queue};
 use crate::event::{Event, Events, Finished as Told};
 use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Routing, Tracking, settle};
 use crate::traces::{AttemptSpan, Facts, Tracer, within};
@@ -39,44 +39,65 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// Runs one delivery to its end.
-    pub(crate) async fn run(&self, delivery: Arc<Delivery>) -> Finished {
+    /// Runs one delivery to its end, unless Redis refuses to let it begin.
+    pub(crate) async fn run(&self, delivery: Arc<Delivery>) -> Dealt {
         let job = &delivery.job;
         let Some(registered) = self.registry.get(&job.job_type) else {
-            return Finished::unrun(delivery, Outcome::Unroutable);
+            return Dealt::Finished(Finished::unrun(delivery, Outcome::Unroutable));
         };
         if delivery.flight.is_cut() {
             let outcome = delivery.flight.outcome();
-            return Finished::unrun(delivery, outcome);
+            return Dealt::Finished(Finished::unrun(delivery, outcome));
         }
         let has_steps = matches!(registered.work, Work::Steps(_));
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
         if tracked || job.not_before.is_some() || job.expires_at.is_some() {
             self.dispatcher.yield_to_next();
             match self.begin(&delivery, tracked).await {
-                Begun::Start => {}
-                // Giving it back finds out what it is, and ends it.
-                Begun::Stale | Begun::DoneAlready => return Finished::unrun(delivery, Outcome::Interrupted),
-                Begun::Unwanted => return Finished::unrun(delivery, Outcome::Cancelled),
-                Begun::Expired => return Finished::unrun(delivery, Outcome::Expired),
-                Begun::NotDue(wait) => return Finished::unrun(delivery, Outcome::NotDue(wait)),
+                Ok(None) => {}
+                Ok(Some(outcome)) => return Dealt::Finished(Finished::unrun(delivery, outcome)),
+                Err(error) => return Dealt::Unbegun(delivery, error),
             }
         }
-        let started = Instant::now();
+        let attempt = match &registered.work {
+            Work::Whole(_) => None,
+            Work::Steps(steps) => {
+                match Box::pin(steps::begin(self, &delivery, &registered.policy, steps)).await {
+                    Ok(attempt) => Some(attempt),
+                    Err(error) => return Dealt::Unbegun(delivery, error),
+                }
+            }
+        };
+        let (outcome, elapsed) = self.perform(&delivery, registered, (attempt, tracked)).await;
+        let reported = delivery.report.close();
+        if reported {
+            self.reporter.finish(&delivery).await;
+        }
+        Dealt::Finished(Finished { delivery, outcome, elapsed, tracked: tracked || reported })
+    }
+
+    /// Runs the handler, or the steps, and tells so. How that ended, and how long it took.
+    async fn perform(
+        &self,
+        delivery: &Arc<Delivery>,
+        registered: &Registered,
+        (attempt, tracked): (Option<steps::Attempt<'_>>, bool),
+    ) -> (Outcome, Duration) {
+        let (job, started) = (&delivery.job, Instant::now());
         delivery.flight.begin(started);
         let wait = self.clock.since(job.entry.ms, started);
         let (queue, job_type) = (self.queue.name(), &job.job_type);
-        let attempt = job.attempt.saturating_add(1);
-        self.events.tell(&Event::Started { queue, job_type, job: &job.id, attempt, wait });
+        let nth = job.attempt.saturating_add(1);
+        self.events.tell(&Event::Started { queue, job_type, job: &job.id, attempt: nth, wait });
         self.dispatcher.started();
-        let (policy, span) = (&registered.policy, self.span(&delivery, wait));
-        let outcome = match &registered.work {
-            Work::Whole(handler) => {
-                self.attempt(&delivery, policy, handler, (started, tracked), span.as_ref()).await
+        let (policy, span) = (&registered.policy, self.span(delivery, wait));
+        let outcome = match (&registered.work, attempt) {
+            (Work::Whole(handler), _) => {
+                self.attempt(delivery, policy, handler, (started, tracked), span.as_ref()).await
             }
-            Work::Steps(steps) => {
-                within(span.as_ref(), Box::pin(steps::attempt(self, &delivery, policy, steps))).await
-            }
+            (Work::Steps(_), Some(attempt)) => within(span.as_ref(), Box::pin(attempt.run())).await,
+            // Steps are never performed unless they were begun.
+            (Work::Steps(_), None) => Outcome::Interrupted,
         };
         let elapsed = started.elapsed();
         if let Some(span) = span {
@@ -84,11 +105,7 @@ impl Executor {
             span.end(&outcome, Told::new(queue, job, &settlement, (elapsed, Duration::ZERO)).ending);
         }
         self.events.tell(&Event::Ran { queue, job_type, elapsed });
-        let reported = delivery.report.close();
-        if reported {
-            self.reporter.finish(&delivery).await;
-        }
-        Finished { delivery, outcome, elapsed, tracked: tracked || reported }
+        (outcome, elapsed)
     }
 
     /// Begins the attempt's span, where attempts have spans.
@@ -106,17 +123,26 @@ impl Executor {
         Some(span)
     }
 
-    /// Asks until there is an answer: without one the attempt must not start.
-    async fn begin(&self, delivery: &Delivery, tracked: bool) -> Begun {
+    /// Asks until there is an answer: without one the attempt must not start. An outcome where it must not. What Redis
+    /// refuses to this job alone is an error: a slot must not wait until a person has mended it.
+    async fn begin(&self, delivery: &Delivery, tracked: bool) -> Result<Option<Outcome>, Error> {
         let mut patience = Patience::new();
         loop {
             match self.queue.begin(&self.consumer, &delivery.job, tracked).await {
-                Ok(begun) => return begun,
+                Ok(Begun::Start) => return Ok(None),
+                // Giving it back finds out what it is, and ends it.
+                Ok(Begun::Stale | Begun::DoneAlready) => return Ok(Some(Outcome::Interrupted)),
+                Ok(Begun::Unwanted) => return Ok(Some(Outcome::Cancelled)),
+                Ok(Begun::Expired) => return Ok(Some(Outcome::Expired)),
+                Ok(Begun::NotDue(wait)) => return Ok(Some(Outcome::NotDue(wait))),
                 Err(error) => {
                     self.events.redis_error(error.kind(), &error);
+                    if !error.is_transient() {
+                        return Err(error);
+                    }
                     tokio::select! {
                         () = patience.wait(&error) => {}
-                        () = delivery.flight.token().cancelled() => return Begun::Stale,
+                        () = delivery.flight.token().cancelled() => return Ok(Some(Outcome::Interrupted)),
                     }
                 }
             }

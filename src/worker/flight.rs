@@ -102,6 +102,11 @@ impl Flight {
         first
     }
 
+    /// True where the lease is lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
     /// Ends the attempt: by its timeout, by shutdown, or because the lease is lost.
     pub(crate) fn cut(&self) {
         self.end(CUT);

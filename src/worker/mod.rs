@@ -5,6 +5,7 @@
 //! Stopping goes the same way: the reader ends, what had not started goes back, running handlers get time, then they are
 //! cancelled, and the settler ends when the last outcome is settled.
 
+mod aside;
 mod clock;
 mod delivery;
 mod dispatcher;

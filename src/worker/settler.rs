@@ -1,6 +1,7 @@
 //! Stage 4: turns outcomes into what Redis must do. Plain successes go in batches of one round trip; everything else is
 //! one script each, many at a time. An outcome is kept, and sent again, until Redis has taken it: the fence in the
-//! script decides whether it still counts.
+//! script decides whether it still counts. What Redis refuses for reasons of its own, such as a record of another type,
+//! waits [aside](super::aside), and holds up nothing but itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,8 +9,10 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
+use super::aside::{Aside, Task};
 use super::clock::ServerClock;
 use super::delivery::{Finished, Work};
+use super::dispatcher::Dispatcher;
 use super::flight::{Flights, Held};
 use super::outbox::{Outbox, WORTH_A_TRIP};
 use super::patience::Patience;
@@ -37,44 +40,67 @@ pub(crate) struct Settler {
     pub(crate) queue: Queue,
     pub(crate) consumer: ConsumerName,
     pub(crate) flights: Arc<Flights>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) policies: Arc<Policies>,
     pub(crate) routing: Routing,
     /// Which jobs leave a record, where neither they nor their type say.
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
+    pub(crate) lease: Duration,
     pub(crate) events: Events,
     pub(crate) line: Line,
     pub(crate) clock: Arc<ServerClock>,
 }
 
+/// What Redis refuses for reasons of its own, and why.
+type Refused = Result<(), (Work, Error)>;
+
 impl Settler {
-    /// Settles until the outbox is closed and empty. What Redis refuses for reasons of its own, such as a record of
-    /// another type, is sent again and again beside the rest, and holds up nothing but itself.
+    /// Settles until the outbox is closed and empty. What is aside then is tried once more and left to its lease.
     pub(crate) async fn run(self, outbox: Arc<Outbox>) {
         let (mut batches, mut others) = (FuturesUnordered::new(), FuturesUnordered::new());
         let (mut heard, mut forgetting) = (Vec::new(), FuturesUnordered::new());
+        let mut aside = Aside::default();
         let mut open = true;
-        while open || !batches.is_empty() || !others.is_empty() {
+        while open || !batches.is_empty() || !others.is_empty() || !aside.is_empty() {
             let least = if batches.is_empty() { 1 } else { WORTH_A_TRIP };
+            let has_room = others.len() < OTHERS_UNDER_WAY && !aside.is_full();
             tokio::select! {
                 biased;
-                Some(()) = batches.next() => {}
-                Some(held) = others.next() => {
-                    self.flights.remove(std::iter::once(&held));
-                    heard.push(held);
-                    if heard.len() >= RECEIPTS || others.is_empty() {
+                Some(settled) = batches.next() => {
+                    let settled: Vec<Work> = settled;
+                    others.extend(settled.into_iter().map(|work| self.settle_other(Task::new(work))));
+                }
+                Some((held, refused)) = others.next() => {
+                    match refused {
+                        Some((task, error)) => self.set_aside(&mut aside, task, &error),
+                        None => {
+                            self.flights.remove(std::iter::once(&held));
+                            heard.push(held);
+                        }
+                    }
+                    if heard.len() >= RECEIPTS || (others.is_empty() && !heard.is_empty()) {
                         forgetting.push(self.forget_receipts(std::mem::take(&mut heard)));
                     }
                 }
                 Some(()) = forgetting.next() => {}
-                work = outbox.take(least), if open && batches.len() < BATCHES_UNDER_WAY && others.len() < OTHERS_UNDER_WAY => {
+                Some(task) = aside.next() => others.extend(self.begin_again(task).map(|task| self.settle_other(task))),
+                work = outbox.take(least), if open && batches.len() < BATCHES_UNDER_WAY && has_room => {
                     let Some(work) = work else {
                         open = false;
+                        aside.close();
                         continue;
                     };
                     let (plain, rest) = sort(work);
                     batches.extend(plain.map(|batch| self.settle_plain(batch)));
-                    others.extend(rest.into_iter().map(|work| self.settle_other(work)));
+                    for work in rest {
+                        if let Work::Unbegun(_, error) = &work {
+                            let error = error.clone();
+                            self.set_aside(&mut aside, Task::new(work), &error);
+                        } else {
+                            others.push(self.settle_other(Task::new(work)));
+                        }
+                    }
                 }
             }
         }
@@ -87,92 +113,146 @@ impl Settler {
         }
     }
 
-    /// Deletes plain successes of one lane in one round trip.
-    async fn settle_plain(&self, finished: Vec<Finished>) {
-        self.acknowledge(&finished).await;
-        let held: Vec<Held> = finished.iter().map(|finished| finished.delivery.held()).collect();
-        self.flights.remove(held.iter());
-    }
-
-    async fn settle_other(&self, work: Work) -> Held {
-        match work {
-            Work::Malformed(entry, why) => {
-                let held = (entry.lane, entry.id);
-                self.bury_malformed(entry, why).await;
-                held
-            }
-            Work::Finished(finished) => {
-                let held = finished.delivery.held();
-                self.settle_one(&finished).await;
-                held
-            }
+    /// Lets wait what Redis refuses, and tells so the first time.
+    fn set_aside(&self, aside: &mut Aside, task: Task, error: &Error) {
+        let job = task.job();
+        if task.refused == 0 {
+            let keys = self.queue.keys_of(&job);
+            self.events.tell(&Event::SetAside {
+                queue: self.queue.name(),
+                job: &job,
+                keys: &keys,
+                error: &error.to_string(),
+            });
         }
+        if aside.is_closed() {
+            tracing::warn!(queue = %self.queue.name(), %job, %error, "not settled before the worker stops; its lease decides");
+            return self.flights.remove(std::iter::once(&task.held()));
+        }
+        aside.push(task);
     }
 
-    /// Deletes a lane's plain successes in one round trip.
-    async fn acknowledge(&self, finished: &[Finished]) {
+    /// Hands a delivery out once more that could not begin. What is something else, or comes too late for that, is to be
+    /// settled.
+    fn begin_again(&self, task: Task) -> Option<Task> {
+        let Task { work, refused } = task;
+        let work = match work {
+            Work::Unbegun(delivery, _) => {
+                let unbegun = self.dispatcher.offer_again(delivery).err()?;
+                Work::Finished(Finished::unrun(unbegun, Outcome::Interrupted))
+            }
+            work @ (Work::Finished(_) | Work::Settled(..) | Work::Malformed(..)) => work,
+        };
+        Some(Task { work, refused })
+    }
+
+    /// Settles one thing; says which entry it was about, and what Redis refuses.
+    async fn settle_other(&self, task: Task) -> (Held, Option<(Task, Error)>) {
+        let (held, refused) = (task.held(), task.refused);
+        let result = match task.work {
+            Work::Malformed(entry, why) => self.bury_malformed(entry, why).await,
+            Work::Finished(finished) => self.settle_one(finished, refused == 0).await,
+            Work::Settled(finished, ours) => self.settle_late(finished, ours).await,
+            // Nothing is settled of it.
+            Work::Unbegun(delivery, error) => Err((Work::Unbegun(delivery, error.clone()), error)),
+        };
+        (held, result.err().map(|(work, error)| (Task { work, refused }, error)))
+    }
+
+    /// Deletes a lane's plain successes in one round trip. Those that were settled already are work of their own.
+    async fn settle_plain(&self, finished: Vec<Finished>) -> Vec<Work> {
         let lane = finished[0].delivery.job.lane;
         let ids: Vec<EntryId> = finished.iter().map(|finished| finished.delivery.job.entry).collect();
-        let acked = self.insist(|| self.queue.acknowledge(self.queue.link(), lane, &ids)).await;
-        let now = Instant::now();
-        for finished in finished {
-            self.tell_ending(finished, &Settlement::Ack, now);
+        let sent = Instant::now();
+        let held_then = |finished: &Finished| {
+            let flight = &finished.delivery.flight;
+            !flight.is_lost() && flight.silent(sent) < self.lease
+        };
+        let ours: Vec<bool> = finished.iter().map(held_then).collect();
+        let (mut places, lost) = self.acknowledge(lane, &ids).await;
+        // One script settles all or nothing. So where its first answer was lost, and nothing is left to settle, we did that
+        // ourselves, unless they were taken over meanwhile.
+        let by_us = lost && places.len() == ids.len();
+        let (now, mut settled) = (Instant::now(), Vec::with_capacity(places.len()));
+        let mut held = Vec::with_capacity(ids.len());
+        places.reverse();
+        for (place, finished) in finished.into_iter().enumerate() {
+            if places.pop_if(|settled| *settled == place).is_some() {
+                settled.push(Work::Settled(finished, by_us && ours[place]));
+            } else {
+                self.tell_ending(&finished, &Settlement::Ack, now);
+                held.push(finished.delivery.held());
+            }
         }
-        if acked < ids.len() as u64 {
-            // Some of them were taken over meanwhile. Which ones, only their scripts can say.
-            for finished in finished {
-                if self.complete_late(finished).await == Applied::Late {
-                    tracing::info!(job = %finished.delivery.job.id, "a late success cancelled the retry");
+        self.flights.remove(held.iter());
+        settled
+    }
+
+    /// Sends until Redis has answered: a lane in which nothing can be settled is not read on. The places of what was settled
+    /// before, and whether an answer was lost.
+    async fn acknowledge(&self, lane: Lane, ids: &[EntryId]) -> (Vec<usize>, bool) {
+        let (mut patience, mut lost) = (Patience::new(), false);
+        loop {
+            let sent = self.queue.acknowledge(self.queue.link(), lane, ids);
+            match self.line.ask(Duration::ZERO, sent).await {
+                Ok(places) => return (places, lost),
+                Err(error) => {
+                    lost |= matches!(error, Error::Unknown { .. });
+                    self.events.redis_error(error.kind(), &error);
+                    patience.wait(&error).await;
                 }
             }
-            for _ in acked..ids.len() as u64 {
-                self.events.tell(&Event::Fenced { queue: self.queue.name() });
-            }
         }
     }
 
-    async fn complete_late(&self, finished: &Finished) -> Applied {
-        self.apply(finished, &Settlement::Ack).await
+    /// A plain success whose entry is settled already. It cancels a retry that has not started. Where nothing is known of the
+    /// job, and it was `ours`, it was our own first sending that settled it.
+    async fn settle_late(&self, finished: Finished, ours: bool) -> Refused {
+        let applied = match self.apply(&finished, &Settlement::Ack).await {
+            Ok(applied) => applied,
+            Err(error) => return Err((Work::Settled(finished, ours), error)),
+        };
+        match applied {
+            Applied::Moved => self.tell_ending(&finished, &Settlement::Ack, Instant::now()),
+            Applied::Untraced if ours => self.tell_ending(&finished, &Settlement::Ack, Instant::now()),
+            Applied::Late => {
+                tracing::info!(job = %finished.delivery.job.id, "a late success cancelled the retry");
+                self.tell_ending(&finished, &Settlement::Ack, Instant::now());
+            }
+            Applied::Stale | Applied::Untraced | Applied::Cancelled => self.tell_fenced(),
+        }
+        Ok(())
     }
 
-    async fn settle_one(&self, finished: &Finished) {
+    async fn settle_one(&self, finished: Finished, is_first: bool) -> Refused {
         let job = &finished.delivery.job;
         let policy = self.policies.of(&job.job_type);
         let settlement = settle(job, policy, self.routing, &finished.outcome, rand::random());
-        if let Outcome::Failed(Failure { kind, error, .. }) = &finished.outcome {
+        if let (Outcome::Failed(Failure { kind, error, .. }), true) = (&finished.outcome, is_first) {
             let queue = self.queue.name();
             let (job_type, job) = (&job.job_type, &job.id);
             self.events.tell(&Event::Failed { queue, job_type, job, kind: *kind, error });
         }
-        let told = match self.apply(finished, &settlement).await {
-            Applied::Stale | Applied::Untraced => {
-                return self.events.tell(&Event::Fenced { queue: self.queue.name() });
+        let told = match self.apply(&finished, &settlement).await {
+            Err(error) => return Err((Work::Finished(finished), error)),
+            Ok(Applied::Stale | Applied::Untraced) => {
+                self.tell_fenced();
+                return Ok(());
             }
-            Applied::Moved => settlement,
-            Applied::Late if settlement == Settlement::Ack => settlement,
+            Ok(Applied::Moved) => settlement,
+            Ok(Applied::Late) if settlement == Settlement::Ack => settlement,
             // The success was told when it came.
-            Applied::Late => return,
-            Applied::Cancelled => Settlement::Cancel("cancelled".to_owned()),
+            Ok(Applied::Late) => return Ok(()),
+            Ok(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),
         };
-        self.tell_ending(finished, &told, Instant::now());
+        self.tell_ending(&finished, &told, Instant::now());
+        Ok(())
     }
 
-    async fn apply(&self, finished: &Finished, settlement: &Settlement) -> Applied {
+    async fn apply(&self, finished: &Finished, settlement: &Settlement) -> Result<Applied, Error> {
         let delivery = &finished.delivery;
         let taken = Taken { job: &delivery.job, envelope: &delivery.envelope, trace: delivery.trace() };
-        let result = match &finished.outcome {
-            Outcome::Done(result) => result.as_ref(),
-            Outcome::Snoozed(_)
-            | Outcome::Interrupted
-            | Outcome::Cancelled
-            | Outcome::Dropped(_)
-            | Outcome::NotDue(_)
-            | Outcome::Unroutable
-            | Outcome::Expired
-            | Outcome::Failed(_)
-            | Outcome::Lost
-            | Outcome::Malformed(_) => None,
-        };
+        let result = if let Outcome::Done(result) = &finished.outcome { result.as_ref() } else { None };
         let tracking = taken.job.tracking(self.policies.of(&taken.job.job_type), self.tracking);
         let keep = Keep { record: finished.tracked, tracking, retention: self.retention, result };
         let ran = Ran {
@@ -183,26 +263,40 @@ impl Settler {
         self.insist(|| self.queue.apply(&self.consumer, taken, settlement, keep, &ran)).await
     }
 
-    async fn bury_malformed(&self, entry: Entry, why: String) {
+    async fn bury_malformed(&self, entry: Entry, why: String) -> Refused {
         let ran = Ran { elapsed: Duration::ZERO, outcome: "malformed", worker: self.consumer.as_str() };
-        let buried = self.insist(|| self.queue.bury_malformed(&self.consumer, &entry, &why, &ran)).await;
-        if let Some(job) = buried {
-            self.events.tell(&Event::Finished(Told::malformed(self.queue.name(), &job, &why)));
+        match self.insist(|| self.queue.bury_malformed(&self.consumer, &entry, &why, &ran)).await {
+            Ok(Some(job)) => {
+                self.events.tell(&Event::Finished(Told::malformed(self.queue.name(), &job, &why)));
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err((Work::Malformed(entry, why), error)),
         }
     }
 
-    /// Sends until Redis has answered. What a person must mend is retried too: nothing is given up here.
-    async fn insist<T, F: Future<Output = Result<T, Error>>>(&self, send: impl Fn() -> F) -> T {
+    /// Sends until Redis has answered. What it refuses for reasons of its own is an error: a person must mend that.
+    async fn insist<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        send: impl Fn() -> F,
+    ) -> Result<T, Error> {
         let mut patience = Patience::new();
         loop {
             match self.line.ask(Duration::ZERO, send()).await {
-                Ok(answer) => return answer,
+                Ok(answer) => return Ok(answer),
                 Err(error) => {
                     self.events.redis_error(error.kind(), &error);
+                    if !error.is_transient() {
+                        return Err(error);
+                    }
                     patience.wait(&error).await;
                 }
             }
         }
+    }
+
+    fn tell_fenced(&self) {
+        self.events.tell(&Event::Fenced { queue: self.queue.name() });
     }
 
     fn tell_ending(&self, finished: &Finished, settlement: &Settlement, now: Instant) {
@@ -221,7 +315,9 @@ fn sort(work: Vec<Work>) -> (impl Iterator<Item = Vec<Finished>>, Vec<Work>) {
             Work::Finished(finished) if finished.is_plain_success() => {
                 plain[finished.delivery.job.lane as usize].push(finished);
             }
-            Work::Finished(_) | Work::Malformed(..) => rest.push(work),
+            Work::Finished(_) | Work::Settled(..) | Work::Unbegun(..) | Work::Malformed(..) => {
+                rest.push(work)
+            }
         }
     }
     (plain.into_iter().flat_map(in_batches), rest)

@@ -60,7 +60,7 @@ pub(super) struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    fn settler(&self, queue: Queue, parts: &Parts, worker: &Config) -> Settler {
+    fn settler(&self, queue: Queue, parts: &Parts, (lease, worker): (Duration, &Config)) -> Settler {
         Settler {
             tracking: worker.queue(queue.name()).tracking,
             retention: worker.retention_of(queue.name()),
@@ -72,6 +72,8 @@ impl Shared<'_> {
             routing: Routing { give_up_after: worker.unroutable_after, ..Routing::default() },
             events: self.events.clone(),
             clock: Arc::clone(self.clock),
+            dispatcher: Arc::clone(&parts.dispatcher),
+            lease,
         }
     }
 
@@ -133,7 +135,8 @@ impl Station {
         let settling = queue.over(&shared.broker.open(Role::Commands).await?);
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
         let (vitals, name) = (shared.vitals, queue.name().clone());
-        let settling_loop = shared.settler(settling.clone(), &parts, worker).run(Arc::clone(&parts.outbox));
+        let settling_loop =
+            shared.settler(settling.clone(), &parts, (lease, worker)).run(Arc::clone(&parts.outbox));
         settler.spawn(vitals.watch(format!("the settler of {name}"), settling_loop));
         let (mut reporting, reporter) = (JoinSet::new(), Arc::new(shared.reporter(settling.clone(), worker)));
         reporting.spawn(vitals.watch(format!("the reporter of {name}"), Arc::clone(&reporter).run()));
@@ -252,9 +255,9 @@ impl Station {
 async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<Outbox>) {
     while let Some(mut delivery) = dispatcher.next().await {
         loop {
-            let finished = executor.run(delivery).await;
+            let work = executor.run(delivery).await;
             // A full outbox means that Redis takes no outcomes: the slot waits, and reading stops with it.
-            outbox.push(Work::Finished(finished)).await;
+            outbox.push(work).await;
             dispatcher.done();
             // Quick jobs never wait for anything, so the other tasks get their turn here.
             tokio::task::coop::consume_budget().await;

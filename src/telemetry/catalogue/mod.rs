@@ -96,6 +96,8 @@ catalogue! {
             "Running attempts whose lease was lost: another worker may have run them again.");
         FENCED = counter("streamfleet_outcomes_fenced_total", &[QUEUE],
             "Outcomes that came after their entry was taken over, and changed nothing.");
+        SET_ASIDE = counter("streamfleet_jobs_set_aside_total", &[QUEUE],
+            "Jobs that wait aside because Redis refuses what they need: a key of another type, or a missing right. The others go on.");
         BODIES_LOST = counter("streamfleet_bodies_lost_total", &[QUEUE],
             "Pending entries that somebody deleted: their jobs are lost.");
         GROUPS_RECREATED = counter("streamfleet_groups_recreated_total", &[QUEUE],

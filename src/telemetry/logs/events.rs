@@ -20,6 +20,7 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         failed: Throttle::new(JOBS),
         dead: Throttle::new(JOBS),
         fenced: Throttle::new(RARE),
+        aside: Throttle::new(RARE),
         lost: Throttle::new(RARE),
         skipped: Throttle::new(JOBS),
         hook: Throttle::new(RARE),
@@ -34,6 +35,7 @@ struct Log {
     failed: Throttle,
     dead: Throttle,
     fenced: Throttle,
+    aside: Throttle,
     lost: Throttle,
     skipped: Throttle,
     hook: Throttle,
@@ -59,6 +61,12 @@ impl Log {
             Event::Fenced { queue } => {
                 self.fenced.then(|suppressed| info!(%queue, suppressed, "an outcome came too late"));
             }
+            Event::SetAside { queue, job, keys, error } => self.aside.then(|suppressed| {
+                error!(
+                    %queue, %job, error, keys, suppressed,
+                    "a job waits aside until somebody mends its keys or the rights on them; it is tried again by itself"
+                );
+            }),
             Event::LeaseLost { queue } => self.lost.then(|suppressed| {
                 warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");
             }),

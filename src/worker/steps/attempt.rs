@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::{Part, Steps};
-use crate::broker::{Error, StepBegun, StepRun, StepTold};
+use crate::broker::{Error, StepBegun, StepRun, StepTold, Steps as Read};
 use crate::job::{
     DeadReason, Failure, FailureKind, Ledger, Next, Outcome, PlannedStep, Policy, Retry, StepEnd, StepKind,
     StepName, StepRecord, StepState, Timestamp, end_step,
@@ -23,13 +23,17 @@ use crate::worker::executor::{Executor, SETTLE_MARGIN, last_word};
 use crate::worker::handler::{JobContext, StepView};
 use crate::worker::patience::Patience;
 
-/// Runs the steps that are ready, and says what that comes to for the job.
-pub(in crate::worker) async fn attempt(
-    executor: &Executor,
-    delivery: &Arc<Delivery>,
-    policy: &Policy,
-    steps: &Steps,
-) -> Outcome {
+/// An attempt that has read its ledger, and not begun a step.
+///
+/// # Errors
+///
+/// [`Error`] where Redis refuses to read the ledger for reasons of its own, such as a key of another type.
+pub(in crate::worker) async fn begin<'a>(
+    executor: &'a Executor,
+    delivery: &'a Arc<Delivery>,
+    policy: &'a Policy,
+    steps: &'a Steps,
+) -> Result<Attempt<'a>, Error> {
     let mut attempt = Attempt {
         executor,
         delivery,
@@ -41,10 +45,12 @@ pub(in crate::worker) async fn attempt(
         tried: BTreeSet::new(),
         failure: None,
     };
-    attempt.run().await
+    attempt.look_first().await?;
+    Ok(attempt)
 }
 
-struct Attempt<'a> {
+/// One attempt.
+pub(in crate::worker) struct Attempt<'a> {
     executor: &'a Executor,
     delivery: &'a Arc<Delivery>,
     policy: &'a Policy,
@@ -62,10 +68,8 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    async fn run(&mut self) -> Outcome {
-        if self.look().await.is_none() {
-            return Outcome::Interrupted;
-        }
+    /// Runs the steps that are ready, and says what that comes to for the job.
+    pub(in crate::worker) async fn run(mut self) -> Outcome {
         let (life, mut looked_again) = (self.delivery.job.life.to_string(), false);
         loop {
             // An attempt that was to cancel the job for this may have died before it did.
@@ -93,13 +97,41 @@ impl Attempt<'_> {
         }
     }
 
+    /// Reads the ledger for the first time. Where the attempt is cut short before Redis answers, it does not run.
+    async fn look_first(&mut self) -> Result<(), Error> {
+        let mut patience = Patience::new();
+        loop {
+            match self.seen().await {
+                Ok(seen) => {
+                    (self.ledger, self.now) = (seen.ledger, seen.now);
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.executor.events.redis_error(error.kind(), &error);
+                    if !error.is_transient() {
+                        return Err(error);
+                    }
+                    tokio::select! {
+                        () = patience.wait(&error) => {}
+                        () = self.delivery.flight.token().cancelled() => return Ok(()),
+                    }
+                }
+            }
+        }
+    }
+
     /// Reads the ledger; `None` where the attempt was cut short before Redis answered.
     async fn look(&mut self) -> Option<()> {
-        let Delivery { job, envelope, .. } = &**self.delivery;
-        let known = envelope.get(b"dead_steps").map(|states| (states, self.steps.text.as_str()));
-        let seen = self.insist(|| self.executor.queue.look_at_steps(&job.id, known)).await?;
+        let seen = self.insist(|| self.seen()).await?;
         (self.ledger, self.now) = (seen.ledger, seen.now);
         Some(())
+    }
+
+    /// What the ledger says.
+    async fn seen(&self) -> Result<Read, Error> {
+        let Delivery { job, envelope, .. } = &**self.delivery;
+        let known = envelope.get(b"dead_steps").map(|states| (states, self.steps.text.as_str()));
+        self.executor.queue.look_at_steps(&job.id, known).await
     }
 
     /// Runs one step. An outcome where the attempt ends with it.

@@ -5,7 +5,7 @@ mod attempt;
 
 use std::time::Duration;
 
-pub(super) use attempt::attempt;
+pub(super) use attempt::{Attempt, begin};
 
 use super::handler::Handler;
 use super::registry::{Erased, Link};

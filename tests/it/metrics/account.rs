@@ -117,7 +117,7 @@ fn connections_that_are_made_again_are_counted_and_reads_that_wait_are_not_measu
     let count = |command: &str| {
         figures.value(&format!("redis_command_duration_seconds_count{{command=\"{command}\"}}"))
     };
-    for command in ["xreadgroup", "xack", "lead", "beat", "promote", "gauge"] {
+    for command in ["xreadgroup", "acknowledge", "lead", "beat", "promote", "gauge"] {
         assert!(count(command) >= 1.0, "{command}");
         assert_eq!(bucket(command), count(command), "{command}");
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod scene;
 
+mod aside;
 mod claims;
 mod cluster;
 mod due;
@@ -11,5 +12,6 @@ mod hostile_names;
 mod lost_reply;
 mod refused;
 pub(crate) mod scripts;
+mod settled;
 mod vandal;
 pub(crate) mod zombie;

@@ -34,6 +34,12 @@ macro_rules! source {
 }
 pub(crate) use source;
 
+/// The name by which a script is called.
+pub(crate) fn sha(server: &RedisServer, source: &str) -> String {
+    let Value::BulkString(sha) = server.cmd(&["SCRIPT", "LOAD", source]) else { panic!("no sha") };
+    String::from_utf8(sha).unwrap()
+}
+
 /// A server with a group on each stream.
 pub(crate) struct Scripts {
     pub(crate) server: RedisServer,
@@ -50,8 +56,7 @@ impl Scripts {
 
     /// What a script answers: its status, then the rest.
     pub(crate) fn call(&self, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>]) -> (i64, Vec<Value>) {
-        let Value::BulkString(sha) = self.server.cmd(&["SCRIPT", "LOAD", source]) else { panic!("no sha") };
-        let sha = String::from_utf8(sha).unwrap();
+        let sha = sha(&self.server, source);
         let count = keys.len().to_string();
         let head = ["EVALSHA", &sha, &count].into_iter().chain(keys.iter().copied()).map(str::as_bytes);
         let command: Vec<&[u8]> = head.chain(args.iter().map(AsRef::as_ref)).collect();
@@ -366,6 +371,24 @@ fn keeping_alive_twice_keeps_and_never_takes_an_entry_back() {
     let entry = scripts.delivered();
     scripts.twice(source!("keepalive"), &[STREAM], &["me", &entry], [1, 1]);
     scripts.twice(source!("keepalive"), &[STREAM], &["you", &entry], [0, 0]);
+}
+
+#[test]
+fn acknowledging_twice_settles_once_and_says_what_was_settled_before() {
+    let scripts = Scripts::new();
+    let (first, second) = (scripts.delivered(), scripts.delivered());
+    scripts.twice(source!("acknowledge"), &[STREAM], &[&first], [1, 0]);
+    let (settled, places) = scripts.call(source!("acknowledge"), &[STREAM], &[&first, &second]);
+    assert_eq!((settled, places), (1, vec![Value::Int(1)]));
+    assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
+}
+
+#[test]
+fn an_entry_that_somebody_deleted_while_it_was_pending_is_acknowledged() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.server.cmd(&["XDEL", STREAM, &entry]);
+    scripts.twice(source!("acknowledge"), &[STREAM], &[&entry], [1, 0]);
 }
 
 #[test]

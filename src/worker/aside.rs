@@ -1,0 +1,142 @@
+//! What Redis refuses for reasons of its own, such as a record of another type: it waits aside, with growing pauses, until
+//! somebody has mended that. It holds no slot, and its lease is renewed, so nobody else runs it meanwhile.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio_util::sync::CancellationToken;
+
+use super::delivery::Work;
+use super::flight::Held;
+use crate::job::JobId;
+
+/// The pauses begin and end with these.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// What is aside has no more fields than this, in bytes, or else nothing more is read: outcomes must not be forgotten.
+const MOST_BYTES: usize = 64 << 20;
+
+/// And no more than this many are aside.
+const MOST: usize = 100_000;
+
+/// Something to settle, and how often Redis has refused it.
+pub(super) struct Task {
+    pub(super) work: Work,
+    pub(super) refused: u32,
+}
+
+/// All that waits.
+#[derive(Default)]
+pub(super) struct Aside {
+    waiting: FuturesUnordered<BoxFuture<'static, Task>>,
+    bytes: usize,
+    closing: CancellationToken,
+}
+
+impl Task {
+    pub(super) fn new(work: Work) -> Self {
+        let refused = match &work {
+            Work::Unbegun(delivery, _) => delivery.refusals.load(Ordering::Relaxed),
+            Work::Finished(_) | Work::Settled(..) | Work::Malformed(..) => 0,
+        };
+        Self { work, refused }
+    }
+
+    /// Its entry.
+    pub(super) fn held(&self) -> Held {
+        match &self.work {
+            Work::Finished(finished) | Work::Settled(finished, _) => finished.delivery.held(),
+            Work::Unbegun(delivery, _) => delivery.held(),
+            Work::Malformed(entry, _) => (entry.lane, entry.id),
+        }
+    }
+
+    /// Its job, or the name that bytes have which are none.
+    pub(super) fn job(&self) -> JobId {
+        match &self.work {
+            Work::Finished(finished) | Work::Settled(finished, _) => finished.delivery.job.id.clone(),
+            Work::Unbegun(delivery, _) => delivery.job.id.clone(),
+            Work::Malformed(entry, _) => JobId::derived(entry.id, entry.lane),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.work {
+            Work::Finished(finished) | Work::Settled(finished, _) => finished.delivery.envelope.size(),
+            Work::Unbegun(delivery, _) => delivery.envelope.size(),
+            Work::Malformed(entry, _) => entry.envelope.as_ref().map_or(0, |envelope| envelope.size()),
+        }
+    }
+}
+
+impl Aside {
+    /// Lets it wait, longer than the last time.
+    pub(super) fn push(&mut self, mut task: Task) {
+        let pause = pause(task.refused, rand::random());
+        task.refused = task.refused.saturating_add(1);
+        self.bytes += task.bytes();
+        let closing = self.closing.clone();
+        self.waiting.push(Box::pin(async move {
+            // Whoever wants a job cancelled does not wait for it.
+            let cut = async {
+                match &task.work {
+                    Work::Unbegun(delivery, _) => {
+                        delivery.refusals.store(task.refused, Ordering::Relaxed);
+                        delivery.flight.token().cancelled().await;
+                    }
+                    Work::Finished(_) | Work::Settled(..) | Work::Malformed(..) => {
+                        std::future::pending().await
+                    }
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = closing.cancelled() => {}
+                () = cut => {}
+            }
+            task
+        }));
+    }
+
+    /// The next one whose pause is over; `None` where nothing waits.
+    pub(super) async fn next(&mut self) -> Option<Task> {
+        let task = self.waiting.next().await?;
+        self.bytes -= task.bytes();
+        Some(task)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= MOST || self.bytes >= MOST_BYTES
+    }
+
+    /// Ends all pauses: what is refused once more is left to its lease.
+    pub(super) fn close(&self) {
+        self.closing.cancel();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+}
+
+fn pause(refused: u32, roll: f64) -> Duration {
+    PAUSES.0.saturating_mul(1 << refused.min(10)).min(PAUSES.1).mul_f64(0.5 + roll)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_minute() {
+        let pauses: Vec<_> = (0..8).map(|refused| pause(refused, 0.5).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+}

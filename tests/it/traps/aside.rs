@@ -1,0 +1,121 @@
+//! What cannot be dealt with delays only itself: keys of another type, which somebody must mend.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use streamfleet::JobError;
+use streamfleet::job::State;
+
+use super::scene::{LONG, SOON, STREAM, Scene, job};
+use super::settled::{Tally, start};
+use crate::harness::fleet::{Acts, submit, until_state};
+use crate::harness::wait::until_async;
+
+/// What was set aside is tried again after a minute and a half at most.
+const AGAIN: Duration = Duration::from_secs(100);
+
+fn obeys() -> Acts {
+    Acts::new(|_, payload| match payload {
+        b"fatal" => Err(JobError::fatal("no")),
+        _ => Ok(Value::Null),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_cannot_be_buried_stop_no_other() {
+    let scene = Scene::new().await;
+    let (handler, tally) = (obeys(), Tally::default());
+    scene.server.cmd(&["SET", "sf:{default}:dead", "a string"]);
+    let producer = streamfleet::Producer::new(scene.queue.clone());
+    let bad = producer.submit_all((0..700).map(|_| job("fatal")), |_| {}).await.unwrap();
+    let good = producer.submit_all((0..1000).map(|_| job("ok")), |_| {}).await.unwrap();
+    let fleet = start(scene.config(LONG), handler.clone(), &tally);
+    until_async("the good ones to be done", SOON, async || {
+        good.iter().all(|job| tally.of(job) == ["succeeded"])
+    })
+    .await;
+    until_async("all bad ones to be set aside", SOON, async || tally.aside().len() == 700).await;
+    let first = &tally.aside()[0];
+    assert!(first.contains("sf:{default}:dead") && first.contains("sf:{default}:job:"), "{first}");
+    assert_eq!(scene.int(&["XLEN", STREAM]), 700);
+    scene.server.cmd(&["DEL", "sf:{default}:dead"]);
+    until_async("all bad ones to be buried", AGAIN, async || {
+        scene.int(&["XLEN", "sf:{default}:dead"]) == 700
+    })
+    .await;
+    scene.until_at_rest().await;
+    fleet.stop().await;
+    assert!(bad.iter().all(|job| tally.of(job) == ["dead"] && handler.runs(job) == 1));
+    assert_eq!((tally.fenced(), tally.aside().len()), (0, 700));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_may_not_begin_take_no_slot() {
+    let scene = Scene::new().await;
+    let (handler, tally) = (obeys(), Tally::default());
+    for id in ["a", "b"] {
+        scene.server.cmd(&["SET", &format!("sf:{{default}}:job:{id}"), "a string"]);
+        scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", id]);
+    }
+    let mut config = scene.config(LONG);
+    config.worker.prefetch = 0;
+    for queue in config.worker.queues.values_mut() {
+        queue.concurrency = 2;
+    }
+    let fleet = start(config, handler.clone(), &tally);
+    until_async("both to be set aside", SOON, async || tally.aside().len() == 2).await;
+    let good = submit(&scene.queue, "ok").await;
+    until_async("another job to be done", SOON, async || tally.of(&good) == ["succeeded"]).await;
+    for id in ["a", "b"] {
+        assert_eq!(handler.runs(&id.parse().unwrap()), 0);
+        scene.server.cmd(&["DEL", &format!("sf:{{default}}:job:{id}")]);
+    }
+    for id in ["a", "b"] {
+        until_state(&scene.queue, &id.parse().unwrap(), State::Done).await;
+        assert_eq!(handler.runs(&id.parse().unwrap()), 1);
+    }
+    fleet.stop().await;
+    assert_eq!(tally.aside().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_stops_though_something_is_aside_and_loses_nothing() {
+    let scene = Scene::new().await;
+    let (handler, tally) = (obeys(), Tally::default());
+    scene.server.cmd(&["SET", "sf:{default}:job:a", "a string"]);
+    scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "a"]);
+    let lease = Duration::from_secs(1);
+    let fleet = start(scene.config(lease), handler.clone(), &tally);
+    until_async("it to be set aside", SOON, async || tally.aside().len() == 1).await;
+    tokio::time::timeout(Duration::from_secs(8), fleet.stop()).await.expect("it stops");
+    assert_eq!(scene.queue.depths().await.unwrap().running(), 1);
+    // Whoever claims it cannot settle it either, until somebody mends its key.
+    let fleet = start(scene.config(lease), handler.clone(), &tally);
+    until_async("it to be claimed", SOON, async || tally.aside().len() >= 2).await;
+    let good = submit(&scene.queue, "ok").await;
+    until_async("another job to be done", SOON, async || tally.of(&good) == ["succeeded"]).await;
+    scene.server.cmd(&["DEL", "sf:{default}:job:a"]);
+    until_state(&scene.queue, &"a".parse().unwrap(), State::Done).await;
+    assert_eq!(handler.runs(&"a".parse().unwrap()), 1);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_cannot_be_settled_does_not_keep_others_from_being_taken_over() {
+    let scene = Scene::new().await;
+    let (handler, tally) = (obeys(), Tally::default());
+    scene.queue.join(Duration::from_secs(1)).await.unwrap();
+    scene.server.cmd(&["SET", "sf:{default}:job:a", "a string"]);
+    scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "a"]);
+    for nth in 0..250 {
+        scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", &format!("b{nth}")]);
+    }
+    scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", STREAM, ">"]);
+    let fleet = start(scene.config(Duration::from_secs(1)), handler.clone(), &tally);
+    until_async("the others to run", SOON, async || handler.all_runs() == 250).await;
+    assert!(tally.aside()[0].starts_with("a: "), "{:?}", tally.aside());
+    scene.server.cmd(&["DEL", "sf:{default}:job:a"]);
+    until_async("the last one to run", SOON, async || handler.all_runs() == 251).await;
+    scene.until_at_rest().await;
+    fleet.stop().await;
+}

@@ -1,0 +1,147 @@
+//! What is told of a job is what became of it, once: also where Redis refuses half of a settlement, an answer is lost, or
+//! somebody else has settled the entry.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use streamfleet::event::{Event, Events};
+use streamfleet::job::JobId;
+use streamfleet::{Fleet, FleetConfig, Handler};
+
+use super::scene::{Gate, LONG, SOON, STREAM, Scene};
+use super::scripts::{sha, source};
+use crate::harness::fleet::{Acts, Running, quick, submit};
+use crate::harness::proxy::Mode;
+use crate::harness::wait::until_async;
+
+/// All endings that a process tells, and what else it counts.
+#[derive(Clone, Default)]
+pub(crate) struct Tally(Arc<Mutex<Told>>);
+
+#[derive(Default)]
+struct Told {
+    endings: BTreeMap<String, Vec<&'static str>>,
+    fenced: usize,
+    aside: Vec<String>,
+}
+
+impl Tally {
+    pub(crate) fn events(&self) -> Events {
+        let told = Arc::clone(&self.0);
+        Events::new(vec![Arc::new(move |event: &Event<'_>| {
+            let mut told = told.lock().unwrap();
+            match event {
+                Event::Finished(end) => {
+                    told.endings.entry(end.job.to_string()).or_default().push(end.ending.as_str());
+                }
+                Event::Fenced { .. } => told.fenced += 1,
+                Event::SetAside { job, keys, .. } => told.aside.push(format!("{job}: {keys}")),
+                _ => {}
+            }
+        })])
+    }
+
+    /// How each attempt of a job ended.
+    pub(crate) fn of(&self, job: &JobId) -> Vec<&'static str> {
+        self.0.lock().unwrap().endings.get(&job.to_string()).cloned().unwrap_or_default()
+    }
+
+    /// How many endings there were.
+    pub(crate) fn all(&self) -> usize {
+        self.0.lock().unwrap().endings.values().map(Vec::len).sum()
+    }
+
+    pub(crate) fn fenced(&self) -> usize {
+        self.0.lock().unwrap().fenced
+    }
+
+    /// What was set aside, with the keys that are named.
+    pub(crate) fn aside(&self) -> Vec<String> {
+        self.0.lock().unwrap().aside.clone()
+    }
+}
+
+/// A process whose endings are counted.
+pub(crate) fn start(config: FleetConfig, handler: impl Handler, tally: &Tally) -> Running {
+    let builder = Fleet::builder(config).events(tally.events());
+    Running::of(builder.handler_with("test", quick(3), handler).unwrap().build())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_that_must_not_be_deleted_are_not_acknowledged_either() {
+    let scene = Scene::new().await;
+    scene.server.cmd(&["ACL", "SETUSER", "clerk", "on", ">clerk", "~*", "&*", "+@all", "-xdel"]);
+    let mut config = scene.config(LONG);
+    config.redis.url = format!("redis://clerk:clerk@{}/0", scene.server.addr()).into();
+    let (handler, tally) = (Acts::well(), Tally::default());
+    let fleet = start(config, handler.clone(), &tally);
+    for _ in 0..300 {
+        submit(&scene.queue, "{}").await;
+    }
+    until_async("all to run", SOON, async || handler.all_runs() == 300).await;
+    let depths = scene.queue.depths().await.unwrap();
+    assert_eq!((depths.waiting(), depths.running(), tally.all()), (0, 300, 0));
+    scene.server.cmd(&["ACL", "SETUSER", "clerk", "+xdel"]);
+    scene.until_at_rest().await;
+    until_async("all to be told", SOON, async || tally.all() == 300).await;
+    // A new group hands out whatever was left behind.
+    scene.server.cmd(&["XGROUP", "DESTROY", STREAM, "fleet"]);
+    let last = submit(&scene.queue, "{}").await;
+    until_async("a later job to run", SOON, async || handler.runs(&last) == 1).await;
+    scene.until_at_rest().await;
+    assert_eq!((handler.all_runs(), scene.int(&["XLEN", STREAM]), tally.fenced()), (301, 0, 0));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn successes_whose_answer_was_lost_are_told_once_each() {
+    let scene = Scene::new().await;
+    let (handler, tally) = (Gate::closed(), Tally::default());
+    let mut config = scene.config(LONG);
+    for queue in config.worker.queues.values_mut() {
+        queue.concurrency = 600;
+    }
+    let fleet = start(config, handler.clone(), &tally);
+    let mut jobs = Vec::new();
+    for _ in 0..500 {
+        jobs.push(submit(&scene.queue, "wait").await);
+    }
+    for job in &jobs {
+        handler.until_started(job).await;
+    }
+    scene.proxy.set(Mode::drop_reply_to(&sha(&scene.server, source!("acknowledge")), 3));
+    handler.open();
+    scene.until_at_rest().await;
+    until_async("all to be told", SOON, async || tally.all() >= 500).await;
+    assert!(scene.proxy.hits() > 0);
+    fleet.stop().await;
+    assert!(jobs.iter().all(|job| tally.of(job) == ["succeeded"]), "{}", tally.all());
+    assert_eq!((tally.all(), tally.fenced()), (500, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_success_that_somebody_else_has_settled_is_told_as_fenced_alone() {
+    let scene = Scene::new().await;
+    let (handler, tally) = (Gate::closed(), Tally::default());
+    let fleet = start(scene.config(LONG), handler.clone(), &tally);
+    let mut jobs = Vec::new();
+    for _ in 0..8 {
+        jobs.push(submit(&scene.queue, "wait").await);
+    }
+    for job in &jobs {
+        handler.until_started(job).await;
+    }
+    for taken in [&jobs[1], &jobs[6]] {
+        scene.server.cmd(&["XACK", STREAM, "fleet", &taken.to_string()]);
+        scene.server.cmd(&["XDEL", STREAM, &taken.to_string()]);
+    }
+    handler.open();
+    scene.until_at_rest().await;
+    until_async("all to be told", SOON, async || tally.all() + tally.fenced() >= 8).await;
+    fleet.stop().await;
+    for (nth, job) in jobs.iter().enumerate() {
+        let want: &[&str] = if [1, 6].contains(&nth) { &[] } else { &["succeeded"] };
+        assert_eq!(tally.of(job), want, "{nth}");
+    }
+    assert_eq!(tally.fenced(), 2);
+}
