@@ -7,7 +7,13 @@ use fred::types::Value;
 
 use super::error::Error;
 use super::{Entry, Queue, decode};
-use crate::job::{EntryId, Envelope, JobId, Lane};
+use crate::job::{EntryId, Envelope, JobId, Lane, Portion};
+
+/// One command reads about so many bytes of letters …
+const PORTION_BYTES: usize = 1024 * 1024;
+
+/// … and one page has not many more than these.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// A dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,17 +65,19 @@ impl DeadLetter {
 }
 
 impl Queue {
-    /// A page of the dead letters, oldest first, from `from` on.
+    /// A page of the dead letters, oldest first, from `from` on: `count` of them, or fewer where they are large. An empty page
+    /// is the end.
     ///
     /// # Errors
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn dead_letters(&self, from: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
         let start = from.map_or_else(|| "-".to_owned(), |entry| entry.to_string());
-        self.dead_range(start, "+".to_owned(), count).await
+        self.dead_page(start, count, Self::dead_after).await
     }
 
-    /// A page of the dead letters, newest first, from the one before `before` on.
+    /// A page of the dead letters, newest first, from the one before `before` on: `count` of them, or fewer where they are
+    /// large. An empty page is the end.
     ///
     /// # Errors
     ///
@@ -79,10 +87,43 @@ impl Queue {
         before: Option<EntryId>,
         count: u64,
     ) -> Result<Vec<DeadLetter>, Error> {
-        let client = self.link.client();
         let end = before.map_or_else(|| "+".to_owned(), |entry| format!("({entry}"));
+        self.dead_page(end, count, Self::dead_before).await
+    }
+
+    /// Reads a page in portions that hold Redis up only briefly, whatever the letters weigh.
+    async fn dead_page<F>(
+        &self,
+        mut from: String,
+        count: u64,
+        read: impl Fn(Self, String, u64) -> F,
+    ) -> Result<Vec<DeadLetter>, Error>
+    where
+        F: Future<Output = Result<Vec<DeadLetter>, Error>>,
+    {
+        let most = usize::try_from(count).unwrap_or(usize::MAX);
+        let (mut portion, mut page, mut bytes) = (Portion::new(1, most, PORTION_BYTES), Vec::new(), 0);
+        while page.len() < most && bytes < PAGE_BYTES {
+            let wanted = portion.count().min(most - page.len());
+            let some = read(self.clone(), from, wanted as u64).await?;
+            portion.saw(some.iter().map(|letter| letter.fields.size()));
+            bytes += some.iter().map(|letter| letter.fields.size()).sum::<usize>();
+            let is_last = some.len() < wanted;
+            page.extend(some);
+            let Some(last) = page.last().filter(|_| !is_last) else { break };
+            from = format!("({}", last.entry);
+        }
+        Ok(page)
+    }
+
+    async fn dead_before(self, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
+        let client = self.link.client();
         let reply = client.xrevrange(self.keys.dead.clone(), end, "-", Some(count));
         letters("xrevrange", self.link.ask("xrevrange", reply).await?)
+    }
+
+    async fn dead_after(self, start: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
+        self.dead_range(start, "+".to_owned(), count).await
     }
 
     /// One dead letter by its own entry id.

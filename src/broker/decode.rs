@@ -15,6 +15,13 @@ pub(crate) struct Entry {
     pub(crate) envelope: Option<Envelope>,
 }
 
+impl Entry {
+    /// The bytes of its names and values.
+    pub(crate) fn size(&self) -> usize {
+        self.envelope.as_ref().map_or(0, Envelope::size)
+    }
+}
+
 /// A reply in either of the client's two forms: as it came, which is cheap and for large replies, or as a value.
 pub(crate) trait Reply: Sized + std::fmt::Debug {
     /// The items of an array.

@@ -7,6 +7,15 @@ use super::inspect::timestamp;
 use super::{Queue, decode, script};
 use crate::job::{Envelope, Lane, Timestamp};
 
+/// One script reads at most so many jobs …
+const PORTION: u64 = 200;
+
+/// … and so many bytes, unless a job alone has more …
+const PORTION_BYTES: i64 = 1024 * 1024;
+
+/// … and one page has not many more than these.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
 /// A job in the delayed set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upcoming {
@@ -19,14 +28,30 @@ pub struct Upcoming {
 }
 
 impl Queue {
-    /// A page of the delayed set, the next due first.
+    /// A page of the delayed set, the next due first: `count` of them, or fewer where they are large. An empty page is the
+    /// end.
     ///
     /// # Errors
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while (page.len() as u64) < count && bytes < PAGE_BYTES {
+            let done = page.len() as u64;
+            let some = self.some_upcoming(skip + done, (count - done).min(PORTION)).await?;
+            if some.is_empty() {
+                break;
+            }
+            let size = |job: &Upcoming| job.fields.as_ref().map_or(0, |(_, envelope)| envelope.size());
+            bytes += some.iter().map(size).sum::<usize>();
+            page.extend(some);
+        }
+        Ok(page)
+    }
+
+    async fn some_upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
         let keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
-        let args = vec![Value::Integer(skip.cast_signed()), Value::Integer(count.cast_signed())];
+        let args = [skip.cast_signed(), count.cast_signed(), PORTION_BYTES].map(Value::Integer).to_vec();
         let answer = self.run(&script::UPCOMING, keys, args).await?;
         let upcoming = |item: &[Value]| Upcoming {
             id: decode::text(&item[0]),

@@ -66,7 +66,6 @@ scripts! {
     REPLAY "replay",
     REPORT "report",
     SCHEDULE "schedule",
-    SEEK "seek",
     STEP_BEGIN "step_begin",
     STEP_END "step_end",
     STEPS "steps",

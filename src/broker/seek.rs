@@ -1,13 +1,15 @@
 //! Looking for a job that has neither record nor an id that names its entry: one that waits for its first attempt under
-//! an id of its own, or that a stopping worker gave back. Nothing points to its entry, so the lanes are walked, from
-//! the newest entry on and only so far.
+//! an id of its own, or that a stopping worker gave back. Nothing points to its entry, so the lanes are walked, only so far.
+//! A plain XRANGE costs Redis a tenth of what a script does that looks at the same entries, and each holds it up for half a
+//! millisecond.
 
+use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 
 use super::error::Error;
 use super::inspect::Status;
-use super::{Queue, decode, script};
-use crate::job::{EntryId, JobId, Lane, Timestamp};
+use super::{Entry, Queue, decode};
+use crate::job::{EntryId, JobId, Lane, Portion, Timestamp};
 
 /// Where a job is that was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,8 +22,14 @@ pub(crate) enum Sought {
     Lost,
 }
 
-/// One script looks at so many entries.
-const PAGE: u64 = 100;
+/// One page has at most so many entries …
+const PAGE: usize = 1000;
+
+/// … and about so many bytes …
+const PAGE_BYTES: usize = 1024 * 1024;
+
+/// … and a lane is walked no further than this many bytes: beyond it, a look would cost more than it is worth.
+const LANE_BYTES: usize = 256 * 1024 * 1024;
 
 impl Queue {
     /// What is known about a job whose entry is among the newest `limit` ones of its lane. For people who ask about one
@@ -73,23 +81,41 @@ impl Queue {
         way: Way,
         limit: u64,
     ) -> Result<Option<Option<EntryId>>, Error> {
-        let (mut from, way) = match way {
-            Way::Up(since) => (since.as_ms().to_string(), "up"),
-            Way::Down => ("+".to_owned(), "down"),
+        let id = id.to_string();
+        let (mut left, mut bytes) = (usize::try_from(limit).unwrap_or(usize::MAX), LANE_BYTES);
+        let mut portion = Portion::new(1, PAGE, PAGE_BYTES);
+        let mut from = match way {
+            Way::Up(since) => since.as_ms().to_string(),
+            Way::Down => "+".to_owned(),
         };
-        for _ in 0..limit.div_ceil(PAGE) {
-            let args =
-                vec![id.to_string().into(), from.into(), Value::Integer(PAGE.cast_signed()), way.into()];
-            let answer = self.run(&script::SEEK, vec![self.keys.stream(lane).clone()], args).await?;
-            let [last, found] = &answer.rest[..] else { return Err(Error::contract("seek", answer)) };
-            if let Some(entry) = decode::entry_id(found) {
-                return Ok(Some(Some(entry)));
+        while left > 0 && bytes > 0 {
+            let count = portion.count().min(left);
+            let page = self.page(lane, way, from, count).await?;
+            let own = |entry: &&Entry| {
+                entry.envelope.as_ref().and_then(|envelope| envelope.get(b"id")) == Some(id.as_bytes())
+            };
+            if let Some(found) = page.iter().find(own) {
+                return Ok(Some(Some(found.id)));
             }
-            let full = answer.status == PAGE.cast_signed();
-            let Some(last) = decode::entry_id(last).filter(|_| full) else { return Ok(Some(None)) };
-            from = format!("({last}");
+            portion.saw(page.iter().map(Entry::size));
+            bytes = bytes.saturating_sub(page.iter().map(Entry::size).sum());
+            let Some(last) = page.last().filter(|_| page.len() == count) else { return Ok(Some(None)) };
+            left -= count;
+            from = format!("({}", last.id);
         }
         Ok(None)
+    }
+
+    /// A page of a lane, from there on.
+    async fn page(&self, lane: Lane, way: Way, from: String, count: usize) -> Result<Vec<Entry>, Error> {
+        let (client, key) = (self.link.client(), self.keys.stream(lane).clone());
+        let reply: Value = match way {
+            Way::Up(_) => self.link.ask("xrange", client.xrange(key, from, "+", Some(count as u64))).await?,
+            Way::Down => {
+                self.link.ask("xrevrange", client.xrevrange(key, from, "-", Some(count as u64))).await?
+            }
+        };
+        decode::entries("xrange", &reply, lane)
     }
 }
 

@@ -10,10 +10,14 @@ use tokio_util::sync::CancellationToken;
 use super::Duty;
 use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Taken};
 use crate::event::{Event, Finished};
-use crate::job::{ConsumerName, Job, JobId, Lane, Outcome, Routing, Settlement, settle};
+use crate::job::{ConsumerName, Job, JobId, Lane, Outcome, Portion, Routing, Settlement, settle};
 
-/// How many entries one command takes over.
-const PAGE: u64 = 100;
+/// How many entries one command takes over, at first and at most …
+const FIRST: usize = 4;
+const PAGE: usize = 100;
+
+/// … and about how many bytes: all of them are held until they are settled.
+const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// The pauses between two tries begin and end with these, and no try begins later than this.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -57,14 +61,16 @@ fn claimant(consumer: &ConsumerName) -> ConsumerName {
 }
 
 async fn pass(duty: &Duty) -> Result<(), Error> {
+    let mut portion = Portion::new(FIRST, PAGE, PAGE_BYTES);
     for lane in Lane::ALL {
         // One XPENDING finds the first silent entry twenty times cheaper per entry than XAUTOCLAIM, which looks at ten
         // times COUNT entries and no further.
         let link = duty.queue.link();
         let mut next = duty.queue.first_stale(link, lane, duty.lease).await?;
         while let Some(start) = next {
-            let from = ClaimFrom { start, lease: duty.lease, count: PAGE };
+            let from = ClaimFrom { start, lease: duty.lease, count: portion.count() as u64 };
             let claimed = duty.queue.claim(link, &duty.consumer, lane, from).await?;
+            portion.saw(claimed.entries.iter().map(Entry::size));
             let queue = duty.queue.name();
             if claimed.deleted > 0 {
                 duty.events.tell(&Event::BodiesLost { queue, entries: claimed.deleted as u64 });

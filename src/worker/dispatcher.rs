@@ -13,10 +13,52 @@ use tokio::sync::Notify;
 use super::delivery::Delivery;
 use super::quota::Quota;
 
+/// Nothing is read while deliveries of more bytes than this wait for a slot.
+const WAITING_BYTES: usize = 64 * 1024 * 1024;
+
+/// The deliveries that wait for a slot, and how many bytes they have in all.
+#[derive(Debug, Default)]
+struct Waiting {
+    deliveries: VecDeque<Arc<Delivery>>,
+    bytes: usize,
+}
+
+impl Waiting {
+    fn is_heavy(&self) -> bool {
+        self.bytes > WAITING_BYTES
+    }
+
+    fn push(&mut self, deliveries: Vec<Arc<Delivery>>) {
+        self.bytes += bytes(&deliveries);
+        self.deliveries.extend(deliveries);
+    }
+
+    fn pop(&mut self) -> Option<Arc<Delivery>> {
+        let delivery = self.deliveries.pop_front()?;
+        self.bytes -= delivery.envelope.size();
+        Some(delivery)
+    }
+
+    /// Takes out those that match.
+    fn withdraw(&mut self, matches: impl Fn(&Delivery) -> bool) -> Vec<Arc<Delivery>> {
+        let all = std::mem::take(&mut self.deliveries);
+        let (matching, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|delivery| matches(delivery));
+        self.deliveries = VecDeque::from(others);
+        self.bytes -= bytes(&matching);
+        matching
+    }
+}
+
+fn bytes(deliveries: &[Arc<Delivery>]) -> usize {
+    deliveries.iter().map(|delivery| delivery.envelope.size()).sum()
+}
+
 /// The deliveries that wait for a slot, and the room there is for more.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
-    waiting: Mutex<VecDeque<Arc<Delivery>>>,
+    waiting: Mutex<Waiting>,
+    /// Told when those that wait are no longer too large together.
+    lightened: Notify,
     arrived: Notify,
     threads: usize,
     capacity: usize,
@@ -32,7 +74,8 @@ impl Dispatcher {
     /// Room for `slots` running and `prefetch` waiting deliveries, run by so many threads.
     pub(crate) fn new(slots: usize, prefetch: usize, threads: usize) -> Self {
         Self {
-            waiting: Mutex::new(VecDeque::new()),
+            waiting: Mutex::default(),
+            lightened: Notify::new(),
             arrived: Notify::new(),
             threads,
             capacity: slots + prefetch,
@@ -65,6 +108,20 @@ impl Dispatcher {
         }
     }
 
+    /// The same, but not while what waits for a slot is too large in all.
+    pub(crate) async fn reserve_lightly(&self, most: usize) -> usize {
+        loop {
+            let lightened = self.lightened.notified();
+            let mut lightened = std::pin::pin!(lightened);
+            // From here on no waking is lost, and then the bytes are looked at.
+            lightened.as_mut().enable();
+            if !self.lock().is_heavy() {
+                return self.reserve(most).await;
+            }
+            lightened.await;
+        }
+    }
+
     /// Takes the room there is now, up to `most`, perhaps none.
     pub(crate) fn reserve_now(&self, most: usize) -> usize {
         let take = |room: isize| (room > 0).then(|| room - room.min(most.cast_signed()));
@@ -93,7 +150,7 @@ impl Dispatcher {
     /// Queues deliveries for which room was reserved.
     pub(crate) fn push(&self, deliveries: Vec<Arc<Delivery>>) {
         let count = deliveries.len();
-        self.lock().extend(deliveries);
+        self.lock().push(deliveries);
         for _ in 0..count.min(self.threads) {
             self.arrived.notify_one();
         }
@@ -108,7 +165,7 @@ impl Dispatcher {
             return Err(delivery);
         }
         self.take(1);
-        waiting.push_back(delivery);
+        waiting.push(vec![delivery]);
         drop(waiting);
         self.arrived.notify_one();
         Ok(())
@@ -147,7 +204,20 @@ impl Dispatcher {
         if self.quota.as_ref().is_some_and(|quota| quota.is_spent()) {
             return None;
         }
-        self.lock().pop_front()
+        self.lighten(Waiting::pop)
+    }
+
+    /// Changes what waits, and says so where it was too large before and is not now.
+    fn lighten<T>(&self, change: impl FnOnce(&mut Waiting) -> T) -> T {
+        let mut waiting = self.lock();
+        let was_heavy = waiting.is_heavy();
+        let result = change(&mut waiting);
+        let is_heavy = waiting.is_heavy();
+        drop(waiting);
+        if was_heavy && !is_heavy {
+            self.lightened.notify_waiters();
+        }
+        result
     }
 
     /// Says that an attempt starts.
@@ -159,7 +229,7 @@ impl Dispatcher {
 
     /// Says that a slot has to wait for its handler, so that another one takes over.
     pub(crate) fn yield_to_next(&self) {
-        if !self.lock().is_empty() {
+        if !self.lock().deliveries.is_empty() {
             self.arrived.notify_one();
         }
     }
@@ -172,14 +242,7 @@ impl Dispatcher {
 
     /// Takes out of the waiting deliveries those that match, and gives their room back.
     pub(crate) fn withdraw(&self, matches: impl Fn(&Delivery) -> bool) -> Vec<Arc<Delivery>> {
-        let mut taken = Vec::new();
-        self.lock().retain(|delivery| {
-            let stays = !matches(delivery);
-            if !stays {
-                taken.push(Arc::clone(delivery));
-            }
-            stays
-        });
+        let taken = self.lighten(|waiting| waiting.withdraw(matches));
         self.free(taken.len());
         taken
     }
@@ -187,20 +250,22 @@ impl Dispatcher {
     /// Stops handing out, and returns what had not started.
     pub(crate) fn close(&self) -> Vec<Arc<Delivery>> {
         self.closed.store(true, Ordering::Release);
-        let unstarted = self.lock().drain(..).collect();
+        let unstarted = self.lighten(|waiting| waiting.withdraw(|_| true));
         self.arrived.notify_one();
         self.arrived.notify_waiters();
         unstarted
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Delivery>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::flight::Flight;
     use super::*;
+    use crate::job::{EntryId, Envelope, Job, Lane};
 
     #[tokio::test]
     async fn room_is_handed_out_once_and_waited_for() {
@@ -211,6 +276,31 @@ mod tests {
         assert!(futures_util::poll!(&mut waiting).is_pending());
         dispatcher.free(2);
         assert_eq!(waiting.await, 2);
+    }
+
+    fn delivery(bytes: usize) -> Arc<Delivery> {
+        let payload = vec![0; bytes];
+        let fields = [(b"type".as_slice(), b"test".as_slice()), (b"payload", &payload)];
+        let envelope = Envelope::new(fields.into_iter());
+        let job = Job::parse(&envelope, EntryId::new(1, 0), Lane::Normal).unwrap();
+        Arc::new(Delivery::new(job, envelope, Flight::new(std::time::Instant::now())))
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_while_what_waits_is_too_large() {
+        let dispatcher = Dispatcher::new(8, 8, 2);
+        dispatcher.take(2);
+        dispatcher.push(vec![delivery(WAITING_BYTES / 2), delivery(WAITING_BYTES / 2)]);
+        let reading = dispatcher.reserve_lightly(10);
+        let mut reading = std::pin::pin!(reading);
+        assert!(futures_util::poll!(&mut reading).is_pending());
+        let first = dispatcher.next_now();
+        assert!(first.is_some());
+        assert_eq!(reading.await, 10, "one of them runs, the other may wait");
+        dispatcher.free(10);
+        dispatcher.push(vec![delivery(WAITING_BYTES)]);
+        assert_eq!(dispatcher.withdraw(|_| true).len(), 2);
+        assert_eq!(dispatcher.reserve_lightly(3).await, 3);
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ use super::patience::Patience;
 use super::pulse::Pulse;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
-use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome};
+use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome, Portion};
 use crate::vital::Line;
 
 /// An answer that is later by so much than it should be is not coming: the connection is lost.
@@ -31,6 +31,12 @@ const TURN: Duration = Duration::from_secs(2);
 
 /// The most entries that one read takes: more gain nothing, and make replies large.
 const MOST: usize = 500;
+
+/// The first read, and the first after a pause, takes so many: what has come meanwhile may be large.
+const FIRST: usize = 16;
+
+/// One read takes about so many bytes.
+const READ_BYTES: usize = 16 * 1024 * 1024;
 
 /// A lane that was empty is looked at again after so long while another lane has a backlog: each look is a round trip that
 /// the backlog waits for.
@@ -83,10 +89,10 @@ enum Mode {
 }
 
 impl Mode {
-    /// How to go on after a read that gave so many entries for so much room.
-    fn after(self, read: usize, room: usize) -> Self {
+    /// How to go on after a read that gave so many of the entries that it wanted.
+    fn after(self, read: usize, wanted: usize) -> Self {
         match self {
-            _ if read >= per_lane(room) => Self::Drain,
+            _ if read >= per_lane(wanted) => Self::Drain,
             Self::Wait | Self::Attend if read > 0 => Self::Attend,
             // Also after a backlog, when all who worked it off come back at once.
             Self::Drain | Self::Wait | Self::Attend => Self::Wait,
@@ -99,6 +105,7 @@ impl Reader {
     pub(crate) async fn run(self) {
         let (mut mode, mut round, mut patience) = (Mode::Drain, 0u32, Patience::new());
         let mut empty = Empty::default();
+        let mut portion = Portion::new(FIRST, MOST, READ_BYTES);
         while !self.stop.is_cancelled() {
             if self.helps && mode != Mode::Drain {
                 self.line.rests();
@@ -120,15 +127,20 @@ impl Reader {
             }
             round = round.wrapping_add(1);
             let reading = self.reading.gate.read().await;
+            let wanted = room.min(portion.count());
             let read = match mode {
-                Mode::Drain => self.drain(room, round, &mut empty).await,
-                Mode::Wait | Mode::Attend => self.wait(room).await,
+                Mode::Drain => self.drain(wanted, round, &mut empty).await,
+                Mode::Wait | Mode::Attend => self.wait(wanted).await,
             };
             match read {
                 Ok(entries) => {
                     patience = Patience::new();
                     let (before, read) = (mode, entries.len());
-                    mode = mode.after(read, room);
+                    mode = mode.after(read, wanted);
+                    if read == 0 {
+                        portion.forget();
+                    }
+                    portion.saw(entries.iter().map(Entry::size));
                     let taken = self.accept(entries, room).await;
                     drop(reading);
                     self.dispatcher.free(room - taken);
@@ -164,7 +176,7 @@ impl Reader {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return None,
-                room = self.dispatcher.reserve(MOST) => break room,
+                room = self.dispatcher.reserve_lightly(MOST) => break room,
                 // That no slot is free is a good reason not to read.
                 () = tokio::time::sleep(TURN) => self.line.rests(),
             }
@@ -319,11 +331,13 @@ impl Reader {
         let _alone = self.reading.gate.write().await;
         let known = self.flights.known();
         let mut found = 0;
+        let mut portion = Portion::new(FIRST, MOST, READ_BYTES);
         for lane in Lane::ALL {
             let mut after = EntryId::new(0, 0);
             loop {
-                let read = self.queue.read_own(&self.link, &self.consumer, lane, after, MOST);
+                let read = self.queue.read_own(&self.link, &self.consumer, lane, after, portion.count());
                 let page = self.answered(read, Duration::ZERO).await?;
+                portion.saw(page.iter().map(Entry::size));
                 let Some(last) = page.last() else { break };
                 after = last.id;
                 let unknown: Vec<_> =

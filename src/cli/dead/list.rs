@@ -91,7 +91,7 @@ async fn page(args: &Args, queue: &Queue) -> anyhow::Result<(Vec<Letter>, bool)>
             queue.recent_dead_letters(at, READ).await
         };
         let read = read.context("the dead letters cannot be read")?;
-        let is_last = (read.len() as u64) < READ;
+        let is_last = read.is_empty();
         at = read.last().map(|letter| letter.entry).or(at);
         for dead in read.iter().filter(|dead| args.filter.admits(dead)) {
             if found.len() == wanted {

@@ -159,7 +159,7 @@ impl Sweep {
             self.sweep(page.into_iter().filter(meant).collect()).await?;
             bar.inc(read);
             from = end.map(|end| EntryId::new(end.ms, end.seq.saturating_add(1)));
-            if read < PAGE || end.is_none_or(|end| end >= last) {
+            if read == 0 || end.is_none_or(|end| end >= last) {
                 break;
             }
         }

@@ -131,7 +131,7 @@ pub(super) async fn letters(queue: &Queue) -> Result<Vec<DeadLetter>> {
         // The client's future is large.
         let page =
             Box::pin(queue.dead_letters(from, PAGE)).await.context("the dead letters cannot be read")?;
-        let is_last = (page.len() as u64) < PAGE;
+        let is_last = page.is_empty();
         from = page.last().map(|letter| EntryId::new(letter.entry.ms, letter.entry.seq.saturating_add(1)));
         letters.extend(page);
         if is_last {

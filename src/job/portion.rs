@@ -1,0 +1,93 @@
+//! How many entries to ask Redis for, where it counts entries but their bytes matter: few at first, then as many as stay within
+//! a budget of bytes if they are like those that came.
+
+/// From one portion to the next the number grows at most by this factor.
+const GROWTH: usize = 8;
+
+/// How many entries the next portion takes. What the next ones weigh nobody knows before they are read, so the heaviest of the
+/// last portions stands for all, and its weight is forgotten by half with each.
+#[derive(Debug, Clone)]
+pub(crate) struct Portion {
+    most: usize,
+    bytes: usize,
+    first: usize,
+    count: usize,
+    heaviest: usize,
+}
+
+impl Portion {
+    /// Portions of at most `most` entries and, as far as can be foreseen, `bytes` bytes, which begin with `first` entries.
+    pub(crate) fn new(first: usize, most: usize, bytes: usize) -> Self {
+        let first = first.clamp(1, most.max(1));
+        Self { most: most.max(1), bytes, first, count: first, heaviest: 0 }
+    }
+
+    /// How many entries to ask for now.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Notes how many bytes each entry of a portion had.
+    pub(crate) fn saw(&mut self, sizes: impl Iterator<Item = usize>) {
+        let Some(heaviest) = sizes.max() else { return };
+        self.heaviest = heaviest.max(self.heaviest / 2);
+        let fit = self.bytes / self.heaviest.max(1);
+        self.count = fit.clamp(1, self.most).min(self.count.saturating_mul(GROWTH));
+    }
+
+    /// Begins anew: what comes next need not be like what came before.
+    pub(crate) fn forget(&mut self) {
+        (self.count, self.heaviest) = (self.first.min(self.count), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    #[test]
+    fn small_entries_are_soon_taken_in_full_portions() {
+        let mut portion = Portion::new(16, 500, 16 * MIB);
+        for want in [16, 128, 500, 500] {
+            assert_eq!(portion.count(), want);
+            portion.saw(std::iter::repeat_n(300, want));
+        }
+    }
+
+    #[test]
+    fn one_heavy_entry_shrinks_the_next_portion_at_once_and_is_forgotten_by_and_by() {
+        let mut portion = Portion::new(16, 500, 16 * MIB);
+        portion.saw([300, 8 * MIB].into_iter());
+        let next = || {
+            let count = portion.count();
+            portion.saw([300].into_iter());
+            count
+        };
+        let counts: Vec<_> = std::iter::repeat_with(next).take(10).collect();
+        assert_eq!(counts, [2, 4, 8, 16, 32, 64, 128, 256, 500, 500]);
+    }
+
+    #[test]
+    fn nothing_says_nothing() {
+        let mut portion = Portion::new(1, 10, MIB);
+        portion.saw(std::iter::empty());
+        assert_eq!(portion.count(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn entries_like_those_before_stay_within_the_budget(
+            sizes in prop::collection::vec(0usize..16 * MIB, 1..50), bytes in 1usize..64 * MIB,
+        ) {
+            let mut portion = Portion::new(1, 500, bytes);
+            for size in sizes {
+                portion.saw(std::iter::once(size));
+                prop_assert!((1..=500).contains(&portion.count()));
+                prop_assert!(portion.count() == 1 || portion.count() * size <= bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What a worker reads at once, and what it holds: bounded by bytes, whatever the entries weigh.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use streamfleet::{Handler, JobContext, JobError, RawPayload};
+use tokio::sync::watch;
+
+use super::cost::fill;
+use crate::harness::fleet::{Running, config, quick};
+use crate::harness::wait::until_async;
+use crate::traps::scene::{LONG, SOON, Scene};
+
+const STREAM: &str = "sf:{default}:jobs";
+const LARGE: usize = 1024 * 1024;
+
+/// Bytes that Redis has sent since it started.
+fn sent(scene: &Scene) -> u64 {
+    let info: String = redis::from_redis_value(scene.server.cmd(&["INFO", "stats"])).unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+/// Its jobs run until it is opened.
+#[derive(Clone)]
+struct Closed {
+    open: watch::Sender<bool>,
+    done: Arc<AtomicU32>,
+}
+
+impl Handler for Closed {
+    type Payload = RawPayload;
+    type Output = Value;
+
+    async fn run(&self, _: RawPayload, _: JobContext) -> Result<Value, JobError> {
+        let mut open = self.open.subscribe();
+        let _closed_for_good = open.wait_for(|open| *open).await.is_err();
+        self.done.fetch_add(1, Ordering::Relaxed);
+        Ok(Value::Null)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_holds_few_large_jobs_that_it_cannot_start_and_runs_all() {
+    let scene = Scene::new().await;
+    fill(&scene.server, STREAM, 300, LARGE);
+    let handler = Closed { open: watch::Sender::new(false), done: Arc::default() };
+    let mut config = config(&scene.server.url());
+    config.worker.lease = LONG;
+    config.worker.prefetch = 400;
+    for queue in config.worker.queues.values_mut() {
+        queue.concurrency = 2;
+    }
+    let fleet = Running::start_with(config, quick(3), handler.clone());
+    until_async("the worker to have what it may hold", SOON, async || {
+        let before = sent(&scene);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Nothing more is read.
+        before > 32 * LARGE as u64 && sent(&scene) - before < LARGE as u64
+    })
+    .await;
+    let held = scene.queue.depths().await.unwrap().running();
+    println!("{held} of 300 are held");
+    // 64 MiB that wait, two that run, and two reads on top of that.
+    assert!((32..=120).contains(&held), "{held} of 300 are held");
+    handler.open.send_replace(true);
+    scene.until_at_rest().await;
+    assert_eq!(handler.done.load(Ordering::Relaxed), 300);
+    fleet.stop().await;
+}
