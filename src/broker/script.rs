@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn a_script_gets_what_it_uses_of_the_prelude_and_nothing_else() {
-        let prelude = "-- a\nlocal function a() end\n\n-- b uses a\nlocal function b() a() end\n\nlocal C = 1";
+        let prelude =
+            "-- a\nlocal function a() end\n\n-- b uses a\nlocal function b() a() end\n\nlocal C = 1";
         assert_eq!(assemble(prelude, "-- b\nreturn 1"), "-- b\nreturn 1");
         assert_eq!(assemble(prelude, "return C"), "local C = 1\n\nreturn C");
         let both = "-- a\nlocal function a() end\n\n-- b uses a\nlocal function b() a() end\n\nb()";

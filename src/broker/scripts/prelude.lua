@@ -230,10 +230,12 @@ local function finish_batch(batch, stream, members)
   redis.call('HDEL', batch, 'follow')
 end
 
--- Tells a batch of a job's success: it may be a member, and others may wait for it that were not accepted because of it.
+-- Tells a batch of a job's success: it may be a member, and others may wait for it that were not accepted because of it. A
+-- key of another type is no batch, and keeps no job from ending.
 local function tell_batch(batch, id, stream)
-  local members = 0
-  if redis.call('HGET', batch, 'm:' .. id) == '1' then
+  local member, members = redis.pcall('HGET', batch, 'm:' .. id), 0
+  if type(member) == 'table' then return end
+  if member == '1' then
     redis.call('HSET', batch, 'm:' .. id, 0)
     members = 1
   end
@@ -266,15 +268,16 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner)
     local others = redis.call('HGET', record, 'batches')
     for _, other in ipairs(others and cmsgpack.unpack(others) or {}) do tell_batch(other, id, stream) end
   end
-  if is_owner and redis.call('GET', lock) == id then redis.call('DEL', lock) end
+  if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end
 end
 
--- Tells the promoter, which blocks on this list, that the head of the delayed set has changed.
+-- Tells the promoter, which blocks on this list, that the head of the delayed set has changed. Where that fails, it is only
+-- told late: what is written before is not written again.
 local function nudge(delayed, wake, member)
   if redis.call('ZRANGE', delayed, 0, 0)[1] == member then
-    redis.call('LPUSH', wake, 1)
-    redis.call('LTRIM', wake, 0, 0)
-    redis.call('PEXPIRE', wake, 5000)
+    redis.pcall('LPUSH', wake, 1)
+    redis.pcall('LTRIM', wake, 0, 0)
+    redis.pcall('PEXPIRE', wake, 5000)
   end
 end
 

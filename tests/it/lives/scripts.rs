@@ -125,3 +125,35 @@ fn a_settlement_leaves_a_receipt_for_its_own_consumer_alone() {
     assert_eq!(scripts.call(source!("reap"), &keys, &["me"]).0, 3);
     assert_eq!(scripts.int(&["EXISTS", RECEIPTS]), 0);
 }
+
+#[test]
+fn keys_of_another_type_neither_keep_a_job_from_ending_nor_make_copies_of_it() {
+    let scripts = Scripts::new();
+    for key in ["sf:{q}:wake", "sf:{q}:batch:", RECEIPTS] {
+        scripts.server.cmd(&["SET", key, "x"]);
+    }
+    scripts.server.cmd(&["RPUSH", "sf:{q}:unique:", "x"]);
+    let one = Attempt::first(&scripts);
+    assert_eq!(one.defer("0"), 1);
+    assert_eq!((parked(&scripts), scripts.int(&["XLEN", STREAM])), (vec!["j".to_owned()], 0));
+    let retry = one.retried();
+    assert_eq!((retry.begin(), retry.complete("60000")), (1, 1));
+    assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
+    // A record of another type is refused before anything is written.
+    scripts.server.cmd(&["DEL", RECORD]);
+    scripts.server.cmd(&["SET", RECORD, "x"]);
+    let two = Attempt::first(&scripts);
+    for _ in 0..2 {
+        let args: Vec<&[u8]> = vec![b"me"; 14];
+        let args: Vec<&[u8]> = args
+            .iter()
+            .enumerate()
+            .map(|(at, text)| if at == 1 { two.entry.as_bytes() } else { *text })
+            .collect();
+        let count = DEFER.len().to_string();
+        let head = ["EVAL", source!("defer"), &count].into_iter().chain(DEFER).map(str::as_bytes);
+        let refused = scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>());
+        assert!(format!("{refused:?}").contains("WRONGTYPE"), "{refused:?}");
+    }
+    assert_eq!((scripts.int(&["ZCARD", DELAYED]), scripts.int(&["XLEN", STREAM])), (0, 1));
+}
