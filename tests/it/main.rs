@@ -54,6 +54,8 @@ mod size;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]
+mod storm;
+#[cfg(test)]
 mod submit;
 #[cfg(test)]
 #[cfg(feature = "otlp")]

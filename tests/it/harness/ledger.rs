@@ -107,14 +107,14 @@ pub(crate) enum How {
 }
 
 impl How {
-    const NAMES: [(Self, &'static str); 4] = [
+    pub(crate) const NAMES: [(Self, &'static str); 4] = [
         (Self::Ok, "ok"),
         (Self::Failed, "failed"),
         (Self::Fatal, "fatal"),
         (Self::Interrupted, "interrupted"),
     ];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(how, _name)| *how == self).expect("all are listed").1
     }
 }

@@ -73,6 +73,6 @@ pub(crate) fn until_instant(at: Instant) {
     clippy::disallowed_methods,
     reason = "the one sleep of the tests; it never runs on a runtime thread"
 )]
-pub(super) fn pause_for(pause: Duration) {
+pub(crate) fn pause_for(pause: Duration) {
     std::thread::sleep(pause);
 }

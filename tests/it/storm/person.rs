@@ -1,0 +1,203 @@
+//! A person who looks after the queue in a storm: cancels jobs, mends and replays what died, drops it, or decides.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use streamfleet::broker::{Cancellation, DeadLetter, DecideError, Decider, Error, Queue};
+use streamfleet::job::{EntryId, JobId, Lane, StepName, StepState, Verdict};
+
+use super::load::add;
+use super::register::{Deed, Kind, Register, Reply, ToCancel};
+use crate::harness::clock::monotonic_ns;
+use crate::harness::fleet::queue;
+use crate::harness::redis_server::RedisServer;
+
+const ROUND: Duration = Duration::from_millis(150);
+const KEPT: Duration = Duration::from_secs(3600);
+
+pub(super) struct Person {
+    pub(super) server: Arc<RedisServer>,
+    pub(super) register: Arc<Register>,
+    /// The folder of what is mended.
+    pub(super) mended: PathBuf,
+}
+
+/// What is left to do about a letter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    LookAgain,
+}
+
+impl Person {
+    /// Goes on until it is told to stop.
+    pub(super) fn live(&self, stop: &AtomicBool) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        runtime.unwrap().block_on(async {
+            let queue = queue(&self.server).await;
+            let (mut open, mut next) = (Vec::new(), None);
+            while !stop.load(Ordering::SeqCst) {
+                tokio::time::sleep(ROUND).await;
+                self.cancel(&queue).await;
+                // Redis may be away.
+                self.read(&queue, &mut open, &mut next).await.ok();
+            }
+        });
+    }
+
+    async fn cancel(&self, queue: &Queue) {
+        let now = Instant::now();
+        let due: Vec<ToCancel> = {
+            let mut waiting = self.register.to_cancel.lock().unwrap();
+            let (due, later) = waiting.drain(..).partition(|wish| wish.at <= now);
+            *waiting = later;
+            due
+        };
+        for ToCancel { at: _, id } in due {
+            let asked = monotonic_ns();
+            match queue.cancel(&id.parse().unwrap(), "a person", KEPT).await {
+                Ok(told @ (Cancellation::Done | Cancellation::Wanted)) => {
+                    let (is_done, answered) = (told == Cancellation::Done, monotonic_ns());
+                    self.register.did(Deed::Cancelled { id, is_done, asked, answered });
+                }
+                Ok(Cancellation::Ended(_)) => {}
+                Ok(Cancellation::Unknown) => {
+                    self.register.complain(format!("{id} was accepted, and could not be cancelled: unknown"));
+                }
+                Err(_away) => {
+                    let at = now + 2 * ROUND;
+                    self.register.to_cancel.lock().unwrap().push(ToCancel { at, id });
+                }
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        queue: &Queue,
+        open: &mut Vec<EntryId>,
+        next: &mut Option<EntryId>,
+    ) -> Result<(), Error> {
+        for letter in queue.dead_letters(*next, 500).await? {
+            *next = Some(EntryId::new(letter.entry.ms, letter.entry.seq + 1));
+            open.push(letter.entry);
+        }
+        let mut left = Vec::new();
+        for entry in open.drain(..) {
+            let handled = match queue.dead_letter(entry).await {
+                Ok(Some(letter)) => self.handle(queue, &letter).await,
+                Ok(None) => Left::Nothing,
+                Err(_away) => Left::LookAgain,
+            };
+            if handled == Left::LookAgain {
+                left.push(entry);
+            }
+        }
+        *open = left;
+        Ok(())
+    }
+
+    async fn handle(&self, queue: &Queue, letter: &DeadLetter) -> Left {
+        let (mark, id) = (mark_of(letter), letter.job());
+        let own = id.to_string();
+        let life = if self.register.kind_of(&own).is_some() { own } else { mark.clone() };
+        let reason = letter.text("dead_reason");
+        match self.register.kind_of(&life) {
+            Some(Kind::Mended) if reason == "fatal" => {
+                std::fs::write(self.mended.join(&mark), "").unwrap();
+                self.replay(queue, letter, &life, &mark).await
+            }
+            Some(Kind::Dropped) => {
+                self.register.did(Deed::Dropped { life });
+                queue.drop_dead(letter.entry, &id).await.map_or(Left::LookAgain, |_| Left::Nothing)
+            }
+            Some(Kind::Gift) if reason == "needs_decision" => self.decide(queue, letter, &life, &mark).await,
+            _ => Left::Nothing,
+        }
+    }
+
+    /// By the tool, or by the two commands.
+    async fn replay(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
+        self.register.did(Deed::Replayed { life: life.to_owned() });
+        if number(mark).is_multiple_of(2) {
+            return match queue.replay(letter.entry, &letter.job()).await {
+                Ok(_entry) => Left::Nothing,
+                Err(_away) => Left::LookAgain,
+            };
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let fields = letter.fields.fields().map(|(name, value)| (text(name), text(value)));
+        let lane = match letter.text("dead_origin").as_str() {
+            "high" => Lane::High,
+            "low" => Lane::Low,
+            _ => Lane::Normal,
+        };
+        let (reply, _entry) = add(&self.server, lane, fields.collect()).await;
+        if reply != Reply::Accepted {
+            return Left::LookAgain;
+        }
+        loop {
+            let entry = letter.entry.to_string();
+            let server = Arc::clone(&self.server);
+            let deleting = tokio::task::spawn_blocking(move || {
+                server.try_cmd(&["XDEL", "sf:{default}:dead", &entry]).is_ok()
+            });
+            if deleting.await.unwrap() {
+                return Left::Nothing;
+            }
+            tokio::time::sleep(ROUND).await;
+        }
+    }
+
+    async fn decide(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
+        let id: JobId = letter.job();
+        let charge: StepName = "charge".parse().unwrap();
+        let Ok(Some(steps)) = queue.steps(&id).await else { return Left::LookAgain };
+        let state = steps.ledger.state(&charge);
+        let again = Deed::RunAgain { id: id.to_string() };
+        let verdict = match (number(mark) % 3, state) {
+            // Somebody has decided by another letter of this id.
+            (_, StepState::GivenUp) => return Left::Nothing,
+            (_, StepState::Done | StepState::Pending) => {
+                return self.replay_decided(queue, letter, life).await;
+            }
+            (_, StepState::Started) => return Left::LookAgain,
+            (0, _) if !self.register.has_done(&again) => Verdict::Run,
+            (1, _) => Verdict::GiveUp,
+            _ => Verdict::Done,
+        };
+        if verdict == Verdict::Run {
+            self.register.did(again);
+        }
+        let decider = Decider::new("ann", "the storm");
+        match queue.decide(&id, (&charge, verdict), &decider, KEPT).await {
+            Ok(_decided) => Left::Nothing,
+            Err(DecideError::Redis(_) | DecideError::Refused { .. } | DecideError::Changed(_)) => {
+                Left::LookAgain
+            }
+            Err(other) => {
+                self.register.complain(format!("{id} could not be decided about: {other}"));
+                Left::Nothing
+            }
+        }
+    }
+
+    async fn replay_decided(&self, queue: &Queue, letter: &DeadLetter, life: &str) -> Left {
+        self.register.did(Deed::Replayed { life: life.to_owned() });
+        queue.replay(letter.entry, &letter.job()).await.map_or(Left::LookAgain, |_| Left::Nothing)
+    }
+}
+
+/// What the submission was called; the id of a job without a mark.
+pub(super) fn mark_of(letter: &DeadLetter) -> String {
+    let payload = letter.text("payload");
+    let marked = payload.trim_matches('"').strip_prefix('@').and_then(|rest| rest.split_once(' '));
+    marked.map_or_else(|| letter.job().to_string(), |(mark, _orders)| mark.to_owned())
+}
+
+/// The digits of a mark: what a person does with it depends on nothing else.
+fn number(mark: &str) -> usize {
+    mark.chars().filter_map(|digit| digit.to_digit(10)).fold(0, |sum, digit| sum * 7 + digit as usize)
+}
