@@ -75,9 +75,6 @@ fn left(server: &RedisServer, key: &str, letters: &[Letter]) -> Option<String> {
             let fields: BTreeMap<String, String> = ask(server, &["HGETALL", key]);
             let state = fields.get("state").map_or("", String::as_str);
             let has_ended = matches!(state, "done" | "cancelled") && ttl > 0;
-            if fields.contains_key("late") {
-                return Some(format!("has a late mark: {fields:?}"));
-            }
             let is_kept = state == "dead" && ttl == -1 && is_dead;
             // Two lives of an id share their record.
             (!has_ended && !is_kept && !is_dead).then(|| format!("has no end ({ttl} ms): {fields:?}"))

@@ -101,7 +101,21 @@ impl Case {
         for pid in pids {
             told += &format!("\n    {}", self.causes.told(pid, origin));
         }
-        for id in spans.iter().map(|span| &span.id).collect::<BTreeSet<_>>() {
+        let ids: BTreeSet<&str> = spans.iter().map(|span| span.id.as_str()).collect();
+        for span in self.diary.spans.iter().filter(|span| ids.contains(span.id.as_str())) {
+            let shown = spans.iter().any(|own| **own == *span);
+            let (from, how) = (since(span.from), span.end.map_or("no end", |(_, how)| how.name()));
+            if !shown {
+                let Span { mark, step, fence, pid, .. } = span;
+                told += &format!(
+                    "\n    also {mark} {step} {from:+.3} fence {}-{} pid {pid}: {how}",
+                    fence.0, fence.1
+                );
+            }
+        }
+        for id in ids {
+            let deeds = self.entries.deeds.iter().filter(|deed| deed.is_about(id, spans));
+            told += &format!("\n    deeds: {:?}", deeds.collect::<Vec<_>>());
             told += &format!("\n    record of {id}: {:?}", self.facts.records.get(id));
         }
         told

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use super::diary::Span;
+
 /// A submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
@@ -81,6 +83,18 @@ pub(super) enum Deed {
     Dropped {
         life: String,
     },
+}
+
+impl Deed {
+    /// Whether it was done to the job of this id, or to one of these runs' lives.
+    pub(super) fn is_about(&self, own: &str, spans: &[&Span]) -> bool {
+        match self {
+            Self::Cancelled { id, .. } | Self::RunAgain { id } => id == own,
+            Self::Replayed { life } | Self::Dropped { life } => {
+                life == own || spans.iter().any(|span| span.mark == *life)
+            }
+        }
+    }
 }
 
 /// A job that is to be cancelled at some time.

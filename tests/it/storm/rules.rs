@@ -9,8 +9,9 @@ use super::register::{Deed, Kind, Reply};
 use super::worker::Program;
 use crate::harness::ledger::How;
 
-/// How long after the end of a run its outcome may be on its way, in nanoseconds.
-const SETTLED: u64 = 1_500_000_000;
+/// How long after the end of a run its outcome may be on its way, in nanoseconds: where the reply is lost, the connection has
+/// to be made anew.
+const SETTLED: u64 = 4_000_000_000;
 
 fn is(span: &Span, how: How) -> bool {
     span.end.is_some_and(|(_, end)| end == how)
@@ -28,16 +29,14 @@ fn is_cancelled(case: &Case, life: &str) -> bool {
 
 /// Whether the life was done, as far as anybody outside can tell.
 fn is_done(case: &Case, runs: &Runs, life: &str) -> bool {
-    let whole = runs.get(&(life, "-")).is_some_and(|spans| spans.iter().any(|span| is(span, How::Ok)));
-    let done = case.facts.records.get(life).is_some_and(|record| record.state == "done");
-    // The steps of two lives of an id are done by either; a verdict may stand for a run.
-    let sent = case.entries.sent.get(life).filter(|sent| sent.kind == Kind::Gift);
-    let steps = sent.is_some() && runs.keys().any(|(own, step)| *own == life && *step != "-");
-    let shared = sent.and_then(|sent| sent.id.as_ref()).and_then(|id| case.facts.records.get(id));
-    whole
-        || done
-        || steps && letters_of(case, life).next().is_none()
-        || shared.is_some_and(|record| record.state == "done")
+    let recorded = |id: &str| case.facts.records.get(id).is_some_and(|record| record.state == "done");
+    let Some(sent) = case.entries.sent.get(life).filter(|sent| sent.kind == Kind::Gift) else {
+        let whole = runs.get(&(life, "-")).is_some_and(|spans| spans.iter().any(|span| is(span, How::Ok)));
+        return whole || recorded(life);
+    };
+    // Verdicts stand for runs, and the steps of two lives of an id are done by either: only the record knows.
+    let ran = case.diary.spans.iter().find(|span| span.mark == life).map(|span| span.id.as_str());
+    sent.id.as_deref().or(ran).is_some_and(recorded)
 }
 
 /// Each accepted job is done, dead or cancelled, or a person dropped it.
@@ -114,21 +113,21 @@ pub(super) fn twice(case: &Case, runs: &Runs) -> Vec<String> {
     let replays = case.entries.replays();
     let mut found = Vec::new();
     for ((life, step), spans) in runs {
-        let mut deaths = 0;
+        let mut replayed = 0;
         let unexplained = spans.windows(2).find(|pair| {
             let (before, after) = (pair[0], pair[1]);
-            let failed = is(before, How::Failed) && after.attempt > before.attempt;
-            if is(before, How::Fatal) || is(before, How::Failed) && !failed {
-                deaths += 1;
+            let is_dead = is(before, How::Fatal) || is(before, How::Failed);
+            let is_retry = is(before, How::Failed) && after.attempt > before.attempt;
+            if is_dead && !is_retry && after.attempt == 1 && !after.again {
+                replayed += 1;
+                return replayed > replays.get(life).copied().unwrap_or(0);
             }
-            let replayed = deaths <= replays.get(life).copied().unwrap_or(0)
-                && (is(before, How::Fatal) || is(before, How::Failed));
-            let from = before.from.min(after.from.saturating_sub(2 * case.lease));
-            let ended = before.end.map_or(u64::MAX, |(t, _)| t).saturating_add(SETTLED);
             let decided =
                 *step == "charge" && case.entries.ids_to_run_again().contains_key(before.id.as_str());
-            let from = if before.from > after.from { from } else { before.from };
-            !failed && !replayed && !decided && !case.causes.explain(before.pid, from, ended)
+            // Its worker may have held it for a while before it started.
+            let from = before.from.min(after.from).saturating_sub(2 * case.lease);
+            let ended = before.end.map_or(u64::MAX, |(t, _)| t).saturating_add(SETTLED);
+            !is_retry && !decided && !case.causes.explain(before.pid, from, ended)
         });
         if let Some(pair) = unexplained {
             let fences = (pair[0].fence.0, pair[1].fence.0);
