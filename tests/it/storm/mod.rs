@@ -93,6 +93,7 @@ fn storm(seed: u64, over: Duration) -> Case {
     let mut ticks = runtime.block_on(ticks::begin(&queue, offset_ms));
     let (enough, dead) = (AtomicBool::new(false), AtomicBool::new(false));
     let gaps = std::thread::scope(|scope| {
+        let _ended = [Ended(&enough), Ended(&dead)];
         let feeling = scope.spawn(|| pulse::feel(&server, &dead));
         let living = scope.spawn(|| person.live(&enough));
         let loading = scope.spawn(|| load.run(over));
@@ -116,6 +117,15 @@ fn storm(seed: u64, over: Duration) -> Case {
     let diary = Diary::read(diary.path());
     let causes = Causes::new(&events, &diary.stalls, lease).noting(notes);
     Case { entries: register.entries(), diary, facts, causes, processes, ticks, lease }
+}
+
+/// Tells the other threads that it is over, also where this one panics.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Waits until nothing was left for a while. Where that does not come, the judge says what is left.

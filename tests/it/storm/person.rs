@@ -142,7 +142,7 @@ impl Person {
             let entry = letter.entry.to_string();
             let server = Arc::clone(&self.server);
             let deleting = tokio::task::spawn_blocking(move || {
-                server.try_cmd(&["XDEL", "sf:{default}:dead", &entry]).is_ok()
+                matches!(server.try_cmd(&["XDEL", "sf:{default}:dead", &entry]), Ok(redis::Value::Int(_)))
             });
             if deleting.await.unwrap() {
                 return Left::Nothing;

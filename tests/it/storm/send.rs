@@ -193,6 +193,7 @@ pub(super) fn raw(server: &RedisServer, lane: Lane, fields: &[(String, String)])
     let mut command = vec!["XADD", stream, "*"];
     command.extend(fields.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
     match server.try_cmd(&command) {
+        Ok(redis::Value::ServerError(_loading)) => (Reply::Refused, None),
         Ok(entry) => (Reply::Accepted, Some(redis::from_redis_value(entry).unwrap())),
         Err(error) if error.is_connection_refusal() => (Reply::Refused, None),
         Err(_lost) => (Reply::Unknown, None),
