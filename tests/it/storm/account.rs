@@ -75,14 +75,29 @@ fn left(server: &RedisServer, key: &str, letters: &[Letter]) -> Option<String> {
             let fields: BTreeMap<String, String> = ask(server, &["HGETALL", key]);
             let state = fields.get("state").map_or("", String::as_str);
             let has_ended = matches!(state, "done" | "cancelled") && ttl > 0;
+            if let Some(late) = fields.keys().find(|name| name.starts_with("late")) {
+                return Some(format!("has the mark {late}: {fields:?}"));
+            }
             let is_kept = state == "dead" && ttl == -1 && is_dead;
             // Two lives of an id share their record.
             (!has_ended && !is_kept && !is_dead).then(|| format!("has no end ({ttl} ms): {fields:?}"))
         }
         "steps" => (ttl == -1 && !is_dead).then(|| "has no end".to_owned()),
+        // They go with their consumer, where it was killed.
+        "receipts" => (!has_joined(server, id)).then(|| "are of nobody".to_owned()),
         "unique" => Some(format!("is held by {}", ask::<String>(server, &["GET", key]))),
         _ => (ttl == -1).then(|| "has no end".to_owned()),
     }
+}
+
+/// Whether it is a member of a group: the reaper looks for those that are dead, but not at once.
+fn has_joined(server: &RedisServer, consumer: &str) -> bool {
+    LANES.iter().any(|lane| {
+        let members =
+            ask::<Vec<BTreeMap<String, redis::Value>>>(server, &["XINFO", "CONSUMERS", lane, "fleet"]);
+        let mut names = members.iter().filter_map(|member| member.get("name"));
+        names.any(|name| redis::from_redis_value::<String>(name.clone()).unwrap() == consumer)
+    })
 }
 
 fn record(server: &RedisServer, key: &str) -> Record {

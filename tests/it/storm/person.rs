@@ -118,10 +118,10 @@ impl Person {
         }
     }
 
-    /// By the tool, or by the two commands.
+    /// By the tool, by the two commands, or by the first of them alone.
     async fn replay(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
         self.register.did(Deed::Replayed { life: life.to_owned() });
-        if number(mark).is_multiple_of(2) {
+        if number(mark).is_multiple_of(3) {
             return match queue.replay(letter.entry, &letter.job()).await {
                 Ok(_entry) => Left::Nothing,
                 Err(_away) => Left::LookAgain,
@@ -138,17 +138,18 @@ impl Person {
         if reply != Reply::Accepted {
             return Left::LookAgain;
         }
-        loop {
+        while number(mark) % 3 == 1 {
             let entry = letter.entry.to_string();
             let server = Arc::clone(&self.server);
             let deleting = tokio::task::spawn_blocking(move || {
                 matches!(server.try_cmd(&["XDEL", "sf:{default}:dead", &entry]), Ok(redis::Value::Int(_)))
             });
             if deleting.await.unwrap() {
-                return Left::Nothing;
+                break;
             }
             tokio::time::sleep(ROUND).await;
         }
+        Left::Nothing
     }
 
     async fn decide(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
