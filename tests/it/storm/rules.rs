@@ -112,7 +112,9 @@ pub(super) fn once(case: &Case) -> Vec<String> {
 pub(super) fn twice(case: &Case, runs: &Runs) -> Vec<String> {
     let replays = case.entries.replays();
     let mut found = Vec::new();
-    for ((life, step), spans) in runs {
+    // A step that may run twice may be run by two lives of an id at once.
+    let alone = |(life, step): &(&str, &str)| *step == "-" || *step == "charge" || !is_twin(case, life);
+    for ((life, step), spans) in runs.iter().filter(|(run, _)| alone(run)) {
         let mut replayed = 0;
         let unexplained = spans.windows(2).find(|pair| {
             let (before, after) = (pair[0], pair[1]);
@@ -157,10 +159,17 @@ pub(super) fn anew(case: &Case, runs: &Runs) -> Vec<String> {
     found
 }
 
+/// Whether other lives share its id: then the record is that of one of them, and the steps are those of all.
+fn is_twin(case: &Case, mark: &str) -> bool {
+    let sent = case.entries.sent.get(mark).and_then(|sent| sent.id.as_deref());
+    sent.is_some_and(|id| id != mark)
+}
+
 /// A job with a record has a row in it for each of its runs, but those that came late or were cut short by a stop.
 pub(super) fn recorded(case: &Case) -> Vec<String> {
     let mut runs: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
-    for span in case.diary.spans.iter().filter(|span| span.step == "-" && !is(span, How::Interrupted)) {
+    let whole = |span: &&Span| span.step == "-" && !is(span, How::Interrupted) && !is_twin(case, &span.mark);
+    for span in case.diary.spans.iter().filter(whole) {
         runs.entry(&span.id).or_default().push(span);
     }
     let mut found = Vec::new();
