@@ -10,6 +10,7 @@ mod address;
 #[cfg(feature = "testing")]
 mod advance;
 mod amend;
+mod assemble;
 mod backlog;
 mod batch;
 mod cancel;

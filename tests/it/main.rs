@@ -3,6 +3,9 @@
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
 #[cfg(test)]
+#[path = "../../src/broker/assemble.rs"]
+mod assemble;
+#[cfg(test)]
 mod callbacks;
 #[cfg(test)]
 mod cli;
@@ -26,6 +29,7 @@ mod kill;
 mod kit;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
 mod lives;
 #[cfg(test)]
 mod metrics;
