@@ -11,6 +11,7 @@ mod enqueue;
 mod events;
 mod look;
 mod metrics;
+mod rehearsal;
 pub(crate) mod scrape;
 mod secrets;
 mod stopping;

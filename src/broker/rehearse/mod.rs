@@ -1,20 +1,24 @@
 //! One small job's whole life on a private queue: whether this login may do all that a fleet does is found out by doing
 //! it. The queue's keys are deleted at the end; nothing else of the namespace is touched.
 
+mod steps;
+
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fred::types::Key;
 
+use super::enqueue::call;
 use super::error::Error;
 use super::link::{Link, Role};
 use super::report::Saying;
 use super::settle::{Applied, Begun, Keep, Ran, Taken};
 use super::stream::ClaimFrom;
 use super::{
-    Broker, Cancellation, Due, Identified, Kept, NewJob, Placed, Queue, Unique, UniqueMode, UniqueScope,
-    decode, keys,
+    Broker, Cancellation, Due, Holder, Identified, Kept, NewJob, Placed, Queue, Unique, UniqueMode,
+    UniqueScope, decode, keys,
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
@@ -49,6 +53,7 @@ impl Broker {
             broker: self,
             queue: self.queue(random.parse().expect("check and hexadecimal digits are a queue name")),
             consumer: random.parse().expect("check and hexadecimal digits are a consumer name"),
+            receipts: Mutex::default(),
         };
         let mut log = Log(Vec::new());
         // What failed is in the log.
@@ -81,6 +86,8 @@ struct Rehearsal<'a> {
     broker: &'a Broker,
     queue: Queue,
     consumer: ConsumerName,
+    /// What is kept of its calls.
+    receipts: Mutex<Vec<Key>>,
 }
 
 impl Rehearsal<'_> {
@@ -101,6 +108,8 @@ impl Rehearsal<'_> {
         log.step("replay, succeed", self.replay()).await?;
         log.step("bury, drop", self.drop()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
+        log.step("cancel what runs", self.stop()).await?;
+        log.step("steps, decide, batch", self.steps()).await?;
         log.step("recurring jobs", self.recur()).await?;
         log.step("tell an event", self.publish()).await?;
         log.step("look", self.look()).await?;
@@ -126,7 +135,9 @@ impl Rehearsal<'_> {
     async fn submit(&self) -> Result<(), Error> {
         let (scope, mode) = (UniqueScope::Window(LIVES), UniqueMode::Reject);
         let unique = Unique { key: "once".parse().expect("a plain word is a key"), scope, mode };
-        let once = Identified::new(self.id("once"), job(Due::In(LEASE)), LIVES, Some(unique));
+        let new = job(Due::In(LEASE));
+        self.keep_in_mind(call([(new.life, &None::<Holder>); 2].into_iter()));
+        let once = Identified::new(self.id("once"), new, LIVES, Some(unique));
         let jobs = [once.clone(), once];
         let placed = self.queue.submit(&jobs, Some(100)).await?;
         same("submit", placed, vec![Placed::New, Placed::Known(self.id("once"), State::Scheduled)])?;
@@ -154,8 +165,7 @@ impl Rehearsal<'_> {
     }
 
     async fn promote(&self, blocking: &Link) -> Result<(), Error> {
-        let later = job(Due::In(Duration::ZERO));
-        self.queue.schedule(&[(self.id("later"), later)], None).await?;
+        self.schedule("later", Due::In(Duration::ZERO)).await?;
         self.queue.await_nudge(blocking, BLOCK).await?;
         let promoted = self.queue.promote(10).await?;
         same("promote", promoted.moved, 2)
@@ -163,10 +173,22 @@ impl Rehearsal<'_> {
 
     async fn cancel(&self) -> Result<(), Error> {
         let id = self.id("never");
-        self.queue.schedule(&[(id.clone(), job(Due::In(LEASE)))], None).await?;
+        self.schedule("never", Due::In(LEASE)).await?;
         let cancelled = self.queue.cancel(&id, "the rehearsal", LEASE).await?;
         same("cancel", cancelled, Cancellation::Done)?;
         self.queue.cancels(self.queue.link(), &[]).await.map(drop)
+    }
+
+    async fn schedule(&self, id: &str, due: Due) -> Result<(), Error> {
+        let new = job(due);
+        self.keep_in_mind(call(std::iter::once(new.life)));
+        self.queue.schedule(&[(self.id(id), new)], None).await.map_err(Into::into)
+    }
+
+    /// Notes that this call leaves a receipt.
+    fn keep_in_mind(&self, call: String) {
+        let receipt = self.queue.keys.receipt(&call);
+        self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(receipt);
     }
 
     async fn release(&self, blocking: &Link) -> Result<(), Error> {
@@ -258,10 +280,14 @@ impl Rehearsal<'_> {
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.push(own.calls.clone());
-        made.push(own.cancels.clone());
+        made.extend([own.cancels.clone(), own.cancel_places.clone(), own.receipts(self.consumer.as_str())]);
+        made.extend(self.receipts.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a key"))));
-        made.extend(["later", "never", "now", "once"].map(|name| own.record(&self.id(name))));
+        made.push(own.batch(Some(&"batch".parse().expect("a plain word is a batch"))));
+        for name in ["later", "never", "now", "once", "stepped", "stopped", "followed"] {
+            made.extend([own.record(&self.id(name)), own.ledger(&self.id(name))]);
+        }
         self.broker.delete(made).await?;
         self.broker.delete(vec![keys::worker(self.broker.namespace(), &self.consumer)]).await
     }

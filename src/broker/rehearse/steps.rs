@@ -1,0 +1,98 @@
+//! The part of a rehearsal that is about jobs made of steps, batches, and jobs that are cancelled while they run.
+
+use bytes::Bytes;
+
+use super::super::{DecideError, Decided, Decider, StepBegun, StepRun, StepTold};
+use super::{Error, LIVES, Rehearsal, State, job, same};
+use crate::broker::{Begun, Cancellation, Due, NewJob};
+use crate::job::{
+    BatchId, Burial, DeadReason, Envelope, Lane, Settlement, StepEnd, StepKind, StepName, StepState, Verdict,
+};
+
+/// The plan of the job that is made of steps.
+const PLAN: &str = "charge once";
+
+impl Rehearsal<'_> {
+    /// A member of a batch whose only step fails, is to run once more, fails again, and is done by a person's word. Then the
+    /// batch is done too, and a job follows it.
+    pub(super) async fn steps(&self) -> Result<(), Error> {
+        let batch: BatchId = "batch".parse().expect("a plain word is a batch");
+        let follow =
+            Envelope::new([(b"type".as_slice(), b"rehearsal".as_slice()), (b"id", b"followed")].into_iter());
+        let members = [self.id("stepped")];
+        // Named, closed, and named again.
+        for members in [&members[..], &[], &members] {
+            same("batch", self.queue.batch(&batch, &follow, members).await?, true)?;
+        }
+        let member = named("stepped", &[("batch", "batch")]);
+        self.queue.append(Lane::Normal, &[member], None).await?;
+        self.fail_step("1").await?;
+        let decided = self.decide(Verdict::Run).await?;
+        same("decide", matches!(decided, Decided::Replayed(_)), true)?;
+        self.fail_step("2").await?;
+        same("decide", self.decide(Verdict::Done).await?, Decided::Done)?;
+        let (envelope, follower) = self.read().await?;
+        self.apply(&envelope, &follower, &Settlement::Ack).await?;
+        let state = self.queue.batch_status(&batch).await?.map(|batch| batch.state);
+        same("batched", state.as_deref(), Some("done"))
+    }
+
+    /// Reads the job, runs its step, which fails, and buries it for that.
+    async fn fail_step(&self, run: &str) -> Result<(), Error> {
+        let (envelope, job) = self.read().await?;
+        same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
+        let step = self.step();
+        let run = StepRun { step: &step, kind: StepKind::Once, run };
+        let begun = self.queue.step_begin(&self.consumer, &job, run, PLAN).await?;
+        same("step_begin", begun, StepBegun::Start)?;
+        let error = Some(("error", "rehearsed".to_owned()));
+        let end = StepEnd { state: StepState::Failed, attempts: 1, delay: None, error, result: None };
+        let (told, _) = self.queue.step_end(&job, run, &end, None).await?;
+        same("step_end", told, StepTold::Noted)?;
+        let error = "rehearsed".to_owned();
+        let burial = Burial { reason: DeadReason::NeedsDecision, error, attempts: 1 };
+        self.apply(&envelope, &job, &Settlement::Bury(burial)).await
+    }
+
+    async fn decide(&self, verdict: Verdict) -> Result<Decided, Error> {
+        let decider = Decider::new("rehearsal", "rehearsed");
+        let (job, step) = (self.id("stepped"), self.step());
+        let decided = self.queue.decide(&job, (&step, verdict), &decider, LIVES).await;
+        decided.map_err(|error| {
+            let DecideError::Redis(error) = error else {
+                return Error::contract("decide", error.to_string());
+            };
+            error
+        })
+    }
+
+    fn step(&self) -> StepName {
+        "charge".parse().expect("a plain word is a step")
+    }
+
+    /// A job that is cancelled while it runs, and the wish that is then forgotten.
+    pub(super) async fn stop(&self) -> Result<(), Error> {
+        self.queue.append(Lane::Normal, &[named("stopped", &[])], None).await?;
+        let (envelope, job) = self.read().await?;
+        same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
+        let cancelled = self.queue.cancel(&job.id, "the rehearsal", LIVES).await?;
+        same("cancel", cancelled, Cancellation::Wanted)?;
+        let unwanted = self.queue.cancels(self.queue.link(), &[&job.life]).await?;
+        same("cancels", unwanted, vec![job.life.clone()])?;
+        self.apply(&envelope, &job, &Settlement::Cancel("rehearsed".to_owned())).await?;
+        self.queue.forget_wishes(0).await?;
+        let state = self.queue.status(&job.id).await?.map(|status| status.state);
+        same("status", state, Some(State::Cancelled))
+    }
+}
+
+/// A job with this id and these further fields.
+fn named(id: &'static str, more: &[(&'static str, &'static str)]) -> NewJob {
+    let mut new = job(Due::In(LIVES));
+    new.due = Due::Now;
+    let field = |(name, value): &(&'static str, &'static str)| {
+        (Bytes::from_static(name.as_bytes()), Bytes::from_static(value.as_bytes()))
+    };
+    new.fields.extend([("id", id)].iter().chain(more).map(field));
+    new
+}

@@ -1,0 +1,148 @@
+//! What `check` rehearses: every script that a fleet and its people run, so that no right is missed before it is needed.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+
+use redis::Value;
+
+use crate::harness::process::{Launch, Worker};
+use crate::harness::redis_server::RedisServer;
+use crate::traps::scene::SOON;
+
+/// Run by users' own tests alone.
+const NOT_REHEARSED: &str = "advance";
+
+/// What a fleet can do without: it says so, and finds out by itself what it would have told.
+const DISPENSABLE: [&str; 1] = ["info"];
+
+/// What the client sends beside scripts.
+const PLAIN: [&str; 8] =
+    ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
+
+/// Every family of keys.
+const FAMILIES: [&str; 22] = [
+    "{*}:jobs",
+    "{*}:jobs:high",
+    "{*}:jobs:low",
+    "{*}:delayed",
+    "{*}:delayed:fields",
+    "{*}:dead",
+    "{*}:control",
+    "{*}:leader",
+    "{*}:cancels",
+    "{*}:cancels:places",
+    "{*}:calls",
+    "{*}:wake",
+    "{*}:cron",
+    "{*}:cron:ticks",
+    "{*}:events",
+    "{*}:receipt:*",
+    "{*}:receipts:*",
+    "{*}:job:*",
+    "{*}:steps:*",
+    "{*}:batch:*",
+    "{*}:unique:*",
+    "worker:*",
+];
+
+/// The name and the text of every script.
+fn scripts() -> Vec<(String, String)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/broker/scripts");
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let read = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        (name, fs::read_to_string(path).unwrap())
+    };
+    files.map(read).collect()
+}
+
+/// The commands that scripts call.
+fn commands() -> BTreeSet<String> {
+    let scripts = scripts();
+    let calls = scripts.iter().filter(|(name, _)| name != NOT_REHEARSED).flat_map(|(_, text)| {
+        let after = |begin: &str| text.split(begin).skip(1).map(str::to_owned).collect::<Vec<_>>();
+        [after("redis.call('"), after("redis.pcall('")].concat()
+    });
+    let called = calls.filter_map(|rest| Some(rest.split('\'').next()?.to_lowercase()));
+    called.chain(PLAIN.map(str::to_owned)).collect()
+}
+
+/// Runs `check` with each of these logins, several at once, and returns those that it finds fit, with what it says.
+fn fit(server: &RedisServer, users: &[String]) -> Vec<(String, String)> {
+    const AT_ONCE: usize = 6;
+    let mut fit = Vec::new();
+    for some in users.chunks(AT_ONCE) {
+        let start = |user: &String| {
+            let url = format!("redis://{user}:pw@{}/0", server.addr());
+            Launch::new(&["--redis", &url, "check", "--json"]).start()
+        };
+        let checks: Vec<Worker> = some.iter().map(start).collect();
+        for (user, check) in some.iter().zip(checks) {
+            let status = check.wait_exit(SOON);
+            assert!(matches!(status.code(), Some(0 | 3 | 5)), "{user}: {status} {}", check.stderr());
+            if status.success() {
+                fit.push((user.clone(), check.stdout()));
+            }
+        }
+    }
+    fit
+}
+
+/// What a server was sent by `work`, as MONITOR tells it.
+fn sent(server: &RedisServer, work: impl FnOnce()) -> String {
+    const END: &str = "the end of it";
+    let mut monitor = TcpStream::connect(server.addr()).unwrap();
+    monitor.set_read_timeout(Some(SOON)).unwrap();
+    monitor.write_all(b"MONITOR\r\n").unwrap();
+    let mut lines = BufReader::new(monitor).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "+OK");
+    work();
+    server.cmd(&["ECHO", END]);
+    lines.map(Result::unwrap).take_while(|line| !line.contains(END)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_script_of_workers_and_of_people_is_rehearsed() {
+    let server = RedisServer::start();
+    let check = || assert_eq!(Launch::new(&["--redis", &server.url(), "check"]).output(SOON).code, Some(0));
+    // Each is sent whole the first time, and begins with its name.
+    let sent = sent(&server, check);
+    let names = scripts().into_iter().map(|(name, _)| name).filter(|name| name != "prelude");
+    let left: Vec<String> = names.filter(|name| !sent.contains(&format!("-- {name}: "))).collect();
+    assert_eq!(left, [NOT_REHEARSED]);
+    assert_eq!(server.cmd(&["DBSIZE"]), Value::Int(0));
+}
+
+#[test]
+fn a_command_that_the_login_may_not_send_is_missed_whichever_it_is() {
+    let commands = commands();
+    let mut acl = String::new();
+    for command in &commands {
+        writeln!(acl, "user no-{command} on >pw ~sf:* &* +@all -{command}").unwrap();
+    }
+    let server = RedisServer::builder().users_acl(&acl).start();
+    let users: Vec<String> = commands.iter().map(|command| format!("no-{command}")).collect();
+    let fit = fit(&server, &users);
+    let fit: Vec<&str> = fit.iter().map(|(user, _)| &user["no-".len()..]).collect();
+    assert_eq!(fit, DISPENSABLE, "of {commands:?}");
+}
+
+#[test]
+fn keys_that_the_login_may_not_touch_are_missed_whichever_they_are() {
+    let mut acl = String::new();
+    for (at, _) in FAMILIES.iter().enumerate() {
+        let others = FAMILIES.iter().enumerate().filter(|(other, _)| *other != at);
+        let keys: String = others.map(|(_, family)| format!(" ~sf:{family}")).collect();
+        writeln!(acl, "user no-{at} on >pw{keys} &* +@all").unwrap();
+    }
+    let server = RedisServer::builder().users_acl(&acl).start();
+    let users: Vec<String> = (0..FAMILIES.len()).map(|at| format!("no-{at}")).collect();
+    let fit = fit(&server, &users);
+    let fit: Vec<&str> =
+        fit.iter().map(|(user, _)| FAMILIES[user["no-".len()..].parse::<usize>().unwrap()]).collect();
+    assert_eq!(fit, [""; 0]);
+}
