@@ -14,6 +14,9 @@ use crate::job::{ConsumerName, EntryId, Lane};
 /// The most ids that one keepalive renews.
 const KEEPALIVE_BATCH: usize = 500;
 
+/// The most entries that one `redate` looks at.
+const REDATE_BATCH: i64 = 500;
+
 /// What `join` found out about the fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Joined {
@@ -30,9 +33,18 @@ pub struct Joined {
 pub(crate) struct Claimed {
     /// Where the next page begins; `None` at the end.
     pub(crate) next: Option<EntryId>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<EntryId>,
     /// Entries that were pending, but deleted: their bodies are lost.
-    pub(crate) deleted: usize,
+    pub(crate) deleted: u64,
+}
+
+/// What one look for silent entries found.
+#[derive(Debug)]
+pub(crate) struct Stale {
+    /// The server's clock.
+    pub(crate) now_ms: u64,
+    /// For each lane, the first entry that was silent for too long.
+    pub(crate) first: [(Lane, Option<EntryId>); 3],
 }
 
 /// One member of the group.
@@ -185,53 +197,59 @@ impl Queue {
         Ok(lost)
     }
 
-    /// The first entry of a lane that was silent for longer than the lease, if there is one.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
-    pub(crate) async fn first_stale(
-        &self,
-        link: &Link,
-        lane: Lane,
-        lease: Duration,
-    ) -> Result<Option<EntryId>, Error> {
-        let idle = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-        let client = link.client();
-        let reply = client.xpending(self.keys.stream(lane).clone(), GROUP, (idle, "-", "+", 1));
-        let reply: Value = link.ask("xpending", reply).await?;
-        match &reply {
-            Value::Null => Ok(None),
-            Value::Array(items) => match items.first() {
-                None => Ok(None),
-                Some(Value::Array(parts)) => Ok(parts.first().and_then(decode::entry_id)),
-                Some(other) => Err(Error::contract("xpending", other)),
-            },
-            other => Err(Error::contract("xpending", other)),
-        }
+    /// What the server's clock shows, and the first entry of each lane that was silent for so long. See
+    /// `scripts/stale.lua`.
+    pub(crate) async fn stale(&self, silence: Duration) -> Result<Stale, Error> {
+        let answer = self.run(&script::STALE, self.keys.streams().to_vec(), vec![millis(silence)]).await?;
+        let first = |lane: Lane| answer.rest.get(lane as usize).and_then(decode::entry_id);
+        Ok(Stale { now_ms: answer.status.cast_unsigned(), first: Lane::ALL.map(|lane| (lane, first(lane))) })
     }
 
-    /// Takes over entries of a lane that were silent for longer than the lease, from `start` on.
+    /// Takes over entries of a lane that were silent for so long; `None` where the server's clock shows a time outside the
+    /// window. See `scripts/claim.lua`.
     pub(crate) async fn claim(
         &self,
-        link: &Link,
         consumer: &ConsumerName,
         lane: Lane,
         from: ClaimFrom,
-    ) -> Result<Claimed, Error> {
-        let idle = u64::try_from(from.lease.as_millis()).unwrap_or(u64::MAX);
-        let client = link.client();
-        let key = self.keys.stream(lane).clone();
-        let start = from.start.to_string();
-        let reply = client.xautoclaim(key, GROUP, consumer.as_str(), idle, start, Some(from.count), false);
-        let reply: Value = link.ask("xautoclaim", reply).await?;
-        let Value::Array(parts) = reply else { return Err(Error::contract("xautoclaim", reply)) };
-        if parts.len() < 2 {
-            return Err(Error::contract("xautoclaim", parts));
+    ) -> Result<Option<Claimed>, Error> {
+        let mut args = vec![consumer.as_str().into(), millis(from.silence), from.start.to_string().into()];
+        args.extend([from.count.cast_signed(), from.window[0], from.window[1]].map(Value::Integer));
+        let keys = vec![self.keys.stream(lane).clone()];
+        let answer = self.run(&script::CLAIM, keys, args).await?;
+        match (answer.status, &answer.rest[..]) {
+            (0, _) => Ok(None),
+            (1, [next, deleted, Value::Array(ids)]) => Ok(Some(Claimed {
+                next: decode::entry_id(next).filter(|id| *id != EntryId::new(0, 0)),
+                entries: ids.iter().filter_map(decode::entry_id).collect(),
+                deleted: decode::number(deleted).unwrap_or(0),
+            })),
+            _ => Err(Error::contract("claim", answer)),
         }
-        let deleted = match parts.get(2) {
-            Some(Value::Array(ids)) => ids.len(),
-            _ => 0,
-        };
-        let next = decode::entry_id(&parts[0]).filter(|id| *id != EntryId::new(0, 0));
-        Ok(Claimed { next, entries: decode::entries("xautoclaim", &parts[1], lane)?, deleted })
+    }
+
+    /// One entry of a lane; `None` where it is deleted.
+    pub(crate) async fn read_entry(&self, lane: Lane, id: EntryId) -> Result<Option<Entry>, Error> {
+        let (client, text) = (self.link.client(), id.to_string());
+        let reply = client.xrange(self.keys.stream(lane).clone(), text.clone(), text, Some(1));
+        let reply: Value = self.link.ask("xrange", reply).await?;
+        Ok(decode::entries("xrange", &reply, lane)?.pop())
+    }
+
+    /// Dates entries from now on that were renewed before the server's clock was set back; returns how many. See
+    /// `scripts/redate.lua`.
+    pub(crate) async fn redate(&self) -> Result<u64, Error> {
+        let mut dated = 0;
+        for lane in Lane::ALL {
+            let mut start = "-".to_owned();
+            while !start.is_empty() {
+                let args = vec![start.into(), REDATE_BATCH.into()];
+                let answer = self.run(&script::REDATE, vec![self.keys.stream(lane).clone()], args).await?;
+                dated += answer.status.cast_unsigned();
+                start = answer.rest.first().map(decode::text).unwrap_or_default();
+            }
+        }
+        Ok(dated)
     }
 
     /// The members of one lane's group; none where nobody has joined it yet.
@@ -283,8 +301,11 @@ impl Queue {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClaimFrom {
     pub(crate) start: EntryId,
-    pub(crate) lease: Duration,
+    /// How long an entry must have been silent.
+    pub(crate) silence: Duration,
     pub(crate) count: u64,
+    /// What the server's clock must show, in milliseconds.
+    pub(crate) window: [i64; 2],
 }
 
 struct Take<'a> {

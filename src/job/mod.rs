@@ -17,6 +17,7 @@
 mod crowd;
 mod envelope;
 mod id;
+mod lease;
 mod ledger;
 mod life;
 mod outcome;
@@ -37,6 +38,7 @@ pub(crate) use envelope::pack_texts;
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
 };
+pub(crate) use lease::{ClockWatch, Lease, Shown};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};
 pub use life::Life;
 pub(crate) use outcome::cut;

@@ -4,20 +4,20 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::Duty;
 use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Taken};
 use crate::event::{Event, Finished};
-use crate::job::{ConsumerName, Job, JobId, Lane, Outcome, Portion, Routing, Settlement, settle};
+use crate::job::{
+    ClockWatch, ConsumerName, EntryId, Job, JobId, Lane, Lease, Outcome, Routing, Settlement, Shown, settle,
+};
 
-/// How many entries one command takes over, at first and at most …
-const FIRST: usize = 4;
-const PAGE: usize = 100;
+/// How many entries one command takes over.
+const PAGE: u64 = 100;
 
-/// … and about how many bytes: all of them are held until they are settled.
-const PAGE_BYTES: usize = 8 * 1024 * 1024;
+/// How many of them are settled at a time: so many bodies are held at once.
+const AT_ONCE: usize = 8;
 
 /// The pauses between two tries begin and end with these, and no try begins later than this.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -26,27 +26,17 @@ const LONGEST_TRY: Duration = Duration::from_secs(30);
 
 /// Claims until stopped.
 pub(super) async fn run(duty: Duty, stop: CancellationToken) {
-    let every = duty.lease / 3;
     let duty = Duty { consumer: claimant(&duty.consumer), ..duty };
-    let mut trusted_from = Instant::now();
+    let mut claimer = Claimer::new(&duty);
+    let every = claimer.lease.search_every();
     loop {
+        if let Err(error) = claimer.pass().await {
+            duty.events.redis_error(error.kind(), &error);
+            claimer.watch.fail(claimer.now());
+        }
         tokio::select! {
             () = tokio::time::sleep(every.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}
             () = stop.cancelled() => break,
-        }
-        // After an outage, or a stall, every entry looks silent. Live workers get time to renew theirs before anything
-        // is taken.
-        let asked = Instant::now();
-        let prompt = duty.broker.ping().await.is_ok() && asked.elapsed() < duty.lease / 4;
-        if !prompt {
-            trusted_from = Instant::now() + duty.lease / 2;
-        }
-        if Instant::now() < trusted_from {
-            continue;
-        }
-        if let Err(error) = pass(&duty).await {
-            duty.events.redis_error(error.kind(), &error);
-            trusted_from = Instant::now() + duty.lease / 2;
         }
     }
     if let Err(error) = duty.queue.reap(duty.queue.link(), duty.consumer.as_str()).await {
@@ -60,34 +50,105 @@ fn claimant(consumer: &ConsumerName) -> ConsumerName {
     format!("{consumer}.claims").parse().unwrap_or_else(|_| consumer.clone())
 }
 
-async fn pass(duty: &Duty) -> Result<(), Error> {
-    let mut portion = Portion::new(FIRST, PAGE, PAGE_BYTES);
-    for lane in Lane::ALL {
+/// Takes over what was silent for too long, and nothing that only looks so: because the server's clock was set, or because
+/// nobody could renew for a while.
+struct Claimer<'a> {
+    duty: &'a Duty,
+    lease: Lease,
+    began: Instant,
+    watch: ClockWatch,
+    /// Whether entries may be dated later than the server's clock.
+    is_dated_wrong: bool,
+    /// Whether there may be receipts of what was settled.
+    has_settled: bool,
+}
+
+impl<'a> Claimer<'a> {
+    fn new(duty: &'a Duty) -> Self {
+        let lease = Lease::of(duty.lease);
+        // What its clock did before, nobody here knows.
+        Self {
+            duty,
+            lease,
+            began: Instant::now(),
+            watch: ClockWatch::new(lease),
+            is_dated_wrong: true,
+            has_settled: false,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    async fn pass(&mut self) -> Result<(), Error> {
+        let asked = self.now();
+        let silence = self.watch.silence(asked).unwrap_or_else(|| self.lease.stale_after());
         // One XPENDING finds the first silent entry twenty times cheaper per entry than XAUTOCLAIM, which looks at ten
         // times COUNT entries and no further.
-        let link = duty.queue.link();
-        let mut next = duty.queue.first_stale(link, lane, duty.lease).await?;
+        let stale = self.duty.queue.stale(silence).await?;
+        let shown = self.watch.look([asked, self.now()], stale.now_ms);
+        if shown != Shown::Steady {
+            tracing::warn!(queue = %self.duty.queue.name(), ?shown, "the clock of redis, or its answer; nothing is taken over for a while");
+        }
+        self.is_dated_wrong |= shown == Shown::Back;
+        if self.is_dated_wrong {
+            self.duty.queue.redate().await?;
+            self.is_dated_wrong = false;
+        }
+        for (lane, first) in stale.first {
+            if let Some(first) = first {
+                self.has_settled = true;
+                self.take(lane, first).await?;
+            }
+        }
+        if self.has_settled {
+            // Every answer has been heard.
+            self.duty.queue.forget_receipts(self.duty.queue.link(), &self.duty.consumer, &[]).await?;
+            self.has_settled = false;
+        }
+        Ok(())
+    }
+
+    /// Takes over and settles what is silent in one lane, page by page.
+    async fn take(&mut self, lane: Lane, first: EntryId) -> Result<(), Error> {
+        let (duty, queue) = (self.duty, self.duty.queue.name());
+        let mut next = Some(first);
         while let Some(start) = next {
-            let from = ClaimFrom { start, lease: duty.lease, count: portion.count() as u64 };
-            let claimed = duty.queue.claim(link, &duty.consumer, lane, from).await?;
-            portion.saw(claimed.entries.iter().map(Entry::size));
-            let queue = duty.queue.name();
+            let now = self.now();
+            let (Some(silence), Some(window)) = (self.watch.silence(now), self.watch.window(now)) else {
+                break;
+            };
+            let from = ClaimFrom { start, silence, count: PAGE, window };
+            let Some(claimed) = duty.queue.claim(&duty.consumer, lane, from).await? else {
+                tracing::warn!(%queue, "the clock of redis was set, or redis stood still; nothing is taken over for a while");
+                self.watch.fail(self.now());
+                break;
+            };
             if claimed.deleted > 0 {
-                duty.events.tell(&Event::BodiesLost { queue, entries: claimed.deleted as u64 });
+                duty.events.tell(&Event::BodiesLost { queue, entries: claimed.deleted });
             }
             if !claimed.entries.is_empty() {
                 duty.events.tell(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
             }
-            let mut settling: FuturesUnordered<_> =
-                claimed.entries.into_iter().map(|entry| settle_lost(duty, entry)).collect();
+            let settling = claimed.entries.into_iter().map(|id| settle_taken(duty, lane, id));
+            let mut settling = futures_util::stream::iter(settling).buffer_unordered(AT_ONCE);
             while let Some(settled) = settling.next().await {
                 settled?;
             }
             next = claimed.next.filter(|next| *next > start);
         }
+        Ok(())
     }
-    // Every answer of this pass has been heard.
-    duty.queue.forget_receipts(duty.queue.link(), &duty.consumer, &[]).await
+}
+
+async fn settle_taken(duty: &Duty, lane: Lane, id: EntryId) -> Result<(), Error> {
+    let read = || duty.queue.read_entry(lane, id);
+    match insist(duty, &JobId::derived(id, lane), read).await? {
+        Some(Some(entry)) => settle_lost(duty, entry).await,
+        // Its owner has just settled it after all. Where it is pending still, the next look clears it up.
+        Some(None) | None => Ok(()),
+    }
 }
 
 async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {

@@ -17,15 +17,21 @@ use super::reporter::Reporter;
 use super::steps;
 use crate::broker::{Begun, Error, Queue};
 use crate::event::{Event, Events, Finished as Told};
-use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Routing, Tracking, settle};
+use crate::job::{
+    ConsumerName, Failure, FailureKind, Lease, Outcome, Policy, Retry, Routing, Tracking, settle,
+};
 use crate::traces::{AttemptSpan, Facts, Tracer, within};
 
 /// The lease outlives an attempt's deadline by this much, for its outcome to be settled.
 pub(super) const SETTLE_MARGIN: Duration = Duration::from_secs(10);
 
+/// How often it is looked whether the heartbeat has found out about an entry.
+const CONFIRMED: Duration = Duration::from_millis(10);
+
 /// Runs deliveries. One per queue, shared by its slots.
 pub(crate) struct Executor {
     pub(crate) queue: Queue,
+    pub(crate) lease: Lease,
     pub(crate) consumer: ConsumerName,
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
@@ -45,6 +51,9 @@ impl Executor {
         let Some(registered) = self.registry.get(&job.job_type) else {
             return Dealt::Finished(Finished::unrun(delivery, Outcome::Unroutable));
         };
+        if delivery.flight.silent(Instant::now()) >= self.lease.starts_within() {
+            self.confirm(&delivery).await;
+        }
         if delivery.flight.is_cut() {
             let outcome = delivery.flight.outcome();
             return Dealt::Finished(Finished::unrun(delivery, outcome));
@@ -106,6 +115,19 @@ impl Executor {
         }
         self.events.tell(&Event::Ran { queue, job_type, elapsed });
         (outcome, elapsed)
+    }
+
+    /// Waits until the heartbeat knows whose the entry is. It may have waited here while this process stood still, and
+    /// another may have taken it over and done its job.
+    async fn confirm(&self, delivery: &Delivery) {
+        self.dispatcher.yield_to_next();
+        let flight = &delivery.flight;
+        while flight.silent(Instant::now()) >= self.lease.starts_within() {
+            tokio::select! {
+                () = tokio::time::sleep(CONFIRMED) => {}
+                () = flight.token().cancelled() => return,
+            }
+        }
     }
 
     /// Begins the attempt's span, where attempts have spans.

@@ -16,7 +16,7 @@ use super::outbox::Outbox;
 use super::pulse::Pulse;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
-use crate::job::{ConsumerName, Crowd, EntryId, Lane, Life, Outcome};
+use crate::job::{ConsumerName, Crowd, EntryId, Lane, Lease, Life, Outcome};
 use crate::vital::{Line, Vitals};
 
 /// How often a worker looks whether there is something to say: that it lives, or what it runs now.
@@ -42,7 +42,6 @@ pub(crate) struct Charge {
 /// When the heartbeat did each of its tasks last.
 #[derive(Debug, Default)]
 struct Rounds {
-    renewed: Option<Instant>,
     heeded: Option<Instant>,
     looked: Option<Instant>,
     said: Option<Instant>,
@@ -102,15 +101,25 @@ impl Heartbeat {
         }
     }
 
-    /// Without Redis, and never held up by it: what is silent for too long must end whether Redis answers or not.
+    /// Without Redis, and never held up by it: what is silent for too long must end whether Redis answers or not. But where
+    /// this process itself stood still, Redis is asked first.
     async fn watch(&self, lease: Duration) {
         let mut look = every(lease / 20);
+        let (mut looked, mut pardoned, mut stood_still) = (Instant::now(), Instant::now(), false);
         loop {
             look.tick().await;
             let now = Instant::now();
+            // Once: a process that is given hardly any time must give up in the end.
+            let again = std::mem::replace(&mut stood_still, now - looked > lease / 10);
+            if stood_still && !again {
+                pardoned = now + patience(lease);
+            }
+            looked = now;
             for charge in &self.charges {
                 let held = charge.flights.snapshot();
-                self.cut_silent(charge, &held, now);
+                if now >= pardoned {
+                    self.cut_silent(charge, &held, now);
+                }
                 let elapsed = held.iter().map(|(_, delivery)| delivery.flight.running(now)).max();
                 let (queue, elapsed) = (charge.queue.name(), elapsed.unwrap_or_default());
                 self.events.tell(&Event::LongestRun { queue, elapsed });
@@ -118,35 +127,38 @@ impl Heartbeat {
         }
     }
 
-    /// Renews and says. The first renewal is due after a third of the lease: there is time for it to fail, for another
-    /// connection, and for a second one before the lease is given up.
+    /// Renews and says. There is time for a renewal to fail, for another connection, and for a second one before the lease
+    /// is given up.
     async fn beat(&self, lease: Duration) {
-        let patience = (lease / 8).max(LEAST_PATIENCE);
-        let mut beat = every((lease / 12).min(HEED_EVERY));
+        let patience = patience(lease);
+        let mut beat = every(Lease::of(lease).look_every());
         let (mut link, mut rounds, mut connected) = (None, Rounds::default(), false);
         loop {
-            beat.tick().await;
             if link.is_none() {
                 link = self.connect(lease / 3).await;
                 if link.is_some() && std::mem::replace(&mut connected, true) {
                     self.events.tell(&Event::Reconnected { times: 1 });
                 }
             }
-            let Some(open) = &link else { continue };
-            let round = self.round(open, lease / 12, &mut rounds);
-            if tokio::time::timeout(patience, round).await.is_err() {
+            let begun = Instant::now();
+            if let Some(open) = &link
+                && tokio::time::timeout(patience, self.round(open, &mut rounds)).await.is_err()
+                // Where this process stood still, the answer may be there, but was not looked at.
+                && begun.elapsed() < 2 * patience
+            {
                 tracing::warn!("the heartbeat is not answered in time; connecting anew");
                 self.events.tell(&Event::Contact { alive: false });
                 link = None;
+                // What was not renewed has no time to lose.
+                continue;
             }
+            beat.tick().await;
         }
     }
 
-    async fn round(&self, link: &Link, renew_every: Duration, rounds: &mut Rounds) {
-        if is_due(&mut rounds.renewed, renew_every) {
-            // Together: where one part of a cluster is away, the queues of the others keep their leases.
-            join_all(self.charges.iter().map(|charge| self.renew(link, charge))).await;
-        }
+    async fn round(&self, link: &Link, rounds: &mut Rounds) {
+        // Together: where one part of a cluster is away, the queues of the others keep their leases.
+        join_all(self.charges.iter().map(|charge| self.renew(link, charge))).await;
         if is_due(&mut rounds.heeded, HEED_EVERY) {
             join_all(self.charges.iter().map(|charge| self.heed(link, charge))).await;
         }
@@ -232,25 +244,26 @@ impl Heartbeat {
 
     /// Ends attempts whose lease nobody confirmed for so long that another worker may soon take their jobs.
     fn cut_silent(&self, charge: &Charge, held: &[(Held, Arc<Delivery>)], now: Instant) {
-        let margin = charge.lease / 5;
+        let longest = Lease::of(charge.lease).given_up_after();
         for (_, delivery) in held {
             let flight = &delivery.flight;
-            if flight.silent(now) > charge.lease - margin && flight.lose() {
+            if flight.silent(now) > longest && flight.lose() {
                 self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
             }
         }
     }
 
-    /// Renews what is older than a third of its lease. Younger entries, the most of them, cost nothing.
+    /// Renews what was silent for a part of its lease. Younger entries, the most of them, cost nothing.
     async fn renew(&self, link: &Link, charge: &Charge) {
-        let asked = Instant::now();
+        let (asked, lease) = (Instant::now(), Lease::of(charge.lease));
+        let silent = |delivery: &Delivery| delivery.flight.silent(asked);
         let mut due: HashMap<Lane, Vec<Arc<Delivery>>> = HashMap::new();
         for ((lane, _), delivery) in charge.flights.snapshot() {
-            let flight = &delivery.flight;
-            if flight.silent(asked) >= charge.lease / 3 && flight.is_renewable(asked) {
+            if silent(&delivery) >= lease.renewed_along() && delivery.flight.is_renewable(asked) {
                 due.entry(lane).or_default().push(delivery);
             }
         }
+        due.retain(|_, held| held.iter().any(|delivery| silent(delivery) >= lease.renewed_after()));
         for (lane, held) in due {
             let ids: Vec<EntryId> = held.iter().map(|delivery| delivery.job.entry).collect();
             let renewing = charge.queue.keep_alive(link, &self.consumer, lane, &ids);
@@ -276,6 +289,11 @@ impl Heartbeat {
     fn tell(&self, error: &Error) {
         self.events.redis_error(error.kind(), &error);
     }
+}
+
+/// How long the heartbeat waits for an answer before it tries another connection.
+fn patience(lease: Duration) -> Duration {
+    (lease / 8).max(LEAST_PATIENCE)
 }
 
 /// Finds out whether the queue's Redis answers here, where somebody else waits for it.

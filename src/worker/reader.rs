@@ -77,6 +77,14 @@ pub(crate) struct Reader {
     pub(crate) stop: CancellationToken,
 }
 
+/// What one read was given.
+struct Given {
+    entries: Vec<Entry>,
+    /// When it had certainly not been given them: their leases count from then on. The reply may have been there for long
+    /// where this process stood still, or its threads were busy.
+    since: Instant,
+}
+
 /// How the next read is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -133,15 +141,15 @@ impl Reader {
                 Mode::Wait | Mode::Attend => self.wait(wanted).await,
             };
             match read {
-                Ok(entries) => {
+                Ok(given) => {
                     patience = Patience::new();
-                    let (before, read) = (mode, entries.len());
+                    let (before, read) = (mode, given.entries.len());
                     mode = mode.after(read, wanted);
                     if read == 0 {
                         portion.forget();
                     }
-                    portion.saw(entries.iter().map(Entry::size));
-                    let taken = self.accept(entries, room).await;
+                    portion.saw(given.entries.iter().map(Entry::size));
+                    let taken = self.accept(given, room).await;
                     drop(reading);
                     self.dispatcher.free(room - taken);
                     self.seek_help(before, mode, read).await;
@@ -195,8 +203,8 @@ impl Reader {
     }
 
     /// Takes what is there, lane by lane.
-    async fn drain(&self, room: usize, round: u32, empty: &mut Empty) -> Result<Vec<Entry>, Error> {
-        let mut entries = Vec::new();
+    async fn drain(&self, room: usize, round: u32, empty: &mut Empty) -> Result<Given, Error> {
+        let (since, mut entries) = (Instant::now(), Vec::new());
         for lane in order(round) {
             let quiet = empty[lane as usize].is_some_and(|since| since.elapsed() < QUIET_FOR);
             if entries.len() < room && !quiet {
@@ -204,8 +212,8 @@ impl Reader {
                 let read = self.queue.read_lane(&self.link, &self.consumer, lane, count);
                 match self.answered(read, Duration::ZERO).await {
                     Ok(more) => {
-                        empty[lane as usize] = more.is_empty().then(Instant::now);
-                        entries.extend(more);
+                        empty[lane as usize] = more.entries.is_empty().then(Instant::now);
+                        entries.extend(more.entries);
                     }
                     // What was read before is ours, and must run.
                     Err(error) if !entries.is_empty() => {
@@ -216,11 +224,11 @@ impl Reader {
                 }
             }
         }
-        Ok(entries)
+        Ok(Given { entries, since })
     }
 
     /// Waits for the first entry of any lane.
-    async fn wait(&self, room: usize) -> Result<Vec<Entry>, Error> {
+    async fn wait(&self, room: usize) -> Result<Given, Error> {
         let longest = self.pulse.crowd().wait(rand::random());
         let read = self.queue.read_waiting(&self.link, &self.consumer, per_lane(room), longest);
         self.answered(read, longest).await
@@ -260,22 +268,26 @@ impl Reader {
         &self,
         read: impl Future<Output = Result<Vec<Entry>, Error>>,
         longest: Duration,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<Given, Error> {
         let mut read = std::pin::pin!(self.line.ask(longest, read));
         let (asked, deadline) = (Instant::now(), longest.max(LATE) + LATE);
-        let mut unblocked = false;
+        let (mut since, mut looked) = (asked, asked);
+        let (mut unblocked, mut due) = (false, asked + deadline);
         loop {
-            let rest = deadline.saturating_sub(asked.elapsed()).max(LATE);
-            let pause = if self.stop.is_cancelled() { Duration::from_millis(100) } else { rest };
+            let rest = due.saturating_duration_since(Instant::now());
+            // A reader that waits looks often enough to know about when it was given something.
+            let pause = if self.stop.is_cancelled() { Duration::from_millis(100) } else { self.lease / 24 };
             tokio::select! {
                 biased;
                 result = &mut read => {
                     self.note(result.as_ref().ok().map(Vec::len));
-                    return result;
+                    return result.map(|entries| Given { entries, since });
                 }
                 () = self.stop.cancelled(), if !unblocked => unblocked = true,
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(pause.min(rest)) => {}
             }
+            // Not this look: where all stood still until now, the answer may be there, and not have reached us.
+            since = std::mem::replace(&mut looked, Instant::now());
             if self.stop.is_cancelled() {
                 self.link.unblock().await;
             }
@@ -285,9 +297,10 @@ impl Reader {
                 let detail = "the read did not end with its connection".to_owned();
                 return Err(Error::Unknown { command: "xreadgroup", detail });
             }
-            if asked.elapsed() >= deadline {
+            if Instant::now() >= due {
                 tracing::warn!(queue = %self.queue.name(), "a read was not answered in time; reconnecting");
                 self.link.reconnect();
+                due = Instant::now() + LATE;
             }
         }
     }
@@ -336,16 +349,15 @@ impl Reader {
             let mut after = EntryId::new(0, 0);
             loop {
                 let read = self.queue.read_own(&self.link, &self.consumer, lane, after, portion.count());
-                let page = self.answered(read, Duration::ZERO).await?;
-                portion.saw(page.iter().map(Entry::size));
-                let Some(last) = page.last() else { break };
+                let mut page = self.answered(read, Duration::ZERO).await?;
+                portion.saw(page.entries.iter().map(Entry::size));
+                let Some(last) = page.entries.last() else { break };
                 after = last.id;
-                let unknown: Vec<_> =
-                    page.into_iter().filter(|entry| !known.contains(&(lane, entry.id))).collect();
-                found += unknown.len();
-                let count = unknown.len();
+                page.entries.retain(|entry| !known.contains(&(lane, entry.id)));
+                let count = page.entries.len();
+                found += count;
                 self.dispatcher.take(count);
-                let taken = self.accept(unknown, count).await;
+                let taken = self.accept(page, count).await;
                 self.dispatcher.free(count - taken);
             }
         }
@@ -353,15 +365,14 @@ impl Reader {
     }
 
     /// Hands entries on; returns how many of them use room. Those beyond the room go back at once.
-    async fn accept(&self, entries: Vec<Entry>, room: usize) -> usize {
-        let now = Instant::now();
+    async fn accept(&self, Given { entries, since }: Given, room: usize) -> usize {
         let mut deliveries = Vec::with_capacity(entries.len());
         let (mut held, mut aside) = (Vec::with_capacity(entries.len()), Vec::new());
         for entry in entries {
             let key = (entry.lane, entry.id);
             match parse(entry) {
                 Ok((job, envelope)) => {
-                    let delivery = Arc::new(Delivery::new(job, envelope, Flight::new(now)));
+                    let delivery = Arc::new(Delivery::new(job, envelope, Flight::new(since)));
                     held.push((key, Some(Arc::clone(&delivery))));
                     if deliveries.len() < room {
                         deliveries.push(delivery);

@@ -22,7 +22,7 @@ use super::settler::Settler;
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Queue, Role};
 use crate::event::Events;
-use crate::job::{ConsumerName, Outcome, Routing};
+use crate::job::{ConsumerName, Lease, Outcome, Routing};
 use crate::traces::Tracer;
 use crate::vital::Vitals;
 
@@ -90,11 +90,12 @@ impl Shared<'_> {
     fn executor(
         &self,
         queue: Queue,
-        parts: &Parts,
+        (parts, lease): (&Parts, Duration),
         (own, reporter): (&QueueConfig, &Arc<Reporter>),
     ) -> Executor {
         Executor {
             queue,
+            lease: Lease::of(lease),
             tracking: own.tracking,
             reporter: Arc::clone(reporter),
             consumer: self.consumer.clone(),
@@ -140,7 +141,7 @@ impl Station {
         settler.spawn(vitals.watch(format!("the settler of {name}"), settling_loop));
         let (mut reporting, reporter) = (JoinSet::new(), Arc::new(shared.reporter(settling.clone(), worker)));
         reporting.spawn(vitals.watch(format!("the reporter of {name}"), Arc::clone(&reporter).run()));
-        let executor = Arc::new(shared.executor(settling, &parts, (own, &reporter)));
+        let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter)));
         for _ in 0..own.concurrency {
             let slot = slot(Arc::clone(&parts.dispatcher), Arc::clone(&executor), Arc::clone(&parts.outbox));
             executors.spawn(vitals.watch(format!("a slot of {name}"), slot));

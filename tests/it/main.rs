@@ -28,6 +28,8 @@ mod kill;
 #[cfg(test)]
 mod kit;
 #[cfg(test)]
+mod leases;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
 mod lives;

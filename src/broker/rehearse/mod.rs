@@ -199,12 +199,15 @@ impl Rehearsal<'_> {
 
     async fn bury(&self) -> Result<(), Error> {
         self.read().await?;
-        let link = self.queue.link();
-        let stale = self.queue.first_stale(link, Lane::Normal, Duration::ZERO).await?;
-        let start = stale.ok_or_else(|| Error::contract("xpending", "nothing"))?;
-        let from = ClaimFrom { start, lease: Duration::ZERO, count: 1 };
-        let claimed = self.queue.claim(link, &self.consumer, Lane::Normal, from).await?;
-        let (envelope, job) = parsed(claimed.entries)?;
+        let stale = self.queue.stale(Duration::ZERO).await?;
+        let start = stale.first[Lane::Normal as usize].1;
+        let start = start.ok_or_else(|| Error::contract("stale", "nothing"))?;
+        let from = ClaimFrom { start, silence: Duration::ZERO, count: 1, window: [0, i64::MAX] };
+        let claimed = self.queue.claim(&self.consumer, Lane::Normal, from).await?;
+        same("claim", claimed.map(|claimed| claimed.entries), Some(vec![start]))?;
+        self.queue.redate().await?;
+        let (envelope, job) =
+            parsed(self.queue.read_entry(Lane::Normal, start).await?.into_iter().collect())?;
         self.apply(&envelope, &job, &burial()).await
     }
 

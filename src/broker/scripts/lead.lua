@@ -16,7 +16,12 @@ end
 local revision = redis.pcall('HGET', KEYS[3], ':revision')
 revision = type(revision) == 'string' and tonumber(revision) or 0
 local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return { 0, consumers, revision } end
+if holder and holder ~= ARGV[1] then
+  -- Its holder wanted no more: the server's clock was set back. It must not keep a dead leader's place for so much longer.
+  local most = tonumber(ARGV[2])
+  if most > 0 and redis.call('PTTL', KEYS[1]) > most then redis.call('PEXPIRE', KEYS[1], most) end
+  return { 0, consumers, revision }
+end
 -- DEL is allowed when Redis is out of memory, and admits the SET behind it.
 redis.call('DEL', KEYS[1])
 if tonumber(ARGV[2]) == 0 then return { 0, consumers, revision } end

@@ -12,6 +12,7 @@ use redis::{Connection, ConnectionLike, RedisResult, ToRedisArgs, Value};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::clock::Shift;
 use super::wait::until;
 
 const STARTED: Duration = Duration::from_secs(10);
@@ -38,6 +39,7 @@ pub(crate) struct Builder {
     acl: String,
     file: Option<PathBuf>,
     args: Vec<String>,
+    shifts: bool,
 }
 
 impl Builder {
@@ -71,12 +73,20 @@ impl Builder {
         self
     }
 
+    /// A server whose wall clock can be [shifted](RedisServer::shift_clock).
+    pub(crate) fn clock_shifts(mut self) -> Self {
+        self.shifts = true;
+        self
+    }
+
     /// Starts the server and waits until it answers.
     pub(crate) fn start(self) -> RedisServer {
         let dir = tempfile::Builder::new().prefix("streamfleet-redis-").tempdir().unwrap();
         fs::write(dir.path().join("users.acl"), self.acl_file()).unwrap();
         let args = self.arguments(&dir);
-        let mut server = RedisServer { dir, port: 0, args, password: self.password, child: Mutex::new(None) };
+        let shift = self.shifts.then(|| Shift::new(&dir.path().join("clock")));
+        let child = Mutex::new(None);
+        let mut server = RedisServer { dir, port: 0, args, password: self.password, child, shift };
         for _another_port in 0..20 {
             server.port = free_port();
             if server.launch() {
@@ -119,6 +129,7 @@ pub(crate) struct RedisServer {
     args: Vec<String>,
     password: Option<String>,
     child: Mutex<Option<Child>>,
+    shift: Option<Shift>,
 }
 
 impl RedisServer {
@@ -129,7 +140,14 @@ impl RedisServer {
 
     /// A server to be described further.
     pub(crate) fn builder() -> Builder {
-        Builder { aof: Aof::None, password: None, acl: String::new(), file: None, args: Vec::new() }
+        Builder {
+            aof: Aof::None,
+            password: None,
+            acl: String::new(),
+            file: None,
+            args: Vec::new(),
+            shifts: false,
+        }
     }
 
     /// The URL for the user `default`, with its password if it has one.
@@ -210,6 +228,11 @@ impl RedisServer {
         assert!(self.launch(), "redis does not start again:\n{}", self.log_tail());
     }
 
+    /// Steps its wall clock by so many milliseconds. Panics unless it was started with a clock that shifts.
+    pub(crate) fn shift_clock(&self, by_ms: i64) {
+        self.shift.as_ref().expect("a server whose clock shifts").by(by_ms);
+    }
+
     /// Stops the process from running; its connections stay open.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
@@ -257,6 +280,7 @@ impl RedisServer {
             let mut command = Command::new(program);
             // A configuration file, if there is one, comes first.
             command.args(&self.args).args(["--port", &self.port.to_string()]);
+            command.envs(self.shift.iter().flat_map(Shift::environment));
             command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log.try_clone().unwrap());
             match command.spawn() {
                 Ok(child) => return child,

@@ -30,6 +30,7 @@ pub(crate) struct Program {
     pub(crate) max_attempts: u32,
     pub(crate) max_losses: u32,
     pub(crate) concurrency: usize,
+    pub(crate) prefetch: usize,
     pub(crate) max_lifetime_ms: Option<u64>,
     pub(crate) max_rss: Option<u64>,
     /// What is wrong with it.
@@ -48,6 +49,7 @@ impl Program {
             max_attempts: 4,
             max_losses: 3,
             concurrency: 16,
+            prefetch: 0,
             max_lifetime_ms: None,
             max_rss: None,
             sabotage: None,
@@ -72,6 +74,7 @@ impl Program {
         config.redis.url = self.url.as_str().into();
         config.worker.lease = Duration::from_millis(self.lease_ms);
         config.worker.retention = Duration::from_millis(self.retention_ms);
+        config.worker.prefetch = self.prefetch;
         config.worker.recycle.max_lifetime = self.max_lifetime_ms.map(Duration::from_millis);
         config.worker.recycle.max_rss = self.max_rss;
         for queue in config.worker.queues.values_mut() {

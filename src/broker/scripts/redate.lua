@@ -1,0 +1,19 @@
+-- redate: after the server's clock was set back, entries that were renewed before look as if that were still to come, and
+-- would be taken over so much later. They are dated from now on.
+-- KEYS 1 stream
+-- ARGV 1 the first id  2 the most entries to look at
+-- returns {entries dated anew, where to go on or ''}
+local page = redis.pcall('XPENDING', KEYS[1], 'fleet', ARGV[1], '+', ARGV[2])
+if page.err then return { 0, '' } end
+local owners, dated = {}, 0
+for _, entry in ipairs(page) do
+  if entry[3] <= 0 then
+    owners[entry[2]] = owners[entry[2]] or {}
+    table.insert(owners[entry[2]], entry[1])
+  end
+end
+for owner, ids in pairs(owners) do
+  ids[#ids + 1] = 'JUSTID'
+  dated = dated + #redis.call('XCLAIM', KEYS[1], 'fleet', owner, 0, unpack(ids))
+end
+return { dated, #page == tonumber(ARGV[2]) and '(' .. page[#page][1] or '' }

@@ -1,0 +1,58 @@
+//! The server's clock is set.
+
+use std::time::{Duration, Instant};
+
+use super::{LATEST, LEASE, Scene, pass};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_forward_again_and_again_runs_nothing_again() {
+    let scene = Scene::new(RedisServer::builder().clock_shifts().start(), LEASE, 3);
+    scene.send(&["sleep 15000"; 10]).await;
+    scene.until_started(10);
+    for step in [10_000, 10_000, 10_000, 3_600_000, 10_000, 7_000] {
+        scene.server.shift_clock(step);
+        pass(Duration::from_millis(2_100));
+    }
+    scene.until_done();
+    scene.assert_all_ran_once(10);
+}
+
+/// Redis stands still too, and begins with what a claimer had asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_while_redis_stands_still_runs_nothing_again() {
+    let scene = Scene::new(RedisServer::builder().clock_shifts().start(), LEASE, 2);
+    scene.send(&["sleep 14000"; 10]).await;
+    scene.until_started(10);
+    for step in [20_000, -20_000, 60_000] {
+        scene.server.freeze();
+        pass(LEASE / 3);
+        scene.server.shift_clock(step);
+        scene.server.thaw();
+        pass(Duration::from_millis(1_300));
+    }
+    scene.until_done();
+    scene.assert_all_ran_once(10);
+}
+
+/// By its idle time alone, the entry of the dead worker would be taken over a minute later; and the leader's place would be
+/// taken for as long.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_back_delays_a_takeover_by_a_lease_at_the_most() {
+    let lease = Duration::from_secs(3);
+    let mut scene = Scene::new(RedisServer::builder().clock_shifts().start(), lease, 1);
+    scene.send(&["sleep 2000"; 3]).await;
+    scene.until_started(3);
+    scene.hire();
+    // The first is the leader.
+    scene.workers[0].kill9();
+    let killed = Instant::now();
+    pass(Duration::from_millis(300));
+    scene.server.shift_clock(-60_000);
+    until("the jobs to start again", LATEST, || scene.starts().values().all(|by| by.len() == 2));
+    let took = killed.elapsed();
+    scene.until_done();
+    assert!(took <= lease * 7 / 3 + Duration::from_secs(1), "{took:?}");
+    eprintln!("taken over {took:?} after the worker was killed");
+}

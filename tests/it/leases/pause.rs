@@ -1,0 +1,114 @@
+//! Redis stands still, or a worker does.
+
+use std::time::{Duration, Instant};
+
+use streamfleet::{Producer, Submission};
+
+use super::{LATEST, LEASE, Scene, pass};
+use crate::harness::fleet::queue;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+
+/// A pause of Redis that costs nothing, as docs/operations.md says: seven tenths of the lease.
+const PAUSE: Duration = Duration::from_millis(4_200);
+
+/// A pause of a worker that costs nothing: three quarters.
+const FREEZE: Duration = Duration::from_millis(4_500);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_of_redis_for_seven_tenths_of_the_lease_runs_nothing_again() {
+    let scene = Scene::new(RedisServer::start(), LEASE, 2);
+    // At different times, so that their leases are of different ages.
+    for nth in 1..=6 {
+        scene.send(&["sleep 17000"; 5]).await;
+        scene.until_started(5 * nth);
+        pass(Duration::from_millis(130));
+    }
+    for _ in 0..2 {
+        scene.server.freeze();
+        pass(PAUSE);
+        scene.server.thaw();
+        pass(LEASE / 4);
+    }
+    scene.until_done();
+    scene.assert_all_ran_once(30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_freeze_of_a_worker_for_three_quarters_of_the_lease_runs_nothing_again_and_leaves_no_step_unknown()
+{
+    let scene = Scene::new(RedisServer::start(), LEASE, 2);
+    let producer = Producer::new(queue(&scene.server).await);
+    for nth in 1..=5 {
+        scene.send(&["sleep 15000"; 3]).await;
+        let gift = Submission::new("gift").unwrap();
+        let gift = gift.payload(&b"charge sleep 15000"[..], streamfleet::job::Encoding::Raw).unwrap();
+        producer.submit(gift).await.unwrap();
+        until("the charge to begin", LATEST, || {
+            scene.starts().keys().filter(|job| job.ends_with("/charge")).count() == nth
+        });
+    }
+    for _ in 0..2 {
+        scene.workers[0].freeze();
+        pass(FREEZE);
+        scene.workers[0].thaw();
+        pass(LEASE / 4);
+    }
+    scene.until_done();
+    // Three plain jobs and four steps, five times.
+    scene.assert_all_ran_once(5 * (3 + 4));
+}
+
+/// The jobs that a frozen worker had, of which it could start only one, were done by another.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waited_in_a_frozen_worker_does_not_start_after_another_has_done_it() {
+    let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 0);
+    (scene.program.concurrency, scene.program.prefetch) = (1, 10);
+    scene.hire();
+    let busy = scene.send(&["sleep 1500"]).await;
+    scene.until_started(1);
+    let waiting = scene.send(&["ok"; 4]).await;
+    until("the others to be delivered", LATEST, || pending(&scene) == 5);
+    takeover(&mut scene, 1 + waiting.len());
+    let starts = scene.starts();
+    for job in &waiting {
+        assert_eq!(starts[&job.to_string()], [scene.workers[1].pid()], "{starts:?}");
+    }
+    assert_eq!(starts[&busy[0].to_string()].len(), 2);
+}
+
+/// Redis delivers to a worker that reads, and is frozen: the reply is there when it thaws.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_delivered_to_a_frozen_worker_does_not_start_after_another_has_done_it() {
+    let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 1);
+    scene.workers[0].freeze();
+    let jobs = scene.send(&["ok"; 1]).await;
+    until("the job to be delivered", LATEST, || pending(&scene) == 1);
+    scene.workers[0].thaw();
+    scene.until_done();
+    assert_eq!(scene.starts()[&jobs[0].to_string()].len(), 1, "it runs where nobody took it over");
+    pass(Duration::from_millis(500));
+    scene.workers[0].freeze();
+    let jobs = scene.send(&["ok"; 1]).await;
+    until("the job to be delivered", LATEST, || pending(&scene) == 1);
+    takeover(&mut scene, 2);
+    assert_eq!(scene.starts()[&jobs[0].to_string()], [scene.workers[1].pid()]);
+}
+
+/// Another worker takes over what the frozen first one had, and then the first one thaws.
+fn takeover(scene: &mut Scene, jobs: usize) {
+    scene.workers[0].freeze();
+    scene.hire();
+    let begun = Instant::now();
+    scene.until_done();
+    assert!(begun.elapsed() > Duration::from_secs(1));
+    assert_eq!(scene.starts().len(), jobs);
+    scene.workers[0].thaw();
+    pass(Duration::from_secs(1));
+}
+
+fn pending(scene: &Scene) -> usize {
+    let summary = scene.server.cmd(&["XPENDING", "sf:{default}:jobs", "fleet"]);
+    let redis::Value::Array(summary) = summary else { return 0 };
+    redis::from_redis_value(summary[0].clone()).unwrap()
+}
