@@ -135,7 +135,7 @@ impl Heartbeat {
         let (mut link, mut rounds, mut connected) = (None, Rounds::default(), false);
         loop {
             if link.is_none() {
-                link = self.connect(lease / 3).await;
+                link = self.connect((lease / 6).max(LEAST_PATIENCE)).await;
                 if link.is_some() && std::mem::replace(&mut connected, true) {
                     self.events.tell(&Event::Reconnected { times: 1 });
                 }

@@ -16,6 +16,7 @@ use crate::harness::redis_server::{Aof, RedisServer};
 use crate::harness::wait::{until, until_async};
 use crate::harness::weather::{Cause, Event, Weather};
 use crate::kill::remains::{facts, is_allowed, until_at_rest};
+use crate::leases::{clock, pause};
 use crate::program::Program;
 use crate::traps::scene::{Gate, SOON, Scene, job};
 use crate::traps::zombie;
@@ -100,6 +101,16 @@ async fn promise_2_at_least_once_and_exactly_once_in_calm_weather() {
     for fleet in fleets {
         fleet.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promise_2_a_pause_of_redis_for_seven_tenths_of_the_lease_runs_nothing_again() {
+    pause::of_redis_costs_nothing().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promise_2_clock_steps_of_the_server_run_nothing_again() {
+    clock::steps_cost_nothing().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,8 @@
 //! Leases in weather that deceives those who judge them: Redis stands still, a worker does, or the server's clock is set.
 //! Nothing may run again that its worker still has.
 
-mod clock;
-mod pause;
+pub(crate) mod clock;
+pub(crate) mod pause;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -6,6 +6,7 @@ use streamfleet::{Producer, Submission};
 
 use super::{LATEST, LEASE, Scene, pass};
 use crate::harness::fleet::queue;
+use crate::harness::proxy::{Mode, Proxy, Scope};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
@@ -15,8 +16,8 @@ const PAUSE: Duration = Duration::from_millis(4_200);
 /// A pause of a worker that costs nothing: three quarters.
 const FREEZE: Duration = Duration::from_millis(4_500);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pause_of_redis_for_seven_tenths_of_the_lease_runs_nothing_again() {
+/// A pause of Redis for seven tenths of the lease runs nothing again.
+pub(crate) async fn of_redis_costs_nothing() {
     let scene = Scene::new(RedisServer::start(), LEASE, 2);
     // At different times, so that their leases are of different ages.
     for nth in 1..=6 {
@@ -57,6 +58,28 @@ async fn a_freeze_of_a_worker_for_three_quarters_of_the_lease_runs_nothing_again
     scene.until_done();
     // Three plain jobs and four steps, five times.
     scene.assert_all_ran_once(5 * (3 + 4));
+}
+
+/// Half of the lease, and each connection that was there or is tried meanwhile stays silent for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_is_cut_for_half_the_lease_runs_nothing_again() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let mut scene = Scene::new(server, LEASE, 1);
+    scene.program.url = scene.server.url_through(proxy.addr());
+    scene.hire();
+    for nth in 1..=5 {
+        scene.send(&["sleep 15000"; 4]).await;
+        scene.until_started(4 * nth);
+    }
+    for _ in 0..2 {
+        proxy.set(Mode::blackhole(Scope::All));
+        pass(LEASE / 2);
+        proxy.set(Mode::Pass);
+        pass(LEASE / 2);
+    }
+    scene.until_done();
+    scene.assert_all_ran_once(20);
 }
 
 /// The jobs that a frozen worker had, of which it could start only one, were done by another.
