@@ -63,7 +63,7 @@ impl<'a> Letter<'a> {
             matches!(
                 name,
                 b"attempt" | b"lost" | b"created_ms" | b"life" | b"root" | b"delay_ms" | b"run_at_ms"
-            ) || matches!(name, b"was_delay_ms" | b"was_run_at_ms")
+            ) || matches!(name, b"was_delay_ms" | b"was_run_at_ms" | b"unroutable_ms")
                 || name.starts_with(b"dead_")
         };
         let mut add: Vec<(&[u8], &[u8])> = match self.envelope.get(b"id") {

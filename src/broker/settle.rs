@@ -10,7 +10,7 @@ use super::error::Error;
 use super::letter::Letter;
 use super::{Answer, Queue, bytes, decode, millis, script};
 use crate::job::{
-    ConsumerName, Deferral, End, Envelope, Job, JobId, Settlement, Ties, TraceContext, Tracking,
+    ConsumerName, Deferral, End, Envelope, Job, JobId, Settlement, Ties, TraceContext, Tracking, Unroutable,
 };
 
 /// What `begin` says to an attempt that wants to start.
@@ -145,7 +145,7 @@ impl Queue {
                 self.unless_unwanted(answer, (consumer, taken, why), keep, ran).await
             }
             Settlement::Release => {
-                let answer = self.release(consumer, taken).await?;
+                let answer = self.release(consumer, taken, ran).await?;
                 self.unless_unwanted(answer, (consumer, taken, None), keep, ran).await
             }
             Settlement::Bury(burial) => {
@@ -251,12 +251,19 @@ impl Queue {
             job.lane.as_str().into(),
             Value::Integer(job.created.as_ms().cast_signed()),
             text(&job.life),
+            job.not_before.map_or_else(|| Value::from(""), |due| Value::Integer(due.as_ms().cast_signed())),
+            flag(to.unroutable == Some(Unroutable::Now)),
         ];
         self.run(&script::DEFER, keys, args).await
     }
 
     /// Gives an entry back unchanged. See `scripts/release.lua`.
-    async fn release(&self, consumer: &ConsumerName, taken: Taken<'_>) -> Result<Answer, Error> {
+    async fn release(
+        &self,
+        consumer: &ConsumerName,
+        taken: Taken<'_>,
+        ran: &Ran<'_>,
+    ) -> Result<Answer, Error> {
         let job = taken.job;
         let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
         keys.extend([self.keys.cancels.clone(), self.keys.receipts(consumer.as_str())]);
@@ -268,6 +275,7 @@ impl Queue {
         let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms" | b"life");
         let fields = edited(taken.envelope, taken.trace, replaced, &identity);
         let mut args = vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(life.as_bytes())];
+        args.push(millis(ran.elapsed));
         flatten(&fields, &mut args);
         self.run(&script::RELEASE, keys, args).await
     }
@@ -371,10 +379,22 @@ fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
     }
     let replaced = |name: &[u8]| {
         matches!(name, b"id" | b"created_ms" | b"life" | b"attempt" | b"lost" | b"run_at_ms" | b"delay_ms")
+            || name == UNROUTABLE
     };
     // Scripts read the life from the beginning of the packed fields.
-    edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes())
+    let next = edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes());
+    // And write the time of now over the end.
+    match to.unroutable {
+        None => next,
+        Some(Unroutable::Now) => next.edited(|_| false, &[(UNROUTABLE, b"0000000000000")]),
+        Some(Unroutable::Since(at)) => {
+            next.edited(|_| false, &[(UNROUTABLE, at.as_ms().to_string().as_bytes())])
+        }
+    }
 }
+
+/// Since when no worker has known the job's type.
+const UNROUTABLE: &[u8] = b"unroutable_ms";
 
 /// What `begin` and `bury` must know of the dead letter whose fields a job has: which life ended in it, and when.
 pub(super) fn letter_of(job: &Job) -> [Value; 2] {

@@ -47,7 +47,7 @@ pub use plan::{Next, Plan, PlanError, PlannedStep, Standing, Then};
 pub(crate) use portion::Portion;
 pub use record::{Encoding, Former, Job, Malformed};
 pub use retry::{Backoff, Policies, Policy, Tracking};
-pub use settlement::{Burial, Deferral, Routing, Settlement, settle};
+pub use settlement::{Burial, Deferral, Routing, Settlement, Unroutable, settle};
 pub use state::State;
 pub use step::{StepEnd, StepKind, StepLimits, StepState, Undecidable, Verdict, end_step, judge};
 pub use ties::{BatchId, End, Link, Ties, UniqueKey};

@@ -74,6 +74,8 @@ pub struct Job {
     pub encoding: Encoding,
     /// What the handler gets.
     pub payload: Bytes,
+    /// When it was first offered to a worker that did not know its type, where none has known it since.
+    pub unroutable_since: Option<Timestamp>,
     /// Not to be started before this, where the entry says so.
     pub not_before: Option<Timestamp>,
     /// Not to be started after this, where the entry says so.
@@ -117,9 +119,14 @@ impl Job {
         draft.finish(entry, lane)
     }
 
+    /// When this entry was made, by the server's clock.
+    pub fn offered(&self) -> Timestamp {
+        Timestamp::from_ms(self.entry.ms).unwrap_or(Timestamp::MAX)
+    }
+
     /// How long ago the first entry was made when this one was, by the server's clock.
     pub fn age(&self) -> Duration {
-        Timestamp::from_ms(self.entry.ms).unwrap_or(Timestamp::MAX).since(self.created)
+        self.offered().since(self.created)
     }
 
     /// True where this is not the job's first attempt.
@@ -161,6 +168,7 @@ struct Draft {
     life: Option<Life>,
     former: Option<Box<Former>>,
     created: Option<Timestamp>,
+    unroutable_since: Option<Timestamp>,
     run_at: Option<Timestamp>,
     delay: Option<Duration>,
     expires_at: Option<Timestamp>,
@@ -188,6 +196,7 @@ impl Draft {
             b"dead_life" => self.former().life = known(value),
             b"dead_at_ms" => self.former().dead_at = known(value),
             b"created_ms" => self.created = Some(instant("created_ms", value)?),
+            b"unroutable_ms" => self.unroutable_since = known(value).and_then(Timestamp::from_ms),
             b"run_at_ms" => self.run_at = Some(instant("run_at_ms", value)?),
             b"delay_ms" => self.delay = Some(Duration::from_millis(instant("delay_ms", value)?.as_ms())),
             b"expires_at_ms" => self.expires_at = Some(instant("expires_at_ms", value)?),
@@ -238,6 +247,7 @@ impl Draft {
             former: self.former,
             encoding: self.encoding,
             payload: self.payload,
+            unroutable_since: self.unroutable_since,
             not_before: self.run_at.max(delayed),
             expires_at: self.expires_at,
             max_attempts: self.max_attempts,

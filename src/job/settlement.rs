@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{DeadReason, Failure, Job, Outcome, Policy, Retry};
+use super::{DeadReason, Failure, Job, Outcome, Policy, Retry, Timestamp};
 
 /// What must be done about one attempt, so that the job ends in exactly one place.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,17 @@ pub struct Deferral {
     pub lost: u32,
     /// What to note in the job's record; `None` where nothing failed.
     pub error: Option<String>,
+    /// Since when no worker has known the job's type, to be written into the entry; `None` where one does.
+    pub unroutable: Option<Unroutable>,
+}
+
+/// Since when no worker has known a job's type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unroutable {
+    /// Since this attempt to start it.
+    Now,
+    /// Since an earlier one.
+    Since(Timestamp),
 }
 
 /// How a job goes to the dead stream.
@@ -67,11 +78,7 @@ pub fn settle(job: &Job, policy: &Policy, routing: Routing, outcome: &Outcome, r
         Outcome::Cancelled => Settlement::Cancel("cancelled while it ran".to_owned()),
         Outcome::Dropped(why) => Settlement::Cancel(why.clone()),
         Outcome::Snoozed(delay) | Outcome::NotDue(delay) => later(job, *delay),
-        Outcome::Unroutable if job.age() >= routing.give_up_after => {
-            let error = format!("no worker knew the type {} for {:?}", job.job_type, routing.give_up_after);
-            bury(job.attempt, DeadReason::Unroutable, error)
-        }
-        Outcome::Unroutable => later(job, routing.offer_every.mul_f64(0.75 + roll / 2.0)),
+        Outcome::Unroutable => settle_unroutable(job, routing, roll),
         Outcome::Expired => bury(job.attempt, DeadReason::Expired, "not started by expires_at_ms".to_owned()),
         Outcome::Malformed(error) => bury(job.attempt, DeadReason::Malformed, error.clone()),
         Outcome::Failed(failure) => settle_failure(job, policy, failure, roll),
@@ -89,13 +96,14 @@ fn settle_failure(job: &Job, policy: &Policy, failure: &Failure, roll: f64) -> S
         Retry::Bury(reason) => return bury(attempt, reason, failure.error.clone()),
         Retry::Steps(delay) => {
             let error = Some(failure.error.clone());
-            return Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error });
+            return Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error, unroutable: None });
         }
     };
     if attempt >= job.max_attempts.unwrap_or(policy.max_attempts) {
         return bury(attempt, DeadReason::Exhausted, failure.error.clone());
     }
-    Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error: Some(failure.error.clone()) })
+    let error = Some(failure.error.clone());
+    Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error, unroutable: None })
 }
 
 fn settle_loss(job: &Job, policy: &Policy, roll: f64) -> Settlement {
@@ -105,11 +113,32 @@ fn settle_loss(job: &Job, policy: &Policy, roll: f64) -> Settlement {
         return bury(job.attempt, DeadReason::Lost, error);
     }
     let delay = policy.backoff.delay(lost, policy.jitter, roll);
-    Settlement::Defer(Deferral { delay, attempt: job.attempt, lost, error: Some(error) })
+    Settlement::Defer(Deferral { delay, attempt: job.attempt, lost, error: Some(error), unroutable: None })
 }
 
 fn later(job: &Job, delay: Duration) -> Settlement {
-    Settlement::Defer(Deferral { delay, attempt: job.attempt, lost: job.lost, error: None })
+    Settlement::Defer(Deferral { delay, attempt: job.attempt, lost: job.lost, error: None, unroutable: None })
+}
+
+/// The time counts from the first worker that did not know the type, however old the job is. What is offered before its own
+/// time waits for that first.
+fn settle_unroutable(job: &Job, routing: Routing, roll: f64) -> Settlement {
+    let (attempt, lost) = (job.attempt, job.lost);
+    if job.not_before.is_some_and(|due| due > job.offered()) {
+        let unroutable = job.unroutable_since.map(Unroutable::Since);
+        let delay = Duration::ZERO;
+        return Settlement::Defer(Deferral { delay, attempt, lost, error: None, unroutable });
+    }
+    let unroutable = match job.unroutable_since {
+        Some(since) if job.offered().since(since) >= routing.give_up_after => {
+            let error = format!("no worker knew the type {} for {:?}", job.job_type, routing.give_up_after);
+            return bury(attempt, DeadReason::Unroutable, error);
+        }
+        Some(since) => Unroutable::Since(since),
+        None => Unroutable::Now,
+    };
+    let delay = routing.offer_every.mul_f64(0.75 + roll / 2.0).min(routing.give_up_after);
+    Settlement::Defer(Deferral { delay, attempt, lost, error: None, unroutable: Some(unroutable) })
 }
 
 fn bury(attempts: u32, reason: DeadReason, error: String) -> Settlement {
@@ -194,7 +223,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let settlement = decide(&job(0, 0), &policy, &Outcome::Snoozed(hour));
         assert!(
-            matches!(settlement, Settlement::Defer(Deferral { attempt: 0, lost: 0, error: None, delay }) if delay == hour)
+            matches!(settlement, Settlement::Defer(Deferral { attempt: 0, lost: 0, error: None, delay, .. }) if delay == hour)
         );
     }
 
@@ -217,11 +246,24 @@ mod tests {
 
     #[test]
     fn an_unknown_type_is_offered_again_until_its_time_is_up() {
-        let settlement = decide(&job(0, 0), &policy(1, 1), &Outcome::Unroutable);
-        assert!(matches!(settlement, Settlement::Defer(Deferral { attempt: 0, lost: 0, .. })));
-        let routing = Routing { give_up_after: Duration::ZERO, ..Routing::default() };
-        let settlement = settle(&job(0, 0), &policy(1, 1), routing, &Outcome::Unroutable, 0.5);
-        assert!(matches!(settlement, Settlement::Bury(Burial { reason: DeadReason::Unroutable, .. })));
+        let give_up_after = Duration::from_secs(60);
+        let routing = Routing { give_up_after, ..Routing::default() };
+        let settled = |job: &Job| settle(job, &policy(1, 1), routing, &Outcome::Unroutable, 0.5);
+        let instant = |ms| Timestamp::from_ms(ms).unwrap();
+        let deferred = |unroutable| {
+            let delay = Duration::from_secs(10);
+            Settlement::Defer(Deferral { delay, attempt: 0, lost: 0, error: None, unroutable })
+        };
+        // However old it is, the time begins with the first offer.
+        let mut old = Job { entry: EntryId::new(3_600_000, 0), created: instant(1), ..job(0, 0) };
+        assert_eq!(settled(&old), deferred(Some(Unroutable::Now)));
+        old.unroutable_since = Some(instant(3_540_001));
+        assert_eq!(settled(&old), deferred(Some(Unroutable::Since(instant(3_540_001)))));
+        old.unroutable_since = Some(instant(3_540_000));
+        assert!(matches!(settled(&old), Settlement::Bury(Burial { reason: DeadReason::Unroutable, .. })));
+        // Before its own time nothing counts.
+        let early = Job { not_before: Some(instant(3_600_001)), ..old };
+        assert!(matches!(settled(&early), Settlement::Defer(Deferral { delay: Duration::ZERO, .. })));
     }
 
     proptest! {

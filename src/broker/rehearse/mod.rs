@@ -160,7 +160,8 @@ impl Rehearsal<'_> {
 
     async fn fail(&self) -> Result<(), Error> {
         let (envelope, job) = self.own().await?;
-        let to = Deferral { delay: Duration::ZERO, attempt: 1, lost: 0, error: Some("rehearsed".to_owned()) };
+        let error = Some("rehearsed".to_owned());
+        let to = Deferral { delay: Duration::ZERO, attempt: 1, lost: 0, error, unroutable: None };
         self.apply(&envelope, &job, &Settlement::Defer(to)).await
     }
 

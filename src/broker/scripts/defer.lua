@@ -3,6 +3,7 @@
 -- ARGV 1 consumer  2 entry id  3 job id  4 delay ms  5 packed fields
 --      6 'retrying', which is noted in the record, or 'scheduled', which is not
 --      7 elapsed ms  8 what failed  9 the consumer that ran it  10 error  11 type  12 lane  13 created ms  14 life
+--      15 not to be due before, ms or ''  16 '1' to write the time of now over the last 13 bytes of the fields
 -- returns {1} moved, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone,
 --   {3} somebody wants it cancelled: nothing was changed
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return answered(KEYS[7], KEYS[1], ARGV[2], 'defer') end
@@ -12,8 +13,10 @@ if is_done(record, life) then
   return settle(KEYS[1], ARGV[2], KEYS[7], 'defer', 2)
 end
 if is_unwanted(KEYS[6], life) then return { 3 } end
-local due, is_owner = now + tonumber(ARGV[4]), owns(record, life)
-local member = park(KEYS[2], KEYS[3], ARGV[3], life, ARGV[2], due, ARGV[5])
+local due, is_owner, fields = now + tonumber(ARGV[4]), owns(record, life), ARGV[5]
+if ARGV[15] ~= '' then due = math.max(due, tonumber(ARGV[15])) end
+if ARGV[16] == '1' then fields = string.sub(fields, 1, -14) .. string.format('%013.0f', now) end
+local member = park(KEYS[2], KEYS[3], ARGV[3], life, ARGV[2], due, fields)
 if ARGV[6] == 'retrying' and is_owner then
   redis.call('HSETNX', record, 'first_failed_ms', now)
   redis.call('HSET', record, 'state', 'retrying', 'entry', ARGV[2], 'due_ms', due, 'error', ARGV[10],

@@ -1,6 +1,6 @@
 -- release: give one entry back unchanged, at the tail of its lane. No attempt is spent.
 -- KEYS 1 stream  2 record  3 cancels  4 receipts
--- ARGV 1 consumer  2 entry id  3 life  4.. fields, flat
+-- ARGV 1 consumer  2 entry id  3 life  4 elapsed ms, 0 where its handler did not run  5.. fields, flat
 -- returns {1} released, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone,
 --   {3} somebody wants it cancelled: nothing was changed
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return answered(KEYS[4], KEYS[1], ARGV[2], 'release') end
@@ -11,11 +11,12 @@ if is_done(record, life) then
 end
 if is_unwanted(KEYS[3], life) then return { 3 } end
 local told = redis.call('HMGET', record, 'life', 'state')
-local entry = must_append(KEYS[1], ARGV, 4, #ARGV)
+local entry = must_append(KEYS[1], ARGV, 5, #ARGV)
 if is_passing(record, life) then
   redis.call('DEL', record)
 elseif told[2] and told[2] ~= 'retrying' and (not told[1] or told[1] == life) then
   -- A retry that has not started stays one, so that a late success can still cancel it.
   redis.call('HSET', record, 'state', 'waiting', 'entry', entry)
+  if ARGV[4] ~= '0' then note(record, now_ms(), tonumber(ARGV[4]), 'interrupted', ARGV[1], '') end
 end
 return settle(KEYS[1], ARGV[2], KEYS[4], 'release', 1)

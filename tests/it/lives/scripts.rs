@@ -32,8 +32,8 @@ impl<'a> Attempt<'a> {
         let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let packed = Envelope::new(fields.into_iter()).pack(Lane::Normal);
         let head = ["me", &self.entry, "j", delay].map(str::as_bytes);
-        let tail =
-            ["retrying", "5", "error", "me", "no", "test", "normal", "1", &self.life].map(str::as_bytes);
+        let tail = ["retrying", "5", "error", "me", "no", "test", "normal", "1", &self.life, "", "0"]
+            .map(str::as_bytes);
         let args: Vec<&[u8]> = head.into_iter().chain([&packed[..]]).chain(tail).collect();
         self.scripts.call(source!("defer"), &DEFER, &args).0
     }
@@ -92,8 +92,8 @@ fn a_late_success_is_known_for_as_long_as_its_retry_waits_whatever_the_retention
     assert_eq!(first.complete("1"), 2);
     assert_eq!(scripts.int(&["PTTL", RECORD]), -1, "the record waits for the retry");
     assert_eq!(retry.begin(), 2);
-    let release =
-        ["me", &retry.entry, &retry.life, "type", "test", "id", "j", "life", &retry.life].map(str::to_owned);
+    let release = ["me", &retry.entry, &retry.life, "0", "type", "test", "id", "j", "life", &retry.life]
+        .map(str::to_owned);
     let keys = [STREAM, RECORD, "sf:{q}:cancels", RECEIPTS];
     assert_eq!(scripts.call(source!("release"), &keys, &release).0, 2);
     assert_eq!(scripts.int(&["XLEN", STREAM]), 0);

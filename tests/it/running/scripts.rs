@@ -136,7 +136,7 @@ fn a_record_that_only_a_report_made_goes_with_its_attempt() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.report(&said("me", &entry));
-    let args = ["me", &entry, LIFE, "type", "test", "id", "j"];
+    let args = ["me", &entry, LIFE, "0", "type", "test", "id", "j"];
     assert_eq!(scripts.call(source!("release"), &[STREAM, RECORD, CANCELS, RECEIPTS], &args), 1);
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0);
 }
@@ -181,7 +181,7 @@ fn of_a_job_that_somebody_holds_the_wish_is_noted_and_kept_from_running_again() 
     assert_eq!(scripts.int(&["ZCARD", CANCELS]), 1);
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0, "a wish makes no record");
     let keys = [STREAM, RECORD, CANCELS, RECEIPTS];
-    let release = ["me", &entry, LIFE, "type", "test", "id", "j"];
+    let release = ["me", &entry, LIFE, "0", "type", "test", "id", "j"];
     assert_eq!(scripts.call(source!("release"), &keys, &release), 3);
     let begin = ["me", &entry, "", "", "1", "test", "normal", CREATED, "0", "j", "0", LIFE, "", ""];
     assert_eq!(scripts.call(source!("begin"), &keys, &begin), 5);

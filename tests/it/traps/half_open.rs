@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::scene::{Gate, LONG, SOON, Scene};
-use super::scripts::{sha, source};
+use super::scripts::{ACKNOWLEDGE, sha};
 use crate::harness::fleet::{Acts, submit};
 use crate::harness::proxy::{Mode, Scope};
 use crate::harness::wait::until_async;
@@ -46,7 +46,7 @@ async fn an_outcome_on_a_silent_connection_is_sent_again_on_another() {
     let fleet = scene.fleet(LONG, handler.clone());
     submit(&scene.queue, "warm up").await;
     scene.until_at_rest().await;
-    scene.proxy.set(silence(&sha(&scene.server, source!("acknowledge"))));
+    scene.proxy.set(silence(&sha(&scene.server, ACKNOWLEDGE)));
     let asked = Instant::now();
     let jobs = [submit(&scene.queue, "{}").await, submit(&scene.queue, "{}").await];
     scene.until_at_rest().await;

@@ -13,5 +13,6 @@ mod lost_reply;
 mod refused;
 pub(crate) mod scripts;
 mod settled;
+mod unserved;
 mod vandal;
 pub(crate) mod zombie;

@@ -34,6 +34,9 @@ macro_rules! source {
 }
 pub(crate) use source;
 
+/// What fleets send to settle plain successes: it uses nothing of the prelude.
+pub(crate) const ACKNOWLEDGE: &str = include_str!("../../../src/broker/scripts/acknowledge.lua");
+
 /// The name by which a script is called.
 pub(crate) fn sha(server: &RedisServer, source: &str) -> String {
     let Value::BulkString(sha) = server.cmd(&["SCRIPT", "LOAD", source]) else { panic!("no sha") };
@@ -149,9 +152,10 @@ fn accepted(packed: &[u8]) -> (&[u8], &[u8]) {
     (&packed[..at], &packed[at + CREATED.len()..])
 }
 
-fn defer_args<'a>(entry: &'a str, delay: &'a str, packed: &'a [u8]) -> [&'a [u8]; 14] {
+fn defer_args<'a>(entry: &'a str, delay: &'a str, packed: &'a [u8]) -> [&'a [u8]; 16] {
     let head = ["me", entry, "j", delay].map(str::as_bytes);
-    let tail = ["retrying", "5", "error", "me", "no", "test", "normal", CREATED, LIFE].map(str::as_bytes);
+    let tail =
+        ["retrying", "5", "error", "me", "no", "test", "normal", CREATED, LIFE, "", "0"].map(str::as_bytes);
     std::array::from_fn(|at| match at {
         0..4 => head[at],
         4 => packed,
@@ -189,7 +193,7 @@ fn a_settlement_that_is_sent_twice_happens_once() {
     let entry = scripts.delivered();
     scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [1, 1]);
     let entry = scripts.delivered();
-    let args = ["me", &entry, LIFE, "type", "test", "id", "j"];
+    let args = ["me", &entry, LIFE, "0", "type", "test", "id", "j"];
     scripts.twice(source!("release"), &RELEASE_KEYS, &args, [1, 1]);
     let entry = scripts.delivered();
     scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(&entry), [1, 1]);
@@ -308,7 +312,7 @@ fn a_retry_of_a_job_that_succeeded_late_ends_however_it_is_settled() {
         scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(retry), [2, 2]);
     });
     check(&|scripts, retry| {
-        let args = ["me", retry, LIFE, "type", "test", "id", "j"];
+        let args = ["me", retry, LIFE, "0", "type", "test", "id", "j"];
         scripts.twice(source!("release"), &RELEASE_KEYS, &args, [2, 2]);
     });
 }

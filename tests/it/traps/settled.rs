@@ -9,7 +9,7 @@ use streamfleet::job::JobId;
 use streamfleet::{Fleet, FleetConfig, Handler};
 
 use super::scene::{Gate, LONG, SOON, STREAM, Scene};
-use super::scripts::{sha, source};
+use super::scripts::{ACKNOWLEDGE, sha};
 use crate::harness::fleet::{Acts, Running, quick, submit};
 use crate::harness::proxy::Mode;
 use crate::harness::wait::until_async;
@@ -109,7 +109,7 @@ async fn successes_whose_answer_was_lost_are_told_once_each() {
     for job in &jobs {
         handler.until_started(job).await;
     }
-    scene.proxy.set(Mode::drop_reply_to(&sha(&scene.server, source!("acknowledge")), 3));
+    scene.proxy.set(Mode::drop_reply_to(&sha(&scene.server, ACKNOWLEDGE), 3));
     handler.open();
     scene.until_at_rest().await;
     until_async("all to be told", SOON, async || tally.all() >= 500).await;

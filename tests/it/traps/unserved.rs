@@ -1,0 +1,112 @@
+//! Jobs that a worker was given before it could run them: no handler for their type, or not their time yet.
+
+use std::time::{Duration, Instant};
+
+use streamfleet::Fleet;
+use streamfleet::job::State;
+
+use super::scene::{LONG, SOON, STREAM, Scene};
+use crate::harness::fleet::{Acts, Running, quick, until_state};
+use crate::harness::wait::until_async;
+
+const DELAYED: &str = "sf:{default}:delayed";
+
+/// A fleet that has handlers for this type alone, and gives jobs of others this long.
+fn start(scene: &Scene, job_type: &str, unroutable_after: Duration, handler: &Acts) -> Running {
+    let mut config = scene.config(LONG);
+    config.worker.unroutable_after = unroutable_after;
+    let builder = Fleet::builder(config).handler_with(job_type, quick(3), handler.clone()).unwrap();
+    Running::of(builder.build())
+}
+
+fn now_ms(scene: &Scene) -> u64 {
+    let redis::Value::Array(time) = scene.server.cmd(&["TIME"]) else { panic!("no time") };
+    let seconds: u64 = redis::from_redis_value(time[0].clone()).unwrap();
+    seconds * 1000
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_job_whose_type_is_unknown_gets_its_whole_time_from_its_first_offer_on() {
+    let scene = Scene::new().await;
+    let handler = Acts::well();
+    let yesterday = (now_ms(&scene) - 86_400_000).to_string();
+    let old = ["type", "other", "id", "old", "created_ms", &yesterday, "attempt", "1"];
+    scene.server.cmd(&[&["XADD", STREAM, "*"], &old[..]].concat());
+    let fleet = start(&scene, "test", Duration::from_secs(3600), &handler);
+    until_async("it to be put off", SOON, async || scene.int(&["ZCARD", DELAYED]) == 1).await;
+    assert_eq!(scene.int(&["XLEN", "sf:{default}:dead"]), 0);
+    fleet.stop().await;
+    let fleet = start(&scene, "other", Duration::from_secs(3600), &handler);
+    until_async("it to run", SOON, async || handler.runs(&"old".parse().unwrap()) == 1).await;
+    scene.until_at_rest().await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_type_stays_unknown_is_dead_when_its_time_is_up_and_a_replay_gets_it_anew() {
+    let scene = Scene::new().await;
+    let handler = Acts::well();
+    scene.server.cmd(&["XADD", STREAM, "*", "type", "other", "id", "odd"]);
+    let (begun, time) = (Instant::now(), Duration::from_secs(2));
+    let fleet = start(&scene, "test", time, &handler);
+    let odd = "odd".parse().unwrap();
+    until_state(&scene.queue, &odd, State::Dead).await;
+    assert!(begun.elapsed() >= time, "{:?}", begun.elapsed());
+    let letter = scene.queue.dead_letters(None, 1).await.unwrap().remove(0);
+    assert_eq!(letter.text("dead_reason"), "unroutable");
+    assert_eq!(letter.text("unroutable_ms"), "");
+    fleet.stop().await;
+}
+
+/// When the only delayed job is due, counted from its first entry.
+async fn due_after(scene: &Scene, entry: &str) -> u64 {
+    let due = until_async("it to be put off", SOON, async || {
+        let found = scene.server.cmd(&["ZRANGE", DELAYED, "0", "0", "WITHSCORES"]);
+        redis::from_redis_value::<Vec<String>>(found).unwrap().get(1).cloned()
+    })
+    .await;
+    due.parse::<u64>().unwrap() - entry.split('-').next().unwrap().parse::<u64>().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delayed_job_that_is_offered_to_a_worker_without_its_type_keeps_its_time() {
+    let scene = Scene::new().await;
+    let handler = Acts::well();
+    let entry = scene.server.cmd(&["XADD", STREAM, "*", "type", "other", "delay_ms", "40000"]);
+    let fleet = start(&scene, "test", Duration::ZERO, &handler);
+    assert_eq!(due_after(&scene, &redis::from_redis_value::<String>(entry).unwrap()).await, 40_000);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delayed_job_whose_worker_dies_with_it_keeps_its_time() {
+    let scene = Scene::new().await;
+    let handler = Acts::well();
+    scene.queue.join(Duration::from_secs(1)).await.unwrap();
+    let entry = scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "delay_ms", "20000"]);
+    scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", STREAM, ">"]);
+    let fleet = scene.fleet(Duration::from_secs(1), handler.clone());
+    assert_eq!(due_after(&scene, &redis::from_redis_value::<String>(entry).unwrap()).await, 20_000);
+    fleet.stop().await;
+    assert_eq!(handler.all_runs(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_attempt_is_noted_in_the_record() {
+    let scene = Scene::new().await;
+    let gate = super::scene::Gate::closed();
+    scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "cut", "payload", "wait"]);
+    let cut = "cut".parse().unwrap();
+    let mut config = scene.config(LONG);
+    config.worker.drain_timeout = Duration::from_millis(10);
+    let fleet = Running::start_with(config, quick(3), gate.clone());
+    gate.until_started(&cut).await;
+    fleet.stop().await;
+    gate.open();
+    let fleet = scene.fleet(LONG, gate.clone());
+    let status = until_state(&scene.queue, &cut, State::Done).await;
+    let outcomes: Vec<_> = status.attempts.iter().map(|attempt| attempt.outcome.as_str()).collect();
+    assert_eq!(outcomes, ["interrupted", "done"]);
+    assert_ne!(status.attempts[0].worker, status.attempts[1].worker);
+    fleet.stop().await;
+}
