@@ -6,8 +6,8 @@ use std::io::{IsTerminal, Write};
 use anyhow::Context as _;
 use futures_util::{StreamExt, TryStreamExt};
 use serde::Serialize;
-use streamfleet::broker::{self, DeadLetter, Queue};
-use streamfleet::job::{EntryId, JobId, QueueName};
+use streamfleet::broker::{self, DeadLetter, Queue, Replayed};
+use streamfleet::job::{EntryId, JobId, QueueName, State};
 
 use super::Filter;
 use crate::cli::exit::Exit;
@@ -133,7 +133,11 @@ impl Sweep {
         for id in ids {
             match super::find(&self.queue, id).await? {
                 Some(letter) => self.sweep(vec![letter]).await?,
-                None => self.swept.gone += 1,
+                None => {
+                    self.swept.gone += 1;
+                    let status = self.queue.status(id).await.context("the job cannot be looked up")?;
+                    complain_of_gone(id, status.map(|status| status.state));
+                }
             }
         }
         Ok(())
@@ -206,10 +210,27 @@ impl Sweep {
 /// True where the letter was still there.
 async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, broker::Error> {
     match deed {
-        Deed::Replay => Ok(queue.replay(letter.entry, &letter.job()).await?.is_done()),
-        Deed::StartOver => Ok(queue.replay_all_steps(letter.entry, &letter.job()).await?.is_done()),
+        Deed::Replay => Ok(is_replayed(queue.replay(letter.entry, &letter.job()).await?, letter)),
+        Deed::StartOver => {
+            Ok(is_replayed(queue.replay_all_steps(letter.entry, &letter.job()).await?, letter))
+        }
         Deed::Drop => queue.drop_dead(letter.entry, &letter.job()).await,
     }
+}
+
+/// True where this call replayed the letter. Of one that somebody else took meanwhile, says where its job is.
+fn is_replayed(replayed: Replayed, letter: &DeadLetter) -> bool {
+    if let Replayed::Gone(state) = replayed {
+        complain_of_gone(&letter.job(), state);
+    }
+    replayed.is_done()
+}
+
+/// Says that there is no letter, and what became of the job.
+fn complain_of_gone(id: &JobId, state: Option<State>) {
+    let job = state
+        .map_or_else(|| "no record of such a job is kept".to_owned(), |state| format!("the job is {state}"));
+    output::complain(&format!("{id} has no dead letter: {job}"));
 }
 
 fn show(swept: &Swept, deed: Deed) -> String {

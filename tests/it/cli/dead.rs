@@ -123,7 +123,8 @@ async fn a_replayed_job_runs_again() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     bury(&server, &queue, 1).await;
-    let letter = letters(&json(&server, &["dead", "list"])).remove(0);
+    let listed = json(&server, &["dead", "list"]);
+    let (letter, job) = (letters(&listed).remove(0), listed["letters"][0]["id"].as_str().unwrap().to_owned());
     assert_eq!(json(&server, &["dead", "replay", &letter])["replayed"], 1);
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
     until_empty(&queue).await;
@@ -132,6 +133,8 @@ async fn a_replayed_job_runs_again() {
     let output = sf(&server, &["dead", "replay", &letter, "--json"]);
     let swept: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((output.code, &swept["replayed"], &swept["gone"]), (Some(4), &0.into(), &1.into()));
+    let refused = sf(&server, &["dead", "replay", &job]);
+    assert_eq!(refused.stderr, format!("{job} has no dead letter: the job is done\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
