@@ -70,6 +70,7 @@ pub use meter::COMMANDS;
 pub(crate) use meter::{Meter, Reading};
 pub use rehearse::Step;
 pub(crate) use report::{LOG_LINES, Said, Saying};
+pub(crate) use seek::Sought;
 pub use server::{Server, WorkerInfo};
 pub(crate) use settle::{Applied, Begun, Keep, Ran, Taken};
 pub use steps::{DecideError, Decided, Decider, Steps};

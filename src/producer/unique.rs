@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Accepted, Producer, SubmitError, Submitted};
-use crate::broker::{Holder, Identified, Placed, UniqueMode};
+use crate::broker::{Holder, Identified, Placed, Sought, UniqueMode};
 
 /// A job whose lock goes from hand to hand is given up after so many tries.
 const ROUNDS: usize = 100;
@@ -63,6 +63,9 @@ impl Producer {
                 let replaces = job.unique.as_ref().is_some_and(|unique| unique.mode == UniqueMode::Replace);
                 let sought =
                     self.queue.seek_due(&id, was_due, if replaces { SOUGHT } else { GLANCED }).await?;
+                // An entry of this id that is not the holder's.
+                let again = job.holder.as_ref().is_some_and(|holder| holder.sought == Some(sought));
+                let sought = if again { Sought::Lost } else { sought };
                 job.holder = Some(Holder { id, sought: Some(sought), edit: None });
                 return Ok(Err(job));
             }

@@ -4,19 +4,23 @@
 -- ARGV 1 job id  2 'in', 'at' or '' to leave the time  3 milliseconds  4 the packed fields that were read, or '' to leave them
 --      5 the packed fields that they shall be, or ''
 -- returns {1, due ms} it is so, {0} not in the delayed set, {2} its fields are others than those that were read
-local now, due = now_ms(), redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not due then return { 0 } end
+-- Of two lives of its id it is the one that the record tells of.
+local now, told = now_ms(), redis.call('HMGET', KEYS[3], 'life', 'member')
+local member = told[2] or ARGV[1]
+local due = redis.call('ZSCORE', KEYS[1], member)
+local life = due and told[1] and life_of(redis.call('HGET', KEYS[2], member) or '')
+if not due or (life and life ~= told[1]) then return { 0 } end
 due = tonumber(due)
 if ARGV[2] == 'in' then due = now + tonumber(ARGV[3]) end
 if ARGV[2] == 'at' then due = tonumber(ARGV[3]) end
 if ARGV[4] ~= '' then
-  local fields = redis.call('HGET', KEYS[2], ARGV[1])
+  local fields = redis.call('HGET', KEYS[2], member)
   if fields ~= ARGV[4] and fields ~= ARGV[5] then return { 2 } end
-  redis.call('HSET', KEYS[2], ARGV[1], ARGV[5])
+  redis.call('HSET', KEYS[2], member, ARGV[5])
 end
 if ARGV[2] ~= '' then
-  redis.call('ZADD', KEYS[1], 'XX', due, ARGV[1])
-  nudge(KEYS[1], KEYS[4], ARGV[1])
+  redis.call('ZADD', KEYS[1], 'XX', due, member)
+  nudge(KEYS[1], KEYS[4], member)
   -- Its steps have no other time then.
   for _, name in ipairs(redis.call('HKEYS', KEYS[5])) do
     if string.sub(name, -4) == ':due' then redis.call('HDEL', KEYS[5], name) end

@@ -17,11 +17,11 @@ if ARGV[4] ~= '1' then
 end
 local answer = { now_ms(), record, false, false, false, false, false, false, false, false }
 local told = redis.call('HMGET', KEYS[1], 'life', 'member', 'entry', 'lane')
-local member = ARGV[1]
+-- Another life of the id may have had the place when this one was put off.
+local member = told[2] or ARGV[1]
 local due = redis.call('ZSCORE', KEYS[2], member)
 if not due and told[2] then
-  -- Another life of the id had the place when this one was put off.
-  member = told[2]
+  member = ARGV[1]
   due = redis.call('ZSCORE', KEYS[2], member)
 end
 if due then

@@ -210,8 +210,9 @@ local function note(record, now, elapsed, outcome, worker, error)
   redis.call('HSET', record, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error)
 end
 
--- Counts so many members of a batch as done, and appends the batch's last job, once all are done and it is closed. Where that job cannot be appended,
--- which a producer of today is told at once, it is set aside, and the member that was last is settled all the same.
+-- Counts so many members of a batch as done, and appends the batch's last job, once all are done and it is closed. Where
+-- that job cannot be appended, which a producer of today is told at once, it is set aside, and the member that was last is
+-- settled all the same.
 local function finish_batch(batch, stream, members)
   if redis.call('HINCRBY', batch, 'left', -members) > 0 then return end
   local packed = redis.call('HGET', batch, 'follow')
@@ -265,7 +266,7 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner)
   if list[1] == 'done' then
     tell_batch(batch, id, stream)
     -- Those of which it is no member, but for which a member of theirs waits; see submit.
-    local others = redis.call('HGET', record, 'batches')
+    local others = is_owner and redis.call('HGET', record, 'batches')
     for _, other in ipairs(others and cmsgpack.unpack(others) or {}) do tell_batch(other, id, stream) end
   end
   if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end

@@ -39,15 +39,15 @@ while at <= #ARGV do
   jobs[#jobs + 1] = job
   at = job.last + 1
 end
--- What is known of a job; a delayed one may have come without a record.
+-- What is known of a job, and the member of the delayed set that it is, where it is one. A delayed one may have come
+-- without a record. Without a time it would never be due.
 local function state_of(record, id)
-  local state = redis.call('HGET', record, 'state')
-  -- Without a time it would never be due.
-  local parked = redis.call('ZSCORE', KEYS[2], id)
-  if parked then return state == 'retrying' and state or 'scheduled', true end
+  local told = redis.call('HMGET', record, 'state', 'member')
+  local state, member = told[1], told[2] or id
+  if state and state ~= 'scheduled' and state ~= 'retrying' then return state end
+  if redis.call('ZSCORE', KEYS[2], member) then return state or 'scheduled', member end
   -- Due, and back in its lane.
-  if state == 'scheduled' or state == 'retrying' then return 'waiting' end
-  return state
+  return state and 'waiting'
 end
 -- Whether the holder of a lock still has a right to it.
 local function holds(job, state)
@@ -64,6 +64,10 @@ local function found_at(job)
   if not entry or not lanes[lane] then return nil end
   local found = redis.call('XRANGE', lanes[lane], entry, entry)[1]
   if not found then return nil end
+  local life = redis.call('HGET', job.held, 'life')
+  for field = 1, life and #found[2] or 0, 2 do
+    if found[2][field] == 'life' and found[2][field + 1] ~= life then return nil end
+  end
   local pending = redis.pcall('XPENDING', lanes[lane], 'fleet', entry, entry, 1)
   return { lanes[lane], entry }, not pending.err and pending[1] ~= nil
 end
@@ -77,18 +81,25 @@ local function whereabouts(job)
   local due = tonumber(redis.call('HGET', job.held, 'due_ms') or '0')
   return (job.mode == 'replace' or now - due > 60000) and 'hidden' or 'lost'
 end
+-- Whether this member of the delayed set is the life that holds the lock, and not another one of its id.
+local function is_held(job, member)
+  local life = redis.call('HGET', job.held, 'life')
+  local there = life and life_of(redis.call('HGET', KEYS[3], member) or '')
+  return not there or there == life
+end
 -- Where to seek a holder that was due: its lane, and the time before which it has no entry there.
 local function hint(job)
   return redis.call('HGET', job.held, 'lane') .. ' ' .. (redis.call('HGET', job.held, 'due_ms') or '0')
 end
--- What shall become of a job: a verdict, a job's id, its state, and for 'replaced' where the holder waits.
+-- What shall become of a job: a verdict, a job's id, its state, and where the holder waits that is
+-- replaced or put off: a stream and an entry, or a member of the delayed set.
 local function judge(job)
   local known = state_of(job.record, job.id)
   if known then return 'known', job.id, known end
   local holder = job.key ~= '' and redis.call('GET', job.lock)
   if not holder or holder == job.id then return 'new', job.id end
   if holder ~= job.holder then return 'holder', holder, '' end
-  local state, parked = state_of(job.held, holder)
+  local state, member = state_of(job.held, holder)
   if not state or not holds(job, state) then return 'new', job.id end
   local place, taken
   if state == 'waiting' or state == 'running' then
@@ -102,10 +113,11 @@ local function judge(job)
   if job.mode == 'reject' or redis.call('EXISTS', job.ledger) == 1 then return 'held', holder, state end
   if job.mode == 'debounce' then
     if state ~= 'scheduled' or redis.call('HGET', job.held, 'type') ~= job.type then return 'held', holder, state end
-    if redis.call('HGET', KEYS[3], holder) ~= job.read then return 'holder', holder, '' end
-    return 'debounced', holder, state
+    if redis.call('HGET', KEYS[3], member) ~= job.read then return 'holder', holder, '' end
+    return 'debounced', holder, state, member
   end
-  if parked or (place and not taken) then return 'replaced', holder, state, place end
+  if member and is_held(job, member) then return 'replaced', holder, state, member end
+  if place and not taken then return 'replaced', holder, state, place end
   return 'held', holder, state
 end
 -- The same, and 'refused' where one of the keys that are this job's alone is of another type.
@@ -152,22 +164,22 @@ local function add(job)
   return state
 end
 local function take_out(job, place)
-  if place then
+  if type(place) == 'table' then
     redis.call('XDEL', place[1], place[2])
   else
-    redis.call('ZREM', KEYS[2], job.holder)
-    redis.call('HDEL', KEYS[3], job.holder)
+    redis.call('ZREM', KEYS[2], place)
+    redis.call('HDEL', KEYS[3], place)
   end
   redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id, 'updated_ms', now)
   expire(job.held, now, 0, job.ledger)
 end
 -- The holder stays who it is, with all that it has been through: it has another payload and another time.
-local function put_off(job)
-  redis.call('HSET', KEYS[3], job.holder, job.wanted)
-  redis.call('ZADD', KEYS[2], due_of(job), job.holder)
+local function put_off(job, member)
+  redis.call('HSET', KEYS[3], member, job.wanted)
+  redis.call('ZADD', KEYS[2], due_of(job), member)
   redis.call('HSET', job.held, 'due_ms', due_of(job), 'updated_ms', now)
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
-  nudge(KEYS[2], KEYS[4], job.holder)
+  nudge(KEYS[2], KEYS[4], member)
 end
 -- Has the end of a job, which has this record, counted by one more batch. False where it tells none.
 local function counts_for(record, batch)
@@ -247,7 +259,7 @@ for _, job in ipairs(jobs) do
     hand_over(job)
     take_out(job, place)
   end
-  if verdict == 'debounced' then put_off(job) end
+  if verdict == 'debounced' then put_off(job, place) end
   if job.member == '1' then
     local record = verdict == 'known' and job.record or job.held
     if verdict == 'new' or verdict == 'replaced' then
