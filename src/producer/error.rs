@@ -105,7 +105,12 @@ impl SubmitError {
     pub(super) fn left_out(member: &Identified, there: &JobId, state: State) -> Self {
         let is = match state {
             State::Cancelled => "is cancelled: give it another id, or leave it out",
-            _ => {
+            State::Waiting
+            | State::Running
+            | State::Scheduled
+            | State::Retrying
+            | State::Done
+            | State::Dead => {
                 "was not submitted with an id, so that its end is told to nobody: give the member another id or key"
             }
         };
