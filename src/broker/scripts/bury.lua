@@ -57,5 +57,6 @@ if is_owner then
   note(record, now, tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[5])
 end
 mark_letter(record, id, life)
+leave_ledger(KEYS[7], life)
 conclude(ARGV[14], ARGV[3], record, KEYS[1], KEYS[4], KEYS[5], is_owner)
 return settle(KEYS[1], ARGV[2], KEYS[8], 'bury', 1)

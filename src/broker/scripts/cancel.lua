@@ -20,7 +20,7 @@ local function cancelled()
     if ARGV[7] ~= '' then redis.call('HSET', record, 'created_ms', ARGV[7]) end
   end
   conclude(ARGV[8], ARGV[1], record, KEYS[5], KEYS[6], KEYS[7], is_owner)
-  if is_owner then expire(record, now, ARGV[3], KEYS[8]) end
+  retire(record, KEYS[8], life, is_owner, now, ARGV[3])
 end
 local function wished(place)
   redis.call('ZREM', KEYS[4], life)

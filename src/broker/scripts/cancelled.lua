@@ -17,7 +17,7 @@ if is_owner then
 end
 conclude(ARGV[12], ARGV[11], record, KEYS[1], KEYS[3], KEYS[4], is_owner)
 -- No time at all deletes it.
-if is_owner then expire(record, now, ARGV[10], KEYS[5]) end
+retire(record, KEYS[5], life, is_owner, now, ARGV[10])
 redis.call('ZREM', KEYS[6], life)
 redis.call('HDEL', KEYS[7], life)
 return settle(KEYS[1], ARGV[2], KEYS[8], 'cancelled', 1)

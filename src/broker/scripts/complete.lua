@@ -19,7 +19,7 @@ end
 if hold(KEYS[1], ARGV[1], ARGV[2]) then
   local is_owner = ARGV[10] ~= '0' and owns(record, life)
   if ARGV[10] ~= '0' then done(is_owner) end
-  if is_owner then expire(record, now, ARGV[10] == 'forget' and 0 or ARGV[6], KEYS[7]) end
+  if ARGV[10] ~= '0' then retire(record, KEYS[7], life, is_owner, now, ARGV[10] == 'forget' and 0 or ARGV[6]) end
   return settle(KEYS[1], ARGV[2], KEYS[8], 'complete', 1)
 end
 local before = answered(KEYS[8], KEYS[1], ARGV[2], 'complete')
@@ -31,7 +31,7 @@ if is_owner and told[2] ~= 'retrying' then return { 0 } end
 local member = parked(KEYS[2], KEYS[3], ARGV[3], life)
 if not is_owner and not member then return { told[4] and 0 or 4 } end
 done(is_owner)
-if is_owner then expire(record, now, ARGV[6], KEYS[7]) end
+retire(record, KEYS[7], life, is_owner, now, ARGV[6])
 if member then
   redis.call('ZREM', KEYS[2], member)
   redis.call('HDEL', KEYS[3], member)

@@ -30,10 +30,11 @@ local function has_once()
   end
   return false
 end
+local lives = tonumber(redis.call('HGET', KEYS[3], 'lives') or '0')
 if told[1] == 'dead' and is_its and tonumber(told[3] or '0') <= 0 then
   redis.call('DEL', KEYS[2])
   -- A life of this id may be on its way that must not do twice what is done: such a ledger outlives the letter.
-  if has_once() then redis.call('PEXPIRE', KEYS[3], ARGV[4]) else redis.call('DEL', KEYS[3]) end
+  if has_once() or lives > 0 then expire_ledger(KEYS[3], ARGV[4]) else redis.call('DEL', KEYS[3]) end
 elseif told[2] == ARGV[1] then
   redis.call('HDEL', KEYS[2], 'dead_id')
 end

@@ -57,12 +57,19 @@ local function hold_record(record)
   redis.call('PERSIST', record)
 end
 
+-- Lets the ledger of an id's steps go after so long, but not while a life lives that has begun one of them.
+local function expire_ledger(ledger, ms)
+  local lives = redis.pcall('HGET', ledger, 'lives')
+  if type(lives) == 'string' and tonumber(lives) > 0 then return end
+  redis.call('PEXPIRE', ledger, ms)
+end
+
 local function release_record(record, ledger)
   if redis.call('HINCRBY', record, 'holds', -1) > 0 then return end
   local told = redis.call('HMGET', record, 'expire_ms', 'state')
   if told[1] and (told[2] == 'done' or told[2] == 'cancelled') then
     redis.call('PEXPIRE', record, told[1])
-    if ledger then redis.call('PEXPIRE', ledger, told[1]) end
+    if ledger then expire_ledger(ledger, told[1]) end
   end
 end
 
@@ -318,7 +325,25 @@ local function expire(record, now, retention, ledger)
     return
   end
   redis.call('PEXPIRE', record, left)
-  if ledger then redis.call('PEXPIRE', ledger, left) end
+  if ledger then expire_ledger(ledger, left) end
+end
+
+-- A life that has begun steps uses their ledger until it ends.
+local function use_ledger(ledger, life)
+  if redis.call('HSETNX', ledger, '@' .. life, 1) == 1 then redis.call('HINCRBY', ledger, 'lives', 1) end
+  redis.call('PERSIST', ledger)
+end
+
+local function leave_ledger(ledger, life)
+  if redis.pcall('HDEL', ledger, '@' .. life) == 1 then redis.call('HINCRBY', ledger, 'lives', -1) end
+end
+
+-- Lets what is kept of a life that ended go after so long.
+local function retire(record, ledger, life, is_owner, now, retention)
+  leave_ledger(ledger, life)
+  if is_owner then return expire(record, now, retention, ledger) end
+  local told = redis.call('HMGET', record, 'state', 'holds')
+  if (not told[1] or has_ended(told[1])) and tonumber(told[2] or '0') <= 0 then expire_ledger(ledger, retention) end
 end
 
 -- Notes an error of a step in its ring of the last 5: 'ms kind text'.

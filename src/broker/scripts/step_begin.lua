@@ -26,5 +26,5 @@ redis.call('HSET', ledger, step .. ':state', 'started', step .. ':run', ARGV[3],
 redis.call('HDEL', ledger, step .. ':due')
 redis.call('HINCRBY', ledger, 'v', 1)
 -- The ledger of an earlier job of this id may be about to expire.
-redis.call('PERSIST', ledger)
+use_ledger(ledger, ARGV[6])
 return { 1, now }

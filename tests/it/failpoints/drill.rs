@@ -91,11 +91,8 @@ impl Stage {
         }
     }
 
-    /// By what the fleet calls a script.
     fn sha(&self, source: &str) -> Vec<u8> {
-        let prelude = include_str!("../../../src/broker/scripts/prelude.lua");
-        let whole = crate::assemble::assemble(prelude, source);
-        redis::from_redis_value(self.server.cmd(&["SCRIPT", "LOAD", &whole])).unwrap()
+        crate::traps::scripts::sha(&self.server, source).into_bytes()
     }
 }
 

@@ -188,3 +188,36 @@ async fn a_job_that_a_once_step_dropped_is_cancelled_though_its_worker_died_befo
     assert_eq!((handler.runs("charge"), handler.runs("mail")), (0, 0));
     fleet.stop().await;
 }
+
+/// One life of an id is done, and what is kept of it goes at once; the other has charged and waits for its mail.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_stays_while_a_life_that_has_begun_a_step_lives() {
+    let scene = Scene::new().await;
+    scene.queue.join(Duration::from_secs(1)).await.unwrap();
+    let handler = Walks::new(|step, context| match step {
+        "mail" if context.attempt() == 1 => Err(streamfleet::JobError::snooze(Duration::from_secs(3600))),
+        _ => Ok(step.into()),
+    });
+    let mut short = config(&scene.server.url());
+    short.worker.retention = Duration::from_millis(1);
+    let fleet = Scene::fleet_with(short, quick(3), steps(&handler));
+    let head = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j"];
+    scene.server.cmd(&head);
+    let job: JobId = "j".parse().unwrap();
+    until_state(&scene.queue, &job, State::Scheduled).await;
+    assert_eq!((handler.runs("charge"), handler.runs("mail")), (1, 1));
+    // The other life is cancelled while it waits for its turn.
+    fleet.shutdown.request();
+    fleet.stop().await;
+    let other: String = redis::from_redis_value(scene.server.cmd(&head)).unwrap();
+    let cancelled =
+        scene.queue.cancel(&other.parse().unwrap(), "ann", Duration::from_millis(1)).await.unwrap();
+    assert_eq!(cancelled, streamfleet::broker::Cancellation::Done);
+    let ledger = "sf:{default}:steps:j";
+    until_async("the other life's end to be over", SOON, async || {
+        scene.server.cmd(&["PTTL", ledger]) == redis::Value::Int(-1)
+    })
+    .await;
+    assert_eq!(scene.queue.depths().await.unwrap().delayed, 1, "the first life still waits");
+    assert_eq!(scene.server.cmd(&["HGET", ledger, "lives"]), redis::Value::BulkString(b"1".to_vec()));
+}

@@ -6,21 +6,13 @@ use streamfleet::job::{State, StepState};
 use super::scene::{Scene, Walks, plan};
 use crate::harness::fleet::{config, quick, until_state};
 use crate::harness::proxy::{Mode, Proxy};
-
-macro_rules! source {
-    ($file:literal) => {
-        concat!(
-            include_str!("../../../src/broker/scripts/prelude.lua"),
-            include_str!(concat!("../../../src/broker/scripts/", $file, ".lua"))
-        )
-    };
-}
+use crate::traps::scripts::source;
 
 /// A job whose every call of this script loses its first reply.
 async fn losing(source: &str, times: usize) {
     let scene = Scene::new().await;
     let proxy = Proxy::start(scene.server.addr());
-    let sha: String = redis::from_redis_value(scene.server.cmd(&["SCRIPT", "LOAD", source])).unwrap();
+    let sha = crate::traps::scripts::sha(&scene.server, source);
     proxy.set(Mode::drop_reply_to(&sha, times));
     let handler = Walks::well();
     let config = config(&scene.server.url_through(proxy.addr()));

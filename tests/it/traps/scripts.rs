@@ -34,12 +34,14 @@ macro_rules! source {
 }
 pub(crate) use source;
 
-/// What fleets send to settle plain successes: it uses nothing of the prelude.
+/// What fleets send to settle plain successes.
 pub(crate) const ACKNOWLEDGE: &str = include_str!("../../../src/broker/scripts/acknowledge.lua");
 
-/// The name by which a script is called.
+/// The name by which a fleet calls a script, of which this is the source with or without the prelude.
 pub(crate) fn sha(server: &RedisServer, source: &str) -> String {
-    let Value::BulkString(sha) = server.cmd(&["SCRIPT", "LOAD", source]) else { panic!("no sha") };
+    let prelude = include_str!("../../../src/broker/scripts/prelude.lua");
+    let whole = crate::assemble::assemble(prelude, source.strip_prefix(prelude).unwrap_or(source));
+    let Value::BulkString(sha) = server.cmd(&["SCRIPT", "LOAD", &whole]) else { panic!("no sha") };
     String::from_utf8(sha).unwrap()
 }
 
