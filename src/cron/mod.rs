@@ -12,7 +12,7 @@ mod schedule;
 
 pub use entry::{Entry, MAX_PAYLOAD_BYTES, Source};
 pub use expression::Expression;
-pub use missed::{Due, LATE, MAX_CATCH_UP, Missed};
+pub use missed::{Due, IN_TIME, LATE, MAX_CATCH_UP, Missed};
 pub use schedule::{Schedule, Zone};
 
 /// Why something is not a recurring job.

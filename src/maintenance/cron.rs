@@ -3,8 +3,8 @@
 //! Every process looks after every entry, and none leads: a tick's jobs and the entry's new state are one script, which
 //! does nothing where somebody else was first. What is due is decided by the clock of Redis; the clock of this process
 //! only says how long to sleep. Where many processes live, each but the leader leaves most ticks to the others, so that about
-//! [`ASKING`] of them ask, whatever their number; all of them missing one is unlikely (e^-8), and mended by the next
-//! reading. Changes of the entries are noticed by the revision that the leader's script brings along for nothing: by the
+//! [`ASKING`] of them ask, whatever their number. How many live is known late: of those that are counted most may be dead. So
+//! whoever left a tick to the others looks a little later whether somebody submitted it. Changes of the entries are noticed by the revision that the leader's script brings along for nothing: by the
 //! leader within two seconds, by the others when they next ask for its place.
 
 use std::collections::BTreeMap;
@@ -26,6 +26,14 @@ const ASKING: f64 = 8.0;
 
 /// They do so within this time, so that the first is done before most of them ask.
 const SPREAD: Duration = Duration::from_millis(100);
+
+/// Whoever left a tick to the others looks after it within this time, or, where they are many, within so long for each:
+/// together they do so twenty times per second at the most.
+const AFTER: Duration = Duration::from_secs(2);
+const AFTER_EACH: Duration = Duration::from_millis(50);
+
+/// An entry that is so far ahead of the server's clock was handled by a clock that was wrong.
+const AHEAD: Duration = Duration::from_secs(600);
 
 /// All processes of a queue together read the entries about so often, should nothing else make them.
 const REFRESH_EVERY: Duration = Duration::from_secs(2);
@@ -133,10 +141,25 @@ impl Keeper {
             return Ok(false);
         }
         let mut all = true;
+        for name in self.table.ahead() {
+            all &= self.set_back(&name).await?;
+        }
         for name in self.table.due() {
             all &= self.submit(&name).await?;
         }
         Ok(all)
+    }
+
+    /// Lets an entry go on from now. False where somebody else was first.
+    async fn set_back(&mut self, name: &CronName) -> Result<bool, Error> {
+        let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
+        let queue = &self.duty.queue;
+        if !queue.tick(&row.entry, &row.state, &[], self.table.now).await? {
+            return Ok(false);
+        }
+        tracing::warn!(queue = %queue.name(), entry = %name, "the clock of redis was far ahead; a recurring job goes on from now");
+        row.set(row.state.moved(self.table.now));
+        Ok(true)
     }
 
     async fn read(&mut self) -> Result<(), Error> {
@@ -236,21 +259,26 @@ impl Keeper {
         let live = self.table.live.max(1) as f64;
         let refresh = REFRESH_EVERY.mul_f64(live).max(REFRESH_LEAST).mul_f64(0.5 + rand::random::<f64>());
         let refresh = Instant::now() + refresh;
-        let mut passed = self.table.now;
+        let (mut passed, mut after) = (self.table.now, None);
         loop {
             let tick = self.table.next_after(passed);
             let spread = if live > 1.0 { SPREAD.mul_f64(rand::random()) } else { Duration::ZERO };
             let at = tick.map(|tick| Instant::now() + tick.since(self.table.reckoned()) + spread);
-            let at = at.filter(|at| *at < refresh);
+            let ends = after.map_or(refresh, |after: Instant| after.min(refresh));
+            let at = at.filter(|at| *at < ends);
             tokio::select! {
                 biased;
                 () = self.duty.stop.cancelled() => return,
                 () = changed(&mut self.told, self.table.revision) => return,
-                () = tokio::time::sleep_until(at.unwrap_or(refresh).into()) => {}
+                () = tokio::time::sleep_until(at.unwrap_or(ends).into()) => {}
             }
             let is_asking = self.told.borrow().leads || rand::random::<f64>() < ASKING / live;
             match tick.filter(|_| at.is_some() && !is_asking) {
-                Some(tick) => passed = tick,
+                Some(tick) => {
+                    passed = tick;
+                    let within = AFTER.max(AFTER_EACH.mul_f64(live)).mul_f64(rand::random());
+                    after.get_or_insert(Instant::now() + within);
+                }
                 None => return,
             }
         }
@@ -279,6 +307,14 @@ impl Table {
     /// The entries that were due when they were read.
     fn due(&self) -> Vec<CronName> {
         self.until(self.now)
+    }
+
+    /// The entries that were handled by a clock that was far ahead. A paused one goes on from when it is resumed.
+    fn ahead(&self) -> Vec<CronName> {
+        let latest = self.now.after(AHEAD);
+        let ahead =
+            self.rows.iter().filter(|(_, row)| !row.state.is_paused() && row.state.handled() > latest);
+        ahead.map(|(name, _)| name.clone()).collect()
     }
 
     /// The entries that may be due now.

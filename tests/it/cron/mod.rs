@@ -1,5 +1,6 @@
 //! Recurring jobs on real servers: each tick is one job, whoever looks after it, whatever gets lost, and whoever was away.
 
+mod alive;
 mod change;
 mod fleet;
 mod lost;
