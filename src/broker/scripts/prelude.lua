@@ -317,8 +317,11 @@ end
 -- Lets the record of a job that ended go after so long, but not while its producer may still send its id again; and with
 -- it the ledger of its steps, where one is named.
 local function expire(record, now, retention, ledger)
-  local told = redis.call('HMGET', record, 'keep_until_ms', 'holds')
-  local left = string.format('%.0f', math.max(tonumber(retention), tonumber(told[1] or '0') - now))
+  local told = redis.call('HMGET', record, 'keep_until_ms', 'holds', 'created_ms')
+  local keep = tonumber(told[1] or '0')
+  -- Never for longer than was wanted, though the clock was ahead when the job came.
+  local least = math.min(keep - now, keep - tonumber(told[3] or '0'))
+  local left = string.format('%.0f', math.max(tonumber(retention), least))
   if tonumber(told[2] or '0') > 0 then
     redis.call('HSET', record, 'expire_ms', left)
     redis.call('PERSIST', record)

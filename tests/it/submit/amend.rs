@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use streamfleet::broker::{Due, Queue};
-use streamfleet::job::{Encoding, JobId, State, Timestamp};
+use streamfleet::job::{Encoding, Envelope, JobId, Lane, State, Timestamp};
 use streamfleet::{JobError, Producer, SubmitError};
 
 use crate::harness::fleet::{Acts, Running, queue, quick, until_state};
@@ -109,4 +109,27 @@ fn a_change_that_is_sent_twice_happens_once_and_a_full_server_refuses_it_whole()
         assert!(answer.contains("OOM"), "{answer}");
         assert_eq!(scripts.digest(), before);
     }
+}
+
+#[test]
+fn a_change_leaves_another_life_of_the_id_alone() {
+    let scripts = Scripts::new();
+    let life = |token: &str| {
+        let fields = [("life", token), ("type", "test")];
+        Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
+            .pack(Lane::Normal)
+    };
+    for (member, token) in [("j", "other"), ("j#own", "own")] {
+        scripts.server.cmd(&["ZADD", KEYS[0], "5", member]);
+        scripts.server.cmd(&[b"HSET", KEYS[1].as_bytes(), member.as_bytes(), &life(token)]);
+    }
+    scripts.server.cmd(&["HSET", KEYS[2], "state", "scheduled", "life", "own", "member", "j#own"]);
+    assert_eq!(scripts.call(source!("amend"), &KEYS, &["j", "at", "9999", "", ""]).0, 1);
+    assert_eq!(
+        (scripts.int(&["ZCOUNT", KEYS[0], "5", "5"]), scripts.int(&["ZCOUNT", KEYS[0], "9999", "9999"])),
+        (1, 1)
+    );
+    // Its own is in its lane: the other one is not what was meant.
+    scripts.server.cmd(&["HSET", KEYS[2], "member", "j"]);
+    assert_eq!(scripts.call(source!("amend"), &KEYS, &["j", "at", "7777", "", ""]).0, 0);
 }

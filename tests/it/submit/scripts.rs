@@ -1,6 +1,7 @@
 //! The script that takes jobs with ids: sent twice, and to a full server.
 
 use redis::Value;
+use streamfleet::job::{Envelope, Lane};
 
 use crate::traps::scripts::{Scripts, source};
 
@@ -269,4 +270,49 @@ fn a_job_whose_keys_hold_something_else_is_refused_alone() {
         );
         assert!(answer[2].contains("WRONGTYPE"), "{answer:?}");
     }
+}
+
+/// Packed fields of one life of the job `j`.
+fn life(token: &str) -> Vec<u8> {
+    let fields = [("life", token), ("type", "test"), ("id", "j")];
+    let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    Envelope::new(fields.into_iter()).pack(Lane::Normal)
+}
+
+#[test]
+fn a_replacement_takes_out_the_holder_and_not_another_life_of_its_id() {
+    for holder in ["j", "j#1f"] {
+        let scripts = Scripts::new();
+        scripts.call(source!("submit"), &KEYS, &first("in"));
+        // Another one of the id was put off, and one of the two has a name of its own in the delayed set.
+        let other = if holder == "j" { "j#2f" } else { "j" };
+        scripts.server.cmd(&["DEL", KEYS[1], KEYS[2]]);
+        for (member, token) in [(holder, "1f"), (other, "2f")] {
+            scripts.server.cmd(&["ZADD", KEYS[1], "9999999999999", member]);
+            scripts.server.cmd(&[b"HSET", KEYS[2].as_bytes(), member.as_bytes(), &life(token)]);
+        }
+        scripts.server.cmd(&["HSET", RECORD, "member", holder]);
+        let (keys, args) = second("now", "replace");
+        assert_eq!(verdicts(scripts.call(source!("submit"), &keys, &args).1)[0], "replaced");
+        assert_eq!(scripts.int(&["ZCARD", KEYS[1]]), 1);
+        assert_eq!(scripts.int(&["HEXISTS", KEYS[2], other]), 1, "{holder}");
+    }
+    // The holder is elsewhere, and what has its place is another one.
+    let scripts = Scripts::new();
+    scripts.call(source!("submit"), &KEYS, &first("in"));
+    scripts.server.cmd(&[b"HSET", KEYS[2].as_bytes(), b"j", &life("2f")]);
+    let (keys, args) = second("now", "replace");
+    assert_eq!(verdicts(scripts.call(source!("submit"), &keys, &args).1)[0], "held");
+    assert_eq!(scripts.int(&["HEXISTS", KEYS[2], "j"]), 1);
+}
+
+#[test]
+fn a_clock_that_was_ahead_when_a_job_came_keeps_its_record_no_longer_than_was_wanted() {
+    let scripts = Scripts::new();
+    scripts.call(source!("submit"), &KEYS, &first("in"));
+    scripts.server.cmd(&["HSET", RECORD, "created_ms", "4000000000000", "keep_until_ms", "4000000060000"]);
+    let (keys, args) = second("now", "replace");
+    scripts.call(source!("submit"), &keys, &args);
+    let left = scripts.int(&["PTTL", RECORD]);
+    assert!((1..=60_000).contains(&left), "{left} ms");
 }
