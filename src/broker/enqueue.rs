@@ -4,7 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fred::types::{Key, Value};
+use fred::interfaces::ClientLike;
+use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
 use super::error::{Class, Error};
 use super::{Answer, Queue, bytes, decode, script};
@@ -12,6 +13,10 @@ use crate::job::{EntryId, Envelope, JobId, Lane, Timestamp};
 
 /// For how long a producer may send one call again. Redis keeps the answer for longer, for what is still under way.
 pub(crate) const RECEIPTS: Duration = Duration::from_secs(25);
+
+/// A job of more bytes is appended by a plain command: Lua hashes every byte that it is given, which takes Redis a millisecond
+/// per MiB.
+const LARGE_BYTES: usize = 1024 * 1024;
 
 /// When a job is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +113,11 @@ impl Queue {
         jobs: &[NewJob],
         limit: Option<u64>,
     ) -> Result<Vec<EntryId>, Untaken> {
+        if let [job] = jobs
+            && job.size() > LARGE_BYTES
+        {
+            return self.append_large(lane, job, limit).await;
+        }
         let mut args = Vec::with_capacity(2 + jobs.iter().map(|job| 1 + 2 * job.fields.len()).sum::<usize>());
         args.extend([optional(limit), Value::Integer(jobs.len() as i64)]);
         for job in jobs {
@@ -125,6 +135,28 @@ impl Queue {
         Ok(ids)
     }
 
+    /// Appends a job that no script shall carry. The depth is looked at before, so that jobs which others send at the same time
+    /// may exceed it by one each.
+    async fn append_large(
+        &self,
+        lane: Lane,
+        job: &NewJob,
+        limit: Option<u64>,
+    ) -> Result<Vec<EntryId>, Untaken> {
+        let look = vec![optional(limit), Value::Integer(1)];
+        Untaken::unless("enqueue", self.run(&script::ENQUEUE, self.enqueue_keys(lane), look).await?)?;
+        let key = self.keys.stream(lane).clone();
+        let slot = ClusterHash::Custom(key.cluster_hash());
+        let mut args: Vec<Value> = vec![key.into(), "*".into()];
+        args.extend(job.fields.iter().flat_map(|(name, value)| [name, value]).cloned().map(Value::Bytes));
+        let client = self.link.client();
+        let command = CustomCommand::new_static("XADD", slot, false);
+        let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
+        let reply = self.link.ask("enqueue", reply).await?;
+        let id = decode::entry_id(&reply).ok_or_else(|| Error::contract("enqueue", reply))?;
+        Ok(vec![id])
+    }
+
     pub(super) fn enqueue_keys(&self, lane: Lane) -> Vec<Key> {
         let mut keys = vec![self.keys.stream(lane).clone(), self.keys.control.clone()];
         keys.push(self.keys.delayed.clone());
@@ -137,11 +169,15 @@ impl Queue {
     pub(crate) async fn schedule(&self, jobs: &[(JobId, NewJob)], limit: Option<u64>) -> Result<(), Untaken> {
         let mut args = Vec::with_capacity(1 + 5 * jobs.len());
         args.push(optional(limit));
+        // A script that put the time of its acceptance into a large job would hash all of it once more.
+        let is_large = jobs.iter().any(|(_, job)| job.size() > LARGE_BYTES);
+        let now = if is_large { Some(self.clock().await?) } else { None };
         for (id, job) in jobs {
             let due = if job.due == Due::Now { Due::In(Duration::ZERO) } else { job.due };
             args.push(bytes(id.to_string().as_bytes()));
             args.extend(due.args());
-            args.extend(job.packed(id).args());
+            let packed = job.packed(id);
+            args.extend(if let Some(now) = now { packed.at(now) } else { packed }.args());
         }
         let keys = [&self.keys.delayed, &self.keys.delayed_fields, &self.keys.wake, &self.keys.control];
         let mut keys: Vec<Key> = keys.into_iter().cloned().collect();
@@ -152,6 +188,10 @@ impl Queue {
 }
 
 impl NewJob {
+    fn size(&self) -> usize {
+        self.fields.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
     /// As the delayed set keeps it. Scripts read the life from the beginning.
     pub(super) fn packed(&self, id: &JobId) -> Packed {
         const CREATED: &[u8] = b"created_ms";
@@ -174,6 +214,13 @@ impl NewJob {
 }
 
 impl Packed {
+    /// The same where the time of acceptance is known.
+    fn at(self, now: Timestamp) -> Self {
+        let time = format!("{:013}", now.as_ms());
+        let whole = [&self.head[..], time.as_bytes(), &self.tail[..]].concat();
+        Self { head: whole.into(), tail: Bytes::new() }
+    }
+
     pub(super) fn args(self) -> [Value; 2] {
         [Value::Bytes(self.head), Value::Bytes(self.tail)]
     }

@@ -1,4 +1,4 @@
-//! A queue's state in one round trip, for the process that does its chores. See `scripts/gauge.lua`.
+//! A queue's state in two round trips, for the process that does its chores. See `scripts/gauge.lua`.
 
 use std::time::Duration;
 
@@ -81,11 +81,31 @@ impl Queue {
         keys.extend(self.keys.streams().clone());
         let args = [lease, Backlog::SOON].map(millis).to_vec();
         let answer = self.run(&script::GAUGE, keys, args).await?;
-        read(answer.status, &answer.rest).ok_or_else(|| Error::contract("gauge", answer))
+        let Some((mut gauge, places)) = read(answer.status, &answer.rest) else {
+            return Err(Error::contract("gauge", answer));
+        };
+        let [high, normal, low] = self.keys.streams();
+        let (dead, high, normal, low) = tokio::try_join!(
+            self.first_entry(&self.keys.dead, &places.dead),
+            self.first_entry(high, &places.lanes[0]),
+            self.first_entry(normal, &places.lanes[1]),
+            self.first_entry(low, &places.lanes[2]),
+        )?;
+        gauge.oldest_dead = dead.map(|letter| age(gauge.now, letter)).unwrap_or_default();
+        for (lane, oldest) in gauge.lanes.iter_mut().zip([high, normal, low]) {
+            lane.oldest_waiting = oldest;
+        }
+        Ok(gauge)
     }
 }
 
-fn read(now: i64, rest: &[Value]) -> Option<Gauge> {
+/// From where on the oldest dead letter is, and of each lane the oldest entry that waits; empty where there is none.
+struct Places {
+    dead: String,
+    lanes: [String; 3],
+}
+
+fn read(now: i64, rest: &[Value]) -> Option<(Gauge, Places)> {
     let [delayed, due_soon, overdue, dead, oldest_dead, live, stale, used, max, policy, lanes @ ..] = rest
     else {
         return None;
@@ -97,28 +117,33 @@ fn read(now: i64, rest: &[Value]) -> Option<Gauge> {
         max: decode::number(max).unwrap_or(0),
         is_eviction_safe: decode::text(policy) == "noeviction",
     });
-    Some(Gauge {
+    let places = Places {
+        dead: decode::text(oldest_dead),
+        lanes: [0, 1, 2].map(|at| lanes.get(5 * at + 3).map(decode::text).unwrap_or_default()),
+    };
+    let gauge = Gauge {
         now,
         lanes: [high?, normal?, low?],
         delayed: decode::number(delayed)?,
         due_soon: decode::number(due_soon)?,
         overdue: Duration::from_millis(decode::number(overdue)?),
         dead: decode::number(dead)?,
-        oldest_dead: decode::entry_id(oldest_dead).map(|letter| age(now, letter)).unwrap_or_default(),
+        oldest_dead: Duration::ZERO,
         live: decode::number(live)?,
         stale: decode::number(stale)?,
         memory,
-    })
+    };
+    Some((gauge, places))
 }
 
 fn lane(values: &[Value]) -> Option<GaugedLane> {
-    let [entries, pending, added, waits, silence] = values else { return None };
+    let [entries, pending, added, _waits, silence] = values else { return None };
     let running = decode::number(pending)?;
     Some(GaugedLane {
         waiting: decode::number(entries)?.saturating_sub(running),
         running,
         added: decode::number(added)?,
-        oldest_waiting: decode::entry_id(waits),
+        oldest_waiting: None,
         silence: Duration::from_millis(decode::number(silence)?),
     })
 }

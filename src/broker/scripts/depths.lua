@@ -1,21 +1,16 @@
 -- depths: how many jobs a queue has in each state.
 -- KEYS 1 delayed  2 dead  3 leader  4 stream high  5 stream normal  6 stream low
 -- returns {now ms, delayed, dead, due ms of the next delayed or -1, leader or '', then for each lane: entries, pending,
---   id of the oldest entry or '', id of the oldest entry that nobody has taken or ''}
-local function first(stream, from)
-  local entry = redis.call('XRANGE', stream, from, '+', 'COUNT', 1)[1]
-  return entry and entry[1] or ''
-end
--- Entries are taken in the order of their ids, so those behind the last delivered one are exactly those that wait.
-local function first_waiting(stream)
-  local groups, last = redis.pcall('XINFO', 'GROUPS', stream), '0-0'
-  if groups.err then return '' end
-  for _, group in ipairs(groups) do
+--   from where on its oldest entry is or '', from where on the oldest entry is that nobody has taken or ''}
+-- It reads no entry: however large a body is, Lua would be given all of it for its id.
+local function last_delivered(stream)
+  local groups = redis.pcall('XINFO', 'GROUPS', stream)
+  for _, group in ipairs(groups.err and {} or groups) do
     local facts = {}
     for at = 1, #group, 2 do facts[group[at]] = group[at + 1] end
-    if facts.name == 'fleet' then last = facts['last-delivered-id'] end
+    if facts.name == 'fleet' then return '(' .. facts['last-delivered-id'] end
   end
-  return first(stream, '(' .. last)
+  return '-'
 end
 local next = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
 local answer = {
@@ -24,9 +19,12 @@ local answer = {
 }
 for at = 4, 6 do
   local pending = redis.pcall('XPENDING', KEYS[at], 'fleet')
-  answer[#answer + 1] = redis.call('XLEN', KEYS[at])
-  answer[#answer + 1] = pending.err and 0 or pending[1]
-  answer[#answer + 1] = first(KEYS[at], '-')
-  answer[#answer + 1] = first_waiting(KEYS[at])
+  local entries = redis.call('XLEN', KEYS[at])
+  pending = pending.err and 0 or pending[1]
+  answer[#answer + 1] = entries
+  answer[#answer + 1] = pending
+  answer[#answer + 1] = entries > 0 and '-' or ''
+  -- Entries are taken in the order of their ids, so those behind the last delivered one are exactly those that wait.
+  answer[#answer + 1] = entries > 0 and (pending > 0 and last_delivered(KEYS[at]) or '-') or ''
 end
 return answer

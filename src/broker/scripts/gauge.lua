@@ -2,17 +2,13 @@
 -- the ends and never at what is between; of what is pending, at a hundred entries of each lane.
 -- KEYS 1 delayed  2 dead  3 stream high  4 stream normal  5 stream low
 -- ARGV 1 lease ms  2 ms that are soon
--- returns {now ms, delayed, those due soon, ms by which the first is overdue, dead, id of the oldest dead letter or '', live
+-- returns {now ms, delayed, those due soon, ms by which the first is overdue, dead, from where on the oldest dead letter is or '', live
 --   consumers, stale ones, bytes used or -1, bytes allowed, eviction policy, then for each lane: entries, pending, entries ever
---   added, id of the oldest entry that nobody has taken or '', ms of the longest silence of a pending entry}
+--   added, from where on the oldest entry is that nobody has taken or '', ms of the longest silence of a pending entry}
 local function facts(list)
   local known = {}
   for at = 1, #list, 2 do known[list[at]] = list[at + 1] end
   return known
-end
-local function first(stream, from)
-  local entry = redis.call('XRANGE', stream, from, '+', 'COUNT', 1)[1]
-  return entry and entry[1] or ''
 end
 local function group_of(stream)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
@@ -41,18 +37,25 @@ local function meet(stream)
     end
   end
 end
+-- How many entries a stream ever had. Where its group does not know, the stream is asked, which answers with its ends too,
+-- whatever they weigh.
+local function added(stream, group)
+  if group and group['entries-read'] and group.lag then return group['entries-read'] + group.lag end
+  local told = redis.pcall('XINFO', 'STREAM', stream)
+  return not told.err and facts(told)['entries-added'] or 0
+end
 local now = now_ms()
 local lanes = {}
 for at = 3, 5 do
-  local stream, group = redis.pcall('XINFO', 'STREAM', KEYS[at]), group_of(KEYS[at])
-  stream = stream.err and { length = 0 } or facts(stream)
+  local length, group = redis.pcall('XLEN', KEYS[at]), group_of(KEYS[at])
+  length = type(length) == 'number' and length or 0
   local pending = group and group.pending or 0
   local waits, silent = '', 0
   -- Entries are taken in the order of their ids, so those behind the last delivered one are exactly those that wait.
-  if stream.length > pending then waits = first(KEYS[at], '(' .. (group and group['last-delivered-id'] or '0-0')) end
+  if length > pending then waits = group and '(' .. group['last-delivered-id'] or '-' end
   if pending > 0 then silent = silence(KEYS[at]) end
   if group and group.consumers > 0 then meet(KEYS[at]) end
-  for _, value in ipairs({ stream.length, pending, stream['entries-added'] or 0, waits, silent }) do
+  for _, value in ipairs({ length, pending, added(KEYS[at], group), waits, silent }) do
     lanes[#lanes + 1] = value
   end
 end
@@ -62,11 +65,12 @@ for _, silent in pairs(idle) do
   if lives(silent, members) then live = live + 1 end
 end
 local due = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+local dead = redis.call('XLEN', KEYS[2])
 local memory = redis.pcall('INFO', 'memory')
 memory = type(memory) == 'string' and memory or ''
 local answer = {
   now, redis.call('ZCARD', KEYS[1]), redis.call('ZCOUNT', KEYS[1], '-inf', now + tonumber(ARGV[2])),
-  due and math.max(0, now - tonumber(due)) or 0, redis.call('XLEN', KEYS[2]), first(KEYS[2], '-'), live, members - live,
+  due and math.max(0, now - tonumber(due)) or 0, dead, dead > 0 and '-' or '', live, members - live,
   tonumber(string.match(memory, 'used_memory:(%d+)') or -1), tonumber(string.match(memory, 'maxmemory:(%d+)') or 0),
   string.match(memory, 'maxmemory_policy:([%w-]+)') or '',
 }

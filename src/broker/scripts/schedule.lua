@@ -3,7 +3,7 @@
 -- KEYS 1 delayed  2 delayed:fields  3 wake  4 control  5 stream high  6 stream normal  7 stream low  8 receipt of the call
 -- ARGV 1 the producer's limit of the depth or ''
 --      then for each job: id, 'in' or 'at', milliseconds, and its packed fields: what comes before the 13 digits of the
---      time of its acceptance, and what comes behind them
+--      time of its acceptance, and what comes behind them; or all of it, time and all, and ''
 -- returns {added}, or {-1, depth, limit} where they do not fit
 local given = receipt_of(KEYS[8])
 if given then return given end
@@ -19,7 +19,8 @@ local digits = string.format('%013.0f', now)
 for at = 2, #ARGV, 5 do
   local id, due = ARGV[at], tonumber(ARGV[at + 2])
   if ARGV[at + 1] == 'in' then due = now + due end
-  if redis.call('HSETNX', KEYS[2], id, ARGV[at + 3] .. digits .. ARGV[at + 4]) == 1 then
+  local packed = ARGV[at + 4] == '' and ARGV[at + 3] or ARGV[at + 3] .. digits .. ARGV[at + 4]
+  if redis.call('HSETNX', KEYS[2], id, packed) == 1 then
     redis.call('ZADD', KEYS[1], due, id)
     nudge(KEYS[1], KEYS[3], id)
     added = added + 1

@@ -1,5 +1,6 @@
 //! Jobs that are large, have many fields, or are many: nobody waits for them but themselves.
 
+mod blocking;
 mod cost;
 mod fields;
 mod full;

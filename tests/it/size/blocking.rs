@@ -1,0 +1,196 @@
+//! How long one script holds Redis up, by the server's own slow log, beside a large backlog.
+//!
+//! That is wall time, and other tests run beside this one, so a script of known work runs all the while, and what it takes at the
+//! most, in proportion to what it takes at the least, is allowed to the others too. A job as large as any may be moved, alone:
+//! Lua hashes each byte that it is given, about a millisecond per MiB, so the known work is then one such job appended by a script.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::Value;
+use streamfleet::{JobError, Producer};
+
+use super::cost::fill;
+use crate::harness::fleet::{Acts, Running, config, quick};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+use crate::traps::scene::{LONG, SOON, Scene, job};
+
+const OTHERS: &str = "sf:{default}:jobs:low";
+const DEAD: &str = "sf:{default}:dead";
+
+/// What a script may take on a machine that does nothing else, in microseconds.
+const LONGEST: i64 = 5_000;
+
+/// What the slow log says of one command: the microseconds it took, and its beginning.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Slow {
+    us: i64,
+    command: String,
+    is_yardstick: bool,
+}
+
+fn slowest(server: &RedisServer) -> Vec<Slow> {
+    let Value::Array(entries) = server.cmd(&["SLOWLOG", "GET", "-1"]) else { panic!("no slow log") };
+    let entry = |entry: Value| {
+        let Value::Array(parts) = entry else { panic!("{entry:?}") };
+        let us: i64 = redis::from_redis_value(parts[2].clone()).unwrap();
+        let Value::Array(args) = &parts[3] else { panic!("{parts:?}") };
+        let text = |arg: &Value| match arg {
+            Value::BulkString(bytes) => {
+                String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).replace('\n', " ")
+            }
+            other => format!("{other:?}"),
+        };
+        let whole = |arg: &Value| matches!(arg, Value::BulkString(bytes) if bytes.ends_with(MARK.as_bytes()));
+        let is_yardstick = args.iter().any(whole);
+        Slow { us, command: args.iter().take(12).map(text).collect::<Vec<_>>().join(" "), is_yardstick }
+    };
+    let mut all: Vec<_> = entries.into_iter().map(entry).collect();
+    all.sort();
+    all.reverse();
+    all
+}
+
+/// Work whose length is known, done again and again until it is dropped.
+struct Yardstick {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// What tells the yardstick's work from others in the slow log.
+const MARK: &str = "return 'yardstick'";
+
+impl Yardstick {
+    /// Runs this script, with this as its argument.
+    fn lay(server: &RedisServer, source: &str, argument: Vec<u8>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, mut client) = (Arc::clone(&stop), server.client());
+        let command =
+            redis::cmd("EVAL").arg(format!("{source} {MARK}")).arg(1).arg("sf:yard").arg(argument).to_owned();
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                command.exec(&mut client).unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+
+    /// The shortest and the longest time that the work took, and all other scripts that are in the slow log.
+    fn read(mut self, server: &RedisServer) -> (i64, i64, Vec<Slow>) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        let all = slowest(server);
+        let scripts = all.into_iter().filter(|slow| slow.command.starts_with("EVAL"));
+        let (ours, others): (Vec<_>, Vec<_>) = scripts.partition(|slow| slow.is_yardstick);
+        (ours.last().unwrap().us, ours[0].us, others)
+    }
+}
+
+/// Of each script the shortest and the longest time that it took.
+fn tell(slow: &[Slow]) {
+    let mut kinds: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for slow in slow {
+        let words = slow.command.split(' ');
+        let keys = words.filter(|word| word.starts_with("sf:")).take(4).collect::<Vec<_>>();
+        kinds.entry(keys.join(" ")).or_default().push(slow.us);
+    }
+    for (kind, times) in kinds {
+        println!("{} to {} us, {} times: {kind}", times[times.len() - 1], times[0], times.len());
+    }
+}
+
+fn log_from(server: &RedisServer, us: &str) {
+    for setting in [["slowlog-log-slower-than", us], ["slowlog-max-len", "1000000"]] {
+        server.cmd(&["CONFIG", "SET", setting[0], setting[1]]);
+    }
+    server.cmd(&["SLOWLOG", "RESET"]);
+}
+
+fn fails_twice() -> Acts {
+    Acts::new(|context, _| match context.attempt() {
+        1 => Err(JobError::retry("once more")),
+        _ => Err(JobError::fatal("no")),
+    })
+}
+
+fn fleet(scene: &Scene, handler: Acts) -> Running {
+    let mut config = config(&scene.server.url());
+    config.worker.lease = LONG;
+    for queue in config.worker.queues.values_mut() {
+        queue.concurrency = 500;
+    }
+    Running::start_with(config, quick(3), handler)
+}
+
+fn backlog() -> u32 {
+    std::env::var("STREAMFLEET_TEST_WAITING").map_or(200_000, |text| text.parse().unwrap())
+}
+
+async fn until_dead(scene: &Scene, jobs: i64) {
+    until_async("all to be dead", 6 * SOON, async || scene.int(&["XLEN", DEAD]) == jobs).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_script_holds_redis_up_for_long_however_many_jobs_there_are() {
+    let scene = Scene::new().await;
+    fill(&scene.server, OTHERS, backlog(), 100);
+    log_from(&scene.server, "300");
+    let work = "local n = 0 for i = 1, 200000 do n = n + i end";
+    let yardstick = Yardstick::lay(&scene.server, work, Vec::new());
+    let producer = Producer::new(scene.queue.clone());
+    let due = scene.queue.depths().await.unwrap().now.after(Duration::from_secs(2));
+    let plain = (0..1_000).map(|_| job("{}"));
+    let own = (0..1_000).map(|nth| job("{}").id(format!("own-{nth}").parse().unwrap()));
+    let later = (0..4_000).map(|_| job("{}").at(due));
+    producer.submit_all(plain.chain(own).chain(later), |_| {}).await.unwrap();
+    // The others wait in another lane, and are never run.
+    scene.server.cmd(&["RENAME", OTHERS, "sf:{default}:aside"]);
+    let fleet = fleet(&scene, fails_twice());
+    until_dead(&scene, 6_000).await;
+    let unknown = "nobody".parse().unwrap();
+    scene.queue.cancel(&unknown, "a test", LONG).await.unwrap();
+    scene.queue.upcoming(0, 1_000).await.unwrap();
+    fleet.stop().await;
+    let (least, most, others) = yardstick.read(&scene.server);
+    let allowed = 2 * LONGEST * most / least;
+    println!("known work took {least} to {most} us");
+    tell(&others);
+    assert!(others.first().is_none_or(|slow| slow.us < allowed), "more than {allowed} us: {:?}", others[0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_as_large_as_any_are_moved_one_by_one() {
+    const LARGE: usize = 8 * 1024 * 1024 - 200;
+    const JOBS: i64 = 70;
+    let scene = Scene::new().await;
+    let large = vec![b'x'; LARGE];
+    log_from(&scene.server, "300");
+    let work = "redis.call('XADD', KEYS[1], '*', 'payload', ARGV[1]) redis.call('DEL', KEYS[1])";
+    let yardstick = Yardstick::lay(&scene.server, work, large.clone());
+    let producer = Producer::new(scene.queue.clone());
+    let due = scene.queue.depths().await.unwrap().now.after(Duration::from_secs(4));
+    for _ in 0..JOBS - 10 {
+        producer.submit(job(large.clone()).at(due)).await.unwrap();
+    }
+    for nth in 0..5 {
+        producer.submit(job(large.clone())).await.unwrap();
+        producer.submit(job(large.clone()).id(format!("own-{nth}").parse().unwrap())).await.unwrap();
+    }
+    let running = fleet(&scene, fails_twice());
+    until_dead(&scene, JOBS).await;
+    running.stop().await;
+    let page = scene.queue.recent_dead_letters(None, 100).await.unwrap();
+    for letter in page.iter().take(3) {
+        scene.queue.replay(letter.entry, &letter.job()).await.unwrap();
+    }
+    let (least, most, others) = yardstick.read(&scene.server);
+    println!("to append one such job took {least} to {most} us");
+    tell(&others);
+    // A job that is promoted or replayed goes through Lua twice and is copied some times more.
+    let allowed = 2 * LONGEST + 5 * most;
+    assert!(others[0].us < allowed, "more than {allowed} us: {:?}", others[0]);
+}
