@@ -1,16 +1,14 @@
-//! The faults of a storm: a plan that one number determines, and its execution.
+//! The faults of a storm: carries a plan out, and keeps account of what has hit whom.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-
 use super::causes::Note;
+use super::plan::{Blow, Strike};
 use super::worker::Program;
 use crate::harness::clock::monotonic_ns;
 use crate::harness::process::Worker;
-use crate::harness::proxy::{Direction, Mode, Proxy, Scope};
+use crate::harness::proxy::{Mode, Proxy};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_instant;
 use crate::harness::weather::{Cause, Event};
@@ -18,119 +16,7 @@ use crate::harness::weather::{Cause, Event};
 pub(super) const WORKERS: usize = 4;
 /// The proxy of the producers comes after those of the workers.
 pub(super) const PROXIES: usize = WORKERS + 1;
-/// The mean pause between two faults.
-const PAUSE_MS: u64 = 1_500;
-
-/// One fault to come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Strike {
-    pub(super) after: Duration,
-    /// A worker, or a proxy.
-    pub(super) slot: usize,
-    pub(super) blow: Blow,
-    pub(super) length: Duration,
-}
-
-/// What happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Blow {
-    Kill,
-    Term,
-    Freeze,
-    RedisKill,
-    RedisFreeze,
-    /// Connections are reset, the new ones too.
-    Cut,
-    Hole(Way),
-    /// The replies to requests with this in them get lost: executed, and the connection closed.
-    Drop(&'static str),
-    Slow,
-}
-
-/// Which way nothing passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    There,
-    Back,
-    Both,
-}
-
-/// Commands whose replies get lost; a script is sent by its hash, so its keys tell what it is.
-const LOST: [&str; 6] =
-    ["EVALSHA", "XREADGROUP", "XACK", "sf:{default}:job:", "sf:{default}:steps:", "XAUTOCLAIM"];
-
-/// The same strikes for the same seed and lengths. No two of them hit the same part in the same way at once.
-pub(super) fn plan(seed: u64, over: Duration, lease: Duration) -> Vec<Strike> {
-    let mut random = StdRng::seed_from_u64(seed ^ 0x5701);
-    let mut strikes: Vec<Strike> = Vec::new();
-    let mut after = Duration::from_secs(2);
-    while after < over {
-        let slot = random.random_range(0..PROXIES);
-        let mut blow = blow(&mut random);
-        if slot == WORKERS && matches!(blow, Blow::Kill | Blow::Term | Blow::Freeze) {
-            blow = Blow::Cut;
-        }
-        // Short ones cost nothing, long ones cost the lease.
-        let share =
-            if random.random() { random.random_range(0.05..0.5) } else { random.random_range(0.5..2.0) };
-        let strike = Strike { after, slot, blow, length: lease.mul_f64(share) };
-        if strikes.iter().all(|other| !clash(other, &strike)) {
-            strikes.push(strike);
-        }
-        after += Duration::from_millis(random.random_range(0..2 * PAUSE_MS));
-    }
-    strikes
-}
-
-fn blow(random: &mut StdRng) -> Blow {
-    match random.random_range(0..100) {
-        0..18 => Blow::Kill,
-        18..28 => Blow::Term,
-        28..44 => Blow::Freeze,
-        44..50 => Blow::RedisKill,
-        50..58 => Blow::RedisFreeze,
-        58..66 => Blow::Cut,
-        66..70 => Blow::Hole(Way::There),
-        70..74 => Blow::Hole(Way::Back),
-        74..78 => Blow::Hole(Way::Both),
-        78..96 => Blow::Drop(LOST[random.random_range(0..LOST.len())]),
-        _ => Blow::Slow,
-    }
-}
-
-impl Strike {
-    fn part(&self) -> (u8, usize) {
-        match self.blow {
-            // A killed worker is replaced at once.
-            Blow::Kill | Blow::Term => (0, usize::MAX),
-            Blow::Freeze => (1, self.slot),
-            Blow::RedisKill | Blow::RedisFreeze => (2, 0),
-            Blow::Cut | Blow::Hole(_) | Blow::Drop(_) | Blow::Slow => (3, self.slot),
-        }
-    }
-
-    fn mode(&self) -> Mode {
-        let direction = |way| match way {
-            Way::There => Direction::Requests,
-            Way::Back => Direction::Replies,
-            Way::Both => Direction::Both,
-        };
-        match self.blow {
-            Blow::Cut => Mode::Rst,
-            Blow::Hole(way) => Mode::Blackhole { scope: Scope::All, direction: direction(way) },
-            Blow::Drop(needle) => Mode::drop_reply_to(needle, 2),
-            Blow::Slow => Mode::Delay { by: Duration::from_millis(30), direction: Direction::Both },
-            Blow::Kill | Blow::Term | Blow::Freeze | Blow::RedisKill | Blow::RedisFreeze => Mode::Pass,
-        }
-    }
-}
-
-fn clash(one: &Strike, other: &Strike) -> bool {
-    let within = one.after <= other.after + other.length && other.after <= one.after + one.length;
-    one.part().1 != usize::MAX && one.part() == other.part() && within
-}
-
-/// The account of it.
+/// The account of a storm's faults.
 pub(super) struct Suffered {
     /// The faults that silence somebody, each for whom it hit.
     pub(super) events: Vec<Event>,
@@ -213,46 +99,40 @@ impl Targets {
         reason = "the outer one says whether there is an end, the inner one whose"
     )]
     fn strike(&mut self, strike: &Strike) -> Option<Option<Arc<Worker>>> {
-        let from = monotonic_ns();
         match strike.blow {
-            Blow::Kill => {
-                let worker = Arc::clone(&self.workers[strike.slot]);
-                worker.kill9();
-                self.note(Cause::Kill, Some(worker.pid()), from);
-                self.workers[strike.slot] = self.start(strike.slot);
-                None
-            }
-            Blow::Term => {
-                let worker = Arc::clone(&self.workers[strike.slot]);
-                worker.term();
-                self.events.push(Event {
-                    cause: Cause::Stop,
-                    pid: Some(worker.pid()),
-                    from,
-                    until: u64::MAX,
-                });
-                self.leaving.push(worker);
-                self.workers[strike.slot] = self.start(strike.slot);
-                None
-            }
+            Blow::Kill => self.kill(strike.slot),
+            Blow::Term => self.term(strike.slot),
+            Blow::KillAll => (0..WORKERS).for_each(|slot| self.kill(slot)),
+            Blow::TermAll => (0..WORKERS).for_each(|slot| self.term(slot)),
             Blow::Freeze => {
                 let worker = Arc::clone(&self.workers[strike.slot]);
                 worker.freeze();
-                Some(Some(worker))
+                return Some(Some(worker));
             }
-            Blow::RedisKill => {
-                self.server.kill9();
-                Some(None)
-            }
-            Blow::RedisFreeze => {
-                self.server.freeze();
-                Some(None)
-            }
+            Blow::RedisKill => self.server.kill9(),
+            Blow::RedisFreeze => self.server.freeze(),
             Blow::Cut | Blow::Hole(_) | Blow::Drop(_) | Blow::Slow => {
                 self.proxies[strike.slot].set(strike.mode());
-                Some(None)
             }
         }
+        let is_over = matches!(strike.blow, Blow::Kill | Blow::Term | Blow::KillAll | Blow::TermAll);
+        (!is_over).then_some(None)
+    }
+
+    fn kill(&mut self, slot: usize) {
+        let (worker, from) = (Arc::clone(&self.workers[slot]), monotonic_ns());
+        worker.kill9();
+        self.note(Cause::Kill, Some(worker.pid()), from);
+        self.workers[slot] = self.start(slot);
+    }
+
+    /// Its successor is there at once.
+    fn term(&mut self, slot: usize) {
+        let (worker, from) = (Arc::clone(&self.workers[slot]), monotonic_ns());
+        worker.term();
+        self.events.push(Event { cause: Cause::Stop, pid: Some(worker.pid()), from, until: u64::MAX });
+        self.leaving.push(worker);
+        self.workers[slot] = self.start(slot);
     }
 
     fn relieve(&mut self, strike: &Strike, since: u64, whom: Option<Arc<Worker>>) {
@@ -274,7 +154,7 @@ impl Targets {
                 self.proxies[strike.slot].set(Mode::Pass);
                 self.network.push((strike.slot, strike.blow, since, monotonic_ns()));
             }
-            Blow::Kill | Blow::Term => {}
+            Blow::Kill | Blow::Term | Blow::KillAll | Blow::TermAll => {}
         }
     }
 

@@ -199,7 +199,8 @@ fn gift(random: &mut StdRng) -> String {
         0..4 => format!("charge sleep {}", random.random_range(0..1_500)),
         4 => "charge fatal".to_owned(),
         5 => "charge ok; mail sleep 900".to_owned(),
-        6..8 => "mail fail 1".to_owned(),
+        6 => "mail fail 1".to_owned(),
+        7 => "charge ok; mail mend".to_owned(),
         _ => "charge ok".to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! A storm: jobs of every kind, submitted in every way, while workers, Redis and the network are hit in every way. At the
 //! end a judge says whether each promise held, from what was submitted, a diary outside Redis, and what is left.
 //!
-//! [`load`] and [`send`] submit and [`register`], [`faults`] hit, a [`person`] cancels, replays and decides; [`worker`] is the process
+//! [`load`] and [`send`] submit and [`register`], [`faults`] hit by a [`plan`](mod@plan), a [`person`] cancels, replays and decides; [`worker`] is the process
 //! that runs jobs and writes the [`diary`]; [`pulse`] feels when Redis is away. [`account`] looks at what is left, [`causes`] says what may
 //! have made a job run twice, and [`judge`] asks the [`rules`], and [`ticks`] about recurring jobs.
 
@@ -12,6 +12,7 @@ mod faults;
 mod judge;
 mod load;
 mod person;
+mod plan;
 mod proof;
 mod pulse;
 mod register;
@@ -97,7 +98,7 @@ fn storm(seed: u64, over: Duration) -> Case {
         let feeling = scope.spawn(|| pulse::feel(&server, &dead));
         let living = scope.spawn(|| person.live(&enough));
         let loading = scope.spawn(|| load.run(over));
-        targets.suffer(&faults::plan(seed, over, LEASE));
+        targets.suffer(&plan::plan(seed, over, LEASE));
         loading.join().unwrap();
         runtime.block_on(ticks::end(&queue, &mut ticks));
         until_at_rest(&server);

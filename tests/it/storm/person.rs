@@ -113,6 +113,11 @@ impl Person {
                 self.register.did(Deed::Dropped { life });
                 queue.drop_dead(letter.entry, &id).await.map_or(Left::LookAgain, |_| Left::Nothing)
             }
+            Some(Kind::Gift)
+                if letter.text("payload").contains("mail mend") && reason != "needs_decision" =>
+            {
+                self.replay_and_drop(queue, letter, &life, &mark).await
+            }
             Some(Kind::Gift) if reason == "needs_decision" => self.decide(queue, letter, &life, &mark).await,
             _ => Left::Nothing,
         }
@@ -127,14 +132,8 @@ impl Person {
                 Err(_away) => Left::LookAgain,
             };
         }
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let fields = letter.fields.fields().map(|(name, value)| (text(name), text(value)));
-        let lane = match letter.text("dead_origin").as_str() {
-            "high" => Lane::High,
-            "low" => Lane::Low,
-            _ => Lane::Normal,
-        };
-        let (reply, _entry) = add(&self.server, lane, fields.collect()).await;
+        let (lane, fields) = entry_of(letter);
+        let (reply, _entry) = add(&self.server, lane, fields).await;
         if reply != Reply::Accepted {
             return Left::LookAgain;
         }
@@ -148,6 +147,21 @@ impl Person {
                 break;
             }
             tokio::time::sleep(ROUND).await;
+        }
+        Left::Nothing
+    }
+
+    /// By `XADD`, and drops the letter while what it began may live: what is known of its steps stays.
+    async fn replay_and_drop(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
+        let replayed = Deed::Replayed { life: life.to_owned() };
+        if self.register.has_done(&replayed) {
+            return Left::Nothing;
+        }
+        std::fs::write(self.mended.join(mark), "").unwrap();
+        self.register.did(replayed);
+        let (lane, fields) = entry_of(letter);
+        if add(&self.server, lane, fields).await.0 == Reply::Accepted {
+            queue.drop_dead(letter.entry, &letter.job()).await.ok();
         }
         Left::Nothing
     }
@@ -189,6 +203,18 @@ impl Person {
         self.register.did(Deed::Replayed { life: life.to_owned() });
         queue.replay(letter.entry, &letter.job()).await.map_or(Left::LookAgain, |_| Left::Nothing)
     }
+}
+
+/// Where an `XADD` replays a letter to, and its fields.
+fn entry_of(letter: &DeadLetter) -> (Lane, Vec<(String, String)>) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let fields = letter.fields.fields().map(|(name, value)| (text(name), text(value)));
+    let lane = match letter.text("dead_origin").as_str() {
+        "high" => Lane::High,
+        "low" => Lane::Low,
+        _ => Lane::Normal,
+    };
+    (lane, fields.collect())
 }
 
 /// What the submission was called; the id of a job without a mark.
