@@ -120,16 +120,23 @@ pub(super) fn twice(case: &Case, runs: &Runs) -> Vec<String> {
             let (before, after) = (pair[0], pair[1]);
             let is_dead = is(before, How::Fatal) || is(before, How::Failed);
             let is_retry = is(before, How::Failed) && after.attempt > before.attempt;
-            if is_dead && !is_retry && after.attempt == 1 && !after.again {
-                replayed += 1;
-                return replayed > replays.get(life).copied().unwrap_or(0);
-            }
             let decided =
                 *step == "charge" && case.entries.ids_to_run_again().contains_key(before.id.as_str());
             // Its worker may have held it for a while before it started.
             let from = before.from.min(after.from).saturating_sub(2 * case.lease);
             let ended = before.end.map_or(u64::MAX, |(t, _)| t).saturating_add(SETTLED);
-            !is_retry && !decided && !case.causes.explain(before.pid, from, ended)
+            let is_explained = case.causes.explain(before.pid, from, ended);
+            let is_new = after.attempt == 1 && !after.again;
+            if is_retry || decided || is_explained && !is_new {
+                return false;
+            }
+            // It may be a replay, which may have been lost before it started, and come back.
+            let is_replay = is_dead && after.attempt == 1;
+            if is_replay && replayed < replays.get(life).copied().unwrap_or(0) {
+                replayed += 1;
+                return false;
+            }
+            !is_explained
         });
         if let Some(pair) = unexplained {
             let fences = (pair[0].fence.0, pair[1].fence.0);
