@@ -177,8 +177,8 @@ impl Targets {
         for (slot, blow, from, until) in network {
             for (pid, ..) in lives.iter().filter(|(_pid, own, _since)| *own == slot) {
                 notes.push(Note { pid: *pid, at: from, what: format!("{blow:?}") });
-                // A lost reply silences nobody: it is no cause for anything to run twice.
-                if !matches!(blow, Blow::Drop(_)) {
+                // Who loses a reply or is slow is heard all the same: that is no cause for anything to run twice.
+                if !matches!(blow, Blow::Drop(_) | Blow::Slow) {
                     events.push(Event { cause: Cause::Network, pid: Some(*pid), from, until });
                 }
             }

@@ -122,19 +122,20 @@ impl Case {
     }
 
     fn totals(&self, runs: &Runs) -> String {
-        let starts = self.diary.spans.len();
+        let (spans, entries) = (&self.diary.spans, &self.entries);
         let more: usize = runs.values().map(|spans| spans.len() - 1).sum();
-        let count =
-            |how| self.diary.spans.iter().filter(|span| span.end.is_some_and(|(_, end)| end == how)).count();
+        let count = |how| spans.iter().filter(|span| span.end.is_some_and(|(_, end)| end == how)).count();
+        let is_late = |pair: &&[&Span]| pair[0].from > pair[1].from && pair[0].pid != pair[1].pid;
+        let late: usize = runs.values().map(|spans| spans.windows(2).filter(is_late).count()).sum();
+        let ended = [How::Ok, How::Failed, How::Fatal, How::Interrupted]
+            .map(|how| format!("{} {}", count(how), how.name()));
         format!(
-            "{} submissions, {} deeds, {starts} starts ({more} more than lives and steps): {} ok, {} failed, {} fatal, {} \
-             interrupted; {} letters, {} records, {} processes",
-            self.entries.sent.len(),
-            self.entries.deeds.len(),
-            count(How::Ok),
-            count(How::Failed),
-            count(How::Fatal),
-            count(How::Interrupted),
+            "{} submissions, {} deeds, {} starts ({more} more than lives and steps, {late} of what others had started): {}; \
+             {} letters, {} records, {} processes",
+            entries.sent.len(),
+            entries.deeds.len(),
+            spans.len(),
+            ended.join(", "),
             self.facts.letters.len(),
             self.facts.records.len(),
             self.processes.len()
