@@ -13,6 +13,8 @@ struct Silence {
     until: u64,
     /// For how long of it it was not heard.
     lasted: u64,
+    /// Connections were cut: they have to be made anew.
+    cut: bool,
 }
 
 /// Something that happened to a worker, in words.
@@ -37,18 +39,20 @@ impl Causes {
     /// Times are in nanoseconds.
     pub(super) fn new(events: &[Event], stalls: &[Stall], lease: u64) -> Self {
         let mut ends: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
-        let mut quiet: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        let mut quiet: HashMap<u32, Vec<Time>> = HashMap::new();
         let mut of_all = Vec::new();
         for event in events {
-            let times = (event.from, event.until);
+            let time = (event.from, event.until, event.cause == Cause::Network);
             match (event.cause, event.pid) {
-                (Cause::Kill | Cause::Stop, Some(pid)) => ends.entry(pid).or_default().push(times),
-                (_, Some(pid)) => quiet.entry(pid).or_default().push(times),
-                (_, None) => of_all.push(times),
+                (Cause::Kill | Cause::Stop, Some(pid)) => {
+                    ends.entry(pid).or_default().push((event.from, event.until))
+                }
+                (_, Some(pid)) => quiet.entry(pid).or_default().push(time),
+                (_, None) => of_all.push(time),
             }
         }
         for stall in stalls {
-            quiet.entry(stall.pid).or_default().push((stall.from, stall.until));
+            quiet.entry(stall.pid).or_default().push((stall.from, stall.until, false));
         }
         let silences = quiet.into_iter().map(|(pid, mut times)| {
             times.extend(&of_all);
@@ -67,15 +71,21 @@ impl Causes {
         Self { notes, ..self }
     }
 
-    /// Whether there is a cause between the two for others to take over what this worker holds. A silence of less than half
-    /// the lease is none.
+    /// Whether there is a cause between the two for others to take over what this worker holds. That it or Redis stood still for
+    /// less than seven tenths of the lease is none, nor is a cut of less than half of it.
     pub(super) fn explain(&self, pid: u32, from: u64, until: u64) -> bool {
         let touches = |since: u64, end: u64| since <= until && end >= from;
         let ended =
             self.ends.get(&pid).is_some_and(|ends| ends.iter().any(|(from, until)| touches(*from, *until)));
         let silences = self.silences.get(&pid).unwrap_or(&self.of_all);
         ended
-            || silences.iter().any(|quiet| quiet.lasted >= self.lease / 2 && touches(quiet.from, quiet.until))
+            || silences
+                .iter()
+                .any(|quiet| quiet.lasted >= self.bearable(quiet) && touches(quiet.from, quiet.until))
+    }
+
+    fn bearable(&self, quiet: &Silence) -> u64 {
+        if quiet.cut { self.lease / 2 } else { self.lease * 7 / 10 }
     }
 
     /// Whether Redis was away at some time between the two.
@@ -107,17 +117,21 @@ impl Causes {
     }
 }
 
+/// From, until, and whether connections were cut.
+type Time = (u64, u64, bool);
+
 /// Times that follow each other so closely that they are one silence.
-fn joined(mut times: Vec<(u64, u64)>, gap: u64) -> Vec<Silence> {
+fn joined(mut times: Vec<Time>, gap: u64) -> Vec<Silence> {
     times.sort_unstable();
     let mut silences: Vec<Silence> = Vec::new();
-    for (from, until) in times {
+    for (from, until, cut) in times {
         match silences.last_mut() {
             Some(last) if from <= last.until.saturating_add(gap) => {
                 last.lasted += until.saturating_sub(from.max(last.until));
                 last.until = last.until.max(until);
+                last.cut |= cut;
             }
-            _ => silences.push(Silence { from, until, lasted: until - from }),
+            _ => silences.push(Silence { from, until, lasted: until - from, cut }),
         }
     }
     silences

@@ -144,7 +144,7 @@ impl Targets {
             }
             Blow::RedisKill => {
                 self.server.restart();
-                self.note(Cause::Redis, None, since);
+                self.note(Cause::Network, None, since);
             }
             Blow::RedisFreeze => {
                 self.server.thaw();

@@ -82,7 +82,9 @@ fn a_second_run_needs_a_cause() {
     assert_eq!(twice().hit(Cause::Kill, 201, 202).broken(), Vec::<&str>::new());
     assert_eq!(twice().hit(Cause::Freeze, 150, 2_150).broken(), Vec::<&str>::new());
     // Others waited for it, or should have.
-    assert_eq!(twice().hit(Cause::Freeze, 150, 700).broken(), ["nothing runs twice without a cause"]);
+    assert_eq!(twice().hit(Cause::Freeze, 150, 1_500).broken(), ["nothing runs twice without a cause"]);
+    assert_eq!(twice().hit(Cause::Network, 150, 1_100).broken(), ["nothing runs twice without a cause"]);
+    assert_eq!(twice().hit(Cause::Network, 150, 1_200).broken(), Vec::<&str>::new());
     assert_eq!(twice().hit(Cause::Kill, 4_900, 4_901).broken(), ["nothing runs twice without a cause"]);
 }
 
