@@ -164,7 +164,11 @@ fn order(random: &mut StdRng, nth: usize) -> Order {
         }
         74..76 => What::Twins { job_type: "gift", orders: [gift(random), gift(random)], delay_ms: 0 },
         76..84 => What::Unique {
-            key: format!("u{}", random.random_range(0..KEYS)),
+            key: format!(
+                "{}{}",
+                ["running", "waiting", "window"][random.random_range(0..3)],
+                random.random_range(0..KEYS)
+            ),
             mode: random.random_range(0..3),
             orders: work,
             delay_ms: if random.random() { delay_ms } else { 0 },

@@ -124,10 +124,16 @@ impl Sender {
     async fn unique(&self, mark: String, key: String, mode: u8, orders: &str, delay_ms: u64) {
         let mode = [UniqueMode::Reject, UniqueMode::Replace, UniqueMode::Debounce][usize::from(mode)];
         let submission = job("storm", &mark, orders).id(mark.parse().unwrap());
-        let submission = submission.unique(key.parse().unwrap(), UniqueScope::Running, mode);
+        let scope = match key.trim_end_matches(|last: char| last.is_ascii_digit()) {
+            "running" => UniqueScope::Running,
+            "waiting" => UniqueScope::Waiting,
+            _ => UniqueScope::Window(Duration::from_secs(2)),
+        };
+        let submission = submission.unique(key.parse().unwrap(), scope, mode);
         let submission = submission.delay(Duration::from_millis(delay_ms));
         // A newcomer may change when it is due.
-        let sent = Sent { id: Some(mark.clone()), key: Some(key), ..entry(Kind::Unique, 0) };
+        let key = Some(key).filter(|_| scope == UniqueScope::Running);
+        let sent = Sent { id: Some(mark.clone()), key, ..entry(Kind::Unique, 0) };
         self.register.sent(&mark, sent.clone());
         let Some(answer) = self.until_answered(&self.far, &submission).await else { return };
         let reply = if answer.id.to_string() == mark { Reply::Accepted } else { Reply::Elsewhere };
