@@ -51,6 +51,7 @@ impl Case {
             ("a once step starts once", rules::once(self)),
             ("nothing runs twice without a cause", rules::twice(self, &runs)),
             ("nothing begins anew but by a replay", rules::anew(self, &runs)),
+            ("what others took over does not start", rules::late(self, &runs)),
             ("the record names each run", rules::recorded(self)),
             ("nothing starts before its time", rules::early(self)),
             ("a unique key has one holder at a time", rules::unique(self)),
@@ -125,12 +126,10 @@ impl Case {
         let (spans, entries) = (&self.diary.spans, &self.entries);
         let more: usize = runs.values().map(|spans| spans.len() - 1).sum();
         let count = |how| spans.iter().filter(|span| span.end.is_some_and(|(_, end)| end == how)).count();
-        let is_late = |pair: &&[&Span]| pair[0].from > pair[1].from && pair[0].pid != pair[1].pid;
-        let late: usize = runs.values().map(|spans| spans.windows(2).filter(is_late).count()).sum();
         let ended = [How::Ok, How::Failed, How::Fatal, How::Interrupted]
             .map(|how| format!("{} {}", count(how), how.name()));
         format!(
-            "{} submissions, {} deeds, {} starts ({more} more than lives and steps, {late} of what others had started): {}; \
+            "{} submissions, {} deeds, {} starts ({more} more than lives and steps): {}; \
              {} letters, {} records, {} processes",
             entries.sent.len(),
             entries.deeds.len(),

@@ -89,6 +89,13 @@ fn a_second_run_needs_a_cause() {
 }
 
 #[test]
+fn a_worker_that_starts_what_others_took_over_is_found_though_it_stood_still() {
+    let lines = ["start a - a 1 again 5-0 8 90ms 90", "end a - 5-0 8 95ms ok", START, OK];
+    let tale = Tale::of(&[("a", Kind::Done)], &lines).hit(Cause::Freeze, 0, 1_500);
+    assert_eq!(tale.broken(), ["what others took over does not start"]);
+}
+
+#[test]
 fn a_job_that_was_submitted_twice_is_found_though_its_worker_was_killed() {
     let lines = [START, OK, "start a - a 1 new 5-0 8 5000ms 5000"];
     let tale = Tale::of(&[("a", Kind::Done)], &lines).hit(Cause::Kill, 201, 202);

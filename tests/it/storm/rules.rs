@@ -172,10 +172,26 @@ fn is_twin(case: &Case, mark: &str) -> bool {
     sent.is_some_and(|id| id != mark)
 }
 
-/// A job with a record has a row in it for each of its runs, but those that came late or were cut short by a stop.
+/// What somebody else has taken over and started does not start any more, however long its first worker stood still.
+pub(super) fn late(case: &Case, runs: &Runs) -> Vec<String> {
+    let mut found = Vec::new();
+    for ((life, step), spans) in runs {
+        let is_late = |pair: &&[&Span]| pair[0].from > pair[1].from && pair[0].pid != pair[1].pid;
+        if !is_twin(case, life) && spans.windows(2).any(|pair| is_late(&pair)) {
+            found.push(format!("{life} {step} was started by others{}", case.told(spans)));
+        }
+    }
+    found
+}
+
+/// A job with a record has a row in it for each of its runs; one that may have got it later, but for those that were cut short.
 pub(super) fn recorded(case: &Case) -> Vec<String> {
     let mut runs: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
-    let whole = |span: &&Span| span.step == "-" && !is(span, How::Interrupted) && !is_twin(case, &span.mark);
+    let has_had = |span: &Span| case.entries.sent.get(&span.mark).is_some_and(|sent| sent.id.is_some());
+    let whole = |span: &&Span| {
+        let is_named = has_had(span) || !is(span, How::Interrupted);
+        span.step == "-" && is_named && !is_twin(case, &span.mark)
+    };
     for span in case.diary.spans.iter().filter(whole) {
         runs.entry(&span.id).or_default().push(span);
     }
