@@ -295,7 +295,8 @@ pub(super) fn letters(case: &Case) -> Vec<String> {
         let life = case.entries.life(&letter.mark, &letter.id);
         let kind = case.entries.sent.get(life).map(|sent| sent.kind);
         let is_meant = match letter.reason.as_str() {
-            "exhausted" => kind == Some(Kind::Exhausted),
+            // A step that another life of the id has used up.
+            "exhausted" => kind == Some(Kind::Exhausted) || kind == Some(Kind::Gift) && is_twin(case, life),
             // A job of which a step was given up.
             "fatal" => matches!(kind, Some(Kind::Fatal | Kind::Gift)),
             "needs_decision" => kind == Some(Kind::Gift),
