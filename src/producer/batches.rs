@@ -1,9 +1,11 @@
 //! Many submissions, cut into round trips.
 
 use super::Submission;
+use crate::broker::Due;
 
-/// One round trip carries at most so many jobs …
-const BATCH_JOBS: usize = 250;
+/// One round trip carries so much work for Redis: 250 plain jobs, so that no script holds it up for longer than a few
+/// milliseconds …
+const BATCH_WORK: usize = 250;
 
 /// … and about so many bytes.
 const BATCH_BYTES: usize = 512 * 1024;
@@ -18,13 +20,47 @@ impl<I: Iterator<Item = Submission>> Iterator for Batches<I> {
 
     fn next(&mut self) -> Option<Vec<Submission>> {
         let first = self.submissions.next()?;
-        let (mut bytes, mut batch) = (first.bytes, vec![first]);
-        while batch.len() < BATCH_JOBS
-            && let Some(next) = self.submissions.next_if(|next| bytes + next.bytes <= BATCH_BYTES)
-        {
+        let (mut work, mut bytes, mut batch) = (work_of(&first), first.bytes, vec![first]);
+        let fits = |next: &Submission, work: usize, bytes: usize| {
+            work + work_of(next) <= BATCH_WORK && bytes + next.bytes <= BATCH_BYTES
+        };
+        while let Some(next) = self.submissions.next_if(|next| fits(next, work, bytes)) {
+            work += work_of(&next);
             bytes += next.bytes;
             batch.push(next);
         }
         Some(batch)
+    }
+}
+
+/// What a job costs Redis, in plain jobs: one with an id has a record, and one with a unique key asks after its holder.
+fn work_of(submission: &Submission) -> usize {
+    match (&submission.unique, &submission.id) {
+        (Some(_), _) => 10,
+        (None, Some(_)) => 5,
+        (None, None) if submission.job.due != Due::Now => 2,
+        (None, None) => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::{UniqueMode, UniqueScope};
+
+    #[test]
+    fn a_round_trip_carries_fewer_jobs_where_each_is_more_work() {
+        let job = |nth: usize| Submission::new("a").unwrap().header("nth", &nth.to_string()).unwrap();
+        let own = |nth: usize| job(nth).id(format!("own-{nth}").parse().unwrap());
+        let delayed = |nth: usize| job(nth).delay(std::time::Duration::from_secs(1));
+        let unique =
+            |nth: usize| own(nth).unique("k".parse().unwrap(), UniqueScope::Running, UniqueMode::Reject);
+        let first = |jobs: Vec<Submission>| {
+            Batches { submissions: jobs.into_iter().peekable() }.next().map(|batch| batch.len())
+        };
+        assert_eq!(first((0..600).map(job).collect()), Some(250));
+        assert_eq!(first((0..600).map(delayed).collect()), Some(125));
+        assert_eq!(first((0..600).map(own).collect()), Some(50));
+        assert_eq!(first((0..600).map(unique).collect()), Some(25));
     }
 }

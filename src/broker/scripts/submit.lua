@@ -142,23 +142,31 @@ local function due_of(job)
   return now + tonumber(job.ms)
 end
 local function add(job)
-  local state, created = 'waiting', string.format('%013.0f', now)
+  local state, created, fields = 'waiting', string.format('%013.0f', now), nil
   if job.due == 'now' then
     local entry = must_append(lanes[job.lane], ARGV, job.first, job.last)
     created = string.match(entry, '^%d+')
-    redis.call('HSET', job.record, 'entry', entry)
+    fields = { 'entry', entry }
   else
     state = 'scheduled'
     redis.call('HSET', KEYS[3], job.id, ARGV[job.first] .. created .. ARGV[job.last])
     redis.call('ZADD', KEYS[2], due_of(job), job.id)
-    redis.call('HSET', job.record, 'due_ms', due_of(job))
+    fields = { 'due_ms', due_of(job) }
     nudge(KEYS[2], KEYS[4], job.id)
   end
+  local function also(name, value)
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
+  if job.member == '1' then also('batch', job.batch) end
+  if job.key ~= '' then
+    also('unique', job.key)
+    also('unique_scope', job.scope)
+  end
   redis.call('HSET', job.record, 'state', state, 'life', job.life, 'type', job.type, 'lane', job.lane, 'created_ms',
-    created, 'updated_ms', now, 'keep_until_ms', now + math.max(tonumber(job.window), tonumber(job.lock_ms)))
-  if job.member == '1' then redis.call('HSET', job.record, 'batch', job.batch) end
+    created, 'updated_ms', now, 'keep_until_ms', now + math.max(tonumber(job.window), tonumber(job.lock_ms)),
+    unpack(fields))
   if job.key == '' then return state end
-  redis.call('HSET', job.record, 'unique', job.key, 'unique_scope', job.scope)
   redis.call('SET', job.lock, job.id)
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
   return state
