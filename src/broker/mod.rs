@@ -75,7 +75,7 @@ pub use server::{Server, WorkerInfo};
 pub(crate) use settle::{Applied, Begun, Keep, Ran, Taken};
 pub use steps::{DecideError, Decided, Decider, Steps};
 pub(crate) use steps::{StepBegun, StepRun, StepTold};
-pub(crate) use stream::ClaimFrom;
+pub(crate) use stream::{ClaimFrom, Silent};
 pub use stream::{Consumer, Joined};
 pub(crate) use submit::{Holder, Identified, Placed, Unique};
 pub use submit::{UniqueMode, UniqueScope};

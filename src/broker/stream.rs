@@ -33,9 +33,19 @@ pub struct Joined {
 pub(crate) struct Claimed {
     /// Where the next page begins; `None` at the end.
     pub(crate) next: Option<EntryId>,
-    pub(crate) entries: Vec<EntryId>,
+    pub(crate) entries: Vec<Silent>,
     /// Entries that were pending, but deleted: their bodies are lost.
     pub(crate) deleted: u64,
+}
+
+/// An entry that was taken over.
+#[derive(Debug)]
+pub(crate) struct Silent {
+    pub(crate) id: EntryId,
+    /// The consumer that held it; `-` where that is not known.
+    pub(crate) owner: String,
+    /// How long ago it was delivered, or renewed last.
+    pub(crate) silence: Duration,
 }
 
 /// What one look for silent entries found.
@@ -221,7 +231,7 @@ impl Queue {
             (0, _) => Ok(None),
             (1, [next, deleted, Value::Array(ids)]) => Ok(Some(Claimed {
                 next: decode::entry_id(next).filter(|id| *id != EntryId::new(0, 0)),
-                entries: ids.iter().filter_map(decode::entry_id).collect(),
+                entries: ids.iter().filter_map(silent).collect(),
                 deleted: decode::number(deleted).unwrap_or(0),
             })),
             _ => Err(Error::contract("claim", answer)),
@@ -295,6 +305,13 @@ impl Queue {
         let answer = link.run(&script::REAP, keys, args).await?;
         Ok(answer.rest.first().and_then(decode::number) == Some(0))
     }
+}
+
+fn silent(item: &Value) -> Option<Silent> {
+    let Value::Array(parts) = item else { return None };
+    let [id, owner, silence] = &parts[..] else { return None };
+    let silence = Duration::from_millis(decode::number(silence)?);
+    Some(Silent { id: decode::entry_id(id)?, owner: decode::text(owner), silence })
 }
 
 /// Where a claim begins, and what it takes.

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::Duty;
-use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Taken};
+use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Silent, Taken};
 use crate::event::{Event, Finished};
 use crate::job::{
     ClockWatch, ConsumerName, EntryId, Job, JobId, Lane, Lease, Outcome, Routing, Settlement, Shown, settle,
@@ -131,7 +131,7 @@ impl<'a> Claimer<'a> {
             if !claimed.entries.is_empty() {
                 duty.events.tell(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
             }
-            let settling = claimed.entries.into_iter().map(|id| settle_taken(duty, lane, id));
+            let settling = claimed.entries.into_iter().map(|silent| settle_taken(duty, lane, silent));
             let mut settling = futures_util::stream::iter(settling).buffer_unordered(AT_ONCE);
             while let Some(settled) = settling.next().await {
                 settled?;
@@ -142,17 +142,17 @@ impl<'a> Claimer<'a> {
     }
 }
 
-async fn settle_taken(duty: &Duty, lane: Lane, id: EntryId) -> Result<(), Error> {
-    let read = || duty.queue.read_entry(lane, id);
-    match insist(duty, &JobId::derived(id, lane), read).await? {
-        Some(Some(entry)) => settle_lost(duty, entry).await,
+async fn settle_taken(duty: &Duty, lane: Lane, silent: Silent) -> Result<(), Error> {
+    let read = || duty.queue.read_entry(lane, silent.id);
+    match insist(duty, &JobId::derived(silent.id, lane), read).await? {
+        Some(Some(entry)) => settle_lost(duty, entry, &silent).await,
         // Its owner has just settled it after all. Where it is pending still, the next look clears it up.
         Some(None) | None => Ok(()),
     }
 }
 
-async fn settle_lost(duty: &Duty, entry: Entry) -> Result<(), Error> {
-    let ran = Ran { elapsed: Duration::ZERO, outcome: "lost", worker: "-" };
+async fn settle_lost(duty: &Duty, entry: Entry, silent: &Silent) -> Result<(), Error> {
+    let ran = Ran { elapsed: silent.silence, outcome: "lost", worker: &silent.owner };
     let name = JobId::derived(entry.id, entry.lane);
     let empty = crate::job::Envelope::default();
     let envelope = entry.envelope.as_ref().unwrap_or(&empty);

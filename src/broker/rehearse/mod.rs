@@ -205,7 +205,8 @@ impl Rehearsal<'_> {
         let start = start.ok_or_else(|| Error::contract("stale", "nothing"))?;
         let from = ClaimFrom { start, silence: Duration::ZERO, count: 1, window: [0, i64::MAX] };
         let claimed = self.queue.claim(&self.consumer, Lane::Normal, from).await?;
-        same("claim", claimed.map(|claimed| claimed.entries), Some(vec![start]))?;
+        let taken = claimed.map(|claimed| claimed.entries.iter().map(|silent| silent.id).collect());
+        same("claim", taken, Some(vec![start]))?;
         self.queue.redate().await?;
         let (envelope, job) =
             parsed(self.queue.read_entry(Lane::Normal, start).await?.into_iter().collect())?;

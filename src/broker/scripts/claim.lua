@@ -2,8 +2,17 @@
 -- that stepped, or a server that stood still in front of this script, makes the entries of live owners look silent.
 -- KEYS 1 stream
 -- ARGV 1 consumer  2 ms of silence  3 the first id  4 the most entries  5 and 6 what the clock must show, from and to, in ms
--- returns {1, where to go on or '0-0', entries that were pending but deleted, {id, ...}}, {0} the clock shows another time
+-- returns {1, where to go on or '0-0', entries that were pending but deleted, {{id, who held it,
+--   ms of its silence}, ...}}, {0} the clock shows another time
 local now = now_ms()
 if now < tonumber(ARGV[5]) or now > tonumber(ARGV[6]) then return { 0 } end
-local page = redis.call('XAUTOCLAIM', KEYS[1], 'fleet', ARGV[1], ARGV[2], ARGV[3], 'COUNT', ARGV[4], 'JUSTID')
-return { 1, page[1], #(page[3] or {}), page[2] }
+local owners = {}
+for _, held in ipairs(redis.call('XPENDING', KEYS[1], 'fleet', 'IDLE', ARGV[2], ARGV[3], '+', ARGV[4])) do
+  owners[held[1]] = held
+end
+local page, taken = redis.call('XAUTOCLAIM', KEYS[1], 'fleet', ARGV[1], ARGV[2], ARGV[3], 'COUNT', ARGV[4], 'JUSTID'), {}
+for at, id in ipairs(page[2]) do
+  local held = owners[id] or {}
+  taken[at] = { id, held[2] or '-', held[3] or 0 }
+end
+return { 1, page[1], #(page[3] or {}), taken }

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use serde_json::Value;
 use streamfleet::event::{Event, Events};
-use streamfleet::job::JobId;
-use streamfleet::{Fleet, FleetConfig, Handler};
+use streamfleet::job::{JobId, Tracking};
+use streamfleet::{Fleet, FleetConfig, Handler, JobError};
 
-use super::scene::{Gate, LONG, SOON, STREAM, Scene};
+use super::scene::{Gate, LONG, SOON, STREAM, Scene, job};
 use super::scripts::{ACKNOWLEDGE, sha};
 use crate::harness::fleet::{Acts, Running, quick, submit};
 use crate::harness::proxy::Mode;
@@ -144,4 +146,97 @@ async fn a_plain_success_that_somebody_else_has_settled_is_told_as_fenced_alone(
         assert_eq!(tally.of(job), want, "{nth}");
     }
     assert_eq!(tally.fenced(), 2);
+}
+
+/// Does what the payload says.
+fn obeys() -> Acts {
+    Acts::new(|context, payload| match payload {
+        b"fails once" if context.attempt() == 1 => Err(JobError::retry("not yet")),
+        b"is fatal" => Err(JobError::fatal("no")),
+        b"drops" => Err(JobError::drop_job("a duplicate")),
+        _ => Ok(Value::from("well")),
+    })
+}
+
+/// A job whose settlement's answer is lost, the one to a request with `needle`, is told as `want` and nothing else.
+async fn is_told_once(payload: &str, needle: &str, want: &[&str]) {
+    let scene = Scene::new().await;
+    let tally = Tally::default();
+    let fleet = start(scene.config(LONG), obeys(), &tally);
+    let producer = streamfleet::Producer::new(scene.queue.clone());
+    let tracked = || job(payload).tracking(Tracking::All);
+    // Now Redis knows the scripts, and what is sent has no source in it.
+    let first = producer.submit(tracked()).await.unwrap();
+    until_async("the first to end", SOON, async || tally.of(&first).len() == want.len()).await;
+    let holding = b":1\r\n".to_vec();
+    scene.proxy.set(Mode::DropReplyTo { needle: needle.into(), holding, times: 1 });
+    let second = producer.submit(tracked()).await.unwrap();
+    until_async("the second to end", SOON, async || tally.of(&second).len() >= want.len()).await;
+    assert_eq!(scene.proxy.hits(), 1);
+    fleet.stop().await;
+    assert_eq!((tally.of(&first), tally.of(&second)), (want.to_vec(), want.to_vec()));
+    assert_eq!(tally.fenced(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_success_whose_answer_was_lost_is_told_once() {
+    is_told_once("ok", "\"well\"", &["succeeded"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_whose_answer_was_lost_is_told_once() {
+    is_told_once("fails once", "retrying", &["retried", "succeeded"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burial_whose_answer_was_lost_is_told_once() {
+    is_told_once("is fatal", "fatal", &["dead"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancellation_whose_answer_was_lost_is_told_once() {
+    is_told_once("drops", "a duplicate", &["cancelled"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interruption_whose_answer_was_lost_is_told_once() {
+    let scene = Scene::new().await;
+    let (handler, tally) = (Gate::closed(), Tally::default());
+    let mut config = scene.config(LONG);
+    config.worker.drain_timeout = Duration::from_millis(10);
+    let mut told = Vec::new();
+    // By the second time Redis knows the script, and what is sent begins with the job.
+    for lost in [0, 1] {
+        let fleet = start(config.clone(), handler.clone(), &tally);
+        let job = submit(&scene.queue, "wait").await;
+        handler.until_started(&job).await;
+        let (needle, holding) = (job.to_string().into_bytes(), b":1\r\n".to_vec());
+        scene.proxy.set(Mode::DropReplyTo { needle, holding, times: lost });
+        fleet.stop().await;
+        told.push((tally.of(&job), scene.proxy.hits()));
+        scene.server.cmd(&["DEL", STREAM]);
+    }
+    assert_eq!(told, [(vec!["interrupted"], 0), (vec!["interrupted"], 1)]);
+    assert_eq!(tally.fenced(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_attempt_whose_answer_was_lost_is_told_once() {
+    let scene = Scene::new().await;
+    let (handler, tally) = (Acts::well(), Tally::default());
+    scene.queue.join(Duration::from_secs(1)).await.unwrap();
+    scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "precious"]);
+    scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", STREAM, ">"]);
+    let (needle, holding) = (b"fell silent".to_vec(), b":1\r\n".to_vec());
+    scene.proxy.set(Mode::DropReplyTo { needle, holding, times: 1 });
+    let fleet = start(scene.config(Duration::from_secs(1)), handler.clone(), &tally);
+    let precious = "precious".parse().unwrap();
+    until_async("it to be done", SOON, async || tally.of(&precious).contains(&"succeeded")).await;
+    fleet.stop().await;
+    assert_eq!(tally.of(&precious), ["retried", "succeeded"]);
+    let status = scene.queue.status(&precious).await.unwrap().unwrap();
+    let lost = &status.attempts[0];
+    assert_eq!((lost.outcome.as_str(), lost.worker.as_str()), ("lost", "ghost"));
+    assert!(lost.duration() >= Duration::from_secs(1), "{lost:?}");
+    assert_eq!((tally.fenced(), scene.proxy.hits(), handler.runs(&precious)), (0, 1, 1));
 }
