@@ -275,7 +275,10 @@ impl Queue {
         let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms" | b"life");
         let fields = edited(taken.envelope, taken.trace, replaced, &identity);
         let mut args = vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(life.as_bytes())];
-        args.push(millis(ran.elapsed));
+        // A handler that was cut short within its first millisecond has run all the same.
+        let elapsed =
+            if ran.elapsed.is_zero() { ran.elapsed } else { ran.elapsed.max(Duration::from_millis(1)) };
+        args.push(millis(elapsed));
         flatten(&fields, &mut args);
         self.run(&script::RELEASE, keys, args).await
     }
