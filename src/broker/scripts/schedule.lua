@@ -14,6 +14,8 @@ if limit then
   local full = more > 0 and overfull(limit, more, KEYS[1], KEYS[5], KEYS[6], KEYS[7])
   if full then return full end
 end
+-- Nothing is written where this fails: fields without a time would be taken for a job that is there.
+redis.call('ZCARD', KEYS[1])
 local now, added = now_ms(), 0
 local digits = string.format('%013.0f', now)
 for at = 2, #ARGV, 5 do

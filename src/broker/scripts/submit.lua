@@ -128,6 +128,9 @@ local function judged(job)
   if string.find(why, 'WRONGTYPE', 1, true) then return 'refused', job.id, why end
   error(answer[2], 0)
 end
+-- Nothing is written where one of these fails.
+redis.call('ZCARD', KEYS[2])
+for at = 5, 7 do redis.call('XLEN', KEYS[at]) end
 local limit = depth_limit(KEYS[1], ARGV[1])
 if limit then
   local more = 0

@@ -102,6 +102,21 @@ fn a_script_that_finds_a_job_with_too_many_fields_has_appended_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_refused_whole_where_a_key_of_their_queue_is_of_another_type() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let producer = Producer::new(queue.clone());
+    server.cmd(&["SET", DELAYED, "no set"]);
+    let own = |id: &str| job("{}").id(id.parse().unwrap());
+    producer.submit_all([job("{}").delay(LONG), job("{}").delay(LONG)], |_| {}).await.unwrap_err();
+    producer.submit_all([own("now"), own("later").delay(LONG)], |_| {}).await.unwrap_err();
+    server.cmd(&["DEL", DELAYED]);
+    assert_eq!(server.cmd(&["EXISTS", FIELDS, "sf:{default}:jobs", "sf:{default}:job:now"]), Value::Int(0));
+    producer.submit(own("later").delay(LONG)).await.unwrap();
+    assert_eq!(server.cmd(&["ZCARD", DELAYED]), Value::Int(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_delayed_job_of_too_many_fields_is_set_aside_and_holds_up_no_other() {
     let scene = Scene::new().await;
     let bad = packed(4100);
