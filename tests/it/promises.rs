@@ -18,8 +18,9 @@ use crate::harness::weather::{Cause, Event, Weather};
 use crate::kill::remains::{facts, is_allowed, until_at_rest};
 use crate::leases::{clock, pause};
 use crate::program::Program;
+use crate::size::blocking;
 use crate::traps::scene::{Gate, SOON, Scene, job};
-use crate::traps::zombie;
+use crate::traps::{aside, zombie};
 
 /// The starts in a ledger, by job.
 fn starts(ledger: &Ledger) -> BTreeMap<String, Vec<u64>> {
@@ -224,4 +225,14 @@ async fn promise_6_deploys_cost_nothing() {
     assert_eq!((new.all_runs(), new.jobs()), (40, 40));
     assert_eq!(scene.int(&["XLEN", "sf:{default}:dead"]), 0);
     fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promise_8_nobody_holds_up_anybody_else() {
+    aside::jobs_that_cannot_be_buried_stop_no_other().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promise_9_no_script_holds_redis_up_for_long() {
+    blocking::no_script_holds_redis_up_for_long().await;
 }

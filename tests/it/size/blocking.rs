@@ -134,8 +134,8 @@ async fn until_dead(scene: &Scene, jobs: i64) {
     until_async("all to be dead", 6 * SOON, async || scene.int(&["XLEN", DEAD]) == jobs).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_script_holds_redis_up_for_long_however_many_jobs_there_are() {
+/// No script holds Redis up for long, however many jobs there are: a promise, and tested under its name.
+pub(crate) async fn no_script_holds_redis_up_for_long() {
     let scene = Scene::new().await;
     fill(&scene.server, OTHERS, backlog(), 100);
     log_from(&scene.server, "300");

@@ -1,6 +1,6 @@
 //! Jobs that are large, have many fields, or are many: nobody waits for them but themselves.
 
-mod blocking;
+pub(crate) mod blocking;
 mod cost;
 mod fields;
 mod full;

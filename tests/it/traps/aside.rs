@@ -21,8 +21,8 @@ fn obeys() -> Acts {
     })
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_cannot_be_buried_stop_no_other() {
+/// Jobs that cannot be buried stop no other: a promise, and tested under its name.
+pub(crate) async fn jobs_that_cannot_be_buried_stop_no_other() {
     let scene = Scene::new().await;
     let (handler, tally) = (obeys(), Tally::default());
     scene.server.cmd(&["SET", "sf:{default}:dead", "a string"]);

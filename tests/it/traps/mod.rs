@@ -3,7 +3,7 @@
 
 pub(crate) mod scene;
 
-mod aside;
+pub(crate) mod aside;
 mod claims;
 mod cluster;
 mod due;
