@@ -96,6 +96,7 @@ impl Worker {
         let heartbeat =
             heartbeat.start().map_err(|error| Error::Address(format!("no heartbeat thread: {error}")))?;
         let (drain_timeout, heartbeat_stop) = (config.drain_timeout, heartbeat_stop.drop_guard());
+        stations.iter_mut().for_each(|station| station.read(&vitals));
         Ok(Self {
             consumer,
             broker,

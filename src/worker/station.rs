@@ -40,6 +40,8 @@ pub(super) struct Station {
     pub(super) slots: usize,
     /// The longest time of grace of all handlers.
     grace: Duration,
+    /// Those that have not begun to read, and their names.
+    idle: Vec<(String, Reader)>,
     readers: JoinSet<()>,
     executors: JoinSet<()>,
     settler: JoinSet<()>,
@@ -118,6 +120,7 @@ struct Parts {
 }
 
 impl Station {
+    /// Everything but the reading.
     pub(super) async fn start(
         shared: &Shared<'_>,
         queue: Queue,
@@ -147,7 +150,7 @@ impl Station {
             executors.spawn(vitals.watch(format!("a slot of {name}"), slot));
         }
         let stop_reading = CancellationToken::new();
-        let (mut readers, reading) = (JoinSet::new(), Arc::new(Reading::default()));
+        let (mut idle, reading) = (Vec::new(), Arc::new(Reading::default()));
         // A second connection pays only where many quick jobs run at once.
         for nth in 0..if own.concurrency >= MANY_SLOTS { 2 } else { 1 } {
             let who = if nth > 0 { "the second reader" } else { "the reader" };
@@ -167,7 +170,7 @@ impl Station {
                 events: shared.events.clone(),
                 stop: stop_reading.clone(),
             };
-            readers.spawn(vitals.watch(format!("{who} of {name}"), reader.run()));
+            idle.push((format!("{who} of {name}"), reader));
         }
         let grace = shared.registry.longest_grace();
         Ok(Self {
@@ -176,12 +179,21 @@ impl Station {
             parts,
             lease,
             slots: own.concurrency,
-            readers,
+            idle,
+            readers: JoinSet::new(),
             executors,
             settler,
             reporting,
             stop_reading,
         })
+    }
+
+    /// Takes jobs from now on. Nothing of the worker's start may fail after this: what had been taken would be dropped with
+    /// its outcome.
+    pub(super) fn read(&mut self, vitals: &Vitals) {
+        for (who, reader) in self.idle.drain(..) {
+            self.readers.spawn(vitals.watch(who, reader.run()));
+        }
     }
 
     pub(super) fn pulse(&self) -> Arc<Pulse> {

@@ -180,7 +180,7 @@ async fn fails_liveness(panics: impl Fn(&Event<'_>) -> bool + Send + Sync + 'sta
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_died_fails_liveness() {
-    fails_liveness(|event| matches!(event, Event::Read { .. }), "the reader").await;
+    fails_liveness(|event| matches!(event, Event::Read { .. }), "reader").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,6 +13,7 @@ mod lost_reply;
 mod refused;
 pub(crate) mod scripts;
 mod settled;
+mod start;
 mod unserved;
 mod vandal;
 pub(crate) mod zombie;

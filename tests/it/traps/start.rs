@@ -1,0 +1,29 @@
+//! A worker that Redis refuses in the middle of its start.
+
+use super::scene::{LONG, SOON, STREAM, Scene};
+use crate::harness::fleet::{Acts, Running, quick};
+use crate::harness::wait::until_async;
+
+/// It serves two queues. The first one has a job at once; the second one cannot be joined for a while.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_is_taken_while_anything_of_the_start_can_fail() {
+    let scene = Scene::new().await;
+    scene.server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+    scene.server.cmd(&["SET", "sf:{later}:control", "a string"]);
+    let mut config = scene.config(LONG);
+    let own = config.worker.queues.values().next().unwrap().clone();
+    config.worker.queues.insert("later".parse().unwrap(), own);
+    let handler = Acts::well();
+    let fleet = Running::start_with(config, quick(3), handler.clone());
+    let refusals = || -> u32 {
+        let stats: String = redis::from_redis_value(scene.server.cmd(&["INFO", "errorstats"])).unwrap();
+        let count = stats.lines().find_map(|line| line.strip_prefix("errorstat_WRONGTYPE:count="));
+        count.map_or(0, |count| count.trim().parse().unwrap())
+    };
+    until_async("the start to be refused some times", SOON, async || refusals() > 3).await;
+    assert_eq!((handler.all_runs(), scene.int(&["XLEN", STREAM])), (0, 1));
+    scene.server.cmd(&["DEL", "sf:{later}:control"]);
+    until_async("the job to be done", SOON, async || scene.int(&["XLEN", STREAM]) == 0).await;
+    assert_eq!(handler.all_runs(), 1);
+    fleet.stop().await;
+}
