@@ -110,6 +110,8 @@ fn connections_that_are_made_again_are_counted_and_reads_that_wait_are_not_measu
     let polled = || worker.value("worker_last_poll_timestamp_seconds{queue=\"default\"}");
     let first = polled();
     until("a read has waited in vain", SOON, || polled() > first + 1.9);
+    let settled = "redis_command_duration_seconds_count{command=\"acknowledge\"}";
+    until("the job is settled", SOON, || worker.value(settled) >= 1.0);
     let figures = worker.scrape();
     let bucket = |command: &str| {
         figures.value(&format!("redis_command_duration_seconds_bucket{{command=\"{command}\",le=\"1\"}}"))
