@@ -11,7 +11,7 @@ use super::error::Error;
 use super::link::Link;
 use super::settle::{Taken, text};
 use super::{Queue, bytes, decode, millis, script};
-use crate::job::{End, EntryId, Envelope, Job, JobId, Lane, Life, State, cut};
+use crate::job::{End, EntryId, Envelope, Job, JobId, JobType, Lane, Life, State, cut};
 
 /// So many entries of each lane are searched for a job that nothing points to.
 const SOUGHT: u64 = 100_000;
@@ -112,6 +112,7 @@ impl Queue {
             batch,
             self.keys.ledger(id),
             self.keys.cancel_places.clone(),
+            self.keys.endings.clone(),
         ];
         let created = job.as_ref().map(|job| job.created.as_ms()).filter(|ms| *ms > 0);
         let args = vec![
@@ -171,6 +172,18 @@ impl Queue {
             unwanted.extend(answer.rest.iter().filter_map(|life| decode::text(life).parse::<Life>().ok()));
         }
         Ok(unwanted)
+    }
+
+    /// Takes some of the jobs that were cancelled while no worker held them, and that nobody has told yet: the job, its type
+    /// where it is known, and why. None is left where there are none here. See `scripts/endings.lua`.
+    pub(crate) async fn endings(&self) -> Result<Vec<(JobId, Option<JobType>, String)>, Error> {
+        let answer = self.run(&script::ENDINGS, vec![self.keys.endings.clone()], vec![]).await?;
+        let ending = |text: String| {
+            let mut parts = text.splitn(3, ' ');
+            let (id, job_type) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok());
+            Some((id, job_type, parts.next()?.to_owned()))
+        };
+        Ok(answer.rest.iter().map(decode::text).filter_map(ending).collect())
     }
 
     /// Forgets the wishes that nothing can meet any more, of a page of them behind the first `skip`. How many of the page

@@ -23,6 +23,8 @@ pub(crate) struct Keys {
     pub(crate) cancels: Key,
     /// The lane and the entry that each of these had then, where that is known.
     pub(crate) cancel_places: Key,
+    /// A list of what nobody has told yet: jobs that were cancelled while no worker held them.
+    pub(crate) endings: Key,
     /// A list, of which each item calls one worker that stands by.
     pub(crate) calls: Key,
     /// A list of at most one item, whose arrival wakes the promoter.
@@ -48,6 +50,7 @@ impl Keys {
             leader: key("leader"),
             cancels: key("cancels"),
             cancel_places: key("cancels:places"),
+            endings: key("endings"),
             calls: key("calls"),
             wake: key("wake"),
             cron: key("cron"),

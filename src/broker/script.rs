@@ -55,6 +55,7 @@ scripts! {
     DEFER "defer",
     DEPTHS "depths",
     DROP "drop",
+    ENDINGS "endings",
     ENQUEUE "enqueue",
     GAUGE "gauge",
     JOIN "join",

@@ -401,6 +401,16 @@ impl<'a> Finished<'a> {
         }
     }
 
+    /// The end of a job that was cancelled while no worker held it.
+    pub fn cancelled(
+        queue: &'a QueueName,
+        job: &'a JobId,
+        job_type: Option<&'a JobType>,
+        why: &'a str,
+    ) -> Self {
+        Self { job_type, ending: Ending::Cancelled, ..Self::malformed(queue, job, why) }
+    }
+
     /// The end of bytes that are no job, and why they are none.
     pub fn malformed(queue: &'a QueueName, job: &'a JobId, why: &'a str) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Forgets wishes to cancel a job that nothing can meet any more, so that they cost nothing and do not pile up: mostly
+//! Tells the ends of jobs that were cancelled while no worker held them, and forgets wishes to cancel a job that nothing can meet any more, so that they cost nothing and do not pile up: mostly
 //! those for jobs that succeeded just then, of which plain ones do not look for a wish.
 
 use std::time::Duration;
@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Duty;
 use crate::broker::Error;
+use crate::event::{Event, Finished};
 
 /// The pause between two passes.
 const EVERY: Duration = Duration::from_secs(5);
@@ -22,8 +23,23 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
             () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
         }
-        if let Err(error) = pass(&duty, &mut skip, &stop).await {
-            duty.events.redis_error(error.kind(), &error);
+        for swept in [tell_endings(&duty).await, pass(&duty, &mut skip, &stop).await] {
+            if let Err(error) = swept {
+                duty.events.redis_error(error.kind(), &error);
+            }
+        }
+    }
+}
+
+async fn tell_endings(duty: &Duty) -> Result<(), Error> {
+    loop {
+        let endings = duty.queue.endings().await?;
+        if endings.is_empty() {
+            return Ok(());
+        }
+        for (job, job_type, why) in &endings {
+            let told = Finished::cancelled(duty.queue.name(), job, job_type.as_ref(), why);
+            duty.events.tell(&Event::Finished(told));
         }
     }
 }

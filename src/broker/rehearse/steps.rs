@@ -81,6 +81,8 @@ impl Rehearsal<'_> {
         same("cancels", unwanted, vec![job.life.clone()])?;
         self.apply(&envelope, &job, &Settlement::Cancel("rehearsed".to_owned())).await?;
         self.queue.forget_wishes(0).await?;
+        // The job that was cancelled before, while nobody held it.
+        same("endings", self.queue.endings().await?.is_empty(), false)?;
         let state = self.queue.status(&job.id).await?.map(|status| status.state);
         same("status", state, Some(State::Cancelled))
     }

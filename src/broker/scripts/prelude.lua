@@ -300,6 +300,14 @@ local function keep_receipt(receipt, answer)
   redis.call('SET', receipt, cmsgpack.pack(answer), 'PX', 40000)
 end
 
+-- Leaves word of a job that was cancelled while no worker held it: the process that does the chores tells it. At most a
+-- thousand wait, and none for longer than a minute: events may be lost.
+local function leave_word(endings, id, job_type, why)
+  redis.pcall('RPUSH', endings, id .. ' ' .. (job_type == '' and '-' or job_type) .. ' ' .. why)
+  redis.pcall('LTRIM', endings, -1000, -1)
+  redis.pcall('PEXPIRE', endings, 60000)
+end
+
 -- The most jobs that may wait, run and be due later: what the fleet agreed on or the producer wants, whichever is less.
 local function depth_limit(control, own)
   local limit, agreed = tonumber(own), tonumber(redis.call('HGET', control, 'max_depth') or '')

@@ -183,6 +183,8 @@ local function take_out(job, place)
   end
   redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id, 'updated_ms', now)
   expire(job.held, now, 0, job.ledger)
+  -- It lies beside the delayed set.
+  leave_word(string.gsub(KEYS[2], 'delayed$', 'endings'), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
 end
 -- The holder stays who it is, with all that it has been through: it has another payload and another time.
 local function put_off(job, member)

@@ -24,7 +24,7 @@ const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
 /// Every family of keys.
-const FAMILIES: [&str; 22] = [
+const FAMILIES: [&str; 23] = [
     "{*}:jobs",
     "{*}:jobs:high",
     "{*}:jobs:low",
@@ -35,6 +35,7 @@ const FAMILIES: [&str; 22] = [
     "{*}:leader",
     "{*}:cancels",
     "{*}:cancels:places",
+    "{*}:endings",
     "{*}:calls",
     "{*}:wake",
     "{*}:cron",

@@ -82,3 +82,42 @@ async fn a_wish_that_came_too_late_is_forgotten_soon() {
     .await;
     fleet.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_cancelled_while_nobody_holds_it_is_told_by_who_does_the_chores() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let listener = move |event: &streamfleet::event::Event<'_>| {
+        if let streamfleet::event::Event::Finished(end) = event {
+            let job_type = end.job_type.map(ToString::to_string);
+            let told = (end.job.to_string(), job_type, end.ending, end.error.map(str::to_owned));
+            sender.send(told).unwrap();
+        }
+    };
+    let producer = streamfleet::Producer::new(queue.clone());
+    let waiting = producer.submit(job("x")).await.unwrap();
+    let delayed = producer.submit(job("x").delay(KEPT)).await.unwrap();
+    for id in [&waiting, &delayed] {
+        assert_eq!(queue.cancel(id, "ann", KEPT).await.unwrap(), Cancellation::Done);
+    }
+    let fleet = streamfleet::Fleet::builder(config(&server.url()));
+    let fleet = fleet.handler_with("test", quick(1), Gate::closed()).unwrap();
+    let events = streamfleet::event::Events::new(vec![std::sync::Arc::new(listener)]);
+    let fleet = Running::of(fleet.events(events).build());
+    let mut told = std::collections::BTreeMap::new();
+    until_async("both to be told", SOON, async || {
+        told.extend(receiver.try_iter().map(|(id, job_type, ending, why)| (id, (job_type, ending, why))));
+        told.len() == 2
+    })
+    .await;
+    for id in [&waiting, &delayed] {
+        let want = (
+            Some("test".to_owned()),
+            streamfleet::event::Ending::Cancelled,
+            Some("cancelled by ann".to_owned()),
+        );
+        assert_eq!(told[&id.to_string()], want);
+    }
+    fleet.stop().await;
+}

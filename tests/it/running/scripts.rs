@@ -141,7 +141,7 @@ fn a_record_that_only_a_report_made_goes_with_its_attempt() {
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0);
 }
 
-const CANCEL_KEYS: [&str; 9] = [
+const CANCEL_KEYS: [&str; 10] = [
     DELAYED,
     "sf:{q}:delayed:fields",
     RECORD,
@@ -151,6 +151,7 @@ const CANCEL_KEYS: [&str; 9] = [
     "sf:{q}:batch:b",
     "sf:{q}:steps:j",
     PLACES,
+    "sf:{q}:endings",
 ];
 
 fn cancel<'a>(entry: &'a str, at_last: &'a str) -> [&'a str; 10] {
