@@ -31,8 +31,8 @@ lint:
 # they run by themselves. The others wait more than they compute, so more of them run at once than there may be cores.
 unit: export RUST_TEST_THREADS ?= 4
 unit:
-	$(CARGO) test --locked --all-features -- --skip kill::storm --skip kill::cron --skip storm::every_promise --skip promises::promise_5 --skip idle::an_idle
-	$(CARGO) test --locked --all-features --test it -- --test-threads=1 kill::storm kill::cron storm::every_promise promises::promise_5 idle::an_idle
+	$(CARGO) test --locked --all-features -- --skip promises::promise_1 --skip kill::storm --skip kill::cron --skip storm::every_promise --skip promises::promise_5 --skip idle::an_idle
+	$(CARGO) test --locked --all-features --test it -- --test-threads=1 promises::promise_1 kill::storm kill::cron storm::every_promise promises::promise_5 idle::an_idle
 
 deploy-check:
 	./deploy/check.sh

@@ -254,8 +254,8 @@ impl Live {
 fn build(config: &fred::types::config::Config, role: Role) -> Result<Client, Error> {
     let mut builder = Builder::from_config(config.clone());
     // The client's linear and exponential policies lose their jitter at the cap, so a fleet would return in step.
-    let mut policy = ReconnectPolicy::new_constant(0, 500);
-    policy.set_jitter(2_500);
+    let mut policy = ReconnectPolicy::new_constant(0, 200);
+    policy.set_jitter(1_000);
     if role != Role::Confirming {
         builder.set_policy(policy);
     }
