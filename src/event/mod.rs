@@ -1,14 +1,16 @@
 //! Everything worth telling about, told once. Metrics and logs listen; nothing that listens can change an outcome.
 
+mod finished;
 mod state;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use finished::Finished;
 pub use state::{QueueState, RedisMemory};
 
-use crate::job::{CronName, DeadReason, FailureKind, Job, JobId, JobType, QueueName, Settlement};
+use crate::job::{CronName, DeadReason, FailureKind, JobId, JobType, QueueName};
 
 /// Something that happened in this process.
 #[derive(Debug, Clone, Copy)]
@@ -341,91 +343,6 @@ pub enum ChildEnding {
     Timeout,
     /// It could not be started.
     NotStarted,
-}
-
-/// How an attempt ended.
-#[derive(Debug, Clone, Copy)]
-pub struct Finished<'a> {
-    /// Where the job came from.
-    pub queue: &'a QueueName,
-    /// What handler it got; `None` for bytes that are no job.
-    pub job_type: Option<&'a JobType>,
-    /// The job.
-    pub job: &'a JobId,
-    /// The number of the attempt, from 1; 0 for bytes that are no job.
-    pub attempt: u32,
-    /// How it ended.
-    pub ending: Ending,
-    /// What went wrong, if something did. It is the handler's text, and may hold what the handler put there.
-    pub error: Option<&'a str>,
-    /// After how long the job runs again, where that was decided.
-    pub delay: Option<Duration>,
-    /// How long the handler ran; zero where none did.
-    pub elapsed: Duration,
-    /// The attempts of the job by now: failures, lost workers, and this one where its handler ran.
-    pub attempts: u32,
-    /// How long ago the job was accepted, by an estimate of the clock of Redis; `None` for bytes that are no job.
-    pub age: Option<Duration>,
-}
-
-impl<'a> Finished<'a> {
-    /// The end of an attempt from which this followed, of a job that was accepted so long ago.
-    pub fn new(
-        queue: &'a QueueName,
-        job: &'a Job,
-        settlement: &'a Settlement,
-        (elapsed, age): (Duration, Duration),
-    ) -> Self {
-        let (ending, error, delay) = match settlement {
-            Settlement::Ack => (Ending::Succeeded, None, None),
-            Settlement::Release => (Ending::Interrupted, None, None),
-            Settlement::Cancel(why) => (Ending::Cancelled, Some(why.as_str()), None),
-            Settlement::Defer(to) => {
-                let ending = if to.error.is_some() { Ending::Retried } else { Ending::Snoozed };
-                (ending, to.error.as_deref(), Some(to.delay))
-            }
-            Settlement::Bury(burial) => (Ending::Dead(burial.reason), Some(burial.error.as_str()), None),
-        };
-        let ran = !elapsed.is_zero() || matches!(ending, Ending::Succeeded | Ending::Dead(DeadReason::Lost));
-        Self {
-            queue,
-            job_type: Some(&job.job_type),
-            job: &job.id,
-            attempt: job.attempt.saturating_add(1),
-            ending,
-            error,
-            delay,
-            elapsed,
-            attempts: job.attempt.saturating_add(job.lost).saturating_add(u32::from(ran)),
-            age: Some(age),
-        }
-    }
-
-    /// The end of a job that was cancelled while no worker held it.
-    pub fn cancelled(
-        queue: &'a QueueName,
-        job: &'a JobId,
-        job_type: Option<&'a JobType>,
-        why: &'a str,
-    ) -> Self {
-        Self { job_type, ending: Ending::Cancelled, ..Self::malformed(queue, job, why) }
-    }
-
-    /// The end of bytes that are no job, and why they are none.
-    pub fn malformed(queue: &'a QueueName, job: &'a JobId, why: &'a str) -> Self {
-        Self {
-            queue,
-            job_type: None,
-            job,
-            attempt: 0,
-            ending: Ending::Dead(DeadReason::Malformed),
-            error: Some(why),
-            delay: None,
-            elapsed: Duration::ZERO,
-            attempts: 0,
-            age: None,
-        }
-    }
 }
 
 /// How an attempt ended, as metrics name it.
