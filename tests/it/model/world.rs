@@ -1,6 +1,6 @@
 //! The real thing: a server, a worker process whose handlers wait to be told how they end, and the operations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
@@ -104,6 +104,20 @@ impl World {
                 panic!("waited in vain for {what}: it is {:?}", self.status(*nth).await);
             }
         }
+        self.until_begun(model, after).await;
+    }
+
+    /// Waits until the step of each job that runs has begun: a job is running a moment before that, and what is killed or
+    /// cancelled in this moment has begun nothing.
+    async fn until_begun(&self, model: &Model, after: &str) {
+        let of_steps = model.jobs.iter().filter(|(_, job)| job.state == State::Running && job.once.is_some());
+        let want: Vec<_> = of_steps.map(|(nth, job)| (*nth, job.begun)).collect();
+        let what = format!("these jobs to have begun their steps so often after {after}: {want:?}");
+        until_async(&what, SOON, async || {
+            let begun = self.all_begun();
+            want.iter().all(|(nth, times)| begun.get(&step(*nth)).is_some_and(|begun| begun == times))
+        })
+        .await;
     }
 
     /// How many jobs other than those of the model were run: callbacks, and ticks of recurring jobs.
@@ -119,9 +133,18 @@ impl World {
 
     /// How often the step of a job was begun that must not run twice.
     pub(super) fn begun(&self, nth: usize) -> usize {
-        let records = Ledger::new(&self.dir.path().join("ledger")).read();
-        let step = format!("{}/charge", id(nth));
-        records.iter().filter(|record| matches!(record, Record::Start { run, .. } if run.job == step)).count()
+        self.all_begun().get(&step(nth)).copied().unwrap_or_default()
+    }
+
+    /// How often each job and step was begun.
+    fn all_begun(&self) -> BTreeMap<String, usize> {
+        let mut begun = BTreeMap::new();
+        for record in Ledger::new(&self.dir.path().join("ledger")).read() {
+            if let Record::Start { run, .. } = record {
+                *begun.entry(run.job).or_default() += 1;
+            }
+        }
+        begun
     }
 
     /// A recurring job of every hour that missed its last one.
@@ -175,6 +198,11 @@ impl World {
     async fn status(&self, nth: usize) -> Option<streamfleet::broker::Status> {
         self.queue.status(&id(nth)).await.unwrap()
     }
+}
+
+/// The step that must not run twice, as the ledger names it.
+fn step(nth: usize) -> String {
+    format!("{}/charge", id(nth))
 }
 
 fn id(nth: usize) -> JobId {
