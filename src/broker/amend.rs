@@ -6,7 +6,7 @@ use super::enqueue::Due;
 use super::error::Error;
 use super::inspect::timestamp;
 use super::{Queue, decode, script};
-use crate::job::{Encoding, JobId, Timestamp};
+use crate::job::{Encoding, EntryId, Envelope, JobId, Lane, Life, Timestamp};
 
 /// Fields that somebody else changes meanwhile are read again, so often.
 const TRIES: u32 = 5;
@@ -34,13 +34,33 @@ impl Queue {
             if encoding != Encoding::Json {
                 add.push((b"encoding", encoding.as_str().as_bytes()));
             }
-            let edited = envelope.edited(|name| matches!(name, b"payload" | b"encoding"), &add);
+            let is_payload = |name: &[u8]| matches!(name, b"payload" | b"encoding");
+            let edited = self.with_fields(&envelope, is_payload, &add).await?;
             let [read, wanted] = [envelope, edited].map(|fields| Value::Bytes(fields.pack(lane).into()));
             if let Ok(answer) = self.amend(id, ["".into(), "".into(), read, wanted]).await? {
                 return Ok(answer);
             }
         }
         Err(Error::contract("amend", "fields that change each time they are read"))
+    }
+
+    /// The fields of a delayed job, as scripts shall carry them, with these in place of those that `replaced` names.
+    pub(super) async fn with_fields(
+        &self,
+        envelope: &Envelope,
+        replaced: impl Fn(&[u8]) -> bool,
+        add: &[(&[u8], &[u8])],
+    ) -> Result<Envelope, Error> {
+        let mut whole = envelope.clone();
+        self.restore_fields(&self.link, &mut whole).await?;
+        // Where the key is gone, the job has lost its fields, and says so once it is read.
+        let is_stale = |name: &[u8]| whole.is_whole() && name == b"offloaded";
+        let edited = whole.edited(|name| replaced(name) || is_stale(name), add);
+        let of = [b"life".as_slice(), b"created_ms"].into_iter().find_map(|name| edited.get(name));
+        let life = of.and_then(|life| std::str::from_utf8(life).ok()?.parse().ok());
+        // Only a producer without this crate puts off what names no life, and what it names nobody else has.
+        let life = life.unwrap_or_else(|| Life::of_entry(EntryId::new(0, 0), Lane::Normal));
+        Ok(self.lighten(edited, &life).await?.envelope)
     }
 
     /// Runs the script; an inner error where the fields are others than those that were read.

@@ -113,6 +113,10 @@ impl Queue {
             self.keys.ledger(id),
             self.keys.cancel_places.clone(),
             self.keys.endings.clone(),
+            job.as_ref().map_or_else(
+                || self.keys.offloaded(""),
+                |job| self.offloaded_of(Taken { job, envelope: &found.envelope, trace: None }),
+            ),
         ];
         let created = job.as_ref().map(|job| job.created.as_ms()).filter(|ms| *ms > 0);
         let args = vec![
@@ -133,7 +137,8 @@ impl Queue {
     /// Where a job is: in the delayed set, at the entry its id or its record names, or among the newest entries.
     async fn find(&self, id: &JobId) -> Result<Option<Found>, Error> {
         let (parked, entry) = self.place(id).await?;
-        if let Some((envelope, lane)) = parked {
+        if let Some((mut envelope, lane)) = parked {
+            self.restore_fields(&self.link, &mut envelope).await?;
             return Ok(Some(Found { envelope, lane, entry: None }));
         }
         if let Some((entry, lane)) = entry
@@ -156,7 +161,9 @@ impl Queue {
         let reply =
             client.xrange(self.keys.stream(lane).clone(), entry.to_string(), entry.to_string(), Some(1));
         let reply: Value = self.link.ask("xrange", reply).await?;
-        Ok(decode::entries("xrange", &reply, lane)?.pop().and_then(|entry| entry.envelope))
+        let mut entries = decode::entries("xrange", &reply, lane)?;
+        self.restore(&self.link, &mut entries).await?;
+        Ok(entries.pop().and_then(|entry| entry.envelope))
     }
 
     /// Which of these lives somebody wants cancelled. Costs next to nothing while nobody wants anything.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fred::interfaces::StreamsInterface;
-use fred::types::Value;
+use fred::types::{Key, Value};
 
 use super::error::Error;
 use super::{Entry, Queue, decode};
@@ -119,7 +119,7 @@ impl Queue {
     async fn dead_before(self, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
         let client = self.link.client();
         let reply = client.xrevrange(self.keys.dead.clone(), end, "-", Some(count));
-        letters("xrevrange", self.link.ask("xrevrange", reply).await?)
+        self.letters("xrevrange", self.link.ask("xrevrange", reply).await?).await
     }
 
     async fn dead_after(self, start: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
@@ -138,11 +138,23 @@ impl Queue {
     async fn dead_range(&self, start: String, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
         let client = self.link.client();
         let reply = client.xrange(self.keys.dead.clone(), start, end, Some(count));
-        letters("xrange", self.link.ask("xrange", reply).await?)
+        self.letters("xrange", self.link.ask("xrange", reply).await?).await
     }
-}
 
-fn letters(command: &'static str, reply: Value) -> Result<Vec<DeadLetter>, Error> {
-    let letter = |entry: Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
-    Ok(decode::entries(command, &reply, Lane::Normal)?.into_iter().map(letter).collect())
+    async fn letters(&self, command: &'static str, reply: Value) -> Result<Vec<DeadLetter>, Error> {
+        let mut entries = decode::entries(command, &reply, Lane::Normal)?;
+        self.restore(&self.link, &mut entries).await?;
+        let letter = |entry: Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
+        Ok(entries.into_iter().map(letter).collect())
+    }
+
+    /// The key of what was offloaded of a letter; of nothing, a key that never exists.
+    pub(super) async fn offloaded_of_letter(&self, letter: EntryId) -> Result<Key, Error> {
+        let (client, text) = (self.link.client(), letter.to_string());
+        let reply = client.xrange(self.keys.dead.clone(), text.clone(), text, Some(1));
+        let reply: Value = self.link.ask("xrange", reply).await?;
+        let letter = decode::entries("xrange", &reply, Lane::Normal)?.pop().and_then(|entry| entry.envelope);
+        let offloaded = letter.and_then(|fields| fields.offloaded());
+        Ok(self.keys.offloaded(offloaded.as_ref().map_or("", |offloaded| &offloaded.token)))
+    }
 }

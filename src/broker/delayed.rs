@@ -42,9 +42,16 @@ impl Queue {
             if some.is_empty() {
                 break;
             }
-            let size = |job: &Upcoming| job.fields.as_ref().map_or(0, |(_, envelope)| envelope.size());
-            bytes += some.iter().map(size).sum::<usize>();
-            page.extend(some);
+            for mut job in some {
+                if let Some((_, envelope)) = &mut job.fields {
+                    self.restore_fields(&self.link, envelope).await?;
+                    bytes += envelope.size();
+                }
+                page.push(job);
+                if bytes >= PAGE_BYTES {
+                    break;
+                }
+            }
         }
         Ok(page)
     }

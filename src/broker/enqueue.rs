@@ -14,10 +14,6 @@ use crate::job::{EntryId, Envelope, JobId, Lane, Timestamp};
 /// For how long a producer may send one call again. Redis keeps the answer for longer, for what is still under way.
 pub(crate) const RECEIPTS: Duration = Duration::from_secs(25);
 
-/// A job of more bytes is appended by a plain command: Lua hashes every byte that it is given, which takes Redis a millisecond
-/// per MiB.
-const LARGE_BYTES: usize = 1024 * 1024;
-
 /// When a job is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
@@ -114,7 +110,7 @@ impl Queue {
         limit: Option<u64>,
     ) -> Result<Vec<EntryId>, Untaken> {
         if let [job] = jobs
-            && job.size() > LARGE_BYTES
+            && job.size() > Envelope::LARGE_BYTES
         {
             return self.append_large(lane, job, limit).await;
         }
@@ -167,17 +163,15 @@ impl Queue {
     /// Puts jobs with ids into the delayed set in one round trip. Sending these again is safe for as long as
     /// [`RECEIPTS`] last.
     pub(crate) async fn schedule(&self, jobs: &[(JobId, NewJob)], limit: Option<u64>) -> Result<(), Untaken> {
-        let mut args = Vec::with_capacity(1 + 5 * jobs.len());
+        let mut args = Vec::with_capacity(1 + 6 * jobs.len());
         args.push(optional(limit));
-        // A script that put the time of its acceptance into a large job would hash all of it once more.
-        let is_large = jobs.iter().any(|(_, job)| job.size() > LARGE_BYTES);
-        let now = if is_large { Some(self.clock().await?) } else { None };
         for (id, job) in jobs {
+            let (job, offloaded) = self.lighten_new(job).await?;
             let due = if job.due == Due::Now { Due::In(Duration::ZERO) } else { job.due };
             args.push(bytes(id.to_string().as_bytes()));
             args.extend(due.args());
-            let packed = job.packed(id);
-            args.extend(if let Some(now) = now { packed.at(now) } else { packed }.args());
+            args.extend(job.packed(id).args());
+            args.push(offloaded.into());
         }
         let keys = [&self.keys.delayed, &self.keys.delayed_fields, &self.keys.wake, &self.keys.control];
         let mut keys: Vec<Key> = keys.into_iter().cloned().collect();
@@ -188,7 +182,7 @@ impl Queue {
 }
 
 impl NewJob {
-    fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.fields.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
@@ -214,13 +208,6 @@ impl NewJob {
 }
 
 impl Packed {
-    /// The same where the time of acceptance is known.
-    fn at(self, now: Timestamp) -> Self {
-        let time = format!("{:013}", now.as_ms());
-        let whole = [&self.head[..], time.as_bytes(), &self.tail[..]].concat();
-        Self { head: whole.into(), tail: Bytes::new() }
-    }
-
     pub(super) fn args(self) -> [Value; 2] {
         [Value::Bytes(self.head), Value::Bytes(self.tail)]
     }

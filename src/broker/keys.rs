@@ -100,6 +100,11 @@ impl Keys {
         Key::from(format!("{}:receipts:{consumer}", self.prefix))
     }
 
+    /// The large fields of a job; of no token, a key that never exists.
+    pub(crate) fn offloaded(&self, token: &str) -> Key {
+        Key::from(format!("{}:offloaded:{token}", self.prefix))
+    }
+
     /// A job's record.
     pub(crate) fn record(&self, id: &JobId) -> Key {
         Key::from(format!("{}:job:{id}", self.prefix))
@@ -158,7 +163,7 @@ mod tests {
             keys.events.clone(),
             keys.record(&id),
         ]);
-        all.push(keys.ledger(&id));
+        all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
         all.extend([keys.cron.clone(), keys.cron_ticks.clone()]);
         all.extend(keys.streams().clone());
         for key in all {

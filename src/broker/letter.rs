@@ -1,9 +1,10 @@
 //! Burying: what a dead letter holds, and the script that writes it.
 
-use fred::types::Value;
+use fred::types::{Key, Value};
 
 use super::conclusion::Conclusion;
 use super::error::Error;
+use super::offload::Carried;
 use super::settle::{Applied, Ran, Taken, edited, flatten, letter_of, text};
 use super::{Answer, Entry, Queue, bytes, millis, script};
 use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext};
@@ -28,11 +29,13 @@ pub(super) struct Letter<'a> {
     /// The letter whose fields these are; see `scripts/bury.lua`.
     former: [Value; 2],
     conclusion: Conclusion,
+    /// The key of what was offloaded of the entry.
+    offloaded: Key,
 }
 
 impl<'a> Letter<'a> {
     /// The letter of a job.
-    pub(super) fn of(Taken { job, envelope, trace }: Taken<'a>, conclusion: Conclusion) -> Self {
+    pub(super) fn of(Taken { job, envelope, trace }: Taken<'a>, conclusion: Conclusion, offloaded: Key) -> Self {
         Self {
             entry: job.entry,
             lane: job.lane,
@@ -45,6 +48,7 @@ impl<'a> Letter<'a> {
             root: Some(job.root()).filter(|root| **root != job.life).cloned(),
             former: letter_of(job),
             conclusion,
+            offloaded,
         }
     }
 
@@ -107,6 +111,8 @@ impl Queue {
             root: None,
             former: ["".into(), "".into()],
             conclusion: Conclusion::none(&self.keys),
+            // What it names is gone.
+            offloaded: self.keys.offloaded(""),
         };
         let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
         let applied = self.applied(self.bury(consumer, letter, &burial, ran).await?)?;
@@ -121,11 +127,12 @@ impl Queue {
         burial: &Burial,
         ran: &Ran<'_>,
     ) -> Result<Answer, Error> {
-        let fields = letter.fields();
+        let Carried { envelope: fields, offloaded } = self.lighten(letter.fields(), &letter.life).await?;
         let Conclusion { keys: [lock, batch], ends } = letter.conclusion;
         let (stream, record) = (self.keys.stream(letter.lane).clone(), self.keys.record(&letter.id));
         let mut keys = vec![stream, self.keys.dead.clone(), record, lock, batch, self.keys.cancels.clone()];
         keys.extend([self.keys.ledger(&letter.id), self.keys.receipts(consumer.as_str())]);
+        keys.extend([letter.offloaded, offloaded]);
         let steps = letter.envelope.get(b"dead_steps").map_or_else(|| "".into(), bytes);
         let mut args = vec![
             consumer.as_str().into(),

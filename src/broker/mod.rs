@@ -30,6 +30,7 @@ mod keys;
 mod letter;
 mod link;
 mod meter;
+mod offload;
 mod rehearse;
 mod report;
 mod script;

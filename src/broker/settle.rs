@@ -8,6 +8,7 @@ use fred::types::Value;
 use super::conclusion::Conclusion;
 use super::error::Error;
 use super::letter::Letter;
+use super::offload::Carried;
 use super::{Answer, Queue, bytes, decode, millis, script};
 use crate::job::{
     ConsumerName, Deferral, End, Envelope, Job, JobId, Settlement, Ties, TraceContext, Tracking, Unroutable,
@@ -150,7 +151,7 @@ impl Queue {
             }
             Settlement::Bury(burial) => {
                 let end = End::Dead(burial.reason, &burial.error);
-                let letter = Letter::of(taken, Conclusion::of(&self.keys, taken, end));
+                let letter = Letter::of(taken, Conclusion::of(&self.keys, taken, end), self.offloaded_of(taken));
                 let answer = self.bury(consumer, letter, burial, ran).await?;
                 let why = Some(format!("cancelled; its last attempt: {}", burial.error));
                 self.unless_unwanted(answer, (consumer, taken, why), keep, ran).await
@@ -199,6 +200,7 @@ impl Queue {
             batch,
             self.keys.ledger(&job.id),
             self.keys.receipts(consumer.as_str()),
+            self.offloaded_of(taken),
         ];
         let args = vec![
             consumer.as_str().into(),
@@ -226,6 +228,7 @@ impl Queue {
         ran: &Ran<'_>,
     ) -> Result<Answer, Error> {
         let job = taken.job;
+        let next = self.lighten(next_attempt(taken, to), &job.life).await?;
         let keys = vec![
             self.keys.stream(job.lane).clone(),
             self.keys.delayed.clone(),
@@ -234,8 +237,10 @@ impl Queue {
             self.keys.wake.clone(),
             self.keys.cancels.clone(),
             self.keys.receipts(consumer.as_str()),
+            self.offloaded_of(taken),
+            next.offloaded,
         ];
-        let packed = next_attempt(taken, to).pack(job.lane);
+        let packed = next.envelope.pack(job.lane);
         let args = vec![
             consumer.as_str().into(),
             job.entry.to_string().into(),
@@ -265,8 +270,6 @@ impl Queue {
         ran: &Ran<'_>,
     ) -> Result<Answer, Error> {
         let job = taken.job;
-        let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
-        keys.extend([self.keys.cancels.clone(), self.keys.receipts(consumer.as_str())]);
         let id = job.id.to_string();
         let created = job.created.as_ms().to_string();
         let life = job.life.to_string();
@@ -274,6 +277,10 @@ impl Queue {
             [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes()), (b"life", life.as_bytes())];
         let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms" | b"life");
         let fields = edited(taken.envelope, taken.trace, replaced, &identity);
+        let Carried { envelope: fields, offloaded } = self.lighten(fields, &job.life).await?;
+        let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+        keys.extend([self.keys.cancels.clone(), self.keys.receipts(consumer.as_str())]);
+        keys.extend([self.offloaded_of(taken), offloaded]);
         let mut args = vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(life.as_bytes())];
         // A handler that was cut short within its first millisecond has run all the same.
         let elapsed =
@@ -302,6 +309,7 @@ impl Queue {
             self.keys.cancels.clone(),
             self.keys.cancel_places.clone(),
             self.keys.receipts(consumer.as_str()),
+            self.offloaded_of(taken),
         ];
         let args = vec![
             consumer.as_str().into(),

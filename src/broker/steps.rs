@@ -292,11 +292,11 @@ impl Queue {
         steps: &Steps,
         call: &Call<'_>,
     ) -> Result<Option<Decided>, Error> {
-        let (lane, conclusion) = self.letter_of(steps.dead).await?;
+        let (lane, conclusion, offloaded) = self.ending_of(steps.dead).await?;
         let Conclusion { keys: [lock, batch], ends } = conclusion;
         let mut keys = vec![self.keys.ledger(job), self.keys.record(job), self.keys.dead.clone()];
         keys.extend(self.keys.streams().clone());
-        keys.extend([lock, batch, self.keys.stream(lane).clone()]);
+        keys.extend([lock, batch, self.keys.stream(lane).clone(), offloaded]);
         let then = match call.then {
             Then::Done => "done",
             Then::Replay => "replay",
@@ -342,16 +342,16 @@ impl Queue {
         }
     }
 
-    /// The lane that a dead job came by, and what its end sets off.
-    async fn letter_of(&self, dead: Option<EntryId>) -> Result<(Lane, Conclusion), Error> {
-        let nothing = (Lane::Normal, Conclusion::none(&self.keys));
+    /// The lane that a dead job came by, what its end sets off, and the key of what was offloaded of it.
+    async fn ending_of(&self, dead: Option<EntryId>) -> Result<(Lane, Conclusion, fred::types::Key), Error> {
+        let nothing = (Lane::Normal, Conclusion::none(&self.keys), self.keys.offloaded(""));
         let Some(dead) = dead else { return Ok(nothing) };
         let Some(letter) = self.dead_letter(dead).await? else { return Ok(nothing) };
         let lane = letter.text("dead_origin").parse().unwrap_or_default();
         // What cannot be read sets off nothing.
         let Ok(job) = Job::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
         let taken = Taken { job: &job, envelope: &letter.fields, trace: None };
-        Ok((lane, Conclusion::of(&self.keys, taken, End::Done(None))))
+        Ok((lane, Conclusion::of(&self.keys, taken, End::Done(None)), self.offloaded_of(taken)))
     }
 }
 

@@ -181,7 +181,9 @@ impl Queue {
             None => link.ask("xreadgroup", reply).await?,
         };
         let Some(frame) = frame else { return Ok(Vec::new()) };
-        decode::streams("xreadgroup", &frame, |name| self.lane_of(name))
+        let mut entries = decode::streams("xreadgroup", &frame, |name| self.lane_of(name))?;
+        self.restore(link, &mut entries).await?;
+        Ok(entries)
     }
 
     fn lane_of(&self, name: &[u8]) -> Option<Lane> {
@@ -243,7 +245,9 @@ impl Queue {
         let (client, text) = (self.link.client(), id.to_string());
         let reply = client.xrange(self.keys.stream(lane).clone(), text.clone(), text, Some(1));
         let reply: Value = self.link.ask("xrange", reply).await?;
-        Ok(decode::entries("xrange", &reply, lane)?.pop())
+        let mut entries = decode::entries("xrange", &reply, lane)?;
+        self.restore(&self.link, &mut entries).await?;
+        Ok(entries.pop())
     }
 
     /// Dates entries from now on that were renewed before the server's clock was set back; returns how many. See

@@ -110,7 +110,8 @@ impl Queue {
             let held = job.holder.as_ref().map_or(&job.id, |holder| &holder.id);
             keys.extend([own.record(&job.id), own.lock(job.unique.as_ref().map(|unique| &unique.key))]);
             keys.extend([own.record(held), own.ledger(held), own.batch(job.batch.as_ref())]);
-            job.write(&mut args);
+            let (own, offloaded) = self.lighten_new(&job.job).await?;
+            job.write(&own, offloaded, &mut args);
         }
         let answer = Untaken::unless("submit", self.run(&script::SUBMIT, keys, args).await?)?;
         let placed: Option<Vec<Placed>> = answer.rest.chunks(3).map(placed).collect();
@@ -128,7 +129,7 @@ impl Queue {
         let (Some((envelope, lane)), _) = self.place(holder).await? else { return Ok(None) };
         let fields = by.job.fields.iter().map(|(name, value)| (&name[..], &value[..]));
         let payload: Vec<_> = fields.filter(|(name, _)| is_payload(name)).collect();
-        let edited = envelope.edited(is_payload, &payload);
+        let edited = self.with_fields(&envelope, is_payload, &payload).await?;
         Ok(Some([envelope, edited].map(|fields| fields.pack(lane).into())))
     }
 }
@@ -163,23 +164,25 @@ impl Identified {
         Self { drawn: true, ..Self::new(id, job, Duration::from_secs(60), Some(unique)) }
     }
 
-    fn write(&self, args: &mut Vec<Value>) {
+    /// Writes its arguments: with these fields, without the large ones that this token names.
+    fn write(&self, job: &NewJob, offloaded: String, args: &mut Vec<Value>) {
         let job_type =
-            self.job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
+            job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
         args.extend([text(&self.id), self.job.life_text().into(), self.job.lane.as_str().into()]);
         args.push(Value::Bytes(job_type.unwrap_or_default()));
         args.extend(self.job.due.args());
         args.extend([millis(self.window), if self.batch.is_some() { "1" } else { "" }.into()]);
         self.write_lock(args);
+        args.push(offloaded.into());
         if self.job.due != Due::Now {
             args.push(Value::Integer(2));
-            args.extend(self.job.packed(&self.id).args());
+            args.extend(job.packed(&self.id).args());
             return;
         }
-        args.push(Value::Integer(4 + 2 * self.job.fields.len() as i64));
+        args.push(Value::Integer(4 + 2 * job.fields.len() as i64));
         args.extend([Value::from_static_str("life"), self.job.life_text().into()]);
         args.extend([Value::from_static_str("id"), text(&self.id)]);
-        let fields = self.job.fields.iter();
+        let fields = job.fields.iter();
         args.extend(fields.flat_map(|(name, value)| [name, value]).map(|part| Value::Bytes(part.clone())));
     }
 

@@ -24,8 +24,8 @@ pub(crate) struct Promoted {
 }
 
 /// The most bytes that one script promotes, unless a job alone has more. Lua reads and hashes each byte twice on the way, which
-/// costs Redis about two milliseconds.
-const PROMOTED_BYTES: i64 = 1024 * 1024;
+/// costs Redis about a millisecond.
+const PROMOTED_BYTES: i64 = 512 * 1024;
 
 /// The ledger of a job made of steps is kept for so long after its letter was dropped.
 const LEDGER_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -168,7 +168,8 @@ impl Queue {
     ///
     /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
     pub async fn evict(&self, letter: EntryId, job: &JobId, limits: LetterLimits) -> Result<Evicted, Error> {
-        let keys = vec![self.keys.dead.clone(), self.keys.record(job), self.keys.ledger(job)];
+        let offloaded = self.offloaded_of_letter(letter).await?;
+        let keys = vec![self.keys.dead.clone(), self.keys.record(job), self.keys.ledger(job), offloaded];
         let retention = limits.retention.map_or_else(|| "".into(), millis);
         let most = limits.most.map_or_else(String::new, |most| most.to_string());
         let args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_KEPT)];

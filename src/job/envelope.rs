@@ -12,6 +12,7 @@ use super::{Lane, Malformed};
 pub struct Envelope {
     bytes: Bytes,
     spans: Vec<Span>,
+    is_offloaded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,15 +34,17 @@ impl Envelope {
         let size = fields.clone().map(|(name, value)| name.len() + value.len()).sum();
         let mut bytes = BytesMut::with_capacity(size);
         let mut spans = Vec::with_capacity(fields.size_hint().0);
+        let mut is_offloaded = false;
         let at = |bytes: &BytesMut| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         for (name, value) in fields {
             let start = at(&bytes);
+            is_offloaded |= name == super::offload::FIELD;
             bytes.put_slice(name);
             let middle = at(&bytes);
             bytes.put_slice(value);
             spans.push(Span { name: start, value: middle, end: at(&bytes) });
         }
-        Self { bytes: bytes.freeze(), spans }
+        Self { bytes: bytes.freeze(), spans, is_offloaded }
     }
 
     /// The fields in their order.
@@ -62,6 +65,11 @@ impl Envelope {
     /// The bytes of names and values together.
     pub fn size(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// True where a field says that others are kept outside of the entry.
+    pub(crate) fn is_offloaded(&self) -> bool {
+        self.is_offloaded
     }
 
     /// The value of the first field of this name.
@@ -101,21 +109,14 @@ impl Envelope {
     /// # Errors
     ///
     /// [`Malformed`] where the bytes are something else.
-    pub fn unpack(mut packed: &[u8]) -> Result<(Self, Lane), Malformed> {
+    pub fn unpack(packed: &[u8]) -> Result<(Self, Lane), Malformed> {
         let broken = || {
             Malformed::new("the packed fields are not a flat MessagePack array of a lane, names and values")
         };
-        let count = rmp::decode::read_array_len(&mut packed).map_err(|_| broken())?;
-        let mut items = Vec::new();
-        for _ in 0..count {
-            let size = rmp::decode::read_str_len(&mut packed).map_err(|_| broken())?;
-            let (item, rest) = packed.split_at_checked(size as usize).ok_or_else(broken)?;
-            items.push(item);
-            packed = rest;
-        }
+        let items = unpack_texts(packed).ok_or_else(broken)?;
         let (lane, fields) = items.split_first().ok_or_else(broken)?;
         let lane = std::str::from_utf8(lane).ok().and_then(|text| text.parse().ok()).ok_or_else(broken)?;
-        if fields.len() % 2 != 0 || !packed.is_empty() {
+        if fields.len() % 2 != 0 {
             return Err(broken());
         }
         Ok((Self::new(fields.chunks_exact(2).map(|pair| (pair[0], pair[1]))), lane))
@@ -142,6 +143,19 @@ pub(crate) fn pack_texts<'a>(items: impl Iterator<Item = &'a [u8]> + Clone) -> V
         out.extend_from_slice(item);
     }
     out
+}
+
+/// Reads what [`pack_texts`] wrote; `None` where it is something else.
+pub(super) fn unpack_texts(mut packed: &[u8]) -> Option<Vec<&[u8]>> {
+    let count = rmp::decode::read_array_len(&mut packed).ok()?;
+    let mut items = Vec::new();
+    for _ in 0..count {
+        let size = rmp::decode::read_str_len(&mut packed).ok()?;
+        let (item, rest) = packed.split_at_checked(size as usize)?;
+        items.push(item);
+        packed = rest;
+    }
+    packed.is_empty().then_some(items)
 }
 
 #[cfg(test)]

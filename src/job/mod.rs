@@ -20,6 +20,7 @@ mod id;
 mod lease;
 mod ledger;
 mod life;
+mod offload;
 mod outcome;
 mod plan;
 mod portion;

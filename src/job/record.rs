@@ -259,6 +259,12 @@ impl Draft {
 }
 
 fn bound_fields(envelope: &Envelope) -> Result<(), Malformed> {
+    if let Some(offloaded) = envelope.offloaded().filter(|_| !envelope.is_whole()) {
+        let (token, bytes) = (offloaded.token, offloaded.bytes);
+        return Err(Malformed::new(format!(
+            "{bytes} bytes of its fields were kept in the key offloaded:{token}, which is gone"
+        )));
+    }
     let (count, most) = (envelope.len(), Envelope::MAX_FIELDS);
     let is_fleets = || {
         [b"created_ms".as_slice(), b"dead_reason", b"replay_of"]

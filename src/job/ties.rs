@@ -150,6 +150,9 @@ impl Ties {
     /// A chain has at most so many jobs behind its first.
     pub const MAX_CHAIN: usize = 64;
 
+    /// What follows a job's end, payloads included, has at most so many bytes as JSON: the script that ends the job carries it.
+    pub const MAX_CHAIN_BYTES: usize = 64 * 1024;
+
     /// The key of the lock that the start of the first attempt frees.
     pub fn freed_at_start(&self) -> Option<&UniqueKey> {
         self.unique.as_ref().filter(|_| self.unique_waiting)
@@ -238,6 +241,9 @@ fn follower(
 /// Reads the field `then`: a JSON array of jobs.
 pub(super) fn chain(value: &[u8]) -> Result<Vec<Link>, Malformed> {
     let wrong = |why: String| Malformed::new(format!("the field then is refused: {why}"));
+    if value.len() > Ties::MAX_CHAIN_BYTES {
+        return Err(wrong(format!("{} bytes, but at most {} are allowed", value.len(), Ties::MAX_CHAIN_BYTES)));
+    }
     let links: Vec<Link> = serde_json::from_slice(value).map_err(|error| wrong(error.to_string()))?;
     if links.len() > Ties::MAX_CHAIN {
         return Err(wrong(format!("{} jobs, but at most {} are allowed", links.len(), Ties::MAX_CHAIN)));

@@ -2,7 +2,7 @@
 
 use super::{Producer, Submission, SubmitError};
 use crate::broker::{Due, Untaken};
-use crate::job::{BatchId, Envelope, JobId, JobType, Link, TraceContext};
+use crate::job::{BatchId, Envelope, JobId, JobType, Link, Ties, TraceContext};
 
 /// One round trip names at most so many members.
 const NAMED: usize = 250;
@@ -32,12 +32,16 @@ impl Submission {
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Chain`] where there are more than [`Ties::MAX_CHAIN`](crate::job::Ties::MAX_CHAIN).
+    /// [`SubmitError::Chain`] where there are more than [`Ties::MAX_CHAIN`], [`SubmitError::ChainTooLarge`] where they have
+    /// more than [`Ties::MAX_CHAIN_BYTES`] as JSON.
     pub fn then(self, links: &[Link]) -> Result<Self, SubmitError> {
-        if links.len() > crate::job::Ties::MAX_CHAIN {
+        if links.len() > Ties::MAX_CHAIN {
             return Err(SubmitError::Chain { links: links.len() });
         }
         let chain = serde_json::to_string(links).map_err(|error| SubmitError::Payload(error.to_string()))?;
+        if chain.len() > Ties::MAX_CHAIN_BYTES {
+            return Err(SubmitError::ChainTooLarge { bytes: chain.len() });
+        }
         Ok(self.field("then", &chain))
     }
 }
@@ -112,6 +116,13 @@ fn last(
         return Err(SubmitError::Batch {
             batch: batch.clone(),
             why: "what follows cannot have a delay".to_owned(),
+        });
+    }
+    if follow.bytes > Ties::MAX_CHAIN_BYTES {
+        let (bytes, most) = (follow.bytes, Ties::MAX_CHAIN_BYTES);
+        return Err(SubmitError::Batch {
+            batch: batch.clone(),
+            why: format!("what follows has {bytes} bytes, but at most {most} are allowed"),
         });
     }
     // Told now: when its last member ends, nobody is there who could be told.

@@ -50,6 +50,12 @@ pub enum SubmitError {
         /// How many.
         links: usize,
     },
+    /// The jobs that follow each other are too large together.
+    #[error("the jobs that follow have {bytes} bytes together, but at most {} are allowed: have them fetch their data", crate::job::Ties::MAX_CHAIN_BYTES)]
+    ChainTooLarge {
+        /// Their size as JSON.
+        bytes: usize,
+    },
     /// A batch does not take these jobs.
     #[error("the batch {batch} is refused: {why}")]
     Batch {

@@ -65,7 +65,7 @@ impl Finished {
 
     /// True for what a batch settles without a script.
     pub(crate) fn is_plain_success(&self) -> bool {
-        matches!(self.outcome, Outcome::Done(_)) && !self.tracked
+        matches!(self.outcome, Outcome::Done(_)) && !self.tracked && !self.delivery.envelope.is_offloaded()
     }
 }
 

@@ -16,7 +16,11 @@ if ARGV[2] == 'at' then due = tonumber(ARGV[3]) end
 if ARGV[4] ~= '' then
   local fields = redis.call('HGET', KEYS[2], member)
   if fields ~= ARGV[4] and fields ~= ARGV[5] then return { 2 } end
+  local kept, former = offloaded_by(ARGV[5], KEYS[1]), offloaded_by(fields, KEYS[1])
+  must_be_offloaded(kept)
   redis.call('HSET', KEYS[2], member, ARGV[5])
+  keep_offloaded(kept)
+  if kept ~= former then drop_offloaded(former, life or '') end
 end
 if ARGV[2] ~= '' then
   redis.call('ZADD', KEYS[1], 'XX', due, member)

@@ -1,5 +1,6 @@
 -- bury: move one attempt to the dead stream.
 -- KEYS 1 stream  2 dead  3 record  4 lock  5 batch  6 cancels  7 ledger of its steps  8 receipts
+--      9 what was offloaded of the entry  10 what was offloaded of the letter
 -- ARGV 1 consumer  2 entry id  3 job id  4 reason  5 error  6 failures  7 elapsed ms  8 what failed
 --      9 the consumer that ran it  10 type, or '' for bytes that are no job  11 lane  12 created ms  13 fingerprint
 --      14 what follows, see conclude  15 life  16 the first life of its row of replays, where that is another, or ''
@@ -7,13 +8,12 @@
 --      19 what its fields say of its steps, or ''  20.. fields, flat
 -- returns {1} buried, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone,
 --   {3} somebody wants it cancelled: nothing was changed
-if not hold(KEYS[1], ARGV[1], ARGV[2]) then return answered(KEYS[8], KEYS[1], ARGV[2], 'bury') end
 local record, life, now = KEYS[3], ARGV[15], now_ms()
-if is_done(record, life) then
-  meet_late(record, life)
-  return settle(KEYS[1], ARGV[2], KEYS[8], 'bury', 2)
-end
+local before = settled('bury', KEYS[1], ARGV[1], ARGV[2], KEYS[8], record, life, KEYS[9])
+if before then return before end
 if ARGV[10] ~= '' and is_unwanted(KEYS[6], life) then return { 3 } end
+must_be_offloaded(KEYS[10])
+keep_offloaded(KEYS[10])
 if ARGV[17] ~= '' or ARGV[18] ~= '' then move_letter(KEYS[2], record, ARGV[17], ARGV[18]) end
 -- What a replay must know of the steps once the ledger is gone: 'name=state name=state'.
 local function steps()
@@ -58,5 +58,6 @@ if is_owner then
 end
 mark_letter(record, id, life)
 leave_ledger(KEYS[7], life)
+if KEYS[9] ~= KEYS[10] then drop_offloaded(KEYS[9], life) end
 conclude(ARGV[14], ARGV[3], record, KEYS[1], KEYS[4], KEYS[5], is_owner)
 return settle(KEYS[1], ARGV[2], KEYS[8], 'bury', 1)

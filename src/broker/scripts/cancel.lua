@@ -1,7 +1,7 @@
 -- cancel: end a life of a job that nobody runs, at once; of one that somebody runs, note that it is wanted to end. Whoever
 -- holds it looks for that twice a second, and no later attempt of it starts.
 -- KEYS 1 delayed  2 delayed:fields  3 record  4 cancels  5 stream of its entry  6 lock  7 batch  8 ledger of its steps
---      9 cancels:places  10 endings
+--      9 cancels:places  10 endings  11 what was offloaded of the job that was found
 -- ARGV 1 job id  2 its entry or ''  3 ms to keep the record  4 who wants it  5 type  6 lane  7 created ms or ''
 --      8 what follows, see conclude  9 '1' to note the wish even where its entry is not known
 --      10 the life that was found, or '' where its fields do not say
@@ -21,6 +21,7 @@ local function cancelled()
   end
   conclude(ARGV[8], ARGV[1], record, KEYS[5], KEYS[6], KEYS[7], is_owner)
   retire(record, KEYS[8], life, is_owner, now, ARGV[3])
+  drop_offloaded(KEYS[11], life)
   leave_word(KEYS[10], ARGV[1], ARGV[5], 'cancelled by ' .. ARGV[4])
 end
 local function wished(place)

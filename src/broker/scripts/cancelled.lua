@@ -1,14 +1,12 @@
 -- cancelled: an attempt ended because its job was cancelled, by a person or by its handler.
 -- KEYS 1 stream  2 record  3 lock  4 batch  5 ledger of its steps  6 cancels  7 cancels:places  8 receipts
+--      9 what was offloaded of the entry
 -- ARGV 1 consumer  2 entry id  3 why  4 elapsed ms  5 how it ended  6 the consumer that ran it  7 type  8 lane  9 created ms
 --      10 ms to keep the record  11 job id  12 what follows, see conclude  13 life
 -- returns {1} cancelled, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone
-if not hold(KEYS[1], ARGV[1], ARGV[2]) then return answered(KEYS[8], KEYS[1], ARGV[2], 'cancelled') end
 local record, life, now = KEYS[2], ARGV[13], now_ms()
-if is_done(record, life) then
-  meet_late(record, life)
-  return settle(KEYS[1], ARGV[2], KEYS[8], 'cancelled', 2)
-end
+local before = settled('cancelled', KEYS[1], ARGV[1], ARGV[2], KEYS[8], record, life, KEYS[9])
+if before then return before end
 local is_owner = owns(record, life)
 if is_owner then
   redis.call('HSET', record, 'state', 'cancelled', 'entry', ARGV[2], 'error', ARGV[3], 'type', ARGV[7], 'lane', ARGV[8],
@@ -20,4 +18,5 @@ conclude(ARGV[12], ARGV[11], record, KEYS[1], KEYS[3], KEYS[4], is_owner)
 retire(record, KEYS[5], life, is_owner, now, ARGV[10])
 redis.call('ZREM', KEYS[6], life)
 redis.call('HDEL', KEYS[7], life)
+drop_offloaded(KEYS[9], life)
 return settle(KEYS[1], ARGV[2], KEYS[8], 'cancelled', 1)

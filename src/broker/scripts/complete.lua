@@ -1,6 +1,7 @@
 -- complete: a job that keeps a record succeeded. If its entry was taken over meanwhile, the success is late: it cancels
 -- the retry that has not started, and changes nothing otherwise.
 -- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 lock  6 batch  7 ledger of its steps  8 receipts
+--      9 what was offloaded of the job
 -- ARGV 1 consumer  2 entry id  3 job id  4 elapsed ms  5 result  6 ms to keep the record  7 type  8 lane  9 created ms
 --      10 '1' to keep a record, 'forget' to delete it, '0' where there is none  11 what follows, see conclude  12 life
 -- returns {1} done, {0} stale, {2} a late success cancelled the retry, {4} not pending, and nobody has noted anything of
@@ -19,6 +20,7 @@ end
 if hold(KEYS[1], ARGV[1], ARGV[2]) then
   local is_owner = ARGV[10] ~= '0' and owns(record, life)
   if ARGV[10] ~= '0' then done(is_owner) end
+  drop_offloaded(KEYS[9], life)
   if ARGV[10] ~= '0' then retire(record, KEYS[7], life, is_owner, now, ARGV[10] == 'forget' and 0 or ARGV[6]) end
   return settle(KEYS[1], ARGV[2], KEYS[8], 'complete', 1)
 end
@@ -35,6 +37,7 @@ retire(record, KEYS[7], life, is_owner, now, ARGV[6])
 if member then
   redis.call('ZREM', KEYS[2], member)
   redis.call('HDEL', KEYS[3], member)
+  drop_offloaded(KEYS[9], life)
 else
   -- The retry is already back in its stream. This mark keeps it from running, and the record stays until they meet.
   redis.call('HSET', record, 'late:' .. life, 1, 'expire_ms', ARGV[6])

@@ -1,6 +1,7 @@
 -- decide: write what a person decided about a step, and do what follows for a job that is dead. It begins with the write
 -- that a full Redis refuses, so it is refused whole. Without a step it only does what follows, of a truth told late.
 -- KEYS 1 ledger  2 record  3 dead  4 stream high  5 stream normal  6 stream low  7 lock  8 batch  9 the job's stream
+--      10 what was offloaded of the letter
 -- ARGV 1 the ledger's version that this rests on  2 the dead letter that this rests on or ''  3 a name for this call, for
 --      the case that it is sent twice  4 step or ''  5 new state  6 verdict  7 who  8 reason  9 what follows: 'done',
 --      'replay' or 'stay'  10 ms to keep what is done  11 job id  12 what a done job sets off, see conclude
@@ -29,6 +30,7 @@ redis.call('HSET', record, 'state', 'done', 'updated_ms', now)
 redis.call('HDEL', record, 'dead_id')
 note(record, now, 0, 'done', ARGV[7], '')
 redis.call('XDEL', KEYS[3], ARGV[2])
+drop_offloaded(KEYS[10], '')
 unmark_letter(record, ARGV[2])
 conclude(ARGV[12], ARGV[11], record, KEYS[9], KEYS[7], KEYS[8], true)
 expire(record, now, ARGV[10], ledger)

@@ -1,18 +1,18 @@
 -- defer: move one attempt to the delayed set.
--- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 wake  6 cancels  7 receipts
+-- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 wake  6 cancels  7 receipts  8 what was offloaded of the entry
+--      9 what was offloaded of the packed fields
 -- ARGV 1 consumer  2 entry id  3 job id  4 delay ms  5 packed fields
 --      6 'retrying', which is noted in the record, or 'scheduled', which is not
 --      7 elapsed ms  8 what failed  9 the consumer that ran it  10 error  11 type  12 lane  13 created ms  14 life
 --      15 not to be due before, ms or ''  16 '1' to write the time of now over the last 13 bytes of the fields
 -- returns {1} moved, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone,
 --   {3} somebody wants it cancelled: nothing was changed
-if not hold(KEYS[1], ARGV[1], ARGV[2]) then return answered(KEYS[7], KEYS[1], ARGV[2], 'defer') end
 local record, life, now = KEYS[4], ARGV[14], now_ms()
-if is_done(record, life) then
-  meet_late(record, life)
-  return settle(KEYS[1], ARGV[2], KEYS[7], 'defer', 2)
-end
+local before = settled('defer', KEYS[1], ARGV[1], ARGV[2], KEYS[7], record, life, KEYS[8])
+if before then return before end
 if is_unwanted(KEYS[6], life) then return { 3 } end
+must_be_offloaded(KEYS[9])
+keep_offloaded(KEYS[9])
 local due, is_owner, fields = now + tonumber(ARGV[4]), owns(record, life), ARGV[5]
 if ARGV[15] ~= '' then due = math.max(due, tonumber(ARGV[15])) end
 if ARGV[16] == '1' then fields = string.sub(fields, 1, -14) .. string.format('%013.0f', now) end
@@ -28,5 +28,6 @@ elseif ARGV[6] ~= 'retrying' and is_passing(record, life) then
 elseif is_owner and redis.call('EXISTS', record) == 1 then
   redis.call('HSET', record, 'state', 'scheduled', 'due_ms', due, 'life', life, 'member', member, 'updated_ms', now)
 end
+if KEYS[8] ~= KEYS[9] then drop_offloaded(KEYS[8], life) end
 nudge(KEYS[2], KEYS[5], member)
 return settle(KEYS[1], ARGV[2], KEYS[7], 'defer', 1)

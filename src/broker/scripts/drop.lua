@@ -1,5 +1,5 @@
 -- drop: delete one dead letter, and its job's record where no other life has it.
--- KEYS 1 dead  2 record  3 the ledger of its steps
+-- KEYS 1 dead  2 record  3 the ledger of its steps  4 what was offloaded of the letter
 -- ARGV 1 entry id of the dead letter  2 '' or ms for which letters stay  3 '' or how many letters stay
 --      Where one of these two is given, only a letter goes that is older, or the oldest of more.
 --      4 ms to keep the ledger
@@ -17,6 +17,8 @@ if retention or most then
   end
 end
 if redis.call('XDEL', KEYS[1], ARGV[1]) == 0 then return { 0 } end
+-- Somebody may have copied it.
+drop_offloaded(KEYS[4], '')
 unmark_letter(KEYS[2], ARGV[1], KEYS[3])
 local told = redis.call('HMGET', KEYS[2], 'state', 'dead_id', 'holds')
 local is_its = told[2] == ARGV[1] or not told[2] and told[3]

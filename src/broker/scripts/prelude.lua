@@ -91,9 +91,38 @@ local function is_passing(record, life)
   return redis.call('PTTL', record) >= 0 and redis.call('HGET', record, 'life') == life
 end
 
+-- The large fields of a job may be in a key of their own, which is named for the life that they were put there for; a name
+-- that ends in a colon is that of no such key. It stays while an entry names it, which a script has just written …
+local function keep_offloaded(key)
+  if string.sub(key, -1) ~= ':' then redis.call('PERSIST', key) end
+end
+
+-- … after it has looked, before its first write, that it is there …
+local function must_be_offloaded(key)
+  if string.sub(key, -1) == ':' or redis.call('EXISTS', key) == 1 then return end
+  error('the key ' .. key .. ', which has the large fields of the job, is gone')
+end
+
+-- … and goes with its life. A copy of a dead letter may need the fields of a life before: these stay for a day.
+local function drop_offloaded(key, life)
+  if string.sub(key, -1) == ':' then return end
+  if string.find(key, ':offloaded:' .. life .. '-', 1, true) then return redis.call('UNLINK', key) end
+  redis.call('PEXPIRE', key, 86400000)
+end
+
 -- True where somebody wants this life of the job cancelled.
 local function is_unwanted(cancels, life)
   return redis.call('ZSCORE', cancels, life)
+end
+
+-- The answer of a settling script that finds nothing to settle: somebody else did, or an attempt of this life succeeded after
+-- it was given up, and its retry goes. nil where the entry is ours, and the script goes on.
+local function settled(script, stream, consumer, entry, receipts, record, life, offloaded)
+  if not hold(stream, consumer, entry) then return answered(receipts, stream, entry, script) end
+  if not is_done(record, life) then return end
+  meet_late(record, life)
+  drop_offloaded(offloaded, life)
+  return settle(stream, entry, receipts, script, 2)
 end
 
 -- Notes in the record that a letter holds the end of this life.
@@ -142,6 +171,16 @@ local function life_of(pack)
     if fields[field] == 'created_ms' then created = fields[field + 1] end
   end
   return created
+end
+
+-- The key that packed fields name for the large ones; of none, a name that ends in a colon. It lies beside the delayed set.
+local function offloaded_by(pack, delayed)
+  local whole, fields = pcall(cmsgpack.unpack, pack)
+  local token = nil
+  for at = 2, whole and type(fields) == 'table' and #fields or 0, 2 do
+    if fields[at] == 'offloaded' then token = string.match(tostring(fields[at + 1]), '^(%S+) ') end
+  end
+  return string.gsub(delayed, 'delayed$', 'offloaded:') .. (token or '')
 end
 
 -- The member of the delayed set that holds this life; nil where none does.

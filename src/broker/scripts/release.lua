@@ -1,17 +1,17 @@
 -- release: give one entry back unchanged, at the tail of its lane. No attempt is spent.
--- KEYS 1 stream  2 record  3 cancels  4 receipts
+-- KEYS 1 stream  2 record  3 cancels  4 receipts  5 what was offloaded of the entry  6 what was offloaded of the new one
 -- ARGV 1 consumer  2 entry id  3 life  4 elapsed ms, 0 where its handler did not run  5.. fields, flat
 -- returns {1} released, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone,
 --   {3} somebody wants it cancelled: nothing was changed
-if not hold(KEYS[1], ARGV[1], ARGV[2]) then return answered(KEYS[4], KEYS[1], ARGV[2], 'release') end
 local record, life = KEYS[2], ARGV[3]
-if is_done(record, life) then
-  meet_late(record, life)
-  return settle(KEYS[1], ARGV[2], KEYS[4], 'release', 2)
-end
+local before = settled('release', KEYS[1], ARGV[1], ARGV[2], KEYS[4], record, life, KEYS[5])
+if before then return before end
 if is_unwanted(KEYS[3], life) then return { 3 } end
+must_be_offloaded(KEYS[6])
+keep_offloaded(KEYS[6])
 local told = redis.call('HMGET', record, 'life', 'state')
 local entry = must_append(KEYS[1], ARGV, 5, #ARGV)
+if KEYS[5] ~= KEYS[6] then drop_offloaded(KEYS[5], life) end
 if is_passing(record, life) then
   redis.call('DEL', record)
 elseif told[2] and told[2] ~= 'retrying' and (not told[1] or told[1] == life) then

@@ -3,26 +3,28 @@
 -- KEYS 1 delayed  2 delayed:fields  3 wake  4 control  5 stream high  6 stream normal  7 stream low  8 receipt of the call
 -- ARGV 1 the producer's limit of the depth or ''
 --      then for each job: id, 'in' or 'at', milliseconds, and its packed fields: what comes before the 13 digits of the
---      time of its acceptance, and what comes behind them; or all of it, time and all, and ''
+--      time of its acceptance, and what comes behind them; then the last part of the name of the key that has its large
+--      fields, or ''
 -- returns {added}, or {-1, depth, limit} where they do not fit
 local given = receipt_of(KEYS[8])
 if given then return given end
 local limit = depth_limit(KEYS[4], ARGV[1])
 if limit then
   local more = 0
-  for at = 2, #ARGV, 5 do more = more + 1 - redis.call('HEXISTS', KEYS[2], ARGV[at]) end
+  for at = 2, #ARGV, 6 do more = more + 1 - redis.call('HEXISTS', KEYS[2], ARGV[at]) end
   local full = more > 0 and overfull(limit, more, KEYS[1], KEYS[5], KEYS[6], KEYS[7])
   if full then return full end
 end
 -- Nothing is written where this fails: fields without a time would be taken for a job that is there.
 redis.call('ZCARD', KEYS[1])
 local now, added = now_ms(), 0
-local digits = string.format('%013.0f', now)
-for at = 2, #ARGV, 5 do
+local digits, beside = string.format('%013.0f', now), string.gsub(KEYS[1], 'delayed$', 'offloaded:')
+for at = 2, #ARGV, 6 do must_be_offloaded(beside .. ARGV[at + 5]) end
+for at = 2, #ARGV, 6 do
   local id, due = ARGV[at], tonumber(ARGV[at + 2])
   if ARGV[at + 1] == 'in' then due = now + due end
-  local packed = ARGV[at + 4] == '' and ARGV[at + 3] or ARGV[at + 3] .. digits .. ARGV[at + 4]
-  if redis.call('HSETNX', KEYS[2], id, packed) == 1 then
+  if redis.call('HSETNX', KEYS[2], id, ARGV[at + 3] .. digits .. ARGV[at + 4]) == 1 then
+    keep_offloaded(beside .. ARGV[at + 5])
     redis.call('ZADD', KEYS[1], due, id)
     nudge(KEYS[1], KEYS[3], id)
     added = added + 1

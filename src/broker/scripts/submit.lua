@@ -8,7 +8,8 @@
 --      for a member of a batch, unique key or '', 'waiting', 'running' or 'window', ms of the window, 'reject', 'replace'
 --      or 'debounce', the holder whose record is named or '', its lane and entry where they were sought and found or '',
 --      'gone' where it was sought and is nowhere, 'lost' where not all was looked at, or '', for 'debounce' the holder's
---      packed fields as they were read and as they shall be or '', the number of the values that follow, then these:
+--      packed fields as they were read and as they shall be or '', the last part of the name of the key that has its large
+--      fields or '', the number of the values that follow, then these:
 --      names and values flat for 'now', or the packed fields: what comes before the 13 digits of the time of its
 --      acceptance, and what comes behind them
 -- returns {jobs, then for each what became of it, a job's id, and that job's state}, or {-1, depth, limit} where they do
@@ -24,7 +25,8 @@ if given then return given end
 local now = now_ms()
 local lanes = { high = KEYS[5], normal = KEYS[6], low = KEYS[7] }
 local NAMES = { 'id', 'life', 'lane', 'type', 'due', 'ms', 'window', 'member', 'key', 'scope', 'lock_ms', 'mode', 'holder',
-  'holder_lane', 'holder_entry', 'sought', 'read', 'wanted', 'count' }
+  'holder_lane', 'holder_entry', 'sought', 'read', 'wanted', 'offloaded', 'count' }
+local beside = string.gsub(KEYS[2], 'delayed$', 'offloaded:')
 -- A job's end is told to so many batches of which it is no member.
 local MOST_BATCHES = 1000
 local jobs, at = {}, 2
@@ -36,6 +38,8 @@ while at <= #ARGV do
   job.last = job.first + tonumber(job.count) - 1
   local fits = job.due ~= 'now' or is_flat(ARGV, job.first, job.last)
   if not fits then return refuse_fields(#jobs + 1, job.last - job.first + 1) end
+  must_be_offloaded(beside .. job.offloaded)
+  if job.wanted ~= '' then must_be_offloaded(offloaded_by(job.wanted, KEYS[2])) end
   jobs[#jobs + 1] = job
   at = job.last + 1
 end
@@ -65,11 +69,14 @@ local function found_at(job)
   local found = redis.call('XRANGE', lanes[lane], entry, entry)[1]
   if not found then return nil end
   local life = redis.call('HGET', job.held, 'life')
-  for field = 1, life and #found[2] or 0, 2 do
-    if found[2][field] == 'life' and found[2][field + 1] ~= life then return nil end
+  local token = nil
+  for field = 1, #found[2], 2 do
+    local name, value = found[2][field], found[2][field + 1]
+    if life and name == 'life' and value ~= life then return nil end
+    if name == 'offloaded' then token = string.match(value, '^(%S+) ') end
   end
   local pending = redis.pcall('XPENDING', lanes[lane], 'fleet', entry, entry, 1)
-  return { lanes[lane], entry }, not pending.err and pending[1] ~= nil
+  return { lanes[lane], entry, beside .. (token or '') }, not pending.err and pending[1] ~= nil
 end
 -- Of a holder that is in no place that is known: whether it is gone, since somebody deleted it, is not known, or must be
 -- sought. A record of a job that waits or runs always names its entry; one that was due does not say where it went.
@@ -157,6 +164,7 @@ local function add(job)
     fields = { 'due_ms', due_of(job) }
     nudge(KEYS[2], KEYS[4], job.id)
   end
+  keep_offloaded(beside .. job.offloaded)
   local function also(name, value)
     fields[#fields + 1] = name
     fields[#fields + 1] = value
@@ -175,9 +183,12 @@ local function add(job)
   return state
 end
 local function take_out(job, place)
+  local life = redis.call('HGET', job.held, 'life') or ''
   if type(place) == 'table' then
     redis.call('XDEL', place[1], place[2])
+    drop_offloaded(place[3], life)
   else
+    drop_offloaded(offloaded_by(redis.call('HGET', KEYS[3], place) or '', KEYS[2]), life)
     redis.call('ZREM', KEYS[2], place)
     redis.call('HDEL', KEYS[3], place)
   end
@@ -188,7 +199,10 @@ local function take_out(job, place)
 end
 -- The holder stays who it is, with all that it has been through: it has another payload and another time.
 local function put_off(job, member)
+  local kept, former = offloaded_by(job.wanted, KEYS[2]), offloaded_by(job.read, KEYS[2])
   redis.call('HSET', KEYS[3], member, job.wanted)
+  keep_offloaded(kept)
+  if kept ~= former then drop_offloaded(former, redis.call('HGET', job.held, 'life') or '') end
   redis.call('ZADD', KEYS[2], due_of(job), member)
   redis.call('HSET', job.held, 'due_ms', due_of(job), 'updated_ms', now)
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
