@@ -106,10 +106,16 @@ impl Settler {
         }
     }
 
-    /// The answers of these settlements have been heard. What is not forgotten goes with the consumer.
+    /// The answers of these settlements have been heard. Asks until Redis has forgotten them: what is left goes only with the
+    /// consumer, and a worker may live for months.
     async fn forget_receipts(&self, heard: Vec<Held>) {
-        if let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &heard).await {
-            tracing::debug!(%error, "receipts of settlements stay for now");
+        let mut patience = Patience::new();
+        while let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &heard).await {
+            if !error.is_transient() {
+                tracing::debug!(%error, "receipts of settlements stay until the worker stops");
+                return;
+            }
+            patience.wait(&error).await;
         }
     }
 

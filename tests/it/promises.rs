@@ -15,7 +15,7 @@ use crate::harness::ledger::{Ledger, Record};
 use crate::harness::redis_server::{Aof, RedisServer};
 use crate::harness::wait::{until, until_async};
 use crate::harness::weather::{Cause, Event, Weather};
-use crate::kill::remains::{facts, is_allowed, until_at_rest};
+use crate::kill::remains::{facts, is_allowed, until_at_rest, until_no_job_is_left};
 use crate::leases::{clock, pause};
 use crate::program::Program;
 use crate::size::blocking;
@@ -58,9 +58,10 @@ async fn promise_1_no_accepted_job_is_lost() {
     let killed = monotonic_ns();
     server.restart();
     let back = Instant::now();
-    until_at_rest(&server, SOON);
+    until_no_job_is_left(&server, SOON);
     // A link that is asked to mend itself while it does so takes turns of seconds.
-    assert!(back.elapsed() < SOON * 3 / 4, "at rest only after {:?}", back.elapsed());
+    assert!(back.elapsed() < SOON / 2, "all jobs ended only after {:?}", back.elapsed());
+    until_at_rest(&server, SOON);
     let both = |cause, pid, until| Event { cause, pid, from, until };
     let weather = Weather::new(&[
         both(Cause::Kill, Some(workers[0].pid()), killed),

@@ -22,14 +22,24 @@ fn in_streams(server: &RedisServer) -> u64 {
     STREAMS.iter().map(|stream| int(server, &["XLEN", stream])).sum()
 }
 
-/// Waits until nothing is waiting, running or delayed. Where that does not come, the checker says what is left.
-pub(crate) fn until_at_rest(server: &RedisServer, deadline: Duration) {
+/// A killed worker's consumer is removed within this time, and its receipts with it: by a look every 4 to 6 seconds, after
+/// ten seconds without a sign of life.
+const REAPED: Duration = Duration::from_secs(30);
+
+/// Waits until nothing is waiting, running or delayed, or the time is over.
+pub(crate) fn until_no_job_is_left(server: &RedisServer, deadline: Duration) {
     let started = Instant::now();
     until("nothing to be left to do, or the time to be over", 2 * deadline, || {
         jobs_left(server) == 0 || started.elapsed() > deadline
     });
-    let started = Instant::now();
-    until("records to expire, or the time to be over", 2 * deadline, || {
+}
+
+/// Waits until all jobs have ended, and what is kept of them for a while is gone. Where that does not come, the checker says
+/// what is left.
+pub(crate) fn until_at_rest(server: &RedisServer, deadline: Duration) {
+    until_no_job_is_left(server, deadline);
+    let (started, deadline) = (Instant::now(), deadline.max(REAPED));
+    until("records and receipts to go, or the time to be over", 2 * deadline, || {
         let dead = letters(server);
         keys(server).iter().all(|key| is_allowed(key, &dead)) || started.elapsed() > deadline
     });

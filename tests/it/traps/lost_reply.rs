@@ -9,7 +9,7 @@ use streamfleet::{JobError, SubmitError, broker};
 use super::scene::{LONG, SOON, STREAM, Scene, job};
 use super::scripts::{ACKNOWLEDGE, sha};
 use crate::harness::fleet::{Acts, submit, until_state};
-use crate::harness::proxy::Mode;
+use crate::harness::proxy::{Direction, Mode};
 use crate::harness::wait::until_async;
 
 /// Succeeds, with what the payload says.
@@ -137,5 +137,26 @@ async fn a_delivery_whose_reply_was_lost_is_found_again_and_runs_once() {
     assert!(lost.elapsed() < SOON, "{:?}", lost.elapsed());
     assert_eq!(scene.proxy.hits(), 1);
     assert_eq!(jobs.each_ref().map(|job| handler.runs(job)), [1, 1]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn receipts_go_also_where_the_connection_breaks_before_redis_has_deleted_them() {
+    let scene = Scene::new().await;
+    let fleet = scene.fleet(LONG, obeys());
+    let receipts = || match scene.server.cmd(&["KEYS", "sf:{default}:receipts:*"]) {
+        redis::Value::Array(keys) => keys.len(),
+        other => panic!("KEYS answered {other:?}"),
+    };
+    // The command itself, not a script with its name in the source.
+    let needle = b"$4\r\nHDEL\r\n".to_vec();
+    scene.proxy.set(Mode::Hold { needle, nth: 1, way: Direction::Requests });
+    let job = submit(&scene.queue, "fails once").await;
+    until_async("a receipt is about to be deleted", SOON, async || scene.proxy.met() > 0).await;
+    assert_eq!(receipts(), 1);
+    scene.proxy.set(Mode::Rst);
+    scene.proxy.set(Mode::Pass);
+    until_state(&scene.queue, &job, State::Done).await;
+    until_async("the receipts to go, though the worker lives", SOON, async || receipts() == 0).await;
     fleet.stop().await;
 }
