@@ -144,7 +144,8 @@ impl Queue {
     async fn letters(&self, command: &'static str, reply: Value) -> Result<Vec<DeadLetter>, Error> {
         let mut entries = decode::entries(command, &reply, Lane::Normal)?;
         self.restore(&self.link, &mut entries).await?;
-        let letter = |entry: Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
+        let letter =
+            |entry: Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
         Ok(entries.into_iter().map(letter).collect())
     }
 

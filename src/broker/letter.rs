@@ -35,7 +35,11 @@ pub(super) struct Letter<'a> {
 
 impl<'a> Letter<'a> {
     /// The letter of a job.
-    pub(super) fn of(Taken { job, envelope, trace }: Taken<'a>, conclusion: Conclusion, offloaded: Key) -> Self {
+    pub(super) fn of(
+        Taken { job, envelope, trace }: Taken<'a>,
+        conclusion: Conclusion,
+        offloaded: Key,
+    ) -> Self {
         Self {
             entry: job.entry,
             lane: job.lane,

@@ -151,7 +151,8 @@ impl Queue {
             }
             Settlement::Bury(burial) => {
                 let end = End::Dead(burial.reason, &burial.error);
-                let letter = Letter::of(taken, Conclusion::of(&self.keys, taken, end), self.offloaded_of(taken));
+                let letter =
+                    Letter::of(taken, Conclusion::of(&self.keys, taken, end), self.offloaded_of(taken));
                 let answer = self.bury(consumer, letter, burial, ran).await?;
                 let why = Some(format!("cancelled; its last attempt: {}", burial.error));
                 self.unless_unwanted(answer, (consumer, taken, why), keep, ran).await

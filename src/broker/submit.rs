@@ -166,8 +166,7 @@ impl Identified {
 
     /// Writes its arguments: with these fields, without the large ones that this token names.
     fn write(&self, job: &NewJob, offloaded: String, args: &mut Vec<Value>) {
-        let job_type =
-            job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
+        let job_type = job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
         args.extend([text(&self.id), self.job.life_text().into(), self.job.lane.as_str().into()]);
         args.push(Value::Bytes(job_type.unwrap_or_default()));
         args.extend(self.job.due.args());

@@ -107,13 +107,29 @@ fn stays(name: &[u8], value: &[u8]) -> bool {
             || name.starts_with(b"trace")
             || matches!(
                 name,
-                b"type" | b"id" | b"encoding" | b"attempt" | b"lost" | b"life" | b"replay_of" | b"replays" | b"root"
+                b"type"
+                    | b"id"
+                    | b"encoding"
+                    | b"attempt"
+                    | b"lost"
+                    | b"life"
+                    | b"replay_of"
+                    | b"replays"
+                    | b"root"
             )
             || matches!(
                 name,
-                b"created_ms" | b"unroutable_ms" | b"run_at_ms" | b"delay_ms" | b"expires_at_ms" | b"timeout_ms"
+                b"created_ms"
+                    | b"unroutable_ms"
+                    | b"run_at_ms"
+                    | b"delay_ms"
+                    | b"expires_at_ms"
+                    | b"timeout_ms"
             )
-            || matches!(name, b"max_attempts" | b"tracking" | b"once" | b"unique" | b"unique_scope" | b"batch")
+            || matches!(
+                name,
+                b"max_attempts" | b"tracking" | b"once" | b"unique" | b"unique_scope" | b"batch"
+            )
             || matches!(name, b"on_success" | b"on_failure" | b"parent" | FIELD))
 }
 

@@ -242,7 +242,11 @@ fn follower(
 pub(super) fn chain(value: &[u8]) -> Result<Vec<Link>, Malformed> {
     let wrong = |why: String| Malformed::new(format!("the field then is refused: {why}"));
     if value.len() > Ties::MAX_CHAIN_BYTES {
-        return Err(wrong(format!("{} bytes, but at most {} are allowed", value.len(), Ties::MAX_CHAIN_BYTES)));
+        return Err(wrong(format!(
+            "{} bytes, but at most {} are allowed",
+            value.len(),
+            Ties::MAX_CHAIN_BYTES
+        )));
     }
     let links: Vec<Link> = serde_json::from_slice(value).map_err(|error| wrong(error.to_string()))?;
     if links.len() > Ties::MAX_CHAIN {

@@ -51,7 +51,10 @@ pub enum SubmitError {
         links: usize,
     },
     /// The jobs that follow each other are too large together.
-    #[error("the jobs that follow have {bytes} bytes together, but at most {} are allowed: have them fetch their data", crate::job::Ties::MAX_CHAIN_BYTES)]
+    #[error(
+        "the jobs that follow have {bytes} bytes together, but at most {} are allowed: have them fetch their data",
+        crate::job::Ties::MAX_CHAIN_BYTES
+    )]
     ChainTooLarge {
         /// Their size as JSON.
         bytes: usize,

@@ -70,8 +70,7 @@ impl Yardstick {
     fn lay(server: &RedisServer) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, mut client) = (Arc::clone(&stop), server.client());
-        let command =
-            redis::cmd("EVAL").arg(format!("{KNOWN} {MARK}")).arg(1).arg("sf:yard").to_owned();
+        let command = redis::cmd("EVAL").arg(format!("{KNOWN} {MARK}")).arg(1).arg("sf:yard").to_owned();
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 command.exec(&mut client).unwrap();

@@ -4,4 +4,5 @@ pub(crate) mod blocking;
 mod cost;
 mod fields;
 mod full;
+mod offload;
 mod read;

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use streamfleet::Producer;
 use streamfleet::broker::Attempt;
 use streamfleet::job::{JobId, State};
+use streamfleet::{Producer, Submission};
 use tempfile::TempDir;
 
 use super::scene::{Gate, SOON, STREAM, Scene, job};
@@ -31,6 +31,11 @@ struct Zombie {
 impl Zombie {
     /// A worker in the middle of its job.
     async fn running(backoff: Duration) -> Self {
+        Self::running_as(backoff, |job| job).await
+    }
+
+    /// The same with a job that was made more of.
+    async fn running_as(backoff: Duration, more: impl FnOnce(Submission) -> Submission) -> Self {
         let scene = Scene::new().await;
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("ledger")).unwrap();
@@ -43,7 +48,7 @@ impl Zombie {
         program.backoff_ms = backoff.as_millis() as u64;
         let worker = program.launch().start();
         let payload = format!("block {}", dir.path().join("end").display());
-        let job = Producer::new(scene.queue.clone()).submit(job(payload)).await.unwrap();
+        let job = Producer::new(scene.queue.clone()).submit(more(job(payload))).await.unwrap();
         let zombie = Self { scene, dir, worker, job };
         until_async("the job to start", SOON, async || zombie.records().len() == 1).await;
         zombie
@@ -158,6 +163,26 @@ pub(crate) async fn cancels_the_parked_retry() {
     assert_eq!(outcomes, ["lost", "done"]);
     zombie.scene.until_at_rest().await;
     assert_eq!((handler.of(&zombie.job).starts, zombie.dead()), (0, 0));
+    successor.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_success_leaves_nothing_of_the_retry_of_a_large_job() {
+    let hour = Duration::from_secs(3600);
+    let blob = "x".repeat(8_000);
+    let large =
+        |job| (0..40).fold(job, |job: Submission, nth| job.header(&format!("blob-{nth}"), &blob).unwrap());
+    let zombie = Zombie::running_as(hour, large).await;
+    let keys = || zombie.scene.server.cmd(&["KEYS", "sf:{default}:offloaded:*"]);
+    let frozen = zombie.freeze();
+    let successor = zombie.successor(4, hour, Gate::closed());
+    zombie.until_taken_over(frozen, State::Retrying).await;
+    assert_ne!(keys(), redis::Value::Array(vec![]));
+    zombie.let_end();
+    zombie.worker.thaw();
+    until_state(&zombie.scene.queue, &zombie.job, State::Done).await;
+    zombie.scene.until_at_rest().await;
+    assert_eq!(keys(), redis::Value::Array(vec![]));
     successor.stop().await;
 }
 

@@ -1,0 +1,283 @@
+//! Large fields have keys of their own, which live exactly as long as a job, or a dead letter, needs them.
+
+use std::time::Duration;
+
+use redis::Value;
+use streamfleet::broker::{Cancellation, Due, UniqueMode, UniqueScope};
+use streamfleet::job::{Encoding, JobId, State};
+use streamfleet::{JobError, Producer};
+
+use crate::harness::fleet::{Acts, Running, quick, submit, until_state};
+use crate::harness::wait::until_async;
+use crate::traps::scene::{Gate, LONG, SOON, STREAM, Scene, job};
+
+const LARGE: usize = 300 * 1024;
+const DEAD: &str = "sf:{default}:dead";
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A large payload that says what its job does.
+fn large(word: &str) -> Vec<u8> {
+    let mut payload = vec![b' '; LARGE];
+    payload[..word.len()].copy_from_slice(word.as_bytes());
+    payload
+}
+
+/// What large payloads say: `ok`, `fatal`, or `once`, which fails the first time.
+fn obeys() -> Acts {
+    Acts::new(|context, payload| {
+        assert_eq!(payload.len(), LARGE, "the payload is whole");
+        match (payload.trim_ascii(), context.attempt()) {
+            (b"fatal", _) => Err(JobError::fatal("no")),
+            (b"once", 1) => Err(JobError::retry("once more")),
+            _ => Ok(serde_json::Value::Null),
+        }
+    })
+}
+
+/// The keys of offloaded fields, and how many milliseconds each has to live; -1 for those that stay.
+fn offloaded(scene: &Scene) -> Vec<i64> {
+    let keys: Vec<String> =
+        redis::from_redis_value(scene.server.cmd(&["KEYS", "sf:{default}:offloaded:*"])).unwrap();
+    keys.iter().map(|key| scene.int(&["PTTL", key])).collect()
+}
+
+fn fleet(scene: &Scene) -> Running {
+    scene.sound_fleet(LONG, obeys())
+}
+
+/// Appends a large job, or the raw fields of a dead letter.
+fn xadd(scene: &Scene, fields: &[Vec<u8>]) {
+    let mut command = redis::cmd("XADD");
+    command.arg(STREAM).arg("*").arg(fields);
+    command.exec(&mut scene.server.client()).unwrap();
+}
+
+/// The fields of a large job as another producer sends it.
+fn raw(word: &str) -> [Vec<u8>; 6] {
+    [b"type".into(), b"test".into(), b"encoding".into(), b"raw".into(), b"payload".into(), large(word)]
+}
+
+fn raw_letter(scene: &Scene) -> Vec<Vec<u8>> {
+    let page: Vec<(String, Vec<Vec<u8>>)> =
+        redis::from_redis_value(scene.server.cmd(&["XRANGE", DEAD, "-", "+"])).unwrap();
+    page.into_iter().next().unwrap().1
+}
+
+async fn later(scene: &Scene, word: &str) -> JobId {
+    Producer::new(scene.queue.clone()).submit(job(large(word)).delay(HOUR)).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_job_that_ends_leaves_no_key() {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let delayed = later(&scene, "ok").await;
+    assert_eq!(offloaded(&scene), [-1]);
+    let own = producer.submit(job(large("once")).id("own".parse().unwrap())).await.unwrap();
+    xadd(&scene, &raw("once"));
+    producer.run_now(&delayed).await.unwrap();
+    let fleet = fleet(&scene);
+    until_state(&scene.queue, &own, State::Done).await;
+    scene.until_at_rest().await;
+    fleet.stop().await;
+    assert_eq!((offloaded(&scene), scene.int(&["XLEN", DEAD])), (vec![], 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_job_that_is_cancelled_leaves_no_key() {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let delayed = later(&scene, "ok").await;
+    let waiting = producer.submit(job(large("ok")).id("waiting".parse().unwrap())).await.unwrap();
+    let replaced = |word| {
+        job(large(word)).delay(HOUR).unique("k".parse().unwrap(), UniqueScope::Running, UniqueMode::Replace)
+    };
+    producer.submit(replaced("ok")).await.unwrap();
+    assert_eq!(offloaded(&scene), [-1; 3]);
+    let last = producer.submit(replaced("once")).await.unwrap();
+    assert_eq!(offloaded(&scene), [-1; 3], "one of them in the place of another");
+    for id in [delayed, waiting, last] {
+        assert_eq!(scene.queue.cancel(&id, "a test", HOUR).await.unwrap(), Cancellation::Done);
+    }
+    assert_eq!(offloaded(&scene), [0; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_job_that_is_cancelled_while_it_runs_leaves_no_key() {
+    let scene = Scene::new().await;
+    let gate = Gate::closed();
+    let blob = "x".repeat(8_000);
+    let wide = (0..40).fold(job("wait"), |job, nth| job.header(&format!("blob-{nth}"), &blob).unwrap());
+    let id = Producer::new(scene.queue.clone()).submit(wide.id("wide".parse().unwrap())).await.unwrap();
+    let fleet = scene.sound_fleet(LONG, gate.clone());
+    gate.until_started(&id).await;
+    assert_eq!(offloaded(&scene), [-1]);
+    assert_eq!(scene.queue.cancel(&id, "a test", HOUR).await.unwrap(), Cancellation::Wanted);
+    until_state(&scene.queue, &id, State::Cancelled).await;
+    assert_eq!(offloaded(&scene), [0; 0]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_keeps_its_large_fields_and_a_replay_takes_them_over() {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let id = producer.submit(job(large("fatal")).id("own".parse().unwrap())).await.unwrap();
+    let running = fleet(&scene);
+    let status = until_state(&scene.queue, &id, State::Dead).await;
+    running.stop().await;
+    assert_eq!(offloaded(&scene), [-1]);
+    let letter = scene.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    assert_eq!(letter.fields.get(b"payload"), Some(&large("fatal")[..]));
+    assert!(scene.queue.replay(letter.entry, &id).await.unwrap().is_done());
+    assert_eq!(offloaded(&scene), [-1]);
+    let running = fleet(&scene);
+    let status = until_state(&scene.queue, &id, State::Dead).await;
+    running.stop().await;
+    // The fields of the new life, and those of the one before, of which somebody may have a copy.
+    let mut kept = offloaded(&scene);
+    kept.sort_unstable();
+    assert!(kept[0] == -1 && kept[1] > 80_000_000 && kept.len() == 2, "{kept:?}");
+    assert!(scene.queue.drop_dead(status.dead.unwrap(), &id).await.unwrap());
+    assert!(offloaded(&scene).iter().all(|ms| *ms > 80_000_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_copy_of_a_letter_runs_with_all_its_fields() {
+    let scene = Scene::new().await;
+    let id = Producer::new(scene.queue.clone()).submit(job(large("fatal"))).await.unwrap();
+    let running = fleet(&scene);
+    until_async("a letter", SOON, async || scene.int(&["XLEN", DEAD]) == 1).await;
+    running.stop().await;
+    let letter = raw_letter(&scene);
+    assert!(letter.iter().map(Vec::len).sum::<usize>() < 4_000, "the letter names the key");
+    xadd(&scene, &letter);
+    xadd(&scene, &letter);
+    let entry = scene.queue.dead_letters(None, 1).await.unwrap()[0].entry;
+    scene.queue.drop_dead(entry, &id).await.unwrap();
+    // Both die again, and have their payload byte for byte.
+    let running = fleet(&scene);
+    until_async("two letters", SOON, async || scene.int(&["XLEN", DEAD]) == 2).await;
+    running.stop().await;
+    for letter in scene.queue.dead_letters(None, 10).await.unwrap() {
+        assert_eq!(
+            (letter.fields.get(b"payload"), letter.text("dead_error")),
+            (Some(&large("fatal")[..]), "no".into())
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_large_fields_are_gone_is_dead_and_holds_up_no_other() {
+    let scene = Scene::new().await;
+    let lost = [later(&scene, "ok").await, later(&scene, "ok").await];
+    let keys: Vec<String> =
+        redis::from_redis_value(scene.server.cmd(&["KEYS", "sf:{default}:offloaded:*"])).unwrap();
+    scene.server.cmd(&["DEL", &keys[0]]);
+    scene.server.cmd(&["DEL", &keys[1]]);
+    scene.server.cmd(&["RPUSH", &keys[1], "another type"]);
+    for id in &lost {
+        Producer::new(scene.queue.clone()).run_now(id).await.unwrap();
+    }
+    let well = scene.sound_fleet(LONG, Acts::well());
+    submit(&scene.queue, "1").await;
+    until_async("both to be dead", SOON, async || scene.int(&["XLEN", DEAD]) == 2).await;
+    scene.until_at_rest().await;
+    well.stop().await;
+    for letter in scene.queue.dead_letters(None, 10).await.unwrap() {
+        let (reason, error) = (letter.text("dead_reason"), letter.text("dead_error"));
+        assert!(reason == "malformed" && error.contains("which is gone"), "{reason}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_job_is_put_off_and_edited_with_all_its_fields() {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let debounced = |word| {
+        job(large(word)).header("tenant", "9").unwrap().delay(HOUR).unique(
+            "k".parse().unwrap(),
+            UniqueScope::Running,
+            UniqueMode::Debounce,
+        )
+    };
+    let id = producer.submit(debounced("fatal")).await.unwrap();
+    producer.submit(debounced("fatal too")).await.unwrap();
+    producer.edit(&id, large("once"), Encoding::Raw).await.unwrap().unwrap();
+    let mut kept = offloaded(&scene);
+    kept.sort_unstable();
+    // What was offered by the second one was not needed, and goes by itself.
+    assert_eq!((kept[0], kept.len()), (-1, 2), "{kept:?}");
+    assert!(kept[1] > 0);
+    let upcoming = scene.queue.upcoming(0, 10).await.unwrap();
+    let fields = &upcoming[0].fields.as_ref().unwrap().1;
+    assert_eq!(
+        (fields.get(b"payload"), fields.get(b"h.tenant")),
+        (Some(&large("once")[..]), Some(&b"9"[..]))
+    );
+    producer.reschedule(&id, Due::Now).await.unwrap();
+    let running = fleet(&scene);
+    until_state(&scene.queue, &id, State::Done).await;
+    running.stop().await;
+    assert!(offloaded(&scene).iter().all(|ms| *ms > 0));
+    // One that is small now needs no key.
+    let small = later(&scene, "ok").await;
+    producer.edit(&small, "ok", Encoding::Raw).await.unwrap().unwrap();
+    let of_small = scene.queue.upcoming(0, 10).await.unwrap();
+    assert_eq!(of_small[0].fields.as_ref().unwrap().1.get(b"offloaded"), None);
+    assert!(offloaded(&scene).iter().all(|ms| *ms > 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_accepted_leaves_nothing_for_ever() {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    for word in ["ok", "other"] {
+        producer.submit(job(large(word)).id("own".parse().unwrap()).delay(HOUR)).await.unwrap();
+    }
+    let mut kept = offloaded(&scene);
+    kept.sort_unstable();
+    assert!(kept.len() == 2 && kept[0] == -1 && kept[1] > 80_000_000, "{kept:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_job_is_settled_on_a_server_without_room_or_rights_for_a_copy() {
+    for setting in [["CONFIG", "SET", "maxmemory", "1"], ["ACL", "SETUSER", "default", "-set"]] {
+        let scene = Scene::new().await;
+        let running = fleet(&scene);
+        until_async("a leader", SOON, async || scene.int(&["EXISTS", "sf:{default}:leader"]) == 1).await;
+        // No command of the fleet comes between the two.
+        let mut both = redis::pipe();
+        both.cmd("XADD").arg(STREAM).arg("*").arg(&raw("once")).cmd(setting[0]).arg(&setting[1..]);
+        both.exec(&mut scene.server.client()).unwrap();
+        scene.until_at_rest().await;
+        let (done, of_none) = (scene.int(&["XLEN", DEAD]) == 0, offloaded(&scene).is_empty());
+        assert!(done && of_none, "{setting:?}");
+        scene.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+        running.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_that_are_given_back_keep_the_large_fields() {
+    let scene = Scene::new().await;
+    let blob = "x".repeat(8_000);
+    let wide = (0..40).fold(job("wait"), |job, nth| job.header(&format!("blob-{nth}"), &blob).unwrap());
+    let id = Producer::new(scene.queue.clone()).submit(wide).await.unwrap();
+    for _ in 0..2 {
+        let gate = Gate::closed();
+        let mut config = scene.config(LONG);
+        config.worker.drain_timeout = Duration::from_millis(50);
+        let fleet = Running::start_with(config, quick(1), gate.clone());
+        gate.until_started(&id).await;
+        fleet.stop().await;
+        assert_eq!(offloaded(&scene), [-1]);
+    }
+    let gate = Gate::closed();
+    gate.open();
+    let fleet = scene.sound_fleet(LONG, gate.clone());
+    gate.until_ended(&id).await;
+    scene.until_at_rest().await;
+    fleet.stop().await;
+    assert_eq!(offloaded(&scene), [0; 0]);
+}
