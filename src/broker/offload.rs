@@ -17,7 +17,7 @@ use super::error::{Class, Error};
 use super::link::Link;
 use super::settle::Taken;
 use super::{Entry, Queue};
-use crate::job::{Envelope, Life};
+use crate::job::{Envelope, Life, Light};
 
 /// What no script has confirmed goes after so long.
 const UNCONFIRMED: Duration = Duration::from_secs(24 * 3600);
@@ -26,7 +26,7 @@ const UNCONFIRMED: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub(super) struct Carried {
     pub(super) envelope: Envelope,
-    /// The key that has the others, which the script sees to it that it stays; where there are none, one that never exists.
+    /// The key that has the others, which stays if the script says so; where there are none, one that never exists.
     pub(super) offloaded: Key,
 }
 
@@ -34,10 +34,18 @@ impl Queue {
     /// Offloads the large fields of an entry, where it has any. Where Redis has no room for a copy or refuses it, the script
     /// carries them: that takes it longer, but it needs no more memory than there is.
     pub(super) async fn lighten(&self, envelope: Envelope, life: &Life) -> Result<Carried, Error> {
-        let nothing = self.keys.offloaded("");
-        let Some(light) = envelope.lightened(life) else {
-            return Ok(Carried { envelope, offloaded: nothing });
-        };
+        let offloaded = self.keys.offloaded("");
+        let Some(light) = envelope.lightened(life) else { return Ok(Carried { envelope, offloaded }) };
+        match self.offload(light).await {
+            Err(Error::Refused { class: Class::Full | Class::Configuration, .. }) => {
+                Ok(Carried { envelope, offloaded })
+            }
+            carried => carried,
+        }
+    }
+
+    /// Writes the large fields of an entry into their key.
+    pub(super) async fn offload(&self, light: Light) -> Result<Carried, Error> {
         let key = self.keys.offloaded(&light.offloaded.token);
         let (client, day) = (self.link.client(), i64::try_from(UNCONFIRMED.as_secs()).unwrap_or(i64::MAX));
         let fields = Value::Bytes(light.fields.into());
@@ -49,13 +57,8 @@ impl Queue {
             Some(SetOptions::NX),
             false,
         );
-        match self.link.ask("set", set).await {
-            Ok(_) => Ok(Carried { envelope: light.envelope, offloaded: key }),
-            Err(Error::Refused { class: Class::Full | Class::Configuration, .. }) => {
-                Ok(Carried { envelope, offloaded: nothing })
-            }
-            Err(error) => Err(error),
-        }
+        self.link.ask("set", set).await?;
+        Ok(Carried { envelope: light.envelope, offloaded: key })
     }
 
     /// Offloads the large fields of a job that is submitted. What is left of it, and the token of the rest; '' where nothing

@@ -42,6 +42,7 @@ pub use id::{
 pub(crate) use lease::{ClockWatch, Lease, Shown};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};
 pub use life::Life;
+pub(crate) use offload::Light;
 pub(crate) use outcome::cut;
 pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
 pub use plan::{Next, Plan, PlanError, PlannedStep, Standing, Then};

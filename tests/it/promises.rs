@@ -236,4 +236,5 @@ async fn promise_8_nobody_holds_up_anybody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn promise_9_no_script_holds_redis_up_for_long() {
     blocking::no_script_holds_redis_up_for_long().await;
+    blocking::scripts_carry_no_large_fields().await;
 }

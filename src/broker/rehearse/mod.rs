@@ -86,7 +86,7 @@ struct Rehearsal<'a> {
     broker: &'a Broker,
     queue: Queue,
     consumer: ConsumerName,
-    /// What is kept of its calls.
+    /// What its calls leave, of what no step deletes.
     receipts: Mutex<Vec<Key>>,
 }
 
@@ -103,6 +103,7 @@ impl Rehearsal<'_> {
         log.step("schedule, wake the promoter, promote", self.promote(&blocking)).await?;
         log.step("cancel", self.cancel()).await?;
         log.step("submit once, amend", self.submit()).await?;
+        log.step("offload large fields", self.offload()).await?;
         log.step("release", self.release(&blocking)).await?;
         log.step("claim and bury", self.bury()).await?;
         log.step("replay, succeed", self.replay()).await?;
@@ -190,6 +191,27 @@ impl Rehearsal<'_> {
     fn keep_in_mind(&self, call: String) {
         let receipt = self.queue.keys.receipt(&call);
         self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(receipt);
+    }
+
+    /// A delayed job whose payload has a key of its own, to its end.
+    async fn offload(&self) -> Result<(), Error> {
+        let mut new = job(Due::In(LEASE));
+        new.fields.push((Bytes::from_static(b"h.large"), vec![b'x'; Envelope::LARGE_BYTES].into()));
+        let fields = new.fields.iter().map(|(name, value)| (&name[..], &value[..]));
+        let life = new.life_text().parse().map_err(|error| Error::contract("set", error))?;
+        if let Some(light) = Envelope::new(fields).lightened(&life) {
+            // What a fleet does without is an error here.
+            let carried = self.queue.offload(light).await?;
+            self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(carried.offloaded);
+        }
+        self.keep_in_mind(call(std::iter::once(new.life)));
+        self.queue.schedule(&[(self.id("large"), new)], None).await?;
+        let page = self.queue.upcoming(0, 1).await?;
+        let is_whole =
+            page.first().and_then(|job| job.fields.as_ref()).is_some_and(|(_, fields)| fields.is_whole());
+        same("get", is_whole, true)?;
+        let cancelled = self.queue.cancel(&self.id("large"), "the rehearsal", LIVES).await?;
+        same("cancel", cancelled, Cancellation::Done)
     }
 
     async fn release(&self, blocking: &Link) -> Result<(), Error> {
@@ -291,7 +313,7 @@ impl Rehearsal<'_> {
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a key"))));
         made.push(own.batch(Some(&"batch".parse().expect("a plain word is a batch"))));
-        for name in ["later", "never", "now", "once", "stepped", "stopped", "followed"] {
+        for name in ["later", "never", "now", "once", "large", "stepped", "stopped", "followed"] {
             made.extend([own.record(&self.id(name)), own.ledger(&self.id(name))]);
         }
         self.broker.delete(made).await?;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use redis::Value;
 use streamfleet::broker::{Cancellation, Due, UniqueMode, UniqueScope};
 use streamfleet::job::{Encoding, JobId, State};
 use streamfleet::{JobError, Producer};
