@@ -2,16 +2,17 @@
 
 use streamfleet::job::{Envelope, Lane};
 
-use crate::traps::scripts::{Scripts, source};
+use crate::traps::scripts::{NOTHING, Scripts, source};
 
 const STREAM: &str = "sf:{q}:jobs";
 const DELAYED: &str = "sf:{q}:delayed";
 const FIELDS: &str = "sf:{q}:delayed:fields";
 const RECORD: &str = "sf:{q}:job:j";
 const RECEIPTS: &str = "sf:{q}:receipts:me";
-const DEFER: [&str; 7] = [STREAM, DELAYED, FIELDS, RECORD, "sf:{q}:wake", "sf:{q}:cancels", RECEIPTS];
-const COMPLETE: [&str; 8] =
-    [STREAM, DELAYED, FIELDS, RECORD, "sf:{q}:unique:", "sf:{q}:batch:", "sf:{q}:steps:j", RECEIPTS];
+const DEFER: [&str; 9] =
+    [STREAM, DELAYED, FIELDS, RECORD, "sf:{q}:wake", "sf:{q}:cancels", RECEIPTS, NOTHING, NOTHING];
+const COMPLETE: [&str; 9] =
+    [STREAM, DELAYED, FIELDS, RECORD, "sf:{q}:unique:", "sf:{q}:batch:", "sf:{q}:steps:j", RECEIPTS, NOTHING];
 const BEGIN: [&str; 5] = [STREAM, RECORD, "sf:{q}:cancels", "sf:{q}:unique:", "sf:{q}:dead"];
 
 /// One attempt of a life of `j`: its entry is the life's token where it is the first.
@@ -94,7 +95,7 @@ fn a_late_success_is_known_for_as_long_as_its_retry_waits_whatever_the_retention
     assert_eq!(retry.begin(), 2);
     let release = ["me", &retry.entry, &retry.life, "0", "type", "test", "id", "j", "life", &retry.life]
         .map(str::to_owned);
-    let keys = [STREAM, RECORD, "sf:{q}:cancels", RECEIPTS];
+    let keys = [STREAM, RECORD, "sf:{q}:cancels", RECEIPTS, NOTHING, NOTHING];
     assert_eq!(scripts.call(source!("release"), &keys, &release).0, 2);
     assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
     let ttl = scripts.int(&["PTTL", RECORD]);

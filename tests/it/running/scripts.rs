@@ -3,6 +3,7 @@
 use redis::Value;
 
 use crate::harness::redis_server::RedisServer;
+use crate::traps::scripts::NOTHING;
 
 const STREAM: &str = "sf:{q}:jobs";
 const RECORD: &str = "sf:{q}:job:j";
@@ -137,11 +138,14 @@ fn a_record_that_only_a_report_made_goes_with_its_attempt() {
     let entry = scripts.delivered();
     scripts.report(&said("me", &entry));
     let args = ["me", &entry, LIFE, "0", "type", "test", "id", "j"];
-    assert_eq!(scripts.call(source!("release"), &[STREAM, RECORD, CANCELS, RECEIPTS], &args), 1);
+    assert_eq!(
+        scripts.call(source!("release"), &[STREAM, RECORD, CANCELS, RECEIPTS, NOTHING, NOTHING], &args),
+        1
+    );
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0);
 }
 
-const CANCEL_KEYS: [&str; 10] = [
+const CANCEL_KEYS: [&str; 11] = [
     DELAYED,
     "sf:{q}:delayed:fields",
     RECORD,
@@ -152,6 +156,7 @@ const CANCEL_KEYS: [&str; 10] = [
     "sf:{q}:steps:j",
     PLACES,
     "sf:{q}:endings",
+    NOTHING,
 ];
 
 fn cancel<'a>(entry: &'a str, at_last: &'a str) -> [&'a str; 10] {
@@ -195,8 +200,17 @@ fn of_a_job_that_somebody_holds_the_wish_is_noted_and_kept_from_running_again() 
     let bury = [&bury[..], &["", LIFE]].concat();
     assert_eq!(scripts.call(source!("bury"), &keys, &bury), 3);
     assert_eq!(scripts.server.cmd(&["XPENDING", STREAM, "fleet"]), before);
-    let keys =
-        [STREAM, RECORD, "sf:{q}:unique:k", "sf:{q}:batch:b", "sf:{q}:steps:j", CANCELS, PLACES, RECEIPTS];
+    let keys = [
+        STREAM,
+        RECORD,
+        "sf:{q}:unique:k",
+        "sf:{q}:batch:b",
+        "sf:{q}:steps:j",
+        CANCELS,
+        PLACES,
+        RECEIPTS,
+        NOTHING,
+    ];
     let end =
         ["me", &entry, "why", "5", "cancelled", "me", "test", "normal", CREATED, "60000", "j", "", LIFE];
     assert_eq!(scripts.call(source!("cancelled"), &keys, &end), 1);

@@ -3,14 +3,14 @@
 
 use redis::Value;
 
-use crate::traps::scripts::Scripts;
+use crate::traps::scripts::{NOTHING, Scripts};
 
 const STREAM: &str = "sf:{q}:jobs";
 const LEDGER: &str = "sf:{q}:steps:j";
 const RECORD: &str = "sf:{q}:job:j";
 const DEAD: &str = "sf:{q}:dead";
 const BEGIN_KEYS: [&str; 2] = [STREAM, LEDGER];
-const DECIDE_KEYS: [&str; 9] = [
+const DECIDE_KEYS: [&str; 10] = [
     LEDGER,
     RECORD,
     DEAD,
@@ -20,6 +20,7 @@ const DECIDE_KEYS: [&str; 9] = [
     "sf:{q}:unique:",
     "sf:{q}:batch:",
     STREAM,
+    NOTHING,
 ];
 
 macro_rules! source {
@@ -154,7 +155,7 @@ fn a_full_server_takes_what_a_run_tells_and_refuses_a_decision_whole() {
     let args = decide(&version, &letter, "a", "replay");
     let sha: String =
         redis::from_redis_value(scripts.server.cmd(&["SCRIPT", "LOAD", source!("decide")])).unwrap();
-    let head = ["EVALSHA", &sha, "9"].into_iter().chain(DECIDE_KEYS);
+    let head = ["EVALSHA", &sha, "10"].into_iter().chain(DECIDE_KEYS);
     let refused = scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>());
     assert!(format!("{refused:?}").contains("OOM"), "{refused:?}");
     assert_eq!(scripts.digest(), before);

@@ -37,7 +37,7 @@ fn args(id: &'static str, when: &'static str, lock: [&'static str; 5]) -> Vec<&'
     let [key, scope, ms, mode, holder] = lock;
     let [read, wanted] = if holder.is_empty() { ["", ""] } else { [PACKED, "new"] };
     let mut args = vec![id, "1f", "normal", "test", when, "60000", "60000", "", key, scope, ms, mode, holder];
-    args.extend(["", "", "", read, wanted]);
+    args.extend(["", "", "", read, wanted, ""]);
     args.extend(if when == "now" { vec!["4", "type", "test", "id", id] } else { vec!["2", "<", ">"] });
     args
 }
@@ -221,7 +221,7 @@ fn a_delayed_job_whose_reply_was_lost_is_not_scheduled_again_after_it_ran() {
     let scripts = Scripts::new();
     let mut keys = vec![KEYS[1], KEYS[2], KEYS[3], KEYS[0]];
     keys.extend(&KEYS[4..8]);
-    let args = ["", "drawn", "in", "0", "<", ">"];
+    let args = ["", "drawn", "in", "0", "<", ">", ""];
     assert_eq!(scripts.call(source!("schedule"), &keys, &args), (1, vec![]));
     // It is due, and runs.
     scripts.server.cmd(&["DEL", KEYS[1], KEYS[2]]);

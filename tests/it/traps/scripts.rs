@@ -129,19 +129,21 @@ impl Scripts {
     }
 }
 
+/// The key of large fields of a job that has none.
+pub(crate) const NOTHING: &str = "sf:{q}:offloaded:";
 const SCHEDULE_KEYS: [&str; 8] =
     [DELAYED, FIELDS, WAKE, "sf:{q}:control", HIGH, STREAM, LOW, "sf:{q}:receipt:first"];
-const DEFER_KEYS: [&str; 7] = [STREAM, DELAYED, FIELDS, RECORD, WAKE, CANCELS, RECEIPTS];
-const RELEASE_KEYS: [&str; 4] = [STREAM, RECORD, CANCELS, RECEIPTS];
+const DEFER_KEYS: [&str; 9] = [STREAM, DELAYED, FIELDS, RECORD, WAKE, CANCELS, RECEIPTS, NOTHING, NOTHING];
+const RELEASE_KEYS: [&str; 6] = [STREAM, RECORD, CANCELS, RECEIPTS, NOTHING, NOTHING];
 const BEGIN_KEYS: [&str; 5] = [STREAM, RECORD, CANCELS, LOCK, DEAD];
-const BURY_KEYS: [&str; 8] = [STREAM, DEAD, RECORD, LOCK, BATCH, CANCELS, STEPS, RECEIPTS];
-const CANCELLED_KEYS: [&str; 8] = [STREAM, RECORD, LOCK, BATCH, STEPS, CANCELS, PLACES, RECEIPTS];
-const CANCEL_KEYS: [&str; 10] =
-    [DELAYED, FIELDS, RECORD, CANCELS, STREAM, LOCK, BATCH, STEPS, PLACES, "sf:{q}:endings"];
-const COMPLETE_KEYS: [&str; 8] = [STREAM, DELAYED, FIELDS, RECORD, LOCK, BATCH, STEPS, RECEIPTS];
+const BURY_KEYS: [&str; 10] = [STREAM, DEAD, RECORD, LOCK, BATCH, CANCELS, STEPS, RECEIPTS, NOTHING, NOTHING];
+const CANCELLED_KEYS: [&str; 9] = [STREAM, RECORD, LOCK, BATCH, STEPS, CANCELS, PLACES, RECEIPTS, NOTHING];
+const CANCEL_KEYS: [&str; 11] =
+    [DELAYED, FIELDS, RECORD, CANCELS, STREAM, LOCK, BATCH, STEPS, PLACES, "sf:{q}:endings", NOTHING];
+const COMPLETE_KEYS: [&str; 9] = [STREAM, DELAYED, FIELDS, RECORD, LOCK, BATCH, STEPS, RECEIPTS, NOTHING];
 const PROMOTE_KEYS: [&str; 6] = [DELAYED, FIELDS, DEAD, HIGH, STREAM, LOW];
 const REPLAY_KEYS: [&str; 6] = [DEAD, RECORD, HIGH, STREAM, LOW, STEPS];
-const DROP_KEYS: [&str; 3] = [DEAD, RECORD, STEPS];
+const DROP_KEYS: [&str; 4] = [DEAD, RECORD, STEPS, NOTHING];
 
 fn packed() -> Vec<u8> {
     let fields = [("life", LIFE), ("type", "test"), ("id", "j"), ("created_ms", CREATED), ("attempt", "1")];
@@ -342,12 +344,12 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
     let scripts = Scripts::new();
     let packed = packed();
     let (head, tail) = accepted(&packed);
-    let schedule = [b"".as_slice(), b"j", b"in", b"0", head, tail];
+    let schedule = [b"".as_slice(), b"j", b"in", b"0", head, tail, b""];
     scripts.twice(source!("schedule"), &SCHEDULE_KEYS, &schedule, [1, 1]);
     scripts.twice(source!("promote"), &PROMOTE_KEYS, &["500", "1048576"], [1, 0]);
     let mut again = SCHEDULE_KEYS;
     again[7] = "sf:{q}:receipt:second";
-    scripts.call(source!("schedule"), &again, &[b"".as_slice(), b"j", b"in", b"60000", head, tail]);
+    scripts.call(source!("schedule"), &again, &[b"".as_slice(), b"j", b"in", b"60000", head, tail, b""]);
     let cancel = ["j", "", "60000", "me", "test", "normal", "", "", "0", LIFE];
     scripts.twice(source!("cancel"), &CANCEL_KEYS, &cancel, [1, 3]);
     for script in [source!("replay"), source!("drop")] {
