@@ -17,14 +17,12 @@ keep_offloaded(KEYS[10])
 if ARGV[17] ~= '' or ARGV[18] ~= '' then move_letter(KEYS[2], record, ARGV[17], ARGV[18]) end
 -- What a replay must know of the steps once the ledger is gone: 'name=state name=state'.
 local function steps()
-  local plan = redis.call('HGET', KEYS[7], 'plan')
-  if not plan then return ARGV[19] end
+  if redis.call('HEXISTS', KEYS[7], 'plan') == 0 then return ARGV[19] end
   local known = {}
-  for line in string.gmatch(plan, '[^\n]+') do
-    local name, kind = string.match(line, '^(%S+) (%S+)')
-    local state = name and redis.call('HGET', KEYS[7], name .. ':state')
+  for _, step in ipairs(begun_steps(KEYS[7])) do
+    local name, kind, state = unpack(step)
     if state == 'started' then state = kind == 'once' and 'unknown' end
-    if state and state ~= 'pending' then known[#known + 1] = name .. '=' .. state end
+    if state then known[#known + 1] = name .. '=' .. state end
   end
   return table.concat(known, ' ')
 end

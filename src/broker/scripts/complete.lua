@@ -43,5 +43,4 @@ else
   redis.call('HSET', record, 'late:' .. life, 1, 'expire_ms', ARGV[6])
   hold_record(record)
 end
-redis.pcall('HSET', KEYS[8], KEYS[1] .. ' ' .. ARGV[2], 'complete 2')
-return { 2 }
+return leave_receipt(KEYS[1], ARGV[2], KEYS[8], 'complete', 2)

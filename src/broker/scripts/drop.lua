@@ -24,11 +24,8 @@ local told = redis.call('HMGET', KEYS[2], 'state', 'dead_id', 'holds')
 local is_its = told[2] == ARGV[1] or not told[2] and told[3]
 -- True where a step of the kind once has begun.
 local function has_once()
-  local plan = redis.call('HGET', KEYS[3], 'plan') or ''
-  for line in string.gmatch(plan, '[^\n]+') do
-    local name, kind = string.match(line, '^(%S+) (%S+)')
-    local state = kind == 'once' and redis.call('HGET', KEYS[3], name .. ':state')
-    if state and state ~= 'pending' then return true end
+  for _, step in ipairs(begun_steps(KEYS[3])) do
+    if step[2] == 'once' then return true end
   end
   return false
 end

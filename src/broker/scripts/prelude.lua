@@ -13,12 +13,17 @@ local function hold(stream, consumer, entry)
   return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1
 end
 
--- Ends an entry, and leaves a receipt of the answer for the case that the reply is lost: its consumer may ask again.
-local function settle(stream, entry, receipts, script, answer)
+-- Leaves a receipt of the answer for the case that the reply is lost: its consumer may ask again.
+local function leave_receipt(stream, entry, receipts, script, answer)
   redis.pcall('HSET', receipts, stream .. ' ' .. entry, script .. ' ' .. answer)
+  return { answer }
+end
+
+-- Ends an entry.
+local function settle(stream, entry, receipts, script, answer)
   redis.call('XACK', stream, 'fleet', entry)
   redis.call('XDEL', stream, entry)
-  return { answer }
+  return leave_receipt(stream, entry, receipts, script, answer)
 end
 
 -- The answer of a settlement whose entry is not pending: the one that this consumer has been given already by the same
@@ -394,6 +399,17 @@ local function retire(record, ledger, life, is_owner, now, retention)
   if is_owner then return expire(record, now, retention, ledger) end
   local told = redis.call('HMGET', record, 'state', 'holds')
   if (not told[1] or has_ended(told[1])) and tonumber(told[2] or '0') <= 0 then expire_ledger(ledger, retention) end
+end
+
+-- The steps of an id that have begun: for each its name, its kind, and its state.
+local function begun_steps(ledger)
+  local begun = {}
+  for line in string.gmatch(redis.call('HGET', ledger, 'plan') or '', '[^\n]+') do
+    local name, kind = string.match(line, '^(%S+) (%S+)')
+    local state = name and redis.call('HGET', ledger, name .. ':state')
+    if state and state ~= 'pending' then begun[#begun + 1] = { name, kind, state } end
+  end
+  return begun
 end
 
 -- Notes an error of a step in its ring of the last 5: 'ms kind text'.
