@@ -22,6 +22,8 @@ pub(super) struct Letter {
     pub(super) mark: String,
     pub(super) id: String,
     pub(super) reason: String,
+    /// Where its large fields are; empty where it has none.
+    pub(super) offloaded: String,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -83,6 +85,10 @@ fn left(server: &RedisServer, key: &str, letters: &[Letter]) -> Option<String> {
             (!has_ended && !is_kept && !is_dead).then(|| format!("has no end ({ttl} ms): {fields:?}"))
         }
         "steps" => (ttl == -1 && !is_dead).then(|| "has no end".to_owned()),
+        "offloaded" => {
+            let of_letter = letters.iter().any(|letter| letter.offloaded == id);
+            (ttl == -1 && !of_letter).then(|| "is of nobody".to_owned())
+        }
         // They go with their consumer, where it was killed.
         "receipts" => (!has_joined(server, id)).then(|| "are of nobody".to_owned()),
         "unique" => Some(format!("is held by {}", ask::<String>(server, &["GET", key]))),
@@ -123,6 +129,7 @@ fn letters(server: &RedisServer) -> Vec<Letter> {
                 mark: mark_of(letter),
                 id: letter.job().to_string(),
                 reason: letter.text("dead_reason"),
+                offloaded: letter.text("offloaded").split(' ').next().unwrap_or_default().to_owned(),
             }));
         }
     })

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use streamfleet::broker::{Broker, Error};
-use streamfleet::job::{Encoding, Lane};
+use streamfleet::job::{Encoding, Envelope, Lane};
 use streamfleet::{Producer, Submission, SubmitError};
 use tokio::task::JoinSet;
 
+use super::person::number;
 use super::register::{Follow, Kind, Register, Reply, Sent, ToCancel};
 use super::send::{Sender, raw};
 use crate::harness::clock::wall_ms;
@@ -209,9 +210,34 @@ fn gift(random: &mut StdRng) -> String {
     }
 }
 
+/// What a job is to do. That of some is so large that it has a key of its own as soon as a script moves it.
+fn payload(mark: &str, orders: &str) -> String {
+    let is_large = number(mark).is_multiple_of(6) && orders != "ok";
+    let padding =
+        if is_large { format!("{}{LAST}", " ".repeat(2 * Envelope::LARGE_BYTES)) } else { String::new() };
+    format!("@{mark} {orders}{padding}")
+}
+
+/// The last character of a large payload.
+pub(super) const LAST: char = '#';
+
+/// The orders of a payload, which is whole.
+pub(super) fn orders_of(text: &str) -> &str {
+    match text.strip_suffix(LAST) {
+        Some(large) => {
+            assert!(large.len() > 2 * Envelope::LARGE_BYTES, "{} bytes are missing", large.len());
+            large.trim_end()
+        }
+        None => {
+            assert!(text.len() < 1_000, "the end of {} bytes is missing", text.len());
+            text
+        }
+    }
+}
+
 /// A job of the test's type that does this.
 pub(super) fn job(job_type: &str, mark: &str, orders: &str) -> Submission {
-    let payload = format!("@{mark} {orders}");
+    let payload = payload(mark, orders);
     Submission::new(job_type).unwrap().payload(payload, Encoding::Raw).unwrap()
 }
 
@@ -243,7 +269,7 @@ pub(super) fn fields(job_type: &str, mark: &str, orders: &str) -> Vec<(String, S
     let own = |name: &str, value: String| (name.to_owned(), value);
     vec![
         own("type", job_type.to_owned()),
-        own("payload", format!("@{mark} {orders}")),
+        own("payload", payload(mark, orders)),
         own("encoding", "raw".to_owned()),
     ]
 }

@@ -205,10 +205,12 @@ impl Person {
     }
 }
 
-/// Where an `XADD` replays a letter to, and its fields.
+/// Where an `XADD` replays a letter to, and its fields as Redis has them: large ones are in a key of their own.
 fn entry_of(letter: &DeadLetter) -> (Lane, Vec<(String, String)>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let fields = letter.fields.fields().map(|(name, value)| (text(name), text(value)));
+    let elsewhere = letter.fields.get(b"offloaded").is_some();
+    let fields = letter.fields.fields().filter(|(name, _)| !(elsewhere && *name == b"payload"));
+    let fields = fields.map(|(name, value)| (text(name), text(value)));
     let lane = match letter.text("dead_origin").as_str() {
         "high" => Lane::High,
         "low" => Lane::Low,
@@ -225,6 +227,6 @@ pub(super) fn mark_of(letter: &DeadLetter) -> String {
 }
 
 /// The digits of a mark: what a person does with it depends on nothing else.
-fn number(mark: &str) -> usize {
+pub(super) fn number(mark: &str) -> usize {
     mark.chars().filter_map(|digit| digit.to_digit(10)).fold(0, |sum, digit| sum * 7 + digit as usize)
 }

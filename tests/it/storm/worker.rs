@@ -14,6 +14,7 @@ use streamfleet::job::{Backoff, Policy};
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
 
 use super::diary::{Pen, Span, Stall};
+use super::load::orders_of;
 use crate::harness::clock::{monotonic_ns, wall_ms};
 use crate::harness::ledger::{Fence, How};
 use crate::harness::process::Launch;
@@ -128,6 +129,7 @@ fn told(payload: &str, context: &JobContext) -> (String, String) {
     }
     let own = payload.trim_matches('"').strip_prefix('@').and_then(|rest| rest.split_once(' '));
     let Some((mark, orders)) = own else { return (id, "ok".to_owned()) };
+    let orders = orders_of(orders);
     let mark = if mark == "cron" { id } else { mark.to_owned() };
     let Some(step) = context.step() else { return (mark, orders.to_owned()) };
     let parts = orders.split("; ").filter_map(|part| part.split_once(' '));
