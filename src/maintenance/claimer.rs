@@ -16,6 +16,13 @@ use crate::job::{
 /// How many entries one command takes over.
 const PAGE: u64 = 100;
 
+/// Where too many entries are pending for one script to look at, one pass looks at so many pages of a lane, in which nobody is
+/// silent; the next one goes on. A page is a thousand entries, and costs Redis about half a millisecond.
+const PAGES: u32 = 200;
+
+/// What [`Queue::stale`](crate::broker::Queue::stale) says of such a lane.
+const SOMEWHERE: EntryId = EntryId { ms: 0, seq: 0 };
+
 /// How many of them are settled at a time: so many bodies are held at once.
 const AT_ONCE: usize = 8;
 
@@ -61,6 +68,8 @@ struct Claimer<'a> {
     is_dated_wrong: bool,
     /// Whether there may be receipts of what was settled.
     has_settled: bool,
+    /// Where the next pass goes on in lanes that are looked at in pages.
+    resume: [EntryId; 3],
 }
 
 impl<'a> Claimer<'a> {
@@ -74,6 +83,7 @@ impl<'a> Claimer<'a> {
             watch: ClockWatch::new(lease),
             is_dated_wrong: true,
             has_settled: false,
+            resume: [SOMEWHERE; 3],
         }
     }
 
@@ -84,8 +94,7 @@ impl<'a> Claimer<'a> {
     async fn pass(&mut self) -> Result<(), Error> {
         let asked = self.now();
         let silence = self.watch.silence(asked).unwrap_or_else(|| self.lease.stale_after());
-        // One XPENDING finds the first silent entry twenty times cheaper per entry than XAUTOCLAIM, which looks at ten
-        // times COUNT entries and no further.
+        // One XPENDING finds the first silent entry twenty times cheaper per entry than XAUTOCLAIM.
         let stale = self.duty.queue.stale(silence).await?;
         let shown = self.watch.look([asked, self.now()], stale.now_ms);
         if shown != Shown::Steady {
@@ -97,9 +106,16 @@ impl<'a> Claimer<'a> {
             self.is_dated_wrong = false;
         }
         for (lane, first) in stale.first {
-            if let Some(first) = first {
-                self.has_settled = true;
-                self.take(lane, first).await?;
+            match first {
+                None => self.resume[lane as usize] = SOMEWHERE,
+                Some(SOMEWHERE) => {
+                    let from = self.resume[lane as usize];
+                    self.resume[lane as usize] = self.take(lane, from, PAGES).await?.unwrap_or(SOMEWHERE);
+                }
+                Some(first) => {
+                    self.resume[lane as usize] = SOMEWHERE;
+                    self.take(lane, first, u32::MAX).await?;
+                }
             }
         }
         if self.has_settled {
@@ -110,11 +126,12 @@ impl<'a> Claimer<'a> {
         Ok(())
     }
 
-    /// Takes over and settles what is silent in one lane, page by page.
-    async fn take(&mut self, lane: Lane, first: EntryId) -> Result<(), Error> {
+    /// Takes over and settles what is silent in one lane, page by page, until so many pages had nothing. Where to go on;
+    /// `None` at the end.
+    async fn take(&mut self, lane: Lane, first: EntryId, mut pages: u32) -> Result<Option<EntryId>, Error> {
         let (duty, queue) = (self.duty, self.duty.queue.name());
         let mut next = Some(first);
-        while let Some(start) = next {
+        while let Some(start) = next.filter(|_| pages > 0) {
             let now = self.now();
             let (Some(silence), Some(window)) = (self.watch.silence(now), self.watch.window(now)) else {
                 break;
@@ -128,8 +145,11 @@ impl<'a> Claimer<'a> {
             if claimed.deleted > 0 {
                 duty.events.tell(&Event::BodiesLost { queue, entries: claimed.deleted });
             }
-            if !claimed.entries.is_empty() {
+            if claimed.entries.is_empty() {
+                pages -= 1;
+            } else {
                 duty.events.tell(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
+                self.has_settled = true;
             }
             let settling = claimed.entries.into_iter().map(|silent| settle_taken(duty, lane, silent));
             let mut settling = futures_util::stream::iter(settling).buffer_unordered(AT_ONCE);
@@ -138,7 +158,7 @@ impl<'a> Claimer<'a> {
             }
             next = claimed.next.filter(|next| *next > start);
         }
-        Ok(())
+        Ok(next)
     }
 }
 

@@ -1,15 +1,20 @@
 -- claim: take over entries that nobody renewed for so long, where the server's clock shows what the claimer expects. A clock
--- that stepped, or a server that stood still in front of this script, makes the entries of live owners look silent.
+-- that stepped, or a server that stood still in front of this script, makes the entries of live owners look silent. Of what is
+-- pending it looks at ten times as many entries as it may take, like XAUTOCLAIM, and no further.
 -- KEYS 1 stream
 -- ARGV 1 consumer  2 ms of silence  3 the first id  4 the most entries  5 and 6 what the clock must show, from and to, in ms
 -- returns {1, where to go on or '0-0', entries that were pending but deleted, {{id, who held it,
 --   ms of its silence}, ...}}, {0} the clock shows another time
 local now = now_ms()
 if now < tonumber(ARGV[5]) or now > tonumber(ARGV[6]) then return { 0 } end
-local owners = {}
-for _, held in ipairs(redis.call('XPENDING', KEYS[1], 'fleet', 'IDLE', ARGV[2], ARGV[3], '+', ARGV[4])) do
+local most, silence = 10 * ARGV[4], tonumber(ARGV[2])
+local pending, owners, some = redis.call('XPENDING', KEYS[1], 'fleet', ARGV[3], '+', most), {}, false
+for _, held in ipairs(pending) do
   owners[held[1]] = held
+  some = some or held[3] >= silence
 end
+-- To look costs XAUTOCLAIM five times as much.
+if not some then return { 1, #pending == most and pending[most][1] or '0-0', 0, {} } end
 local page, taken = redis.call('XAUTOCLAIM', KEYS[1], 'fleet', ARGV[1], ARGV[2], ARGV[3], 'COUNT', ARGV[4], 'JUSTID'), {}
 for at, id in ipairs(page[2]) do
   local held = owners[id] or {}

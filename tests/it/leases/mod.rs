@@ -2,6 +2,7 @@
 //! Nothing may run again that its worker still has.
 
 pub(crate) mod clock;
+mod pages;
 pub(crate) mod pause;
 
 use std::collections::BTreeMap;
