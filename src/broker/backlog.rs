@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::error::Error;
-use super::{CronTable, Queue, decode, millis, script};
+use super::error::{Class, Error};
+use super::{CronTable, Part, Queue, Unread, decode, millis, script};
+use crate::job::Lane;
 
 /// How much work a queue has now and soon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Backlog {
     /// Jobs that nobody has taken.
     pub waiting: u64,
@@ -18,6 +19,9 @@ pub struct Backlog {
     pub due: u64,
     /// Jobs that recurring jobs will submit within [`Backlog::SOON`], or should have submitted.
     pub ticks: u64,
+    /// Keys that cannot be read. What they hold counts as 0: a key of another type holds no jobs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<Unread>,
 }
 
 impl Backlog {
@@ -40,17 +44,32 @@ impl Queue {
     pub async fn backlog(&self) -> Result<Backlog, Error> {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.cron.clone()];
         keys.extend(self.keys.streams().clone());
-        let answer = self.run(&script::BACKLOG, keys, vec![millis(Backlog::SOON)]).await?;
+        let answer = self.run(&script::BACKLOG, keys.clone(), vec![millis(Backlog::SOON)]).await?;
         let number = |at: usize| answer.rest.get(at).and_then(decode::number);
-        let (Some(waiting), Some(running), Some(due), Some(entries)) =
-            (number(0), number(1), number(2), number(3))
+        let (Some(unread), Some(waiting), Some(running), Some(due), Some(entries)) =
+            (answer.rest.first(), number(1), number(2), number(3), number(4))
         else {
             return Err(Error::contract("backlog", answer));
         };
-        let ticks = if entries == 0 { 0 } else { ticks(&self.cron().await?) };
-        Ok(Backlog { waiting, running, due, ticks })
+        let mut unread = Unread::read(unread, &PARTS, &keys);
+        let mut coming = 0;
+        if entries > 0 {
+            match self.cron().await {
+                Ok(table) => coming = ticks(&table),
+                Err(error) if error.class() == Some(Class::Configuration) => {
+                    let key = self.keys.cron_ticks.as_str_lossy().into_owned();
+                    unread.push(Unread { part: Part::Cron, key, error: error.to_string() });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Backlog { waiting, running, due, ticks: coming, unread })
     }
 }
+
+/// What the script's keys are.
+const PARTS: [Part; 5] =
+    [Part::Delayed, Part::Cron, Part::Lane(Lane::High), Part::Lane(Lane::Normal), Part::Lane(Lane::Low)];
 
 /// How many jobs the recurring jobs will have submitted by the end of this minute.
 fn ticks(table: &CronTable) -> u64 {

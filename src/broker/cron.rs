@@ -3,16 +3,21 @@
 
 use std::fmt;
 
+use fred::interfaces::HashesInterface;
 use fred::types::Value;
+use futures_util::future::try_join_all;
 
-use super::error::Error;
+use super::error::{Class, Error};
 use super::inspect::timestamp;
 use super::{Queue, Untaken, bytes, decode, script};
 use crate::cron::{Entry, Invalid};
-use crate::job::{CronName, JobId, Timestamp};
+use crate::job::{CronName, Crowd, JobId, Lane, Timestamp};
 
 /// A queue has at most so many recurring jobs.
 pub const MAX_ENTRIES: usize = 1000;
+
+/// One script reads at most so many bytes of them; the others are read one by one.
+const ENTRY_BYTES: i64 = 512 * 1024;
 
 /// A change that meets others again and again is given up after so many tries.
 const TRIES: usize = 20;
@@ -247,15 +252,12 @@ impl Queue {
 
     /// Reads the recurring jobs: all of them, or, where nothing has changed since `known`, the states of these.
     pub(crate) async fn agenda(&self, known: Option<u64>, names: &[CronName]) -> Result<Agenda, Error> {
-        let keys = vec![
-            self.keys.cron.clone(),
-            self.keys.cron_ticks.clone(),
-            self.keys.stream(crate::job::Lane::Normal).clone(),
-        ];
+        let keys = vec![self.keys.cron.clone(), self.keys.cron_ticks.clone()];
         let revision = known.map_or_else(String::new, |known| known.to_string());
-        let args = std::iter::once(revision.into()).chain(names.iter().map(|name| name.as_str().into()));
-        let answer = self.run(&script::AGENDA, keys, args.collect()).await?;
-        let [revision, live, Value::Array(states), Value::Array(entries)] = &answer.rest[..] else {
+        let args = [revision.into(), Value::Integer(ENTRY_BYTES)].into_iter();
+        let args = args.chain(names.iter().map(|name| name.as_str().into())).collect();
+        let (answer, live) = tokio::try_join!(self.run(&script::AGENDA, keys, args), self.live())?;
+        let [revision, Value::Array(states), Value::Array(entries)] = &answer.rest[..] else {
             return Err(Error::contract("agenda", answer));
         };
         let revision = decode::number(revision).unwrap_or(0);
@@ -265,17 +267,41 @@ impl Queue {
             named.map(|name| (name, CronState { text }))
         };
         // The queue's own notes in these hashes have names that no entry can have.
-        let entry = |pair: &[Value]| {
-            let name: CronName = decode::text(&pair[0]).parse().ok()?;
-            Some((name.clone(), Entry::unpack(name, self.name.clone(), decode::data(&pair[1]))))
+        let entry = async |pair: &[Value]| {
+            let name: Option<CronName> = decode::text(&pair[0]).parse().ok();
+            let Some(name) = name else { return Ok(None) };
+            // One that changes between the two is of another revision, and what is done by it compares that.
+            let packed = if pair[1].is_null() { self.cron_entry(&name).await? } else { pair[1].clone() };
+            Ok::<_, Error>(Some((
+                name.clone(),
+                Entry::unpack(name, self.name.clone(), decode::data(&packed)),
+            )))
         };
+        let read = try_join_all(entries.chunks_exact(2).map(entry)).await?;
         Ok(Agenda {
             now: timestamp(answer.status.cast_unsigned()),
             revision,
-            live: decode::number(live).unwrap_or(0),
+            live,
             states: states.chunks_exact(2).filter_map(state).collect(),
-            entries: (known != Some(revision)).then(|| entries.chunks_exact(2).filter_map(entry).collect()),
+            entries: (known != Some(revision)).then(|| read.into_iter().flatten().collect()),
         })
+    }
+
+    async fn cron_entry(&self, name: &CronName) -> Result<Value, Error> {
+        let client = self.link.client();
+        self.link.ask("hget", client.hget(self.keys.cron.clone(), name.as_str())).await
+    }
+
+    /// How many members of the group have shown themselves lately; none where that cannot be read.
+    async fn live(&self) -> Result<u64, Error> {
+        match self.consumers(Lane::Normal).await {
+            Ok(consumers) => {
+                let members = Crowd::of(consumers.len() as u64);
+                Ok(consumers.iter().filter(|consumer| members.counts_as_live(consumer.idle)).count() as u64)
+            }
+            Err(error) if error.class() == Some(Class::Configuration) => Ok(0),
+            Err(error) => Err(error),
+        }
     }
 
     /// Submits the jobs of these ticks and moves the entry's state to `handled`, in one step; false where the state is not

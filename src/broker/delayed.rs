@@ -1,6 +1,8 @@
 //! Looking at the delayed set, page by page. What moves its jobs is in `upkeep`.
 
-use fred::types::Value;
+use fred::interfaces::HashesInterface;
+use fred::types::{Key, Value};
+use futures_util::future::try_join_all;
 
 use super::error::Error;
 use super::inspect::timestamp;
@@ -13,6 +15,9 @@ const PORTION: u64 = 200;
 /// … and so many bytes, unless a job alone has more …
 const PORTION_BYTES: i64 = 1024 * 1024;
 
+/// … and no fields of a job that has more than this: they are read by a command of their own …
+const LARGE_BYTES: i64 = 64 * 1024;
+
 /// … and one page has not many more than these.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
@@ -23,7 +28,7 @@ pub struct Upcoming {
     pub id: String,
     /// When it is due.
     pub due: Timestamp,
-    /// Its lane and fields; `None` where they cannot be read.
+    /// Its lane and fields; `None` where they cannot be read, or where it became due just then.
     pub fields: Option<(Lane, Envelope)>,
 }
 
@@ -58,13 +63,26 @@ impl Queue {
 
     async fn some_upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
         let keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
-        let args = [skip.cast_signed(), count.cast_signed(), PORTION_BYTES].map(Value::Integer).to_vec();
-        let answer = self.run(&script::UPCOMING, keys, args).await?;
-        let upcoming = |item: &[Value]| Upcoming {
-            id: decode::text(&item[0]),
-            due: timestamp(decode::number(&item[1]).unwrap_or(0)),
-            fields: Envelope::unpack(decode::data(&item[2])).ok().map(|(envelope, lane)| (lane, envelope)),
+        let args = [skip.cast_signed(), count.cast_signed(), PORTION_BYTES, LARGE_BYTES];
+        let answer = self.run(&script::UPCOMING, keys, args.map(Value::Integer).to_vec()).await?;
+        let upcoming = async |item: &[Value]| {
+            let fields = &item[2];
+            let packed = if fields.is_null() { self.packed(&item[0]).await? } else { Some(fields.clone()) };
+            let packed = packed.unwrap_or(Value::Null);
+            Ok(Upcoming {
+                id: decode::text(&item[0]),
+                due: timestamp(decode::number(&item[1]).unwrap_or(0)),
+                fields: Envelope::unpack(decode::data(&packed)).ok().map(|(envelope, lane)| (lane, envelope)),
+            })
         };
-        Ok(answer.rest.chunks_exact(3).map(upcoming).collect())
+        try_join_all(answer.rest.chunks_exact(3).map(upcoming)).await
+    }
+
+    /// The packed fields of a member of the delayed set; `None` where it has none, or is gone.
+    pub(super) async fn packed(&self, member: &Value) -> Result<Option<Value>, Error> {
+        let (client, key) = (self.link.client(), self.keys.delayed_fields.clone());
+        let member = Key::from(decode::data(member));
+        let packed: Value = self.link.ask("hget", client.hget(key, member)).await?;
+        Ok(Some(packed).filter(|packed| !packed.is_null()))
     }
 }

@@ -1,13 +1,16 @@
 //! A queue's state in two round trips, for the process that does its chores. See `scripts/gauge.lua`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fred::interfaces::StreamsInterface;
 use fred::types::Value;
+use futures_util::future::try_join_all;
 
 use super::error::Error;
 use super::inspect::timestamp;
-use super::{Backlog, Queue, decode, millis, script};
-use crate::job::{EntryId, Timestamp};
+use super::{Backlog, Consumer, Part, Queue, Unread, decode, millis, script};
+use crate::job::{Crowd, EntryId, Lane, Timestamp};
 
 /// A queue's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +30,13 @@ pub(crate) struct Gauge {
     pub(crate) live: u64,
     pub(crate) stale: u64,
     pub(crate) memory: Option<ServerMemory>,
+    /// Keys that cannot be read. Their figures are 0 here, and mean nothing.
+    pub(crate) unread: Vec<Unread>,
 }
+
+/// What the script's keys are.
+const PARTS: [Part; 5] =
+    [Part::Delayed, Part::Dead, Part::Lane(Lane::High), Part::Lane(Lane::Normal), Part::Lane(Lane::Low)];
 
 /// One lane of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,22 +89,60 @@ impl Queue {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone()];
         keys.extend(self.keys.streams().clone());
         let args = [lease, Backlog::SOON].map(millis).to_vec();
-        let answer = self.run(&script::GAUGE, keys, args).await?;
+        let answer = self.run(&script::GAUGE, keys.clone(), args).await?;
         let Some((mut gauge, places)) = read(answer.status, &answer.rest) else {
             return Err(Error::contract("gauge", answer));
         };
+        gauge.unread =
+            answer.rest.first().map(|unread| Unread::read(unread, &PARTS, &keys)).unwrap_or_default();
         let [high, normal, low] = self.keys.streams();
-        let (dead, high, normal, low) = tokio::try_join!(
+        let (dead, high, normal, low, added, members) = tokio::try_join!(
             self.first_entry(&self.keys.dead, &places.dead),
             self.first_entry(high, &places.lanes[0]),
             self.first_entry(normal, &places.lanes[1]),
             self.first_entry(low, &places.lanes[2]),
+            try_join_all(Lane::ALL.map(|lane| self.added(lane, places.added[lane as usize]))),
+            self.members(&gauge.unread),
         )?;
         gauge.oldest_dead = dead.map(|letter| age(gauge.now, letter)).unwrap_or_default();
-        for (lane, oldest) in gauge.lanes.iter_mut().zip([high, normal, low]) {
-            lane.oldest_waiting = oldest;
+        for ((lane, oldest), added) in gauge.lanes.iter_mut().zip([high, normal, low]).zip(added) {
+            (lane.oldest_waiting, lane.added) = (oldest, added);
         }
+        (gauge.live, gauge.stale) = members;
         Ok(gauge)
+    }
+
+    /// How many entries a lane ever had, where the script has not found out. The stream itself answers with its ends too,
+    /// whatever they weigh, so no script asks it.
+    async fn added(&self, lane: Lane, known: Option<u64>) -> Result<u64, Error> {
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let client = self.link.client();
+        let reply = client.xinfo_stream(self.keys.stream(lane).clone(), false, None);
+        let reply: Value = match self.link.ask("xinfo", reply).await {
+            Err(Error::Refused { detail, .. }) if detail.ends_with("no such key") => return Ok(0),
+            reply => reply?,
+        };
+        let Value::Array(facts) = &reply else { return Err(Error::contract("xinfo", reply)) };
+        let mut facts = facts.chunks_exact(2);
+        let added = facts.find(|fact| decode::data(&fact[0]) == b"entries-added");
+        Ok(added.and_then(|fact| decode::number(&fact[1])).unwrap_or(0))
+    }
+
+    /// How many members of the group live, and how many do not. One lives that has read or renewed in any lane. Those of
+    /// claimers come and go, and are no workers.
+    async fn members(&self, unread: &[Unread]) -> Result<(u64, u64), Error> {
+        let lanes = Lane::ALL.into_iter().filter(|lane| !Unread::is_among(Part::Lane(*lane), unread));
+        let found: Vec<Vec<Consumer>> = try_join_all(lanes.map(|lane| self.consumers(lane))).await?;
+        let mut idle: BTreeMap<String, Duration> = BTreeMap::new();
+        for consumer in found.into_iter().flatten().filter(|consumer| !consumer.name.ends_with(".claims")) {
+            let least = idle.entry(consumer.name).or_insert(consumer.idle);
+            *least = (*least).min(consumer.idle);
+        }
+        let members = Crowd::of(idle.len() as u64);
+        let live = idle.values().filter(|idle| members.counts_as_live(**idle)).count();
+        Ok((live as u64, (idle.len() - live) as u64))
     }
 }
 
@@ -103,11 +150,12 @@ impl Queue {
 struct Places {
     dead: String,
     lanes: [String; 3],
+    /// How many entries each lane ever had, where that is known.
+    added: [Option<u64>; 3],
 }
 
 fn read(now: i64, rest: &[Value]) -> Option<(Gauge, Places)> {
-    let [delayed, due_soon, overdue, dead, oldest_dead, live, stale, used, max, policy, lanes @ ..] = rest
-    else {
+    let [_unread, delayed, due_soon, overdue, dead, oldest_dead, used, max, policy, lanes @ ..] = rest else {
         return None;
     };
     let now = timestamp(now.cast_unsigned());
@@ -120,6 +168,7 @@ fn read(now: i64, rest: &[Value]) -> Option<(Gauge, Places)> {
     let places = Places {
         dead: decode::text(oldest_dead),
         lanes: [0, 1, 2].map(|at| lanes.get(5 * at + 3).map(decode::text).unwrap_or_default()),
+        added: [0, 1, 2].map(|at| lanes.get(5 * at + 2).and_then(decode::number)),
     };
     let gauge = Gauge {
         now,
@@ -129,20 +178,21 @@ fn read(now: i64, rest: &[Value]) -> Option<(Gauge, Places)> {
         overdue: Duration::from_millis(decode::number(overdue)?),
         dead: decode::number(dead)?,
         oldest_dead: Duration::ZERO,
-        live: decode::number(live)?,
-        stale: decode::number(stale)?,
+        live: 0,
+        stale: 0,
         memory,
+        unread: Vec::new(),
     };
     Some((gauge, places))
 }
 
 fn lane(values: &[Value]) -> Option<GaugedLane> {
-    let [entries, pending, added, _waits, silence] = values else { return None };
+    let [entries, pending, _added, _waits, silence] = values else { return None };
     let running = decode::number(pending)?;
     Some(GaugedLane {
         waiting: decode::number(entries)?.saturating_sub(running),
         running,
-        added: decode::number(added)?,
+        added: 0,
         oldest_waiting: None,
         silence: Duration::from_millis(decode::number(silence)?),
     })

@@ -52,7 +52,34 @@ pub struct LogLine {
 #[derive(Debug)]
 pub(super) struct Record(pub(super) Envelope);
 
+/// A record keeps so many attempts.
+const ATTEMPTS: usize = 20;
+
+/// What else a record may tell.
+const FIELDS: [&str; 12] = [
+    "state",
+    "type",
+    "lane",
+    "created_ms",
+    "cancelled_by",
+    "error",
+    "result",
+    "dead_id",
+    "progress",
+    "note",
+    "progress_ms",
+    "logged",
+];
+
 impl Record {
+    /// The fields to read, with the log lines or without. Of a record that tells of many lives there are many more.
+    pub(super) fn names(with_log: bool) -> impl Iterator<Item = String> {
+        let lines = if with_log { LOG_LINES } else { 0 };
+        let rings =
+            (0..ATTEMPTS).map(|nth| format!("a:{nth}")).chain((0..lines).map(|nth| format!("l:{nth}")));
+        FIELDS.into_iter().map(str::to_owned).chain(rings)
+    }
+
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.0.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned())
     }

@@ -29,6 +29,7 @@ mod inspect;
 mod keys;
 mod letter;
 mod link;
+mod lookup;
 mod meter;
 mod offload;
 mod rehearse;
@@ -40,6 +41,7 @@ mod settle;
 mod steps;
 mod stream;
 mod submit;
+mod unread;
 mod upkeep;
 
 use std::sync::Arc;
@@ -80,6 +82,7 @@ pub(crate) use stream::{ClaimFrom, Silent};
 pub use stream::{Consumer, Joined};
 pub(crate) use submit::{Holder, Identified, Placed, Unique};
 pub use submit::{UniqueMode, UniqueScope};
+pub use unread::{Part, Unread};
 pub(crate) use upkeep::Promoted;
 pub use upkeep::Replayed;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Backlog, Broker, Depths, LaneDepth, Queue};
+use streamfleet::broker::{Backlog, Broker, Depths, LaneDepth, Part, Queue, Unread};
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 
 use super::Context;
@@ -19,16 +19,16 @@ pub(crate) struct Args {
     names: Vec<QueueName>,
 }
 
-/// One queue, as programs get it.
+/// One queue, as programs get it. A figure is missing where its key cannot be read.
 #[derive(Serialize)]
 struct Report {
     queue: String,
-    waiting: u64,
-    running: u64,
-    delayed: u64,
-    dead: u64,
+    waiting: Option<u64>,
+    running: Option<u64>,
+    delayed: Option<u64>,
+    dead: Option<u64>,
     /// Waiting, running, or due within a minute.
-    backlog: u64,
+    backlog: Option<u64>,
     lanes: Vec<LaneReport>,
     next_due: Option<String>,
     next_due_ms: Option<u64>,
@@ -37,6 +37,9 @@ struct Report {
     oldest_waiting_age_ms: Option<u64>,
     consumers: usize,
     leader: Option<String>,
+    /// The keys that cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<Unread>,
     #[serde(skip)]
     now: Timestamp,
     #[serde(skip)]
@@ -47,8 +50,8 @@ struct Report {
 #[derive(Serialize)]
 struct LaneReport {
     lane: &'static str,
-    waiting: u64,
-    running: u64,
+    waiting: Option<u64>,
+    running: Option<u64>,
 }
 
 /// Counts.
@@ -64,7 +67,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let queue = broker.queue(name);
         let depths = queue.depths().await.context("the jobs cannot be counted")?;
         let backlog = queue.backlog().await.context("the jobs that are due cannot be counted")?;
-        let consumers = consumers(&queue).await?;
+        let consumers = consumers(&queue, &depths.unread).await?;
         reports.push(report(&queue, depths, backlog, consumers.len()));
     }
     context.output.print(&reports, |reports| show(reports, &broker))?;
@@ -79,9 +82,9 @@ fn unknown_queue(broker: &Broker, name: &QueueName, known: &[QueueName]) -> Stri
 }
 
 /// The names of the members of a queue's groups.
-async fn consumers(queue: &Queue) -> anyhow::Result<BTreeSet<String>> {
+async fn consumers(queue: &Queue, unread: &[Unread]) -> anyhow::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
-    for lane in Lane::ALL {
+    for lane in Lane::ALL.into_iter().filter(|lane| !Unread::is_among(Part::Lane(*lane), unread)) {
         let members = queue.consumers(lane).await.context("the consumers cannot be listed")?;
         names.extend(members.into_iter().map(|consumer| consumer.name));
     }
@@ -92,18 +95,26 @@ fn report(queue: &Queue, depths: Depths, backlog: Backlog, consumers: usize) -> 
     let instant = |entry: EntryId| Timestamp::from_ms(entry.ms).unwrap_or(Timestamp::MAX);
     let oldest = depths.lanes.iter().filter_map(|lane| lane.oldest_waiting).min().map(instant);
     let age = oldest.map(|oldest| depths.now.since(oldest));
-    let lane = |(lane, depth): (Lane, &LaneDepth)| LaneReport {
-        lane: lane.as_str(),
-        waiting: depth.waiting,
-        running: depth.running,
+    let is_known = |part: Part| !Unread::is_among(part, &depths.unread);
+    let lane = |(lane, depth): (Lane, &LaneDepth)| {
+        let known = Some(depth).filter(|_| is_known(Part::Lane(lane)));
+        LaneReport {
+            lane: lane.as_str(),
+            waiting: known.map(|depth| depth.waiting),
+            running: known.map(|depth| depth.running),
+        }
     };
+    // A sum of which a part is missing is none.
+    let lanes = Lane::ALL.into_iter().all(|lane| is_known(Part::Lane(lane)));
+    let mut unread = depths.unread.clone();
+    unread.extend(backlog.unread.iter().filter(|found| is_known(found.part)).cloned());
     Report {
         queue: queue.name().to_string(),
-        waiting: depths.waiting(),
-        running: depths.running(),
-        delayed: depths.delayed,
-        dead: depths.dead,
-        backlog: backlog.jobs(),
+        waiting: lanes.then(|| depths.waiting()),
+        running: lanes.then(|| depths.running()),
+        delayed: is_known(Part::Delayed).then_some(depths.delayed),
+        dead: is_known(Part::Dead).then_some(depths.dead),
+        backlog: backlog.unread.is_empty().then(|| backlog.jobs()),
         lanes: Lane::ALL.into_iter().zip(&depths.lanes).map(lane).collect(),
         next_due: depths.next_due.map(rfc3339),
         next_due_ms: depths.next_due.map(|time| time.as_ms()),
@@ -112,6 +123,7 @@ fn report(queue: &Queue, depths: Depths, backlog: Backlog, consumers: usize) -> 
         oldest_waiting_age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         consumers,
         leader: depths.leader,
+        unread,
         now: depths.now,
         due: depths.next_due,
     }
@@ -133,16 +145,16 @@ fn show(reports: &[Report], broker: &Broker) -> String {
         "leader",
     ]);
     for report in reports {
-        let lanes = |count: fn(&LaneReport) -> u64| {
-            report.lanes.iter().map(|lane| count(lane).to_string()).collect::<Vec<_>>().join("/")
+        let lanes = |count: fn(&LaneReport) -> Option<u64>| {
+            report.lanes.iter().map(|lane| figure(count(lane))).collect::<Vec<_>>().join("/")
         };
         table.add_row([
             report.queue.clone(),
             lanes(|lane| lane.waiting),
             lanes(|lane| lane.running),
-            report.delayed.to_string(),
+            figure(report.delayed),
             report.due.map_or_else(|| "-".to_owned(), |due| with_age(due, report.now)),
-            report.dead.to_string(),
+            figure(report.dead),
             report
                 .oldest_waiting_age_ms
                 .map_or_else(|| "-".to_owned(), |age| short(std::time::Duration::from_millis(age))),
@@ -150,5 +162,14 @@ fn show(reports: &[Report], broker: &Broker) -> String {
             report.leader.as_deref().map_or_else(|| "-".to_owned(), harmless),
         ]);
     }
-    table.to_string()
+    let mut text = table.to_string();
+    for unread in reports.iter().flat_map(|report| &report.unread) {
+        text.push_str(&format!("\n{}", harmless(&unread.to_string())));
+    }
+    text
+}
+
+/// A figure, where it is known.
+fn figure(count: Option<u64>) -> String {
+    count.map_or_else(|| "?".to_owned(), |count| count.to_string())
 }

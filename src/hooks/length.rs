@@ -22,6 +22,10 @@ pub(super) async fn run(
     loop {
         match queue.depths().await {
             Ok(depths) => {
+                for unread in &depths.unread {
+                    let error = unread.to_error("depths");
+                    events.redis_error(error.kind(), &error);
+                }
                 let fact = Arc::new(Fact::QueueLength(length(&queue, &depths)));
                 hooks.iter().for_each(|hook| hook.offer(Arc::clone(&fact)));
             }

@@ -27,6 +27,10 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// A worker says that it lives at most so often.
 const SAY: Duration = Duration::from_secs(5);
 
+/// A member that lives has touched its group within this time, or within this time for each member.
+const TOUCHED: Duration = Duration::from_secs(20);
+const TOUCHED_EACH: Duration = Duration::from_millis(600);
+
 /// How many workers a queue has: the consumers of its group, of which some may be dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Crowd(u64);
@@ -79,6 +83,13 @@ impl Crowd {
     /// How often a worker says that it lives, at the least.
     pub(crate) fn say_every(self) -> Duration {
         share(self.0 as f64, SIGNS_OF_LIFE, [SAY, LONGEST])
+    }
+
+    /// True where a member of the group that touched it so long ago counts as alive. While a queue is idle, members touch the
+    /// normal lane's group only when they ask for its lead (a read that waits touches nothing before Redis 7.2), and the more
+    /// they are, the more rarely each asks.
+    pub(crate) fn counts_as_live(self, idle: Duration) -> bool {
+        idle < TOUCHED.max(TOUCHED_EACH.saturating_mul(u32::try_from(self.0).unwrap_or(u32::MAX)))
     }
 
     /// How long a worker counts as alive after it has said so.

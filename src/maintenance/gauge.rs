@@ -15,7 +15,13 @@ pub(super) async fn run(duty: Duty, owed: Arc<Owed>, stop: CancellationToken) {
     loop {
         let asked = Instant::now();
         match duty.queue.gauge(duty.lease).await {
-            Ok(gauge) => tell(&duty, &state(&gauge, owed.overdue(gauge.now), asked.elapsed())),
+            Ok(gauge) => {
+                for unread in &gauge.unread {
+                    let error = unread.to_error("gauge");
+                    duty.events.redis_error(error.kind(), &error);
+                }
+                tell(&duty, &state(&gauge, owed.overdue(gauge.now), asked.elapsed()));
+            }
             Err(error) => duty.events.redis_error(error.kind(), &error),
         }
         tokio::select! {

@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_answer_has_the_sum_and_the_parts_of_each_queue() {
-        let parts = Backlog { waiting: 3, running: 2, due: 1, ticks: 4 };
+        let parts = Backlog { waiting: 3, running: 2, due: 1, ticks: 4, ..Backlog::default() };
         let queues = BTreeMap::from([("mail".to_owned(), OfQueue { jobs: parts.jobs(), parts })]);
         let want = r#"{"jobs":10,"queues":{"mail":{"jobs":10,"waiting":3,"running":2,"due":1,"ticks":4}}}"#;
         assert_eq!(json(&Scaling { jobs: 10, queues }), format!("{want}\n"));

@@ -7,10 +7,13 @@ local state = redis.call('HGET', KEYS[1], 'state')
 if not state then return { 0 } end
 local size, left = tonumber(redis.call('HGET', KEYS[1], 'size')), tonumber(redis.call('HGET', KEYS[1], 'left'))
 if state == 'open' then left = left - 1 end
--- The job that a member waits for, from one that was replaced to the one in its place; nil where it is done. See submit.
+-- The job that a member waits for, from one that was replaced to the one in its place; nil where it is done. See submit. All
+-- members of a page together take so many steps; then it is the job that was reached.
+local steps = 2000
 local function job_of(member, value)
   local id = value == '1' and member or string.match(value, '^=(.*)$')
-  for _ = 1, id == member and 0 or 1000 do
+  while id ~= member and steps > 0 do
+    steps = steps - 1
     local others = redis.call('HGET', KEYS[1], 'w:' .. id) or 'done'
     if others == 'done' then return nil end
     local other = string.match(others, '^>(.*)$')

@@ -16,7 +16,13 @@ for at = 2, #KEYS do
   end
 end
 local consumers = 0
-for at = 2, #KEYS do consumers = consumers + #redis.call('XINFO', 'CONSUMERS', KEYS[at], 'fleet') end
+for at = 2, #KEYS do
+  for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[at])) do
+    local facts = {}
+    for nth = 1, #group, 2 do facts[group[nth]] = group[nth + 1] end
+    if facts.name == 'fleet' then consumers = consumers + facts.consumers end
+  end
+end
 -- The lease belongs to the fleet: whoever comes to an empty one sets it, others adopt it.
 if consumers == 0 then redis.call('HSET', KEYS[1], 'lease_ms', ARGV[1]) end
 redis.call('HSETNX', KEYS[1], 'lease_ms', ARGV[1])

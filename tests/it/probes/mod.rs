@@ -5,6 +5,7 @@ mod cluster;
 mod healthcheck;
 mod scale;
 mod service_manager;
+mod unread;
 
 use std::time::Duration;
 

@@ -5,4 +5,5 @@ mod cost;
 mod fields;
 mod full;
 mod offload;
+mod look;
 mod read;

@@ -1,0 +1,109 @@
+//! Keys of another type: each costs the figures of its own, and no other.
+
+use serde_json::{Value, json};
+use streamfleet::broker::{Part, Unread};
+use streamfleet::job::Lane;
+
+use super::{SOON, launch, ready};
+use crate::cli::scrape::get;
+use crate::harness::process::run;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+use crate::traps::scene::Scene;
+
+const KEYS: [(&str, Part); 6] = [
+    ("sf:{default}:delayed", Part::Delayed),
+    ("sf:{default}:dead", Part::Dead),
+    ("sf:{default}:leader", Part::Leader),
+    ("sf:{default}:jobs:high", Part::Lane(Lane::High)),
+    ("sf:{default}:jobs", Part::Lane(Lane::Normal)),
+    ("sf:{default}:jobs:low", Part::Lane(Lane::Low)),
+];
+
+/// A queue with one job in each lane, one delayed, one dead and a leader.
+async fn scene() -> Scene {
+    let scene = Scene::new().await;
+    scene.queue.join(SOON).await.unwrap();
+    for lane in ["jobs", "jobs:high", "jobs:low", "dead"] {
+        scene.server.cmd(&["XADD", &format!("sf:{{default}}:{lane}"), "*", "type", "a"]);
+    }
+    scene.server.cmd(&["ZADD", KEYS[0].0, "1", "a"]);
+    scene.server.cmd(&["SET", KEYS[2].0, "somebody"]);
+    scene
+}
+
+/// Puts a list there.
+fn spoil(scene: &Scene, key: &str) {
+    scene.server.cmd(&["DEL", key]);
+    scene.server.cmd(&["RPUSH", key, "not what it should be"]);
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_costs_its_own_figures_and_no_other() {
+    for (key, part) in KEYS {
+        let scene = scene().await;
+        spoil(&scene, key);
+        let depths = scene.queue.depths().await.unwrap();
+        let unread: Vec<_> = depths.unread.iter().map(|unread| (unread.key.as_str(), unread.part)).collect();
+        assert_eq!(unread, [(key, part)]);
+        assert!(depths.unread[0].error.starts_with("WRONGTYPE"), "{:?}", depths.unread);
+        let there = |other: Part| u64::from(other != part);
+        assert_eq!((depths.delayed, depths.dead), (there(Part::Delayed), there(Part::Dead)));
+        let lanes = depths.lanes.map(|lane| lane.waiting);
+        assert_eq!(lanes, Lane::ALL.map(|lane| there(Part::Lane(lane))));
+        assert_eq!(depths.leader.is_some(), part != Part::Leader);
+        let backlog = scene.queue.backlog().await.unwrap();
+        let lost = u64::from(!matches!(part, Part::Dead | Part::Leader));
+        assert_eq!(backlog.jobs(), 4 - lost, "{key}");
+        assert_eq!(Unread::is_among(part, &backlog.unread), lost == 1);
+    }
+}
+
+#[tokio::test]
+async fn recurring_jobs_that_cannot_be_read_cost_the_backlog_their_ticks_alone() {
+    for key in ["sf:{default}:cron", "sf:{default}:cron:ticks"] {
+        let scene = scene().await;
+        scene.server.cmd(&["HSET", "sf:{default}:cron", "nightly", "x"]);
+        spoil(&scene, key);
+        let backlog = scene.queue.backlog().await.unwrap();
+        let unread: Vec<_> = backlog.unread.iter().map(|unread| unread.key.as_str()).collect();
+        assert_eq!((backlog.jobs(), unread), (4, vec![key]));
+    }
+}
+
+#[tokio::test]
+async fn queues_are_listed_with_a_gap_where_a_key_cannot_be_read() {
+    let scene = scene().await;
+    spoil(&scene, "sf:{default}:dead");
+    spoil(&scene, "sf:{default}:jobs:low");
+    let listed = run(&["--redis", &scene.server.url(), "queues", "--json"], b"");
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    let report: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let report = &report[0];
+    assert_eq!(
+        (&report["dead"], &report["waiting"], &report["delayed"]),
+        (&json!(null), &json!(null), &json!(1))
+    );
+    let waiting: Vec<_> = (0..3).map(|at| report["lanes"][at]["waiting"].clone()).collect();
+    assert_eq!(waiting, [json!(1), json!(1), json!(null)]);
+    assert_eq!(report["unread"][0]["key"], json!("sf:{default}:dead"));
+    let table = run(&["--redis", &scene.server.url(), "queues"], b"");
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    assert!(table.stdout.contains("1/1/?"), "{}", table.stdout);
+    assert!(table.stdout.contains("sf:{default}:dead cannot be read: WRONGTYPE"), "{}", table.stdout);
+}
+
+#[test]
+fn the_process_that_does_the_chores_tells_what_it_can_read() {
+    let server = RedisServer::start();
+    server.cmd(&["SET", "sf:{default}:dead", "not a stream"]);
+    server.cmd(&["ZADD", "sf:{default}:delayed", "9000000000000", "a"]);
+    let (_worker, address) = ready(&launch(&server.url()));
+    let told = |line: &str| {
+        let page = get(&address, "/metrics").unwrap().1;
+        page.lines().any(|found| found == line)
+    };
+    until("the delayed job to be counted", SOON, || {
+        told(r#"streamfleet_queue_jobs{queue="default",state="delayed"} 1"#)
+    });
+}
