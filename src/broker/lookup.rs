@@ -1,7 +1,7 @@
 //! Looking for one job: its record, its place in the delayed set, its entry. No script reads a job's fields, which may have
 //! 8 MiB and would hold Redis up by a millisecond for each.
 
-use fred::interfaces::SortedSetsInterface;
+use fred::interfaces::{SortedSetsInterface, StreamsInterface};
 use fred::types::Value;
 use futures_util::future::try_join_all;
 
@@ -62,7 +62,7 @@ impl Queue {
             let seen = self.look(id, origin, with_log).await?;
             let fresh = seen.places.iter().filter(|place| !gone.contains(&(place.lane, place.entry)));
             let fresh: Vec<Held> = fresh.cloned().collect();
-            let entries = fresh.iter().map(|place| self.read_entry(place.lane, place.entry));
+            let entries = fresh.iter().map(|place| self.bare_entry(place.lane, place.entry));
             let packed = async {
                 match &seen.member {
                     Some(member) => self.packed(member).await,
@@ -112,6 +112,14 @@ impl Queue {
             wished: decode::number(wished).map(timestamp),
             places: places.iter().filter_map(place).collect(),
         })
+    }
+
+    /// One entry as it is in its lane, without what was offloaded of it; `None` where it is not there.
+    async fn bare_entry(&self, lane: Lane, id: EntryId) -> Result<Option<Entry>, Error> {
+        let (client, text) = (self.link.client(), id.to_string());
+        let reply = client.xrange(self.keys.stream(lane).clone(), text.clone(), text, Some(1));
+        let reply: Value = self.link.ask("xrange", reply).await?;
+        Ok(decode::entries("xrange", &reply, lane)?.pop())
     }
 
     /// All of it, with the wish to cancel the life that the entry names, where that is not the one of the record.

@@ -120,7 +120,7 @@ catalogue! {
         OVERDUE = gauge("streamfleet_queue_overdue_seconds", &[QUEUE],
             "How long the most overdue delayed job should have been promoted.").of_leader();
         OLDEST_PENDING = gauge("streamfleet_queue_oldest_pending_seconds", &[QUEUE],
-            "The longest silence of an entry that a worker holds. Up to the lease it is taken from the oldest hundred entries of each lane.").of_leader();
+            "The longest silence of an entry that a worker holds. Up to the lease, or where more than 10,000 are held, it is taken from the oldest hundred entries of each lane.").of_leader();
         ENTRIES_ADDED = counter("streamfleet_queue_entries_added_total", &[QUEUE, LANE],
             "Entries that came to a lane, retries among them, while this process did the chores.").of_leader();
         QUEUE_CONSUMERS = gauge("streamfleet_queue_consumers", &[QUEUE, CONSUMER],

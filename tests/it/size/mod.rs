@@ -4,6 +4,6 @@ pub(crate) mod blocking;
 mod cost;
 mod fields;
 mod full;
-mod offload;
 mod look;
+mod offload;
 mod read;
