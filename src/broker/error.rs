@@ -84,8 +84,13 @@ impl Class {
             _ if detail.starts_with("ERR unknown command") || detail.starts_with("ERR invalid password") => {
                 Self::Configuration
             }
-            // The client's own words where it has no connection just now: nothing was sent.
-            _ if detail.starts_with("Failed to route command") => Self::Busy,
+            // The client's own words where it has no connection just now, or has just been replaced: nothing was sent.
+            _ if detail.starts_with("Failed to route command")
+                || detail.starts_with("Failed to send command to router")
+                || detail.starts_with("Client is not initialized") =>
+            {
+                Self::Busy
+            }
             // Errors raised inside a script carry the inner error behind the script's own words.
             _ if detail.contains("WRONGTYPE") || detail.contains("NOPERM") => Self::Configuration,
             // Redis 7.0 says this in place of NOPERM.
@@ -93,8 +98,6 @@ impl Class {
             _ if detail.contains("NOGROUP") => Self::NoGroup,
             _ if detail.contains("OOM command not allowed") => Self::Full,
             _ if detail.contains("MISCONF") => Self::Busy,
-            // The client's own words while it has no connection.
-            _ if detail.starts_with("Failed to route command") => Self::Busy,
             _ => Self::Other,
         }
     }
@@ -114,6 +117,8 @@ impl Error {
             | ErrorKind::Parse => Self::Unknown { command, detail },
             // The client would have to send it a second time, which it may not: the first one may have been executed.
             _ if detail.starts_with("Too many failed write attempts") => Self::Unknown { command, detail },
+            // The client's task was ended with the command in its hands, on its way or not.
+            ErrorKind::Unknown if detail == "channel closed" => Self::Unknown { command, detail },
             ErrorKind::Auth => Self::Refused { command, class: Class::Configuration, detail },
             ErrorKind::Routing | ErrorKind::Backpressure | ErrorKind::Cluster | ErrorKind::Sentinel => {
                 Self::Refused { command, class: Class::Busy, detail }
@@ -212,6 +217,7 @@ mod tests {
             ("WRONGPASS invalid username-password pair", Class::Configuration),
             ("NOAUTH Authentication required.", Class::Configuration),
             ("Failed to route command.", Class::Busy),
+            ("Failed to send command to router.", Class::Busy),
             ("BUSYGROUP Consumer Group name already exists", Class::Other),
             ("ERR unknown command 'XREADGROUP'", Class::Configuration),
             ("ERR user_script:1: boom", Class::Other),
@@ -229,8 +235,10 @@ mod tests {
         for kind in [ErrorKind::IO, ErrorKind::Timeout, ErrorKind::Canceled] {
             assert!(matches!(Error::from_client("xadd", &Told::new(kind, "gone")), Error::Unknown { .. }));
         }
-        let again = Told::new(ErrorKind::Unknown, "Too many failed write attempts.");
-        assert!(matches!(Error::from_client("xadd", &again), Error::Unknown { .. }));
+        for detail in ["Too many failed write attempts.", "channel closed"] {
+            let told = Told::new(ErrorKind::Unknown, detail);
+            assert!(matches!(Error::from_client("xadd", &told), Error::Unknown { .. }), "{detail}");
+        }
         let unsent = Told::new(ErrorKind::Routing, "Failed to route command.");
         assert_eq!(Error::from_client("xadd", &unsent).class(), Some(Class::Busy));
     }

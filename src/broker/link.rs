@@ -58,7 +58,7 @@ struct Live {
     task: ConnectHandle,
     /// Since when nothing was answered; `None` while answers come.
     silent_since: Option<Instant>,
-    /// When something was last answered.
+    /// When something was last answered, or the client was made.
     sound: Instant,
     /// Whether a new connection was asked for since then. Each request is one more for the client to work off, with a
     /// pause before it, so one at a time must do.
@@ -229,6 +229,8 @@ impl Link {
         live.task = client.connect();
         live.client = client;
         live.silent_since = None;
+        // What the old client leaves unanswered says nothing of the new one.
+        live.sound = Instant::now();
         live.forced = false;
     }
 

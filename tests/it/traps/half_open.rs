@@ -1,8 +1,12 @@
 //! Connections that are open and silent: nothing says that they are dead but the absence of answers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::scene::{Gate, LONG, SOON, Scene};
+use streamfleet::{SubmitError, broker};
+use tokio::task::JoinSet;
+
+use super::scene::{Gate, LONG, SOON, Scene, job};
 use super::scripts::{ACKNOWLEDGE, sha};
 use crate::harness::fleet::{Acts, submit};
 use crate::harness::proxy::{Mode, Scope};
@@ -56,6 +60,37 @@ async fn an_outcome_on_a_silent_connection_is_sent_again_on_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_under_way_when_the_client_was_made_anew_may_have_been_executed() {
+    let scene = Scene::new().await;
+    let producer = Arc::new(scene.producer().await);
+    producer.submit(job("first")).await.unwrap();
+    scene.proxy.set(Mode::blackhole(Scope::All));
+    let (mut under_way, mut answers, mut last) = (JoinSet::new(), Vec::new(), Instant::now());
+    until_async("a new client to be made", 3 * SOON, async || {
+        // One after the other, so that they do not all end at one moment.
+        if last.elapsed() > Duration::from_millis(100) {
+            last = Instant::now();
+            let (producer, sent) = (Arc::clone(&producer), Instant::now());
+            under_way.spawn(async move { (producer.submit(job("precious")).await, sent.elapsed()) });
+        }
+        let before = answers.len();
+        answers.extend(std::iter::from_fn(|| under_way.try_join_next()).map(Result::unwrap));
+        // Its deadline ends a command after five seconds; nothing else does before the old client is given up.
+        answers[before..].iter().any(|(_, took)| *took < Duration::from_secs(4))
+    })
+    .await;
+    for (answer, took) in answers {
+        assert!(
+            matches!(answer, Err(SubmitError::Broker(broker::Error::Unknown { .. }))),
+            "{answer:?} after {took:?}"
+        );
+    }
+    scene.proxy.set(Mode::Pass);
+    let works = async || producer.submit(job("last")).await.is_ok();
+    until_async("the new client to work", SOON, works).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_silent_connection_of_the_chores_does_not_stop_them() {
     let scene = Scene::new().await;
     let handler = Acts::well();
@@ -65,7 +100,7 @@ async fn a_silent_connection_of_the_chores_does_not_stop_them() {
     scene.proxy.set(silence("sf:{default}:leader"));
     let asked = Instant::now();
     let producer = streamfleet::Producer::new(scene.queue.clone());
-    let job = producer.submit(super::scene::job("late").delay(Duration::from_millis(50))).await.unwrap();
+    let job = producer.submit(job("late").delay(Duration::from_millis(50))).await.unwrap();
     scene.until_at_rest().await;
     assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     assert_eq!(handler.runs(&job), 1);
