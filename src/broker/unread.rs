@@ -1,4 +1,5 @@
-//! Keys that Redis does not let us read: of another type, or closed to this login. Each costs its own figures and no other.
+//! Keys that cannot be read, because somebody has put something of another type there. Each costs its own figures and no
+//! other.
 
 use std::fmt;
 

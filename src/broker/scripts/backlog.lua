@@ -1,5 +1,5 @@
--- backlog: how much work a queue has now and soon. Only looks, and costs the same however much there is. A key that Redis does
--- not let it read costs its own figure and no other.
+-- backlog: how much work a queue has now and soon. Only looks, and costs the same however much there is. A key that cannot
+-- be read costs its own figure and no other.
 -- KEYS 1 delayed  2 cron  3 stream high  4 stream normal  5 stream low
 -- ARGV 1 what is due within so many ms is soon
 -- returns {now ms, {number of a key that cannot be read, the error, ...}, waiting, running, delayed jobs due by then,

@@ -1,5 +1,5 @@
 -- depths: how many jobs a queue has in each state. It reads no entry: however large a body is, Lua would be given all of it
--- for its id. A key that Redis does not let it read costs its own figures and no other.
+-- for its id. A key that cannot be read costs its own figures and no other.
 -- KEYS 1 delayed  2 dead  3 leader  4 stream high  5 stream normal  6 stream low
 -- returns {now ms, {number of a key that cannot be read, the error, ...}, delayed, dead, due ms of the next delayed or -1,
 --   leader or '', then for each lane: entries, pending, from where on its oldest entry is or '', from where on the oldest

@@ -1,6 +1,6 @@
 -- gauge: what is to be known of a queue's state, for the process that does its chores to tell. Of streams and sets it looks at
 -- the ends and never at what is between; of what is pending, at a hundred entries of each lane, or at all where they are few. It
--- reads no entry. A key that Redis does not let it read costs its own figures and no other.
+-- reads no entry. A key that cannot be read costs its own figures and no other.
 -- KEYS 1 delayed  2 dead  3 stream high  4 stream normal  5 stream low
 -- ARGV 1 lease ms  2 ms that are soon
 -- returns {now ms, {number of a key that cannot be read, the error, ...}, delayed, those due soon, ms by which the first is
