@@ -1,16 +1,77 @@
-//! Plain successes: jobs without a record, of which nothing remains. Many are settled by one script.
+//! Plain successes: jobs without a record, of which nothing remains. Many are settled at once: by two plain commands where
+//! their leases are surely held, which costs Redis a tenth less per job than a script, and by a script in every other case.
 
 use bytes::Bytes;
 use fred::bytes_utils::Str;
-use fred::types::Value;
+use fred::interfaces::StreamsInterface;
+use fred::types::{Key, Value};
 
 use super::error::Error;
 use super::link::Link;
-use super::{Queue, decode, script};
-use crate::job::{EntryId, Lane};
+use super::{GROUP, Queue, decode, script};
+use crate::job::{ConsumerName, EntryId, Lane};
 
 impl Queue {
-    /// Deletes and acknowledges entries of one lane, at most 500: all of them, or none where Redis refuses. Returns the
+    /// Deletes and acknowledges entries of one lane that nobody else can have settled, at most 500. False where some were
+    /// settled before, by an earlier sending of this.
+    ///
+    /// They are deleted first: who dies in between leaves entries that are pending but deleted, which a claim clears up.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses. [`Queue::acknowledge`] settles what this did not, whatever it did.
+    pub(crate) async fn acknowledge_held(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lane: Lane,
+        ids: &[EntryId],
+    ) -> Result<bool, Error> {
+        let (stream, pipeline) = (self.keys.stream(lane).clone(), link.client().pipeline());
+        let (key, own) = (stream.clone(), texts(ids));
+        let both = async move {
+            let _queued: () = Box::pin(pipeline.xdel(key.clone(), own.clone())).await?;
+            let _queued: () = Box::pin(pipeline.xack(key, GROUP, own)).await?;
+            let mut replies = Box::pin(pipeline.try_all::<u64>()).await.into_iter();
+            let mut reply = || replies.next().unwrap_or_else(|| Err(fred::error::Error::new_canceled()));
+            match (reply(), reply()) {
+                (Ok(deleted), Ok(acknowledged)) => Ok(Ok(deleted.min(acknowledged))),
+                (Err(error), Ok(_acknowledged)) => Ok(Err(error)),
+                (_, Err(error)) => Err(error),
+            }
+        };
+        match link.ask("acknowledge", both).await? {
+            Ok(settled) => Ok(settled == ids.len() as u64),
+            Err(error) => {
+                // Redis changed its mind between the two. Nobody would look for entries that are neither pending nor deleted.
+                self.hold_again(link, consumer, stream, ids).await;
+                Err(Error::from_client("acknowledge", &error))
+            }
+        }
+    }
+
+    /// Makes entries pending again that were acknowledged and not deleted. Where that fails too, only the death of this process
+    /// before it settles them leaves them behind.
+    async fn hold_again(&self, link: &Link, consumer: &ConsumerName, stream: Key, ids: &[EntryId]) {
+        let client = link.client();
+        let claim = client.xclaim::<Value, _, _, _, _>(
+            stream,
+            GROUP,
+            consumer.as_str(),
+            0,
+            texts(ids),
+            None,
+            None,
+            None,
+            true,
+            true,
+        );
+        if let Err(error) = link.ask("acknowledge", claim).await {
+            tracing::debug!(%error, "entries that are not deleted could not be made pending again");
+        }
+    }
+
+    /// Deletes and acknowledges entries of one lane, whoever holds them, at most 500: all of them, or none where Redis refuses. Returns the
     /// places in `ids` of those that somebody else had settled. See `scripts/acknowledge.lua`.
     ///
     /// # Errors

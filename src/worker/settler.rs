@@ -175,9 +175,9 @@ impl Settler {
             !flight.is_lost() && flight.silent(sent) < self.lease
         };
         let ours: Vec<bool> = finished.iter().map(held_then).collect();
-        let (mut places, lost) = self.acknowledge(lane, &ids).await;
-        // One script settles all or nothing. So where its first answer was lost, and nothing is left to settle, we did that
-        // ourselves, unless they were taken over meanwhile.
+        let (mut places, lost) = self.acknowledge(lane, &ids, ours.iter().all(|ours| *ours)).await;
+        // Where an earlier sending settled all of them, as far as that is known, we did it ourselves, unless they were taken over
+        // meanwhile.
         let by_us = lost && places.len() == ids.len();
         let (now, mut settled) = (Instant::now(), Vec::with_capacity(places.len()));
         let mut held = Vec::with_capacity(ids.len());
@@ -195,15 +195,27 @@ impl Settler {
     }
 
     /// Sends until Redis has answered: a lane in which nothing can be settled is not read on. The places of what was settled
-    /// before, and whether an answer was lost.
-    async fn acknowledge(&self, lane: Lane, ids: &[EntryId]) -> (Vec<usize>, bool) {
-        let (mut patience, mut lost) = (Patience::new(), false);
+    /// before, and whether that may have been by an earlier sending.
+    async fn acknowledge(&self, lane: Lane, ids: &[EntryId], held: bool) -> (Vec<usize>, bool) {
+        let (mut patience, mut sent_before) = (Patience::new(), false);
+        if held {
+            let sent = self.queue.acknowledge_held(self.queue.link(), &self.consumer, lane, ids);
+            match self.line.ask(Duration::ZERO, sent).await {
+                Ok(true) => return (Vec::new(), false),
+                Ok(false) => sent_before = true,
+                Err(error) => {
+                    sent_before = matches!(error, Error::Unknown { .. });
+                    self.events.redis_error(error.kind(), &error);
+                    patience.wait(&error).await;
+                }
+            }
+        }
         loop {
             let sent = self.queue.acknowledge(self.queue.link(), lane, ids);
             match self.line.ask(Duration::ZERO, sent).await {
-                Ok(places) => return (places, lost),
+                Ok(places) => return (places, sent_before),
                 Err(error) => {
-                    lost |= matches!(error, Error::Unknown { .. });
+                    sent_before |= matches!(error, Error::Unknown { .. });
                     self.events.redis_error(error.kind(), &error);
                     patience.wait(&error).await;
                 }

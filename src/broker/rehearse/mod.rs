@@ -257,7 +257,12 @@ impl Rehearsal<'_> {
         self.enqueue().await?;
         let (_, job) = self.read().await?;
         let settled = self.queue.acknowledge(self.queue.link(), job.lane, &[job.entry]).await?;
-        same("acknowledge", settled, Vec::new())
+        same("acknowledge", settled, Vec::new())?;
+        self.enqueue().await?;
+        let (_, job) = self.read().await?;
+        let (link, entries) = (self.queue.link(), [job.entry]);
+        let settled = self.queue.acknowledge_held(link, &self.consumer, job.lane, &entries).await?;
+        same("xack", settled, true)
     }
 
     async fn recur(&self) -> Result<(), Error> {

@@ -212,10 +212,14 @@ end
 -- takes for a job.
 local MOST_VALUES = 4000
 
--- True where these values of a list are names and values of one entry, flat.
+-- True where so many texts are names and values of one entry.
+local function make_entry(count)
+  return count >= 2 and count <= MOST_VALUES and count % 2 == 0
+end
+
+-- True where these values of a list that Lua has unpacked are names and values of one entry, flat.
 local function is_flat(list, first, last)
-  local count = last - first + 1
-  if count < 2 or count > MOST_VALUES or count % 2 == 1 then return false end
+  if not make_entry(last - first + 1) then return false end
   for at = first, last do
     local kind = type(list[at])
     if kind ~= 'string' and kind ~= 'number' then return false end
@@ -223,15 +227,15 @@ local function is_flat(list, first, last)
   return true
 end
 
--- Appends these names and values of a list as one entry. The entry's id, or an error, which nobody throws.
+-- Appends these texts of a list as one entry. The entry's id, or an error, which nobody throws.
 local function append(stream, list, first, last)
-  if not is_flat(list, first, last) then return { err = 'ERR these are not the fields of an entry' } end
+  if not make_entry(last - first + 1) then return { err = 'ERR these are not the fields of an entry' } end
   return redis.pcall('XADD', stream, '*', unpack(list, first, last))
 end
 
 -- The same, where an error ends the script: for what was looked at before its first write.
 local function must_append(stream, list, first, last)
-  if not is_flat(list, first, last) then error('these are not the fields of an entry') end
+  if not make_entry(last - first + 1) then error('these are not the fields of an entry') end
   return redis.call('XADD', stream, '*', unpack(list, first, last))
 end
 

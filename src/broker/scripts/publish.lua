@@ -7,7 +7,7 @@
 local count, at = 0, 2
 while at <= #ARGV do
   local last = at + tonumber(ARGV[at])
-  if not is_flat(ARGV, at + 1, last) then return refuse_fields(count + 1, last - at) end
+  if not make_entry(last - at) then return refuse_fields(count + 1, last - at) end
   redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', unpack(ARGV, at + 1, last))
   count, at = count + 1, last + 1
 end

@@ -36,7 +36,7 @@ while at <= #ARGV do
     batch = KEYS[key + 4], first = at + #NAMES }
   for nth, name in ipairs(NAMES) do job[name] = ARGV[at + nth - 1] end
   job.last = job.first + tonumber(job.count) - 1
-  local fits = job.due ~= 'now' or is_flat(ARGV, job.first, job.last)
+  local fits = job.due ~= 'now' or make_entry(job.last - job.first + 1)
   if not fits then return refuse_fields(#jobs + 1, job.last - job.first + 1) end
   must_be_offloaded(beside .. job.offloaded)
   if job.wanted ~= '' then must_be_offloaded(offloaded_by(job.wanted, KEYS[2])) end

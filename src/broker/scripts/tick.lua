@@ -8,7 +8,7 @@ if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return { 0, 0 } end
 local jobs, at = {}, 4
 while at <= #ARGV do
   local last = at + tonumber(ARGV[at])
-  if not is_flat(ARGV, at + 1, last) then return refuse_fields(#jobs + 1, last - at) end
+  if not make_entry(last - at) then return refuse_fields(#jobs + 1, last - at) end
   jobs[#jobs + 1] = { at + 1, last }
   at = last + 1
 end

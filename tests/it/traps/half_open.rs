@@ -7,7 +7,6 @@ use streamfleet::{SubmitError, broker};
 use tokio::task::JoinSet;
 
 use super::scene::{Gate, LONG, SOON, Scene, job};
-use super::scripts::{ACKNOWLEDGE, sha};
 use crate::harness::fleet::{Acts, submit};
 use crate::harness::proxy::{Mode, Scope};
 use crate::harness::wait::until_async;
@@ -50,7 +49,7 @@ async fn an_outcome_on_a_silent_connection_is_sent_again_on_another() {
     let fleet = scene.fleet(LONG, handler.clone());
     submit(&scene.queue, "warm up").await;
     scene.until_at_rest().await;
-    scene.proxy.set(silence(&sha(&scene.server, ACKNOWLEDGE)));
+    scene.proxy.set(silence("XACK"));
     let asked = Instant::now();
     let jobs = [submit(&scene.queue, "{}").await, submit(&scene.queue, "{}").await];
     scene.until_at_rest().await;

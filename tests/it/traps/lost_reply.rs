@@ -7,7 +7,6 @@ use streamfleet::job::State;
 use streamfleet::{JobError, SubmitError, broker};
 
 use super::scene::{LONG, SOON, STREAM, Scene, job};
-use super::scripts::{ACKNOWLEDGE, sha};
 use crate::harness::fleet::{Acts, submit, until_state};
 use crate::harness::proxy::{Direction, Mode};
 use crate::harness::wait::until_async;
@@ -68,7 +67,7 @@ async fn a_success_whose_reply_was_lost_is_settled_once() {
     let fleet = scene.fleet(LONG, handler.clone());
     submit(&scene.queue, "warm up").await;
     scene.until_at_rest().await;
-    scene.proxy.set(lose(&sha(&scene.server, ACKNOWLEDGE)));
+    scene.proxy.set(lose("XACK"));
     let job = submit(&scene.queue, "ok").await;
     until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
     let next = submit(&scene.queue, "ok").await;
