@@ -55,7 +55,6 @@ impl Queue {
         with_log: bool,
     ) -> Result<Found, Error> {
         let mut gone: Vec<(Lane, EntryId)> = Vec::new();
-        let mut empty = None;
         let mut left = TRIES;
         loop {
             left -= 1;
@@ -72,15 +71,13 @@ impl Queue {
             let (entries, packed) = tokio::try_join!(try_join_all(entries), packed)?;
             let found = fresh.iter().zip(entries).find_map(|(place, entry)| Some((place.clone(), entry?)));
             let has_moved = match &seen.member {
-                // A member without fields stays one.
-                Some(member) => packed.is_none() && empty.as_ref() != Some(member),
-                None => found.is_none() && !fresh.is_empty() && !seen.is_final(),
+                Some(_) => packed.is_none(),
+                None => seen.due.is_none() && found.is_none() && !fresh.is_empty() && !seen.is_final(),
             };
             if left == 0 || !has_moved {
                 return self.found(seen, found, packed).await;
             }
             gone.extend(fresh.iter().map(|place| (place.lane, place.entry)));
-            empty = seen.member;
         }
     }
 
@@ -88,7 +85,7 @@ impl Queue {
     async fn look(&self, id: &JobId, origin: Option<(EntryId, Lane)>, with_log: bool) -> Result<Seen, Error> {
         let mut keys = vec![self.keys.record(id), self.keys.delayed.clone()];
         keys.extend(self.keys.streams().clone());
-        keys.push(self.keys.cancels.clone());
+        keys.extend([self.keys.cancels.clone(), self.keys.delayed_fields.clone()]);
         let (entry, lane) =
             origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
         let mut args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];

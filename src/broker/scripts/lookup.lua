@@ -1,8 +1,8 @@
 -- lookup: what is known about one job, and where its fields should be. It reads neither an entry nor packed fields, of which
 -- Lua would copy and hash each byte: the caller reads those, and looks again where they have moved meanwhile.
--- KEYS 1 record  2 delayed  3 stream high  4 stream normal  5 stream low  6 cancels
+-- KEYS 1 record  2 delayed  3 stream high  4 stream normal  5 stream low  6 cancels  7 delayed:fields
 -- ARGV 1 job id  2 the entry it was derived from or ''  3 the lane it was derived from or ''  4.. fields of the record
--- returns {now ms, those fields that are there flat, due ms or nil, its member of the delayed set or nil, the life in the
+-- returns {now ms, those fields that are there flat, due ms or nil, its member of the delayed set, where that has fields, or nil, the life in the
 --   record or nil, ms of the wish to cancel that life or nil, {lane, entry id, consumer it is pending on or ''} for each entry
 --   that may be the job's}
 local names = { unpack(ARGV, 4) }
@@ -22,7 +22,8 @@ if not due and told[2] then
   member = ARGV[1]
   due = redis.call('ZSCORE', KEYS[2], member)
 end
-if due then answer[3], answer[4] = due, member end
+-- One without fields has nothing to be read.
+if due then answer[3], answer[4] = due, redis.call('HEXISTS', KEYS[7], member) == 1 and member end
 if told[1] then answer[5], answer[6] = told[1], redis.call('ZSCORE', KEYS[6], told[1]) end
 local lanes = { high = KEYS[3], normal = KEYS[4], low = KEYS[5] }
 local function place(lane, entry)

@@ -34,13 +34,6 @@ local function answered(receipts, stream, entry, script)
   return { by == script and tonumber(answer) or 0 }
 end
 
--- True where a member of a group of so many, idle for so many ms, counts as alive. While a queue is idle, members touch the
--- normal lane's group only when they ask for its lead (a read that waits touches nothing before Redis 7.2), and the more
--- they are, the more rarely each asks.
-local function lives(idle, members)
-  return idle < math.max(20000, members * 600)
-end
-
 local function has_ended(state)
   return state == 'done' or state == 'dead' or state == 'cancelled'
 end

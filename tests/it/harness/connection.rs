@@ -179,10 +179,10 @@ impl Connection {
 
     fn is_blackholed(&self, active: &Active, way: Direction) -> bool {
         let Mode::Blackhole { scope, direction } = &active.mode else { return false };
-        let sent = |word: &String| self.words.lock().unwrap().contains(word.as_bytes());
+        let sent = |word: &str| self.words.lock().unwrap().contains(word.as_bytes());
         let in_scope = match scope {
             Scope::All => true,
-            Scope::Sent(word) => sent(word),
+            Scope::Sent(words) => words.split(' ').any(sent),
             Scope::NeverSent(word) => !sent(word),
             Scope::OpenSent(word) => self.nth < active.since && sent(word),
         };

@@ -62,6 +62,7 @@ impl Mode {
 #[derive(Clone, Debug)]
 pub(crate) enum Scope {
     All,
+    /// One of these words, which are separated by spaces.
     Sent(String),
     NeverSent(String),
     /// Those that have sent the word and were open when the mode was set: a new connection is sound again.

@@ -15,6 +15,7 @@ use crate::harness::process::{Launch, Worker};
 use crate::harness::proxy::{Direction, Mode, Proxy, Scope};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::{until, until_async};
+use crate::traps::scripts::{ACKNOWLEDGE, sha};
 
 /// The promise for a loop that hangs.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -73,7 +74,7 @@ fn a_wedged_connection_fails_liveness_within_30_s_and_says_whose() {
     let reader = Scene::with(|launch| manager.supervises(launch));
     let (settler, heartbeat, chores) = (Scene::new(), Scene::new(), Scene::new());
     reader.wedge("XREADGROUP");
-    settler.wedge("XACK");
+    settler.wedge(&format!("XACK {}", sha(&settler.server, ACKNOWLEDGE)));
     settler.submit("note");
     heartbeat.wedge(&heartbeat.worker_key());
     chores.wedge("sf:{default}:leader");

@@ -34,6 +34,9 @@ macro_rules! source {
 }
 pub(crate) use source;
 
+/// What fleets send to settle plain successes where two plain commands did not.
+pub(crate) const ACKNOWLEDGE: &str = include_str!("../../../src/broker/scripts/acknowledge.lua");
+
 /// The name by which a fleet calls a script, of which this is the source with or without the prelude.
 pub(crate) fn sha(server: &RedisServer, source: &str) -> String {
     let prelude = include_str!("../../../src/broker/scripts/prelude.lua");
