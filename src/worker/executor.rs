@@ -17,9 +17,7 @@ use super::reporter::Reporter;
 use super::steps;
 use crate::broker::{Begun, Error, Queue};
 use crate::event::{Event, Events, Finished as Told};
-use crate::job::{
-    ConsumerName, Failure, FailureKind, Lease, Outcome, Policy, Retry, Routing, Tracking, settle,
-};
+use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Routing, Tracking, settle};
 use crate::traces::{AttemptSpan, Facts, Tracer, within};
 
 /// The lease outlives an attempt's deadline by this much, for its outcome to be settled.
@@ -31,7 +29,8 @@ const CONFIRMED: Duration = Duration::from_millis(10);
 /// Runs deliveries. One per queue, shared by its slots.
 pub(crate) struct Executor {
     pub(crate) queue: Queue,
-    pub(crate) lease: Lease,
+    /// An attempt starts only where its entry was silent for less.
+    pub(crate) starts_within: Duration,
     pub(crate) consumer: ConsumerName,
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
@@ -51,8 +50,11 @@ impl Executor {
         let Some(registered) = self.registry.get(&job.job_type) else {
             return Dealt::Finished(Finished::unrun(delivery, Outcome::Unroutable));
         };
-        if delivery.flight.silent(Instant::now()) >= self.lease.starts_within() {
+        // The clock is read once for most jobs.
+        let mut now = Instant::now();
+        if delivery.flight.silent(now) >= self.starts_within {
             self.confirm(&delivery).await;
+            now = Instant::now();
         }
         if delivery.flight.is_cut() {
             let outcome = delivery.flight.outcome();
@@ -63,7 +65,7 @@ impl Executor {
         if tracked || job.not_before.is_some() || job.expires_at.is_some() {
             self.dispatcher.yield_to_next();
             match self.begin(&delivery, tracked).await {
-                Ok(None) => {}
+                Ok(None) => now = Instant::now(),
                 Ok(Some(outcome)) => return Dealt::Finished(Finished::unrun(delivery, outcome)),
                 Err(error) => return Dealt::Unbegun(delivery, error),
             }
@@ -72,12 +74,15 @@ impl Executor {
             Work::Whole(_) => None,
             Work::Steps(steps) => {
                 match Box::pin(steps::begin(self, &delivery, &registered.policy, steps)).await {
-                    Ok(attempt) => Some(attempt),
+                    Ok(attempt) => {
+                        now = Instant::now();
+                        Some(Box::new(attempt))
+                    }
                     Err(error) => return Dealt::Unbegun(delivery, error),
                 }
             }
         };
-        let (outcome, elapsed) = self.perform(&delivery, registered, (attempt, tracked)).await;
+        let (outcome, elapsed) = self.perform(&delivery, registered, (attempt, tracked), now).await;
         let reported = delivery.report.close();
         if reported {
             self.reporter.finish(&delivery).await;
@@ -85,14 +90,15 @@ impl Executor {
         Dealt::Finished(Finished { delivery, outcome, elapsed, tracked: tracked || reported })
     }
 
-    /// Runs the handler, or the steps, and tells so. How that ended, and how long it took.
+    /// Runs the handler, or the steps, which start now, and tells so. How that ended, and how long it took.
     async fn perform(
         &self,
         delivery: &Arc<Delivery>,
         registered: &Registered,
-        (attempt, tracked): (Option<steps::Attempt<'_>>, bool),
+        (attempt, tracked): (Option<Box<steps::Attempt<'_>>>, bool),
+        started: Instant,
     ) -> (Outcome, Duration) {
-        let (job, started) = (&delivery.job, Instant::now());
+        let job = &delivery.job;
         delivery.flight.begin(started);
         let wait = self.clock.since(job.entry.ms, started);
         let (queue, job_type) = (self.queue.name(), &job.job_type);
@@ -122,7 +128,7 @@ impl Executor {
     async fn confirm(&self, delivery: &Delivery) {
         self.dispatcher.yield_to_next();
         let flight = &delivery.flight;
-        while flight.silent(Instant::now()) >= self.lease.starts_within() {
+        while flight.silent(Instant::now()) >= self.starts_within {
             tokio::select! {
                 () = tokio::time::sleep(CONFIRMED) => {}
                 () = flight.token().cancelled() => return,

@@ -97,7 +97,7 @@ impl Shared<'_> {
     ) -> Executor {
         Executor {
             queue,
-            lease: Lease::of(lease),
+            starts_within: Lease::of(lease).starts_within(),
             tracking: own.tracking,
             reporter: Arc::clone(reporter),
             consumer: self.consumer.clone(),

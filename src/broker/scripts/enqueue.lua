@@ -7,17 +7,17 @@ local limit = depth_limit(KEYS[2], ARGV[1])
 local full = limit and overfull(limit, ARGV[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6])
 if full then return full end
 -- Looked at before the first is appended: there is no way back.
-local jobs, at = 0, 3
+local ends, jobs, at = {}, 0, 3
 while at <= #ARGV do
-  local last = at + tonumber(ARGV[at])
-  if not make_entry(last - at) then return refuse_fields(jobs + 1, last - at) end
-  jobs, at = jobs + 1, last + 1
+  local count = tonumber(ARGV[at])
+  jobs, at = jobs + 1, at + count + 1
+  if not make_entry(count) then return refuse_fields(jobs, count) end
+  ends[jobs] = at - 1
 end
 local answer = { jobs }
-at = 3
-for nth = 1, jobs do
-  local last = at + tonumber(ARGV[at])
-  answer[nth + 1] = redis.call('XADD', KEYS[1], '*', unpack(ARGV, at + 1, last))
-  at = last + 1
+at = 4
+for nth, last in ipairs(ends) do
+  answer[nth + 1] = redis.call('XADD', KEYS[1], '*', unpack(ARGV, at, last))
+  at = last + 2
 end
 return answer
