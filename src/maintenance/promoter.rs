@@ -13,7 +13,7 @@ use crate::broker::{Error, Link, Promoted, Role};
 use crate::event::Event;
 
 /// The most jobs that one script moves: that takes Redis one to three milliseconds.
-const BATCH: u32 = 100;
+const BATCH: u32 = 400;
 
 /// So many scripts are under way together where jobs are due that are many and small, so that none waits for a round trip.
 const AHEAD: usize = 2;

@@ -5,19 +5,22 @@
 local now = now_ms()
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
 local lanes = { high = KEYS[4], normal = KEYS[5], low = KEYS[6] }
-local moved, late, bytes, more = 0, 0, 0, #due >= 2 * tonumber(ARGV[1])
+local gone, late, bytes, size, more = {}, 0, 0, 0, #due >= 2 * tonumber(ARGV[1])
 if due[2] then late = now - tonumber(due[2]) end
 -- Allowed when Redis is out of memory, and admits the rest: a job that is moved takes no more room than before, and where none
 -- were moved, none would be done, and nothing would make room.
 if due[1] then redis.call('ZREM', KEYS[1], '') end
 for at = 1, #due, 2 do
   local id = due[at]
-  bytes = bytes + redis.call('HSTRLEN', KEYS[2], id)
+  -- After a small one, the next is read without asking how large it is.
+  local packed = size < 4096 and at > 1 and redis.call('HGET', KEYS[2], id) or nil
+  size = packed and #packed or redis.call('HSTRLEN', KEYS[2], id)
+  bytes = bytes + size
   if at > 1 and bytes > tonumber(ARGV[2]) then
     more = true
     break
   end
-  local packed = redis.call('HGET', KEYS[2], id) or ''
+  packed = packed or redis.call('HGET', KEYS[2], id) or ''
   local fields = unpacked(packed)
   local stream, added = fields and lanes[fields[1]], nil
   if stream then
@@ -25,14 +28,16 @@ for at = 1, #due, 2 do
   else
     added = set_aside(KEYS[3], packed, id, 'the fields of the delayed job cannot be read', now)
   end
-  -- One by one, so that a job that Redis refuses neither brings back those before it nor holds up those behind it.
+  -- A job that Redis refuses holds up none behind it. Nothing here throws, so that those before it are taken out for certain.
   if type(added) == 'table' and added.err then
-    redis.call('ZADD', KEYS[1], now + 5000, id)
+    redis.pcall('ZADD', KEYS[1], now + 5000, id)
   else
-    redis.call('ZREM', KEYS[1], id)
-    redis.call('HDEL', KEYS[2], id)
-    moved = moved + 1
+    gone[#gone + 1] = id
   end
 end
+if gone[1] then
+  redis.call('ZREM', KEYS[1], unpack(gone))
+  redis.call('HDEL', KEYS[2], unpack(gone))
+end
 local next = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
-return { moved, next and math.max(0, tonumber(next) - now) or -1, late, more and 1 or 0 }
+return { #gone, next and math.max(0, tonumber(next) - now) or -1, late, more and 1 or 0 }
