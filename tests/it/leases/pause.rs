@@ -104,18 +104,43 @@ async fn what_waited_in_a_frozen_worker_does_not_start_after_another_has_done_it
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_delivered_to_a_frozen_worker_does_not_start_after_another_has_done_it() {
     let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 1);
-    scene.workers[0].freeze();
-    let jobs = scene.send(&["ok"; 1]).await;
-    until("the job to be delivered", LATEST, || pending(&scene) == 1);
+    let mut sent = 0;
+    let job = deliver_to_frozen(&scene, &mut sent).await;
     scene.workers[0].thaw();
     scene.until_done();
-    assert_eq!(scene.starts()[&jobs[0].to_string()].len(), 1, "it runs where nobody took it over");
-    pass(Duration::from_millis(500));
-    scene.workers[0].freeze();
-    let jobs = scene.send(&["ok"; 1]).await;
-    until("the job to be delivered", LATEST, || pending(&scene) == 1);
-    takeover(&mut scene, 2);
-    assert_eq!(scene.starts()[&jobs[0].to_string()], [scene.workers[1].pid()]);
+    assert_eq!(scene.starts()[&job].len(), 1, "it runs where nobody took it over");
+    let job = deliver_to_frozen(&scene, &mut sent).await;
+    takeover(&mut scene, sent);
+    assert_eq!(scene.starts()[&job], [scene.workers[1].pid()]);
+}
+
+/// Freezes the worker while it waits for jobs, and sends one that it is given. A worker that is frozen between two reads is
+/// given nothing: it goes on, and is frozen again.
+async fn deliver_to_frozen(scene: &Scene, sent: &mut usize) -> String {
+    let given = Duration::from_millis(500);
+    let begun = Instant::now();
+    while begun.elapsed() < LATEST {
+        until("the worker to wait for jobs", LATEST, || waits(scene));
+        scene.workers[0].freeze();
+        let jobs = scene.send(&["ok"; 1]).await;
+        *sent += 1;
+        let since = Instant::now();
+        while since.elapsed() < given {
+            if pending(scene) == 1 {
+                return jobs[0].to_string();
+            }
+            pass(Duration::from_millis(10));
+        }
+        scene.workers[0].thaw();
+        scene.until_done();
+    }
+    panic!("no worker was frozen while it waited");
+}
+
+/// Whether a client of the server waits for entries of a stream.
+fn waits(scene: &Scene) -> bool {
+    let clients = redis::from_redis_value::<String>(scene.server.cmd(&["CLIENT", "LIST"])).unwrap();
+    clients.lines().any(|client| client.contains(" cmd=xreadgroup ") && client.contains(" flags=b "))
 }
 
 /// Another worker takes over what the frozen first one had, and then the first one thaws.
