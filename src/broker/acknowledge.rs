@@ -12,8 +12,8 @@ use super::{GROUP, Queue, decode, script};
 use crate::job::{ConsumerName, EntryId, Lane};
 
 impl Queue {
-    /// Deletes and acknowledges entries of one lane that nobody else can have settled, at most 500. False where some were
-    /// settled before, by an earlier sending of this.
+    /// Deletes and acknowledges entries of one lane that nobody else can have settled, at most 500. Returns how many were
+    /// deleted, and how many acknowledged; of the second, `None` where only the first was answered.
     ///
     /// They are deleted first: who dies in between leaves entries that are pending but deleted, which a claim clears up.
     ///
@@ -26,22 +26,22 @@ impl Queue {
         consumer: &ConsumerName,
         lane: Lane,
         ids: &[EntryId],
-    ) -> Result<bool, Error> {
+    ) -> Result<(usize, Option<usize>), Error> {
         let (stream, pipeline) = (self.keys.stream(lane).clone(), link.client().pipeline());
         let (key, own) = (stream.clone(), texts(ids));
         let both = async move {
             let _queued: () = Box::pin(pipeline.xdel(key.clone(), own.clone())).await?;
             let _queued: () = Box::pin(pipeline.xack(key, GROUP, own)).await?;
-            let mut replies = Box::pin(pipeline.try_all::<u64>()).await.into_iter();
+            let mut replies = Box::pin(pipeline.try_all::<usize>()).await.into_iter();
             let mut reply = || replies.next().unwrap_or_else(|| Err(fred::error::Error::new_canceled()));
             match (reply(), reply()) {
-                (Ok(deleted), Ok(acknowledged)) => Ok(Ok(deleted.min(acknowledged))),
+                (Ok(deleted), acknowledged) => Ok(Ok((deleted, acknowledged.ok()))),
                 (Err(error), Ok(_acknowledged)) => Ok(Err(error)),
-                (_, Err(error)) => Err(error),
+                (Err(error), Err(_)) => Err(error),
             }
         };
         match link.ask("acknowledge", both).await? {
-            Ok(settled) => Ok(settled == ids.len() as u64),
+            Ok(settled) => Ok(settled),
             Err(error) => {
                 // Redis changed its mind between the two. Nobody would look for entries that are neither pending nor deleted.
                 self.hold_again(link, consumer, stream, ids).await;

@@ -85,6 +85,30 @@ impl Queue {
         Ok(())
     }
 
+    /// The same of what was just delivered. An entry whose fields Redis refuses to give is left out: it stays pending, and whoever
+    /// claims it deals with it alone.
+    pub(super) async fn restore_delivered(&self, link: &Link, entries: &mut Vec<Entry>) -> Result<(), Error> {
+        if entries.iter().all(|entry| entry.envelope.as_ref().is_none_or(Envelope::is_whole)) {
+            return Ok(());
+        }
+        let mut kept = Vec::with_capacity(entries.len());
+        for mut entry in entries.drain(..) {
+            let restored = match &mut entry.envelope {
+                Some(envelope) => self.restore_fields(link, envelope).await,
+                None => Ok(()),
+            };
+            match restored {
+                Err(error @ Error::Refused { .. }) if !error.is_transient() => {
+                    tracing::warn!(entry = %entry.id, %error, "the large fields of a job cannot be read; it waits until somebody mends that");
+                }
+                Err(error) => return Err(error),
+                Ok(()) => kept.push(entry),
+            }
+        }
+        *entries = kept;
+        Ok(())
+    }
+
     /// The same of one entry's fields.
     pub(super) async fn restore_fields(&self, link: &Link, envelope: &mut Envelope) -> Result<(), Error> {
         if envelope.is_whole() {

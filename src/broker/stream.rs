@@ -182,7 +182,7 @@ impl Queue {
         };
         let Some(frame) = frame else { return Ok(Vec::new()) };
         let mut entries = decode::streams("xreadgroup", &frame, |name| self.lane_of(name))?;
-        self.restore(link, &mut entries).await?;
+        self.restore_delivered(link, &mut entries).await?;
         Ok(entries)
     }
 

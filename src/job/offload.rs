@@ -10,6 +10,10 @@ use std::hash::Hasher;
 use super::envelope::pack_texts;
 use super::{Envelope, Life};
 
+/// What a light entry has for an encoding, so that a worker which knows nothing of offloaded fields refuses it loudly: the real
+/// one is among the large fields.
+const MARK: (&[u8], &[u8]) = (b"encoding", b"offloaded");
+
 /// The field that names the key.
 pub(super) const FIELD: &[u8] = b"offloaded";
 
@@ -72,7 +76,7 @@ impl Envelope {
         if bytes == 0 {
             return None;
         }
-        let large = self.fields().filter(|(name, value)| !stays(name, value));
+        let large = self.fields().filter(|field| is_large(*field));
         let fields = pack_texts(large.flat_map(|(name, value)| [name, value]));
         let mut hasher = rustc_hash::FxHasher::default();
         hasher.write(&fields);
@@ -81,7 +85,8 @@ impl Envelope {
         let mut kept: Vec<_> =
             self.fields().filter(|(name, value)| *name != FIELD && stays(name, value)).collect();
         // Behind the first, which is the life where scripts look for it there.
-        kept.insert(kept.len().min(1), (FIELD, value.as_bytes()));
+        let second = kept.len().min(1);
+        kept.splice(second..second, [(FIELD, value.as_bytes()), MARK]);
         Some(Light { envelope: Self::new(kept.into_iter()), offloaded, fields })
     }
 
@@ -89,14 +94,18 @@ impl Envelope {
     pub(crate) fn restored(&self, packed: &[u8]) -> Option<Self> {
         let texts = super::envelope::unpack_texts(packed)?;
         let large = texts.chunks_exact(2).map(|pair| (pair[0], pair[1]));
-        let all: Vec<_> = self.fields().chain(large).collect();
+        let all: Vec<_> = self.fields().filter(|field| *field != MARK).chain(large).collect();
         Some(Self::new(all.into_iter())).filter(Self::is_whole)
     }
 
     fn large_bytes(&self) -> usize {
-        let large = self.fields().filter(|(name, value)| !stays(name, value));
+        let large = self.fields().filter(|field| is_large(*field));
         large.map(|(name, value)| name.len() + value.len()).sum()
     }
+}
+
+fn is_large(field: (&[u8], &[u8])) -> bool {
+    field != MARK && !stays(field.0, field.1)
 }
 
 /// True for what the fleet itself, its scripts included, reads of an entry without its large fields.
@@ -107,15 +116,7 @@ fn stays(name: &[u8], value: &[u8]) -> bool {
             || name.starts_with(b"trace")
             || matches!(
                 name,
-                b"type"
-                    | b"id"
-                    | b"encoding"
-                    | b"attempt"
-                    | b"lost"
-                    | b"life"
-                    | b"replay_of"
-                    | b"replays"
-                    | b"root"
+                b"type" | b"id" | b"attempt" | b"lost" | b"life" | b"replay_of" | b"replays" | b"root"
             )
             || matches!(
                 name,
@@ -168,7 +169,7 @@ mod tests {
         let whole = large(300_000);
         let light = whole.lightened(&life()).unwrap();
         let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
-        assert_eq!(names, [b"life".as_slice(), FIELD, b"type", b"attempt"]);
+        assert_eq!(names, [b"life".as_slice(), FIELD, b"encoding", b"type", b"attempt"]);
         assert!(light.envelope.size() < 200 && !light.envelope.is_whole());
         let restored = light.envelope.restored(&light.fields).unwrap();
         for (name, value) in whole.fields() {

@@ -197,12 +197,17 @@ impl Settler {
     /// Sends until Redis has answered: a lane in which nothing can be settled is not read on. The places of what was settled
     /// before, and whether that may have been by an earlier sending.
     async fn acknowledge(&self, lane: Lane, ids: &[EntryId], held: bool) -> (Vec<usize>, bool) {
-        let (mut patience, mut sent_before) = (Patience::new(), false);
+        let (mut patience, mut sent_before, mut all_deleted) = (Patience::new(), false, false);
         if held {
             let sent = self.queue.acknowledge_held(self.queue.link(), &self.consumer, lane, ids);
             match self.line.ask(Duration::ZERO, sent).await {
-                Ok(true) => return (Vec::new(), false),
-                Ok(false) => sent_before = true,
+                Ok((deleted, acknowledged)) if deleted == ids.len() => {
+                    if acknowledged == Some(deleted) {
+                        return (Vec::new(), false);
+                    }
+                    all_deleted = true;
+                }
+                Ok((deleted, acknowledged)) => sent_before = deleted > 0 || acknowledged != Some(0),
                 Err(error) => {
                     sent_before = matches!(error, Error::Unknown { .. });
                     self.events.redis_error(error.kind(), &error);
@@ -213,6 +218,8 @@ impl Settler {
         loop {
             let sent = self.queue.acknowledge(self.queue.link(), lane, ids);
             match self.line.ask(Duration::ZERO, sent).await {
+                // What was still there to be deleted was nobody else's to settle.
+                Ok(_) if all_deleted => return (Vec::new(), false),
                 Ok(places) => return (places, sent_before),
                 Err(error) => {
                     sent_before |= matches!(error, Error::Unknown { .. });

@@ -20,7 +20,7 @@ if ARGV[4] ~= '' then
   must_be_offloaded(kept)
   redis.call('HSET', KEYS[2], member, ARGV[5])
   keep_offloaded(kept)
-  if kept ~= former then drop_offloaded(former, life or '') end
+  if kept ~= former then drop_offloaded(former, life or '', KEYS[3]) end
 end
 if ARGV[2] ~= '' then
   redis.call('ZADD', KEYS[1], 'XX', due, member)

@@ -56,6 +56,6 @@ if is_owner then
 end
 mark_letter(record, id, life)
 leave_ledger(KEYS[7], life)
-if KEYS[9] ~= KEYS[10] then drop_offloaded(KEYS[9], life) end
+if KEYS[9] ~= KEYS[10] then drop_offloaded(KEYS[9], life, record) end
 conclude(ARGV[14], ARGV[3], record, KEYS[1], KEYS[4], KEYS[5], is_owner)
 return settle(KEYS[1], ARGV[2], KEYS[8], 'bury', 1)

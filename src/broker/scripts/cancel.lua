@@ -21,7 +21,7 @@ local function cancelled()
   end
   conclude(ARGV[8], ARGV[1], record, KEYS[5], KEYS[6], KEYS[7], is_owner)
   retire(record, KEYS[8], life, is_owner, now, ARGV[3])
-  drop_offloaded(KEYS[11], life)
+  drop_offloaded(KEYS[11], life, record)
   leave_word(KEYS[10], ARGV[1], ARGV[5], 'cancelled by ' .. ARGV[4])
 end
 local function wished(place)
@@ -40,6 +40,7 @@ if not member and ARGV[2] == '' and redis.call('ZSCORE', KEYS[1], ARGV[1]) then
 end
 if member then
   cancelled()
+  drop_offloaded(offloaded_by(redis.call('HGET', KEYS[2], member) or '', KEYS[1]), life, record)
   redis.call('ZREM', KEYS[1], member)
   redis.call('HDEL', KEYS[2], member)
   return { 1 }

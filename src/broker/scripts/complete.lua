@@ -20,7 +20,7 @@ end
 if hold(KEYS[1], ARGV[1], ARGV[2]) then
   local is_owner = ARGV[10] ~= '0' and owns(record, life)
   if ARGV[10] ~= '0' then done(is_owner) end
-  drop_offloaded(KEYS[9], life)
+  drop_offloaded(KEYS[9], life, record)
   if ARGV[10] ~= '0' then retire(record, KEYS[7], life, is_owner, now, ARGV[10] == 'forget' and 0 or ARGV[6]) end
   return settle(KEYS[1], ARGV[2], KEYS[8], 'complete', 1)
 end
@@ -35,9 +35,11 @@ if not is_owner and not member then return { told[4] and 0 or 4 } end
 done(is_owner)
 retire(record, KEYS[7], life, is_owner, now, ARGV[6])
 if member then
+  -- Somebody may have edited it meanwhile.
+  drop_offloaded(offloaded_by(redis.call('HGET', KEYS[3], member) or '', KEYS[2]), life, record)
+  drop_offloaded(KEYS[9], life, record)
   redis.call('ZREM', KEYS[2], member)
   redis.call('HDEL', KEYS[3], member)
-  drop_offloaded(KEYS[9], life)
 else
   -- The retry is already back in its stream. This mark keeps it from running, and the record stays until they meet.
   redis.call('HSET', record, 'late:' .. life, 1, 'expire_ms', ARGV[6])

@@ -28,6 +28,6 @@ elseif ARGV[6] ~= 'retrying' and is_passing(record, life) then
 elseif is_owner and redis.call('EXISTS', record) == 1 then
   redis.call('HSET', record, 'state', 'scheduled', 'due_ms', due, 'life', life, 'member', member, 'updated_ms', now)
 end
-if KEYS[8] ~= KEYS[9] then drop_offloaded(KEYS[8], life) end
+if KEYS[8] ~= KEYS[9] then drop_offloaded(KEYS[8], life, record) end
 nudge(KEYS[2], KEYS[5], member)
 return settle(KEYS[1], ARGV[2], KEYS[7], 'defer', 1)

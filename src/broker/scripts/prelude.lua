@@ -101,11 +101,13 @@ local function must_be_offloaded(key)
   error('the key ' .. key .. ', which has the large fields of the job, is gone')
 end
 
--- … and goes with its life. A copy of a dead letter may need the fields of a life before: these stay for a day.
-local function drop_offloaded(key, life)
-  if string.sub(key, -1) == ':' then return end
-  if string.find(key, ':offloaded:' .. life .. '-', 1, true) then return redis.call('UNLINK', key) end
-  redis.call('PEXPIRE', key, 86400000)
+-- … and goes with its life. The fields of a life before stay where the record says that a letter has them, and else for a day:
+-- somebody may have copied that letter.
+local function drop_offloaded(key, life, record)
+  local of = string.match(key, ':offloaded:(.*)%-%x+$')
+  if not of then return end
+  if of == life then return redis.call('UNLINK', key) end
+  if not record or redis.pcall('HEXISTS', record, 'dead:' .. of) == 0 then redis.call('PEXPIRE', key, 86400000) end
 end
 
 -- True where somebody wants this life of the job cancelled.
@@ -119,7 +121,7 @@ local function settled(script, stream, consumer, entry, receipts, record, life, 
   if not hold(stream, consumer, entry) then return answered(receipts, stream, entry, script) end
   if not is_done(record, life) then return end
   meet_late(record, life)
-  drop_offloaded(offloaded, life)
+  drop_offloaded(offloaded, life, record)
   return settle(stream, entry, receipts, script, 2)
 end
 
@@ -432,6 +434,9 @@ local function back_to_lane(dead, letter, record, streams, now, all_steps)
     if name == 'replays' then replays = tonumber(value) or 0 end
     if name == 'dead_life' then former = value end
     if name == 'dead_root' then root = value end
+    if name == 'offloaded' then
+      redis.call('PERSIST', string.gsub(dead, 'dead$', 'offloaded:') .. (string.match(value, '^(%S+) ') or ''))
+    end
     local is_kept = name == 'dead_steps' and not all_steps
     if is_kept or string.sub(name, 1, 5) ~= 'dead_' and not spent[name] then add(name, value) end
   end

@@ -11,7 +11,7 @@ must_be_offloaded(KEYS[6])
 keep_offloaded(KEYS[6])
 local told = redis.call('HMGET', record, 'life', 'state')
 local entry = must_append(KEYS[1], ARGV, 5, #ARGV)
-if KEYS[5] ~= KEYS[6] then drop_offloaded(KEYS[5], life) end
+if KEYS[5] ~= KEYS[6] then drop_offloaded(KEYS[5], life, record) end
 if is_passing(record, life) then
   redis.call('DEL', record)
 elseif told[2] and told[2] ~= 'retrying' and (not told[1] or told[1] == life) then

@@ -39,7 +39,6 @@ while at <= #ARGV do
   local fits = job.due ~= 'now' or make_entry(job.last - job.first + 1)
   if not fits then return refuse_fields(#jobs + 1, job.last - job.first + 1) end
   must_be_offloaded(beside .. job.offloaded)
-  if job.wanted ~= '' then must_be_offloaded(offloaded_by(job.wanted, KEYS[2])) end
   jobs[#jobs + 1] = job
   at = job.last + 1
 end
@@ -121,6 +120,10 @@ local function judge(job)
   if job.mode == 'debounce' then
     if state ~= 'scheduled' or redis.call('HGET', job.held, 'type') ~= job.type then return 'held', holder, state end
     if redis.call('HGET', KEYS[3], member) ~= job.read then return 'holder', holder, '' end
+    local wanted = offloaded_by(job.wanted, KEYS[2])
+    if string.sub(wanted, -1) ~= ':' and redis.call('EXISTS', wanted) == 0 then
+      return 'refused', job.id, 'the key ' .. wanted .. ', which has the large fields of the job, is gone'
+    end
     return 'debounced', holder, state, member
   end
   if member and is_held(job, member) then return 'replaced', holder, state, member end
@@ -186,9 +189,9 @@ local function take_out(job, place)
   local life = redis.call('HGET', job.held, 'life') or ''
   if type(place) == 'table' then
     redis.call('XDEL', place[1], place[2])
-    drop_offloaded(place[3], life)
+    drop_offloaded(place[3], life, job.held)
   else
-    drop_offloaded(offloaded_by(redis.call('HGET', KEYS[3], place) or '', KEYS[2]), life)
+    drop_offloaded(offloaded_by(redis.call('HGET', KEYS[3], place) or '', KEYS[2]), life, job.held)
     redis.call('ZREM', KEYS[2], place)
     redis.call('HDEL', KEYS[3], place)
   end
@@ -202,7 +205,7 @@ local function put_off(job, member)
   local kept, former = offloaded_by(job.wanted, KEYS[2]), offloaded_by(job.read, KEYS[2])
   redis.call('HSET', KEYS[3], member, job.wanted)
   keep_offloaded(kept)
-  if kept ~= former then drop_offloaded(former, redis.call('HGET', job.held, 'life') or '') end
+  if kept ~= former then drop_offloaded(former, redis.call('HGET', job.held, 'life') or '', job.held) end
   redis.call('ZADD', KEYS[2], due_of(job), member)
   redis.call('HSET', job.held, 'due_ms', due_of(job), 'updated_ms', now)
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end

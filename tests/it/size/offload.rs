@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use streamfleet::broker::{Cancellation, Due, UniqueMode, UniqueScope};
-use streamfleet::job::{Encoding, JobId, State};
+use streamfleet::job::{Encoding, EntryId, JobId, State};
 use streamfleet::{JobError, Producer};
 
 use crate::harness::fleet::{Acts, Running, quick, submit, until_state};
@@ -164,6 +164,82 @@ async fn each_copy_of_a_letter_runs_with_all_its_fields() {
             (Some(&large("fatal")[..]), "no".into())
         );
     }
+}
+
+/// A dead letter of a large job, with no worker left.
+async fn buried(scene: &Scene) -> (JobId, EntryId) {
+    let id = Producer::new(scene.queue.clone()).submit(job(large("fatal"))).await.unwrap();
+    let running = fleet(scene);
+    until_async("a letter", SOON, async || scene.int(&["XLEN", DEAD]) == 1).await;
+    running.stop().await;
+    (id, scene.queue.dead_letters(None, 1).await.unwrap()[0].entry)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_stays_keeps_its_large_fields_whatever_becomes_of_its_copies() {
+    for is_cancelled in [true, false] {
+        let scene = Scene::new().await;
+        let (id, letter) = buried(&scene).await;
+        let fields = raw_letter(&scene);
+        if is_cancelled {
+            xadd(&scene, &fields);
+            assert_eq!(scene.queue.cancel(&id, "a test", HOUR).await.unwrap(), Cancellation::Done);
+        } else {
+            // Without what says that it comes from a letter, it is a job of its own that ends well.
+            let own = fields.chunks_exact(2).filter(|pair| !pair[0].starts_with(b"dead_"));
+            xadd(&scene, &own.flatten().cloned().collect::<Vec<_>>());
+            let running = scene.sound_fleet(LONG, Acts::well());
+            scene.until_at_rest().await;
+            running.stop().await;
+        }
+        assert_eq!((offloaded(&scene), scene.int(&["XLEN", DEAD])), (vec![-1], 1), "{is_cancelled}");
+        assert!(scene.queue.replay(letter, &id).await.unwrap().is_done());
+        let running = scene.sound_fleet(LONG, Acts::well());
+        scene.until_at_rest().await;
+        running.stop().await;
+        assert_eq!(scene.int(&["XLEN", DEAD]), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_keeps_large_fields_that_were_about_to_go() {
+    let scene = Scene::new().await;
+    let (id, letter) = buried(&scene).await;
+    let keys: Vec<String> =
+        redis::from_redis_value(scene.server.cmd(&["KEYS", "sf:{default}:offloaded:*"])).unwrap();
+    scene.server.cmd(&["PEXPIRE", &keys[0], "86400000"]);
+    assert!(scene.queue.replay(letter, &id).await.unwrap().is_done());
+    assert_eq!(offloaded(&scene), [-1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_knows_nothing_of_offloaded_fields_refuses_such_a_job_loudly() {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    producer.submit(job(large("ok")).id("own".parse().unwrap())).await.unwrap();
+    let entries: Vec<(String, Vec<Vec<u8>>)> =
+        redis::from_redis_value(scene.server.cmd(&["XRANGE", STREAM, "-", "+"])).unwrap();
+    let fields = &entries[0].1;
+    let encoding = fields.chunks_exact(2).find(|pair| pair[0] == b"encoding").unwrap();
+    assert_eq!(encoding[1], b"offloaded", "which is no encoding");
+    assert!(!fields.contains(&b"payload".to_vec()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_large_fields_redis_refuses_to_give_waits_alone() {
+    let scene = Scene::new().await;
+    scene.queue.join(LONG).await.unwrap();
+    Producer::new(scene.queue.clone()).submit(job(large("ok")).id("own".parse().unwrap())).await.unwrap();
+    for _ in 0..5 {
+        submit(&scene.queue, "1").await;
+    }
+    scene.server.cmd(&["ACL", "SETUSER", "default", "-get"]);
+    let handler = Acts::well();
+    let running = scene.sound_fleet(LONG, handler.clone());
+    until_async("the others to be done", SOON, async || scene.int(&["XLEN", STREAM]) == 1).await;
+    assert_eq!((handler.all_runs(), scene.int(&["XLEN", DEAD]), offloaded(&scene)), (5, 0, vec![-1]));
+    scene.server.cmd(&["ACL", "SETUSER", "default", "+get"]);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
