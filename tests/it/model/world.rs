@@ -107,15 +107,19 @@ impl World {
         self.until_begun(model, after).await;
     }
 
-    /// Waits until the step of each job that runs has begun: a job is running a moment before that, and what is killed or
-    /// cancelled in this moment has begun nothing.
+    /// Waits until the step of each job that runs has begun, and each callback and tick: a job is running a moment before that, and
+    /// what is killed or cancelled in this moment has begun nothing, and would be tried again only after an hour.
     async fn until_begun(&self, model: &Model, after: &str) {
         let of_steps = model.jobs.iter().filter(|(_, job)| job.state == State::Running && job.once.is_some());
         let want: Vec<_> = of_steps.map(|(nth, job)| (*nth, job.begun)).collect();
-        let what = format!("these jobs to have begun their steps so often after {after}: {want:?}");
+        let others = (model.callbacks(), model.ticks);
+        let what = format!(
+            "these jobs to have begun their steps so often after {after}: {want:?}; and {others:?} callbacks and ticks"
+        );
         until_async(&what, SOON, async || {
             let begun = self.all_begun();
-            want.iter().all(|(nth, times)| begun.get(&step(*nth)).is_some_and(|begun| begun == times))
+            self.others() == others
+                && want.iter().all(|(nth, times)| begun.get(&step(*nth)).is_some_and(|begun| begun == times))
         })
         .await;
     }
