@@ -1,6 +1,5 @@
 //! The random play.
 
-
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
