@@ -4,23 +4,6 @@
 -- returns {now ms, {number of a key that cannot be read, the error, ...}, delayed, dead, due ms of the next delayed or -1,
 --   leader or '', then for each lane: entries, pending, from where on its oldest entry is or '', from where on the oldest
 --   entry is that nobody has taken or ''}
-local unread = {}
-local function ask(nth, ...)
-  local told = redis.pcall(...)
-  if type(told) ~= 'table' or not told.err then return told end
-  -- So XINFO says that there is nothing.
-  if unread[#unread - 1] ~= nth and not string.find(told.err, 'no such key', 1, true) then
-    unread[#unread + 1] = nth
-    unread[#unread + 1] = told.err
-  end
-end
-local function group_of(nth)
-  for _, group in ipairs(ask(nth, 'XINFO', 'GROUPS', KEYS[nth]) or {}) do
-    local facts = {}
-    for at = 1, #group, 2 do facts[group[at]] = group[at + 1] end
-    if facts.name == 'fleet' then return facts end
-  end
-end
 local next = (ask(1, 'ZRANGE', KEYS[1], 0, 0, 'WITHSCORES') or {})[2]
 local answer = {
   now_ms(), unread, ask(1, 'ZCARD', KEYS[1]) or 0, ask(2, 'XLEN', KEYS[2]) or 0, next and tonumber(next) or -1,

@@ -455,3 +455,26 @@ local function back_to_lane(dead, letter, record, streams, now, all_steps)
   unmark_letter(record, letter[1])
   return entry
 end
+
+-- The keys that could not be read, by their numbers, each with the error; see ask.
+local unread = {}
+
+-- What a command about the key of this number says; nil where that key cannot be read, which costs its own figures alone.
+local function ask(nth, ...)
+  local told = redis.pcall(...)
+  if type(told) ~= 'table' or not told.err then return told end
+  -- So XINFO says that there is nothing.
+  if unread[#unread - 1] ~= nth and not string.find(told.err, 'no such key', 1, true) then
+    unread[#unread + 1] = nth
+    unread[#unread + 1] = told.err
+  end
+end
+
+-- What XINFO says of the fleet's group of the stream of this number; nil where there is none.
+local function group_of(nth)
+  for _, group in ipairs(ask(nth, 'XINFO', 'GROUPS', KEYS[nth]) or {}) do
+    local facts = {}
+    for at = 1, #group, 2 do facts[group[at]] = group[at + 1] end
+    if facts.name == 'fleet' then return facts end
+  end
+end

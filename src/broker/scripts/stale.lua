@@ -6,18 +6,10 @@
 -- A script looks at so many pending entries of each lane: that takes it below a millisecond.
 local MOST = 10000
 local answer = { now_ms() }
--- A lane without its group, or of another type, does not keep the others from being looked at.
-local function pending(stream)
-  local groups = redis.pcall('XINFO', 'GROUPS', stream)
-  for _, group in ipairs(groups.err and {} or groups) do
-    local facts = {}
-    for at = 1, #group, 2 do facts[group[at]] = group[at + 1] end
-    if facts.name == 'fleet' then return facts.pending end
-  end
-  return 0
-end
 for at = 1, #KEYS do
-  local count, first = pending(KEYS[at]), ''
+  -- A lane without its group, or of another type, does not keep the others from being looked at.
+  local group = group_of(at)
+  local count, first = group and group.pending or 0, ''
   if count > MOST then
     first = '0-0'
   elseif count > 0 then
