@@ -71,7 +71,7 @@ impl Queue {
         }
     }
 
-    /// Deletes and acknowledges entries of one lane, whoever holds them, at most 500: all of them, or none where Redis refuses. Returns the
+    /// Deletes and acknowledges entries of one lane, at most 500, also where the lease may be lost: all of them, or none where Redis refuses. Returns the
     /// places in `ids` of those that somebody else had settled. See `scripts/acknowledge.lua`.
     ///
     /// # Errors

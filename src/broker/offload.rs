@@ -85,8 +85,8 @@ impl Queue {
         Ok(())
     }
 
-    /// The same of what was just delivered. An entry whose fields Redis refuses to give is left out: it stays pending, and whoever
-    /// claims it deals with it alone.
+    /// The same of what was just delivered. An entry whose fields Redis refuses to give is left out: it stays pending, and the
+    /// process that claims it deals with it alone.
     pub(super) async fn restore_delivered(&self, link: &Link, entries: &mut Vec<Entry>) -> Result<(), Error> {
         if entries.iter().all(|entry| entry.envelope.as_ref().is_none_or(Envelope::is_whole)) {
             return Ok(());
@@ -130,8 +130,8 @@ impl Queue {
         }
     }
 
-    /// The key of what was offloaded of a job whose life ends, or is moved with new fields: by the entry itself, or by whoever
-    /// took it over from this attempt. Where there is nothing of the kind, a key that never exists.
+    /// The key of what was offloaded of a job whose life ends, or is moved with new fields: by the entry itself, or by the
+    /// process that took it over from this attempt. Where there is nothing of the kind, a key that never exists.
     pub(super) fn offloaded_of(&self, Taken { job, envelope, .. }: Taken<'_>) -> Key {
         let by_another = || envelope.lightened(&job.life).map(|light| light.offloaded);
         let offloaded = envelope.offloaded().or_else(by_another);

@@ -3,7 +3,7 @@
 -- ARGV 1 consumer  2 lease ms, or 0 to give the lease up
 -- returns {1, consumers, revision} leading, {0, consumers, revision} another leads, or nobody. The revision of the recurring
 --   jobs comes along so that a change of them is known soon, and nobody need ask for it.
--- Whoever asks is a member and lives, though it may not be given anything for long. Nothing is behind this id.
+-- A consumer that asks is a member and lives, though it may not be given anything for long. Nothing is behind this id.
 if tonumber(ARGV[2]) > 0 then
   redis.pcall('XREADGROUP', 'GROUP', 'fleet', ARGV[1], 'COUNT', 1, 'STREAMS', KEYS[2], '18446744073709551614-0')
 end

@@ -207,7 +207,7 @@ end
 -- takes for a job.
 local MOST_VALUES = 4000
 
--- True where so many texts are names and values of one entry.
+-- True where this number of texts can be the names and values of one entry.
 local function make_entry(count)
   return count >= 2 and count <= MOST_VALUES and count % 2 == 0
 end

@@ -3,7 +3,7 @@
 -- KEYS 1..3 streams
 -- ARGV 1 ms of silence
 -- returns {now ms, for each lane the first such entry's id, '' where there is none, or '0-0' where too many are pending}
--- A script looks at so many pending entries of each lane: that takes it below a millisecond.
+-- The most pending entries of a lane that one script looks at, which takes it less than a millisecond.
 local MOST = 10000
 local answer = { now_ms() }
 for at = 1, #KEYS do
