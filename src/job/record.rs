@@ -262,7 +262,7 @@ fn bound_fields(envelope: &Envelope) -> Result<(), Malformed> {
     if let Some(offloaded) = envelope.offloaded().filter(|_| !envelope.is_whole()) {
         let (token, bytes) = (offloaded.token, offloaded.bytes);
         return Err(Malformed::new(format!(
-            "{bytes} bytes of its fields were kept in the key offloaded:{token}, which is gone"
+            "{bytes} bytes of its fields are missing: the key offloaded:{token} is gone, or the entry has some of them itself"
         )));
     }
     let (count, most) = (envelope.len(), Envelope::MAX_FIELDS);

@@ -22,6 +22,7 @@ pub(super) struct Letter {
     pub(super) mark: String,
     pub(super) id: String,
     pub(super) reason: String,
+    pub(super) error: String,
     /// Where its large fields are; empty where it has none.
     pub(super) offloaded: String,
 }
@@ -129,6 +130,7 @@ fn letters(server: &RedisServer) -> Vec<Letter> {
                 mark: mark_of(letter),
                 id: letter.job().to_string(),
                 reason: letter.text("dead_reason"),
+                error: letter.text("dead_error"),
                 offloaded: letter.text("offloaded").split(' ').next().unwrap_or_default().to_owned(),
             }));
         }

@@ -132,8 +132,8 @@ impl Person {
                 Err(_away) => Left::LookAgain,
             };
         }
-        let (lane, fields) = entry_of(letter);
-        let (reply, _entry) = add(&self.server, lane, fields).await;
+        let Some(fields) = self.entry_of(letter).await else { return Left::LookAgain };
+        let (reply, _entry) = add(&self.server, lane_of(letter), fields).await;
         if reply != Reply::Accepted {
             return Left::LookAgain;
         }
@@ -151,16 +151,26 @@ impl Person {
         Left::Nothing
     }
 
+    /// The fields of a letter as `XRANGE` gives them: large ones are in a key of their own. `None` where Redis is away.
+    async fn entry_of(&self, letter: &DeadLetter) -> Option<Vec<(String, String)>> {
+        let (server, entry) = (Arc::clone(&self.server), letter.entry.to_string());
+        let reading = tokio::task::spawn_blocking(move || {
+            let found = server.try_cmd(&["XRANGE", "sf:{default}:dead", &entry, &entry]);
+            redis::from_redis_value::<Vec<(String, Vec<(String, String)>)>>(found.ok()?).ok()
+        });
+        Some(reading.await.unwrap()?.pop()?.1)
+    }
+
     /// By `XADD`, and drops the letter while what it began may live: what is known of its steps stays.
     async fn replay_and_drop(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
         let replayed = Deed::Replayed { life: life.to_owned() };
         if self.register.has_done(&replayed) {
             return Left::Nothing;
         }
+        let Some(fields) = self.entry_of(letter).await else { return Left::LookAgain };
         std::fs::write(self.mended.join(mark), "").unwrap();
         self.register.did(replayed);
-        let (lane, fields) = entry_of(letter);
-        if add(&self.server, lane, fields).await.0 == Reply::Accepted {
+        if add(&self.server, lane_of(letter), fields).await.0 == Reply::Accepted {
             queue.drop_dead(letter.entry, &letter.job()).await.ok();
         }
         Left::Nothing
@@ -205,18 +215,13 @@ impl Person {
     }
 }
 
-/// Where an `XADD` replays a letter to, and its fields as Redis has them: large ones are in a key of their own.
-fn entry_of(letter: &DeadLetter) -> (Lane, Vec<(String, String)>) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let elsewhere = letter.fields.get(b"offloaded").is_some();
-    let fields = letter.fields.fields().filter(|(name, _)| !(elsewhere && *name == b"payload"));
-    let fields = fields.map(|(name, value)| (text(name), text(value)));
-    let lane = match letter.text("dead_origin").as_str() {
+/// The lane that a letter came by.
+fn lane_of(letter: &DeadLetter) -> Lane {
+    match letter.text("dead_origin").as_str() {
         "high" => Lane::High,
         "low" => Lane::Low,
         _ => Lane::Normal,
-    };
-    (lane, fields.collect())
+    }
 }
 
 /// What the submission was called; the id of a job without a mark.

@@ -46,7 +46,8 @@ impl Tale {
 
     fn letter(mut self, mark: &str, reason: &str) -> Self {
         let (mark, id) = (mark.to_owned(), mark.to_owned());
-        self.facts.letters.push(Letter { mark, id, reason: reason.to_owned(), offloaded: String::new() });
+        let (reason, error, offloaded) = (reason.to_owned(), String::new(), String::new());
+        self.facts.letters.push(Letter { mark, id, reason, error, offloaded });
         self
     }
 

@@ -310,7 +310,7 @@ pub(super) fn letters(case: &Case) -> Vec<String> {
             _ => false,
         };
         if !is_meant {
-            found.push(format!("{life} ({kind:?}) is dead: {}", letter.reason));
+            found.push(format!("{life} ({kind:?}) is dead: {}: {}", letter.reason, letter.error));
         }
     }
     found
