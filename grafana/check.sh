@@ -17,7 +17,12 @@ program() {
   echo "$newest"
 }
 
-server() { command -v redis-server || command -v valkey-server || true; }
+# The one that the tests would start.
+server() {
+  if [ -n "${STREAMFLEET_TEST_REDIS:-}" ]; then command -v "$STREAMFLEET_TEST_REDIS" || true; else
+    command -v redis-server || command -v valkey-server || true
+  fi
+}
 
 # Prints a command that runs Alertmanager, or nothing. Debian's reads its templates from /usr/share; where it is only unpacked, it gets a
 # view of its own of that folder.

@@ -1,9 +1,12 @@
 //! A private Redis for trying things out: one child process with its data in one folder, gone when we are gone. Not for
 //! production.
 
+use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -16,8 +19,14 @@ use tokio::time::Instant;
 
 use crate::handlers::tie_to_this_process;
 
-/// The programs that serve, in the order in which they are looked for.
+/// The programs that serve, in the order in which they are looked for on the `PATH`.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// The clients that come with them.
+const CLIENTS: [&str; 2] = ["redis-cli", "valkey-cli"];
+
+/// Names another program to serve, as a path or as a name on the `PATH`.
+const CHOSEN: &str = "STREAMFLEET_TEST_REDIS";
 
 /// Ports to choose from when the folder does not remember one: below those that systems give to outgoing connections.
 const PORTS: std::ops::Range<u16> = 6390..6890;
@@ -37,6 +46,12 @@ pub enum StartError {
         "neither redis-server nor valkey-server is on the PATH; on Debian and Ubuntu, install the package redis-server"
     )]
     NoProgram,
+    /// The server that the environment names is not there.
+    #[error("{CHOSEN} names {program:?}, which is no program here")]
+    NotThere {
+        /// What it names.
+        program: String,
+    },
     /// The folder cannot be used.
     #[error("{} cannot be used", folder.display())]
     Folder {
@@ -192,22 +207,55 @@ impl Drop for DevServer {
 fn spawn(folder: &Path, port: u16) -> Result<Child, StartError> {
     let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
     let log = || File::options().create(true).append(true).open(folder.join("server.log"));
-    for program in PROGRAMS {
-        let mut command = Command::new(program);
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
-        command.args(["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]);
-        command.arg("--dir").arg(folder);
-        command.stdin(Stdio::null()).stdout(log().map_err(unusable)?).stderr(log().map_err(unusable)?);
-        // A group of its own: Ctrl-C is for us, and the server is stopped when its clients are done.
-        command.process_group(0).kill_on_drop(true);
-        tie_to_this_process(&mut command);
-        match command.spawn() {
-            Ok(child) => return Ok(child),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(unusable(error)),
-        }
+    let mut command = Command::new(program()?);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
+    command.args(["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]);
+    command.arg("--dir").arg(folder);
+    command.stdin(Stdio::null()).stdout(log().map_err(unusable)?).stderr(log().map_err(unusable)?);
+    // A group of its own: Ctrl-C is for us, and the server is stopped when its clients are done.
+    command.process_group(0).kill_on_drop(true);
+    tie_to_this_process(&mut command);
+    command.spawn().map_err(unusable)
+}
+
+/// The program that serves: the one that the environment variable `STREAMFLEET_TEST_REDIS` names, or else `redis-server` or
+/// `valkey-server` from the `PATH`.
+///
+/// # Errors
+///
+/// [`StartError::NotThere`] or [`StartError::NoProgram`] where there is none.
+pub fn program() -> Result<PathBuf, StartError> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    choose(env::var_os(CHOSEN).filter(|chosen| !chosen.is_empty()).as_deref(), &path)
+}
+
+/// The client that a person here can type: `redis-cli`, or `valkey-cli` where only that is on the `PATH`.
+pub fn client() -> &'static str {
+    client_on(&env::var_os("PATH").unwrap_or_default())
+}
+
+fn client_on(path: &OsStr) -> &'static str {
+    CLIENTS.into_iter().find(|name| on_path(name.as_ref(), path).is_some()).unwrap_or(CLIENTS[0])
+}
+
+fn choose(chosen: Option<&OsStr>, path: &OsStr) -> Result<PathBuf, StartError> {
+    match chosen {
+        Some(chosen) => on_path(chosen, path)
+            .ok_or_else(|| StartError::NotThere { program: chosen.to_string_lossy().into_owned() }),
+        None => PROGRAMS.iter().find_map(|name| on_path(name.as_ref(), path)).ok_or(StartError::NoProgram),
     }
-    Err(StartError::NoProgram)
+}
+
+/// The program of this name. One with a slash is a path already.
+fn on_path(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
+    if name.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name)).filter(|program| is_program(program));
+    }
+    env::split_paths(path).map(|folder| folder.join(name)).find(|program| is_program(program))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// The port of the last time where it is free, so that commands in a shell's history go on working; else another.
@@ -236,4 +284,51 @@ async fn is_ours(port: u16, folder: &Path) -> io::Result<bool> {
     let mut reply = vec![0; want.len()];
     let read = tokio::time::timeout(Duration::from_secs(1), stream.read_exact(&mut reply)).await;
     Ok(read.is_ok_and(|read| read.is_ok()) && reply == want)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with programs of these names, and one that cannot be run.
+    fn folder(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, mode) in names.iter().map(|name| (*name, 0o755)).chain([("plain-file", 0o644)]) {
+            let path = folder.path().join(name);
+            fs::write(&path, "").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn the_server_is_redis_before_valkey_wherever_on_the_path() {
+        let (valkey, redis) = (folder(&["valkey-server"]), folder(&["redis-server"]));
+        let path = env::join_paths([valkey.path(), redis.path()]).unwrap();
+        assert_eq!(choose(None, &path).unwrap(), redis.path().join("redis-server"));
+        assert_eq!(choose(None, valkey.path().as_os_str()).unwrap(), valkey.path().join("valkey-server"));
+        assert!(matches!(choose(None, OsStr::new("/nonexistent")), Err(StartError::NoProgram)));
+    }
+
+    #[test]
+    fn a_person_is_told_to_type_a_client_that_is_there() {
+        let (valkey, both) = (folder(&["valkey-cli"]), folder(&["redis-cli", "valkey-cli"]));
+        assert_eq!(client_on(valkey.path().as_os_str()), "valkey-cli");
+        assert_eq!(client_on(both.path().as_os_str()), "redis-cli");
+        assert_eq!(client_on(OsStr::new("/nonexistent")), "redis-cli");
+    }
+
+    #[test]
+    fn the_server_that_is_named_is_taken_or_nothing() {
+        let folder = folder(&["redis-server", "another"]);
+        let at = |name: &str| folder.path().join(name).into_os_string();
+        let choose = |chosen: &OsStr| choose(Some(chosen), folder.path().as_os_str());
+        assert_eq!(choose(&at("another")).unwrap(), at("another"));
+        assert_eq!(choose(OsStr::new("another")).unwrap(), at("another"));
+        for missing in [at("missing"), at("plain-file"), "missing".into(), folder.path().into()] {
+            let error = choose(&missing).unwrap_err().to_string();
+            assert!(error.starts_with("STREAMFLEET_TEST_REDIS names"), "{error}");
+            assert!(error.contains(&*missing.to_string_lossy()), "{error}");
+        }
+    }
 }

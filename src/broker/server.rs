@@ -25,6 +25,14 @@ impl Server {
         self.facts.get(name).map(String::as_str)
     }
 
+    /// `Redis` or `Valkey`, with its version. `None` where the server tells neither.
+    ///
+    /// Valkey's `redis_version` is that of the Redis which it is compatible with, so it is none of its own.
+    pub fn product(&self) -> Option<(&'static str, &str)> {
+        let valkey = self.fact("valkey_version").map(|version| ("Valkey", version));
+        valkey.or_else(|| self.fact("redis_version").map(|version| ("Redis", version)))
+    }
+
     fn read(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| line.split_once(':'));
         Self { facts: lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect() }
@@ -172,5 +180,18 @@ impl Broker {
         let Value::Array(parts) = page else { return Err(Error::contract("hscan", page)) };
         let Some(Value::Array(flat)) = parts.get(1) else { return Err(Error::contract("hscan", parts)) };
         Ok(flat.chunks_exact(2).map(|pair| (decode::text(&pair[0]), decode::text(&pair[1]))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_called_by_its_own_name_and_version() {
+        let valkey = Server::read("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n");
+        assert_eq!(valkey.product(), Some(("Valkey", "8.0.1")));
+        assert_eq!(Server::read("redis_version:7.0.15\r\n").product(), Some(("Redis", "7.0.15")));
+        assert_eq!(Server::read("").product(), None);
     }
 }

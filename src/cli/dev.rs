@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use streamfleet::broker::{self, stream_name};
 use streamfleet::config::{Effective, TypeSection};
-use streamfleet::dev_server::DevServer;
+use streamfleet::dev_server::{self, DevServer};
 use streamfleet::handlers;
 use streamfleet::job::{Lane, Tracking};
 
@@ -88,10 +88,10 @@ fn greeting(effective: &Effective, port: u16, folder: &Path, metrics: &str) -> S
         options.push_str(&format!(" --namespace {namespace}"));
     }
     let queue = if queue.as_str() == "default" { String::new() } else { format!(" --queue {queue}") };
-    let payload = r#"'{"hello":"world"}'"#;
+    let (client, payload) = (dev_server::client(), r#"'{"hello":"world"}'"#);
     format!(
         "redis on port {port}, its data in {}; handlers for {types}; metrics: {metrics}\n\
-         submit a job:  redis-cli -p {port} XADD '{stream}' '*' type {job_type} payload {payload}\n\
+         submit a job:  {client} -p {port} XADD '{stream}' '*' type {job_type} payload {payload}\n\
          or:            streamfleet {options} enqueue{queue} {job_type} {payload}\n\
          look at it:    streamfleet {options} queues\n\
          Ctrl-C stops both.",

@@ -40,9 +40,9 @@
 //! # });
 //! ```
 //!
-//! A [`Sandbox`] is a private Redis with your fleet on it. It needs `redis-server` or `valkey-server` on the `PATH`. Every
-//! job leaves a record there, so that a test can look at it, and [`Sandbox::advance`] moves time forward for delayed
-//! jobs, so that no test waits for a pause:
+//! A [`Sandbox`] is a private Redis with your fleet on it. It needs `redis-server` or `valkey-server` on the `PATH`, or another
+//! that the environment variable `STREAMFLEET_TEST_REDIS` names. Every job leaves a record there, so that a test can look at
+//! it, and [`Sandbox::advance`] moves time forward for delayed jobs, so that no test waits for a pause:
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use streamfleet::broker::{Broker, Config};
+use streamfleet::dev_server;
 use streamfleet::job::Encoding;
 use streamfleet::{Producer, Submission};
 
@@ -46,14 +47,14 @@ impl Bench {
     pub(super) async fn start(jobs: usize, rounds: usize) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let child = Command::new("redis-server")
+        let child = Command::new(dev_server::program()?)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .arg("--dir")
             .arg(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .context("redis-server is not installed; on Debian and Ubuntu: apt-get install redis-server")?;
+            .context("starting the private server")?;
         let server = Server { child, port, _folder: folder };
         let deadline = Instant::now() + Duration::from_secs(10);
         let raw = loop {
@@ -66,10 +67,20 @@ impl Bench {
         Ok(Self { server, raw, jobs, rounds, payload: vec![b'x'; 200] })
     }
 
-    async fn producer(&self) -> Result<Producer> {
+    /// The server's name and version.
+    pub(super) async fn server(&self) -> Result<String> {
+        let server = self.broker().await?.server().await?;
+        let (name, version) = server.product().context("the server does not tell its version")?;
+        Ok(format!("{name} {version}"))
+    }
+
+    async fn broker(&self) -> Result<Broker> {
         let url = format!("redis://127.0.0.1:{}", self.server.port);
-        let broker = Broker::connect(Config { url: url.into(), ..Config::default() }).await?;
-        Ok(Producer::new(broker.queue(super::QUEUE.parse()?)))
+        Ok(Broker::connect(Config { url: url.into(), ..Config::default() }).await?)
+    }
+
+    async fn producer(&self) -> Result<Producer> {
+        Ok(Producer::new(self.broker().await?.queue(super::QUEUE.parse()?)))
     }
 
     fn submissions(&self, count: usize) -> Result<impl Iterator<Item = Submission> + use<>> {

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         "{spinner} measuring {msg} ({pos} of {len} done, {elapsed})",
     )?);
     let mut bench = measure::Bench::start(args.jobs, args.rounds.max(1)).await?;
-    let mut report = Report::default();
+    let mut report = Report { server: bench.server().await?, ..Report::default() };
     for subject in subjects {
         progress.set_message(format!("{subject:?}").to_lowercase());
         progress.tick();

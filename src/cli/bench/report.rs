@@ -7,6 +7,8 @@ use crate::cli::output;
 /// The measurements of one run.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
+    /// What it was measured on, such as `Redis 7.0.15`.
+    pub(super) server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) enqueue: Option<Enqueue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +87,7 @@ impl Report {
         for row in self.rows() {
             table.add_row(row);
         }
-        table.to_string()
+        format!("beside raw commands on the same {}\n{table}", self.server)
     }
 
     fn rows(&self) -> Vec<[String; 5]> {

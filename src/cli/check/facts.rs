@@ -32,17 +32,11 @@ pub(super) fn judge(server: &Server, address: &str, round_trip: Duration) -> Vec
 
 fn version(server: &Server) -> Finding {
     const CHECK: &str = "version";
-    let (name, version, least) = match (server.fact("valkey_version"), server.fact("redis_version")) {
-        (Some(version), _) => ("Valkey", version, (7, 2)),
-        (None, Some(version)) => ("Redis", version, (7, 0)),
-        (None, None) => {
-            return Finding::warning(
-                CHECK,
-                "the server does not tell",
-                "use Redis 7.0 or Valkey 7.2, or later",
-            );
-        }
+    let Some((name, version)) = server.product() else {
+        let remedy = "use Redis 7.0 or Valkey 7.2, or later";
+        return Finding::warning(CHECK, "the server does not tell", remedy);
     };
+    let least = if name == "Valkey" { (7, 2) } else { (7, 0) };
     let mut numbers = version.split('.').map_while(|part| part.parse::<u64>().ok());
     let have = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if have >= least {

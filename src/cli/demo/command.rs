@@ -4,6 +4,7 @@
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
+use streamfleet::dev_server;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -27,7 +28,7 @@ impl Command {
     /// What a person types into a shell.
     pub(super) fn shell(&self, port: u16) -> String {
         let words = self.0.iter().map(|word| in_shell(&String::from_utf8_lossy(word)));
-        format!("redis-cli -p {port} {}", words.collect::<Vec<_>>().join(" "))
+        format!("{} -p {port} {}", dev_server::client(), words.collect::<Vec<_>>().join(" "))
     }
 }
 
@@ -145,7 +146,7 @@ mod tests {
     fn words_are_quoted_as_redis_and_as_a_shell_read_them() {
         let command = Command::new(["XADD", "sf:{q}:jobs", "*", "payload", r#"{"a":1}"#, "it's", "5 °C", ""]);
         assert_eq!(command.line(), r#"XADD sf:{q}:jobs * payload '{"a":1}' "it's" "5 \xc2\xb0C" ''"#);
-        let shell = r#"redis-cli -p 1 XADD 'sf:{q}:jobs' '*' payload '{"a":1}' 'it'\''s' '5 °C' ''"#;
-        assert_eq!(command.shell(1), shell);
+        let shell = r#"-p 1 XADD 'sf:{q}:jobs' '*' payload '{"a":1}' 'it'\''s' '5 °C' ''"#;
+        assert_eq!(command.shell(1), format!("{} {shell}", dev_server::client()));
     }
 }

@@ -117,8 +117,9 @@ async fn play(
     let redis =
         broker::Config { url: format!("redis://127.0.0.1:{port}").into(), ..broker::Config::default() };
     let broker = Broker::connect(redis).await?;
-    let version = broker.server().await?.fact("redis_version").unwrap_or("of unknown version").to_owned();
-    screen.say(&format!("a private Redis {version} serves on port {port}"))?;
+    let server = broker.server().await?;
+    let (name, version) = server.product().unwrap_or(("server", "of unknown version"));
+    screen.say(&format!("a private {name} {version} serves on port {port}"))?;
     if python == Python::Missing {
         screen.say("python3 is not installed, so the jobs that run it (report.year) are left out")?;
     }

@@ -32,6 +32,23 @@ fn a_good_server_is_fit_and_nothing_is_left_on_it() {
 }
 
 #[test]
+fn check_and_bench_call_the_server_by_its_own_name_and_version() {
+    let server = RedisServer::start();
+    let info: String = redis::from_redis_value(server.cmd(&["INFO", "server"])).unwrap();
+    let told = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    // Valkey tells which Redis it is compatible with, too.
+    let name = match told("valkey_version:") {
+        Some(version) => format!("Valkey {version}"),
+        None => format!("Redis {}", told("redis_version:").unwrap()),
+    };
+    let checked = sf(&server, &["check"]);
+    assert!(checked.stdout.contains(&name), "{name}: {checked:?}");
+    // It starts the same program as the tests do.
+    let measured = run(&["bench", "--only", "enqueue", "--jobs", "100", "--rounds", "1"], b"");
+    assert!(measured.stdout.contains(&name), "{name}: {measured:?}");
+}
+
+#[test]
 fn people_see_a_table() {
     let server = RedisServer::builder().aof(Aof::EverySec).args(&["--maxmemory", "200mb"]).start();
     let output = sf(&server, &["check"]);

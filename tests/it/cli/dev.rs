@@ -8,6 +8,7 @@ use streamfleet::broker::{Broker, Config};
 use streamfleet::job::{JobId, State};
 
 use crate::harness::process::{Launch, Worker};
+use crate::harness::server_program;
 use crate::harness::wait::{until, until_async};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -111,7 +112,11 @@ fn a_server_that_ends_by_itself_ends_the_worker_and_is_told() {
 fn without_a_server_program_the_package_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let launch = Launch::new(&["dev", "--folder", folder.path().to_str().unwrap()]);
-    let output = launch.env("PATH", "/nonexistent").output(SOON);
+    let launch = launch.env("PATH", "/nonexistent");
+    let output = launch.clone().env(server_program::VARIABLE, "").output(SOON);
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(output.stderr.contains("install the package redis-server"), "{output:?}");
+    let output = launch.env(server_program::VARIABLE, "/nonexistent/server").output(SOON);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains(r#"STREAMFLEET_TEST_REDIS names "/nonexistent/server""#), "{output:?}");
 }

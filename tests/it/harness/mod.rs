@@ -1,4 +1,5 @@
-//! What the integration tests stand on. Only [`fleet`] names types of the library, so the rest can also judge the library.
+//! What the integration tests stand on. Only [`fleet`] names types of the library, so the rest can also judge the library; [`server_program`]
+//! asks it for the server to start.
 //!
 //! A test starts a [`redis_server`], puts a [`proxy`] in front of it if the network shall misbehave, starts
 //! workers as [`process`]es and lets a seeded [`nemesis`] kill and freeze them. Producers and handlers write
@@ -22,5 +23,6 @@ mod recovery;
 pub(crate) mod redis_server;
 pub(crate) mod resp;
 pub(crate) mod rest;
+pub(crate) mod server_program;
 pub(crate) mod wait;
 pub(crate) mod weather;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::server_program;
 use super::wait::until;
 
 const RAN: Duration = Duration::from_secs(30);
@@ -90,7 +91,8 @@ impl Launch {
 }
 
 fn is_ours(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b"STREAMFLEET_") || name == "TRACEPARENT"
+    let ours = name.as_encoded_bytes().starts_with(b"STREAMFLEET_") && name != server_program::VARIABLE;
+    ours || name == "TRACEPARENT"
 }
 
 /// Runs the binary of this crate with 30 seconds to end.

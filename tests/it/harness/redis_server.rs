@@ -1,10 +1,9 @@
 //! A real Redis (or Valkey) server for one test: own directory, own port, own process. Nothing is shared.
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::clock::Shift;
+use super::server_program;
 use super::wait::until;
 
 const STARTED: Duration = Duration::from_secs(10);
@@ -191,6 +191,12 @@ impl RedisServer {
         self.connect()?.req_command(&command)
     }
 
+    /// True where the server knows this command.
+    pub(crate) fn knows(&self, command: &str) -> bool {
+        let known: Vec<Value> = redis::from_redis_value(self.cmd(&["COMMAND", "INFO", command])).unwrap();
+        known.iter().any(|known| *known != Value::Nil)
+    }
+
     /// The process id. Panics while the server is down.
     pub(crate) fn pid(&self) -> u32 {
         self.child.lock().unwrap().as_ref().expect("the redis server is down").id()
@@ -276,19 +282,12 @@ impl RedisServer {
 
     fn spawn(&self) -> Child {
         let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
-        for program in ["redis-server", "valkey-server"] {
-            let mut command = Command::new(program);
-            // A configuration file, if there is one, comes first.
-            command.args(&self.args).args(["--port", &self.port.to_string()]);
-            command.envs(self.shift.iter().flat_map(Shift::environment));
-            command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log.try_clone().unwrap());
-            match command.spawn() {
-                Ok(child) => return child,
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => panic!("starting {program}: {error}"),
-            }
-        }
-        panic!("these tests need a server on the PATH: install the package `redis-server` or `valkey`")
+        let mut command = server_program::command();
+        // A configuration file, if there is one, comes first.
+        command.args(&self.args).args(["--port", &self.port.to_string()]);
+        command.envs(self.shift.iter().flat_map(Shift::environment));
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        command.spawn().unwrap_or_else(|error| panic!("starting {command:?}: {error}"))
     }
 
     /// Another server on the same port would answer PING too, so the process id is compared.

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::harness::process::{Launch, Output};
 use crate::harness::redis_server::RedisServer;
+use crate::harness::server_program;
 use crate::traps::scene::SOON;
 
 /// Every login, in the order of the file.
@@ -87,7 +88,7 @@ fn the_file_as_it_is_shipped_is_refused_until_it_has_passwords() {
     let socket = folder.path().join("socket");
     let args =
         ["--port", "0", "--unixsocket", socket.to_str().unwrap(), "--aclfile", shipped.to_str().unwrap()];
-    let output = Launch::program("redis-server", &args).output(SOON);
+    let output = Launch::program(server_program::path(), &args).output(SOON);
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(output.stdout.contains("The password hash must be exactly 64 characters"), "{output:?}");
     let users = fs::read_to_string(shipped).unwrap();

@@ -8,7 +8,8 @@ use super::ids::own;
 use crate::harness::fleet::queue;
 use crate::harness::process::Launch;
 use crate::harness::proxy::Mode;
-use crate::harness::redis_server::RedisServer;
+use crate::harness::redis_server::{Aof, RedisServer};
+use crate::harness::server_program::skip;
 use crate::harness::wait::until;
 use crate::traps::scene::{SOON, STREAM, Scene, job};
 
@@ -107,6 +108,47 @@ async fn a_server_that_cannot_confirm_its_disk_is_told_before_anything_is_submit
     let unknown = waitaof.unwrap_err().to_string().contains("unknown command");
     assert!(why.contains(if unknown { "from 7.2 on" } else { "appendonly" }), "{why}");
     assert_eq!(length(&server), 0);
+}
+
+/// A server with an append-only file, which it writes to the disk when it likes; `None`, said aloud, where nobody can wait for that.
+fn with_a_file(fsync: &str) -> Option<RedisServer> {
+    let server = RedisServer::builder().aof(Aof::EverySec).args(&["--appendfsync", fsync]).start();
+    if !server.knows("WAITAOF") {
+        skip("this server has no WAITAOF");
+        return None;
+    }
+    Some(server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_for_the_disk_outlives_a_kill_that_follows_its_submission() {
+    let Some(server) = with_a_file("everysec") else { return };
+    for nth in 1..=3 {
+        let producer = Producer::new(queue(&server).await);
+        producer.submit(job("{}").durability(Durability::Aof)).await.unwrap();
+        server.kill9();
+        server.restart();
+        assert_eq!(length(&server), nth);
+    }
+    let producer = Producer::new(queue(&server).await);
+    let jobs = (0..600).map(|_| job("{}").durability(Durability::Aof));
+    producer.submit_all(jobs, |_| {}).await.unwrap();
+    assert_eq!(length(&server), 603);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_not_on_the_disk_in_time_is_accepted_and_said_to_be_unconfirmed() {
+    // Nothing is written to the disk but by the system.
+    let Some(server) = with_a_file("no") else { return };
+    let producer = Producer::new(queue(&server).await).confirm_within(SHORT);
+    let answer = producer.submit(own("{}").durability(Durability::Aof)).await;
+    let Err(SubmitError::Unconfirmed { accepted, why }) = answer else { panic!("{answer:?}") };
+    assert_eq!((accepted[0].to_string().as_str(), accepted.len()), ("order-7", 1));
+    assert!(why.contains("not on the server's disk"), "{why}");
+    server.cmd(&["CONFIG", "SET", "appendfsync", "always"]);
+    let again = producer.submit_or_find(own("{}").durability(Durability::Aof)).await.unwrap();
+    assert!(again.existing().is_some());
+    assert_eq!(length(&server), 1);
 }
 
 #[test]
