@@ -93,8 +93,12 @@ impl Class {
             }
             // Errors raised inside a script carry the inner error behind the script's own words.
             _ if detail.contains("WRONGTYPE") || detail.contains("NOPERM") => Self::Configuration,
-            // Redis 7.0 says this in place of NOPERM.
-            _ if detail.contains("The user executing the script can't") => Self::Configuration,
+            // In scripts, Redis 7.0 says the first in place of NOPERM; Redis from 7.2 on and Valkey say the second.
+            _ if detail.contains("The user executing the script can't")
+                || detail.contains("ACL failure in script") =>
+            {
+                Self::Configuration
+            }
             _ if detail.contains("NOGROUP") => Self::NoGroup,
             _ if detail.contains("OOM command not allowed") => Self::Full,
             _ if detail.contains("MISCONF") => Self::Busy,
@@ -223,6 +227,11 @@ mod tests {
             ("ERR user_script:1: boom", Class::Other),
             ("ERR The user executing the script can't run this command or subcommand", Class::Configuration),
             ("ERR The user executing the script can't access at least one of the keys", Class::Configuration),
+            (
+                "ERR ACL failure in script: User w has no permissions to run the 'xadd' command",
+                Class::Configuration,
+            ),
+            ("ERR ACL failure in script: No permissions to access a key", Class::Configuration),
         ];
         for (detail, class) in want {
             assert_eq!(Class::of(detail), class, "{detail}");
