@@ -6,6 +6,8 @@
 #[path = "../../src/broker/assemble.rs"]
 mod assemble;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod callbacks;
 #[cfg(test)]
 mod cli;
@@ -44,6 +46,8 @@ mod program;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
+mod proof;
+#[cfg(test)]
 mod recycle;
 #[cfg(test)]
 mod retention;
@@ -59,8 +63,6 @@ mod selftest;
 mod size;
 #[cfg(test)]
 mod steps;
-#[cfg(test)]
-mod storm;
 #[cfg(test)]
 mod submit;
 #[cfg(test)]

@@ -197,6 +197,12 @@ impl RedisServer {
         known.iter().any(|known| *known != Value::Nil)
     }
 
+    /// Runs commands together on a connection of their own: an answer for each, which may be an error.
+    pub(crate) fn try_pipe(&self, pipe: &redis::Pipeline) -> RedisResult<Vec<Value>> {
+        let mut connection = self.connect()?;
+        connection.req_packed_commands(&pipe.get_packed_pipeline(), 0, pipe.len())
+    }
+
     /// The process id. Panics while the server is down.
     pub(crate) fn pid(&self) -> u32 {
         self.child.lock().unwrap().as_ref().expect("the redis server is down").id()

@@ -1,4 +1,4 @@
-//! What was submitted in a storm, and what people did: kept by the test, which nothing hits.
+//! What was submitted in an audit, and what people did: kept by the audit, which nothing hits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -8,34 +8,38 @@ use super::diary::Span;
 
 /// A submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sent {
-    pub(super) kind: Kind,
+pub(crate) struct Sent {
+    pub(crate) kind: Kind,
     /// The id that its producer gave it.
-    pub(super) id: Option<String>,
-    pub(super) reply: Reply,
+    pub(crate) id: Option<String>,
+    pub(crate) reply: Reply,
+    /// When it was first sent, by the monotonic clock in nanoseconds.
+    pub(crate) at: u64,
     /// It may not start before, by the wall clock.
-    pub(super) not_before_ms: u64,
+    pub(crate) not_before_ms: u64,
     /// The key that it holds while it runs.
-    pub(super) key: Option<String>,
+    pub(crate) key: Option<String>,
 }
 
 /// A job that follows the end of others, once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Follow {
-    pub(super) mark: String,
+pub(crate) struct Follow {
+    pub(crate) mark: String,
     /// All of them are awaited.
-    pub(super) of: Vec<String>,
+    pub(crate) of: Vec<String>,
     /// Their death in place of their success.
-    pub(super) on_death: bool,
+    pub(crate) on_death: bool,
 }
 
 /// How the job is meant to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// It is done.
     Done,
     /// It fails each time.
     Exhausted,
+    /// It never ends by itself, and is cut off each time.
+    Hanging,
     /// It fails for good.
     Fatal,
     /// Fatal, then replayed, then done.
@@ -52,7 +56,7 @@ pub(super) enum Kind {
 
 /// What the producer was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Accepted,
     /// The answer got lost.
     Unknown,
@@ -64,7 +68,7 @@ pub(super) enum Reply {
 
 /// What a person did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(crate) enum Deed {
     /// `is_done` where nobody ran it; `asked` and `answered` are monotonic.
     Cancelled {
         id: String,
@@ -87,7 +91,7 @@ pub(super) enum Deed {
 
 impl Deed {
     /// Whether it was done to the job of this id, or to one of these runs' lives.
-    pub(super) fn is_about(&self, own: &str, spans: &[&Span]) -> bool {
+    pub(crate) fn is_about(&self, own: &str, spans: &[&Span]) -> bool {
         match self {
             Self::Cancelled { id, .. } | Self::RunAgain { id } => id == own,
             Self::Replayed { life } | Self::Dropped { life } => {
@@ -99,73 +103,96 @@ impl Deed {
 
 /// A job that is to be cancelled at some time.
 #[derive(Clone, Debug)]
-pub(super) struct ToCancel {
-    pub(super) at: Instant,
-    pub(super) id: String,
+pub(crate) struct ToCancel {
+    pub(crate) at: Instant,
+    pub(crate) id: String,
 }
 
 /// All of it.
 #[derive(Default)]
-pub(super) struct Register {
+pub(crate) struct Register {
     sent: Mutex<BTreeMap<String, Sent>>,
     deeds: Mutex<Vec<Deed>>,
     follows: Mutex<Vec<Follow>>,
-    pub(super) to_cancel: Mutex<Vec<ToCancel>>,
+    pub(crate) to_cancel: Mutex<Vec<ToCancel>>,
     complaints: Mutex<Vec<String>>,
+    /// What each order is called, by its number.
+    names: Mutex<Vec<&'static str>>,
 }
 
 /// The register when nobody writes any more.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Entries {
-    pub(super) sent: BTreeMap<String, Sent>,
-    pub(super) deeds: Vec<Deed>,
-    pub(super) follows: Vec<Follow>,
-    pub(super) complaints: Vec<String>,
+pub(crate) struct Entries {
+    pub(crate) sent: BTreeMap<String, Sent>,
+    pub(crate) deeds: Vec<Deed>,
+    pub(crate) follows: Vec<Follow>,
+    pub(crate) complaints: Vec<String>,
+    pub(crate) names: Vec<&'static str>,
 }
 
 impl Register {
-    pub(super) fn sent(&self, mark: &str, sent: Sent) {
+    /// Notes what the next order is called; its number, from 1 on.
+    pub(crate) fn ordered(&self, name: &'static str) -> usize {
+        let mut names = self.names.lock().unwrap();
+        names.push(name);
+        names.len()
+    }
+
+    /// How many submissions it knows.
+    pub(crate) fn len(&self) -> usize {
+        self.sent.lock().unwrap().len()
+    }
+
+    pub(crate) fn sent(&self, mark: &str, sent: Sent) {
         self.sent.lock().unwrap().insert(mark.to_owned(), sent);
     }
 
-    pub(super) fn kind_of(&self, life: &str) -> Option<Kind> {
+    pub(crate) fn kind_of(&self, life: &str) -> Option<Kind> {
         self.sent.lock().unwrap().get(life).map(|sent| sent.kind)
     }
 
-    pub(super) fn follows(&self, follow: Follow) {
+    pub(crate) fn follows(&self, follow: Follow) {
         self.follows.lock().unwrap().push(follow);
     }
 
-    pub(super) fn did(&self, deed: Deed) {
+    pub(crate) fn did(&self, deed: Deed) {
         self.deeds.lock().unwrap().push(deed);
     }
 
-    pub(super) fn has_done(&self, deed: &Deed) -> bool {
+    pub(crate) fn has_done(&self, deed: &Deed) -> bool {
         self.deeds.lock().unwrap().contains(deed)
     }
 
     /// Something was answered that is false.
-    pub(super) fn complain(&self, complaint: String) {
+    pub(crate) fn complain(&self, complaint: String) {
         self.complaints.lock().unwrap().push(complaint);
     }
 
-    pub(super) fn entries(&self) -> Entries {
+    pub(crate) fn entries(&self) -> Entries {
         Entries {
             sent: self.sent.lock().unwrap().clone(),
             deeds: self.deeds.lock().unwrap().clone(),
             follows: self.follows.lock().unwrap().clone(),
             complaints: self.complaints.lock().unwrap().clone(),
+            names: self.names.lock().unwrap().clone(),
         }
     }
 }
 
 impl Entries {
     /// The name of the life of a run or a letter: its id where that is one life's, else its mark.
-    pub(super) fn life<'a>(&self, mark: &'a str, id: &'a str) -> &'a str {
+    pub(crate) fn life<'a>(&self, mark: &'a str, id: &'a str) -> &'a str {
         if self.sent.contains_key(id) { id } else { mark }
     }
 
-    pub(super) fn ids_to_run_again(&self) -> BTreeMap<&str, usize> {
+    /// What the report calls a submission of this mark.
+    pub(crate) fn name_of(&self, mark: &str) -> &'static str {
+        let digits: String = mark.chars().skip(1).take_while(char::is_ascii_digit).collect();
+        let nth = digits.parse::<usize>().ok().and_then(|nth| nth.checked_sub(1));
+        nth.and_then(|nth| self.names.get(nth).copied()).unwrap_or("other")
+    }
+
+    pub(crate) fn ids_to_run_again(&self) -> BTreeMap<&str, usize> {
         let mut ids = BTreeMap::new();
         for deed in &self.deeds {
             if let Deed::RunAgain { id } = deed {
@@ -175,7 +202,7 @@ impl Entries {
         ids
     }
 
-    pub(super) fn replays(&self) -> BTreeMap<&str, usize> {
+    pub(crate) fn replays(&self) -> BTreeMap<&str, usize> {
         let mut lives = BTreeMap::new();
         for deed in &self.deeds {
             if let Deed::Replayed { life } = deed {
@@ -185,7 +212,7 @@ impl Entries {
         lives
     }
 
-    pub(super) fn dropped(&self) -> BTreeSet<&str> {
+    pub(crate) fn dropped(&self) -> BTreeSet<&str> {
         let dropped = self.deeds.iter().filter_map(|deed| match deed {
             Deed::Dropped { life } => Some(life.as_str()),
             Deed::Cancelled { .. } | Deed::Replayed { .. } | Deed::RunAgain { .. } => None,

@@ -1,4 +1,4 @@
-//! A person who looks after the queue in a storm: cancels jobs, mends and replays what died, drops it, or decides.
+//! A person who looks after the queue in an audit: cancels jobs, mends and replays what died, drops it, or decides.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,20 +8,26 @@ use std::time::{Duration, Instant};
 use streamfleet::broker::{Cancellation, DeadLetter, DecideError, Decider, Error, Queue};
 use streamfleet::job::{EntryId, JobId, Lane, StepName, StepState, Verdict};
 
-use super::load::add;
 use super::register::{Deed, Kind, Register, Reply, ToCancel};
+use super::send::add;
+use super::worker::KEPT;
 use crate::harness::clock::monotonic_ns;
 use crate::harness::fleet::queue;
+use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::pause_for;
 
 const ROUND: Duration = Duration::from_millis(150);
-const KEPT: Duration = Duration::from_secs(3600);
+/// How long a command may take; Redis may be away.
+const COMMAND: Duration = Duration::from_secs(20);
 
-pub(super) struct Person {
-    pub(super) server: Arc<RedisServer>,
-    pub(super) register: Arc<Register>,
+pub(crate) struct Person {
+    pub(crate) server: Arc<RedisServer>,
+    pub(crate) register: Arc<Register>,
     /// The folder of what is mended.
-    pub(super) mended: PathBuf,
+    pub(crate) mended: PathBuf,
+    /// More variables for the environment of commands.
+    pub(crate) env: Vec<(String, String)>,
 }
 
 /// What is left to do about a letter.
@@ -33,7 +39,7 @@ enum Left {
 
 impl Person {
     /// Goes on until it is told to stop.
-    pub(super) fn live(&self, stop: &AtomicBool) {
+    pub(crate) fn live(&self, stop: &AtomicBool) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         runtime.unwrap().block_on(async {
             let queue = queue(&self.server).await;
@@ -123,9 +129,12 @@ impl Person {
         }
     }
 
-    /// By the tool, by the two commands, or by the first of them alone.
+    /// By the library, by the command, by the two commands of Redis, or by the first of them alone.
     async fn replay(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
         self.register.did(Deed::Replayed { life: life.to_owned() });
+        if number(mark) % 9 == 3 {
+            return self.replay_by_command(letter).await;
+        }
         if number(mark).is_multiple_of(3) {
             return match queue.replay(letter.entry, &letter.job()).await {
                 Ok(_entry) => Left::Nothing,
@@ -149,6 +158,27 @@ impl Person {
             tokio::time::sleep(ROUND).await;
         }
         Left::Nothing
+    }
+
+    async fn replay_by_command(&self, letter: &DeadLetter) -> Left {
+        let (url, entry) = (self.server.url(), letter.entry.to_string());
+        let env = self.env.clone();
+        let replaying = tokio::task::spawn_blocking(move || {
+            let launch = Launch::new(&["--redis", &url, "dead", "replay", &entry, "--yes"]);
+            let launch = env.iter().fold(launch, |launch, (name, value)| launch.env(name, value.as_str()));
+            let process = launch.start();
+            let (started, mut status) = (Instant::now(), None);
+            while status.is_none() && started.elapsed() < COMMAND {
+                pause_for(Duration::from_millis(20));
+                status = process.exit_status();
+            }
+            status
+        });
+        // 4: it is gone.
+        match replaying.await.unwrap().and_then(|status| status.code()) {
+            Some(0 | 4) => Left::Nothing,
+            _ => Left::LookAgain,
+        }
     }
 
     /// The fields of a letter as `XRANGE` gives them: large ones are in a key of their own. `None` where Redis is away.
@@ -196,7 +226,7 @@ impl Person {
         if verdict == Verdict::Run {
             self.register.did(again);
         }
-        let decider = Decider::new("ann", "the storm");
+        let decider = Decider::new("ann", "the audit");
         match queue.decide(&id, (&charge, verdict), &decider, KEPT).await {
             Ok(_decided) => Left::Nothing,
             Err(DecideError::Redis(_) | DecideError::Refused { .. } | DecideError::Changed(_)) => {
@@ -225,13 +255,13 @@ fn lane_of(letter: &DeadLetter) -> Lane {
 }
 
 /// What the submission was called; the id of a job without a mark.
-pub(super) fn mark_of(letter: &DeadLetter) -> String {
+pub(crate) fn mark_of(letter: &DeadLetter) -> String {
     let payload = letter.text("payload");
     let marked = payload.trim_matches('"').strip_prefix('@').and_then(|rest| rest.split_once(' '));
     marked.map_or_else(|| letter.job().to_string(), |(mark, _orders)| mark.to_owned())
 }
 
 /// The digits of a mark: what a person does with it depends on nothing else.
-pub(super) fn number(mark: &str) -> usize {
+pub(crate) fn number(mark: &str) -> usize {
     mark.chars().filter_map(|digit| digit.to_digit(10)).fold(0, |sum, digit| sum * 7 + digit as usize)
 }

@@ -1,4 +1,4 @@
-//! A worker process of a storm: this same test binary, started again. Its handlers obey the payload and keep the diary.
+//! A worker process of an audit: this same binary, started again. Its handlers obey the payload and keep the diary.
 //!
 //! A payload is `@<mark> <verb>`: `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `fatal` · `mend` (fatal until the file
 //! `<mark>` is in the folder of what is mended). That of a job made of steps names them: `@<mark> charge sleep 9; mail fail 1`.
@@ -14,37 +14,45 @@ use streamfleet::job::{Backoff, Policy};
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
 
 use super::diary::{Pen, Span, Stall};
-use super::load::orders_of;
+use super::payload::orders_of;
 use crate::harness::clock::{monotonic_ns, wall_ms};
 use crate::harness::ledger::{Fence, How};
 use crate::harness::process::Launch;
 use crate::harness::wait::pause_for;
 
-const TOLD: &str = "STREAMFLEET_TEST_STORM_WORKER";
+const TOLD: &str = "STREAMFLEET_TEST_AUDIT_WORKER";
+/// How long what is known of jobs that have ended is kept: it is there when the audit is judged.
+pub(crate) const KEPT: Duration = Duration::from_secs(24 * 3600);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A look that comes so late is worth a line.
 const STALLED: Duration = Duration::from_millis(250);
 
 /// What a worker process is told.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub(super) struct Program {
-    pub(super) url: String,
-    pub(super) diary: PathBuf,
+pub(crate) struct Program {
+    pub(crate) url: String,
+    pub(crate) diary: PathBuf,
     /// The folder of what is mended.
-    pub(super) mended: PathBuf,
-    pub(super) lease_ms: u64,
+    pub(crate) mended: PathBuf,
+    pub(crate) lease_ms: u64,
+    /// More variables for its environment.
+    pub(crate) env: Vec<(String, String)>,
 }
 
 impl Program {
-    pub(super) const MAX_ATTEMPTS: u32 = 4;
-    pub(super) const MAX_LOSSES: u32 = 6;
+    pub(crate) const MAX_ATTEMPTS: u32 = 4;
+    pub(crate) const MAX_LOSSES: u32 = 6;
+    /// Of jobs that hang.
+    pub(crate) const MAX_HANGS: u32 = 2;
+    pub(crate) const TIMEOUT: Duration = Duration::from_millis(700);
     const DRAIN: Duration = Duration::from_millis(1_500);
 
-    pub(super) fn launch(&self) -> Launch {
+    pub(crate) fn launch(&self) -> Launch {
         let told = serde_json::to_string(self).unwrap();
         let program = std::env::current_exe().unwrap();
-        let args = ["storm::worker::storm_worker_entry", "--exact", "--nocapture"];
-        Launch::program(program, &args).env(TOLD, told)
+        let args = ["audit::worker::audit_worker_entry", "--exact", "--nocapture"];
+        let launch = Launch::program(program, &args).env(TOLD, told);
+        self.env.iter().fold(launch, |launch, (name, value)| launch.env(name, value.as_str()))
     }
 
     fn run(self) {
@@ -59,7 +67,7 @@ impl Program {
         config.redis.url = self.url.as_str().into();
         config.worker.lease = Duration::from_millis(self.lease_ms);
         // What is kept of a job is there when the storm is judged.
-        config.worker.retention = Duration::from_secs(3600);
+        config.worker.retention = KEPT;
         config.worker.drain_timeout = Self::DRAIN;
         let policy = Policy {
             max_attempts: Self::MAX_ATTEMPTS,
@@ -68,10 +76,12 @@ impl Program {
             jitter: 0.0,
             ..Policy::default()
         };
+        let impatient = Policy { timeout: Self::TIMEOUT, max_attempts: Self::MAX_HANGS, ..policy.clone() };
         let obeys = Obeys { pen, mended: self.mended };
         let steps = Steps::builder().auto("audit", obeys.clone()).once("charge", obeys.clone());
         let steps = steps.auto("mail", obeys.clone()).after("mail", ["charge"]).build().unwrap();
-        let fleet = Fleet::builder(config).handler_with("storm", policy.clone(), obeys).unwrap();
+        let fleet = Fleet::builder(config).handler_with("storm", policy.clone(), obeys.clone()).unwrap();
+        let fleet = fleet.handler_with("hang", impatient, obeys).unwrap();
         let fleet = fleet.steps("gift", policy, steps).unwrap().build();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         runtime.unwrap().block_on(fleet.run(shutdown)).unwrap();
@@ -180,12 +190,18 @@ impl Handler for Obeys {
     }
 }
 
-/// Returns at once unless it was started by [`Program::launch`].
-#[test]
-fn storm_worker_entry() {
+/// Runs a worker where this process was started by [`Program::launch`], and returns at once otherwise.
+pub(crate) fn run_as_told() -> bool {
     #[expect(clippy::disallowed_methods, reason = "this is how the process is told what to do")]
     let told = std::env::var(TOLD);
+    let is_told = told.is_ok();
     if let Ok(told) = told {
         serde_json::from_str::<Program>(&told).unwrap().run();
     }
+    is_told
+}
+
+#[test]
+fn audit_worker_entry() {
+    run_as_told();
 }

@@ -6,6 +6,42 @@ use std::collections::HashMap;
 use super::diary::Stall;
 use crate::harness::weather::{Cause, Event};
 
+/// What made others take over what a worker held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    Killed,
+    Stopped,
+    Frozen,
+    Network,
+    Redis,
+    /// The machine gave it no time.
+    Starved,
+}
+
+impl Why {
+    /// What the report calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Killed => "its worker was killed",
+            Self::Stopped => "its worker was stopped",
+            Self::Frozen => "its worker was frozen",
+            Self::Network => "its worker's network failed",
+            Self::Redis => "Redis was away",
+            Self::Starved => "its worker got no processor",
+        }
+    }
+
+    fn of(cause: Cause) -> Self {
+        match cause {
+            Cause::Kill => Self::Killed,
+            Cause::Stop => Self::Stopped,
+            Cause::Freeze => Self::Frozen,
+            Cause::Network => Self::Network,
+            Cause::Redis => Self::Redis,
+        }
+    }
+}
+
 /// A time in which a worker was hardly to be heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Silence {
@@ -15,19 +51,21 @@ struct Silence {
     lasted: u64,
     /// Connections were cut: they have to be made anew.
     cut: bool,
+    /// What began it.
+    why: Why,
 }
 
 /// Something that happened to a worker, in words.
 #[derive(Clone, Debug)]
-pub(super) struct Note {
-    pub(super) pid: u32,
-    pub(super) at: u64,
-    pub(super) what: String,
+pub(crate) struct Note {
+    pub(crate) pid: u32,
+    pub(crate) at: u64,
+    pub(crate) what: String,
 }
 
-/// All causes of a storm, by worker.
-pub(super) struct Causes {
-    ends: HashMap<u32, Vec<(u64, u64)>>,
+/// All causes of an audit, by worker.
+pub(crate) struct Causes {
+    ends: HashMap<u32, Vec<(u64, u64, Why)>>,
     silences: HashMap<u32, Vec<Silence>>,
     of_all: Vec<Silence>,
     lease: u64,
@@ -37,22 +75,25 @@ pub(super) struct Causes {
 
 impl Causes {
     /// Times are in nanoseconds.
-    pub(super) fn new(events: &[Event], stalls: &[Stall], lease: u64) -> Self {
-        let mut ends: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+    pub(crate) fn new(events: &[Event], stalls: &[Stall], lease: u64) -> Self {
+        let mut ends: HashMap<u32, Vec<(u64, u64, Why)>> = HashMap::new();
         let mut quiet: HashMap<u32, Vec<Time>> = HashMap::new();
         let mut of_all = Vec::new();
         for event in events {
-            let time = (event.from, event.until, event.cause == Cause::Network);
+            // Redis was down where everybody's network is said to have failed.
+            let is_network = event.cause == Cause::Network;
+            let why = if is_network && event.pid.is_none() { Why::Redis } else { Why::of(event.cause) };
+            let time = (event.from, event.until, is_network, why);
             match (event.cause, event.pid) {
                 (Cause::Kill | Cause::Stop, Some(pid)) => {
-                    ends.entry(pid).or_default().push((event.from, event.until))
+                    ends.entry(pid).or_default().push((event.from, event.until, why))
                 }
                 (_, Some(pid)) => quiet.entry(pid).or_default().push(time),
                 (_, None) => of_all.push(time),
             }
         }
         for stall in stalls {
-            quiet.entry(stall.pid).or_default().push((stall.from, stall.until, false));
+            quiet.entry(stall.pid).or_default().push((stall.from, stall.until, false, Why::Starved));
         }
         let silences = quiet.into_iter().map(|(pid, mut times)| {
             times.extend(&of_all);
@@ -67,21 +108,30 @@ impl Causes {
         }
     }
 
-    pub(super) fn noting(self, notes: Vec<Note>) -> Self {
+    pub(crate) fn noting(self, notes: Vec<Note>) -> Self {
         Self { notes, ..self }
     }
 
     /// Whether there is a cause between the two for others to take over what this worker holds. That it or Redis stood still for
     /// less than seven tenths of the lease is none, nor is a cut of less than half of it.
-    pub(super) fn explain(&self, pid: u32, from: u64, until: u64) -> bool {
+    pub(crate) fn explain(&self, pid: u32, from: u64, until: u64) -> bool {
+        self.why(pid, from, until).is_some()
+    }
+
+    /// That cause.
+    pub(crate) fn why(&self, pid: u32, from: u64, until: u64) -> Option<Why> {
         let touches = |since: u64, end: u64| since <= until && end >= from;
-        let ended =
-            self.ends.get(&pid).is_some_and(|ends| ends.iter().any(|(from, until)| touches(*from, *until)));
-        let silences = self.silences.get(&pid).unwrap_or(&self.of_all);
-        ended
-            || silences
-                .iter()
-                .any(|quiet| quiet.lasted >= self.bearable(quiet) && touches(quiet.from, quiet.until))
+        let ends = self.ends.get(&pid).into_iter().flatten();
+        let silences = self.silences.get(&pid).unwrap_or(&self.of_all).iter();
+        let long = silences.filter(|quiet| quiet.lasted >= self.bearable(quiet));
+        let ends = ends.filter(|(from, until, _)| touches(*from, *until)).map(|(.., why)| *why);
+        ends.chain(long.filter(|quiet| touches(quiet.from, quiet.until)).map(|quiet| quiet.why)).next()
+    }
+
+    /// When this worker was killed.
+    pub(crate) fn killed(&self, pid: u32) -> Option<u64> {
+        let ends = self.ends.get(&pid)?.iter();
+        ends.filter(|(.., why)| *why == Why::Killed).map(|(_, until, _)| *until).next()
     }
 
     fn bearable(&self, quiet: &Silence) -> u64 {
@@ -89,16 +139,16 @@ impl Causes {
     }
 
     /// Whether Redis was away at some time between the two.
-    pub(super) fn is_redis_away(&self, from: u64, until: u64) -> bool {
+    pub(crate) fn is_redis_away(&self, from: u64, until: u64) -> bool {
         self.of_all.iter().any(|quiet| quiet.from <= until && quiet.until >= from)
     }
 
     /// All that is known of a worker, with times since `origin`.
-    pub(super) fn told(&self, pid: u32, origin: u64) -> String {
+    pub(crate) fn told(&self, pid: u32, origin: u64) -> String {
         let since = |t: u64| if t == u64::MAX { f64::INFINITY } else { (t as f64 - origin as f64) / 1e9 };
         let near = |t: &u64| since(*t).abs() < 30.0;
         let mut told: Vec<String> = Vec::new();
-        for (from, until) in self.ends.get(&pid).into_iter().flatten() {
+        for (from, until, _) in self.ends.get(&pid).into_iter().flatten() {
             told.push(format!("ends {:+.3}..{:+.3}", since(*from), since(*until)));
         }
         for quiet in self.silences.get(&pid).unwrap_or(&self.of_all).iter().filter(|quiet| near(&quiet.from))
@@ -117,21 +167,21 @@ impl Causes {
     }
 }
 
-/// From, until, and whether connections were cut.
-type Time = (u64, u64, bool);
+/// From, until, whether connections were cut, and what it was.
+type Time = (u64, u64, bool, Why);
 
 /// Times that follow each other so closely that they are one silence.
 fn joined(mut times: Vec<Time>, gap: u64) -> Vec<Silence> {
     times.sort_unstable();
     let mut silences: Vec<Silence> = Vec::new();
-    for (from, until, cut) in times {
+    for (from, until, cut, why) in times {
         match silences.last_mut() {
             Some(last) if from <= last.until.saturating_add(gap) => {
                 last.lasted += until.saturating_sub(from.max(last.until));
                 last.until = last.until.max(until);
                 last.cut |= cut;
             }
-            _ => silences.push(Silence { from, until, lasted: until - from, cut }),
+            _ => silences.push(Silence { from, until, lasted: until - from, cut, why }),
         }
     }
     silences

@@ -1,11 +1,18 @@
 //! The judge can say no: what breaks a rule is found, by the name of the rule, and what has a cause is not.
 
-use super::account::{Facts, Letter, Record};
-use super::causes::Causes;
-use super::diary::Diary;
-use super::judge::Case;
-use super::register::{Deed, Entries, Follow, Kind, Reply, Sent};
-use super::ticks::Recurring;
+use std::collections::HashSet;
+use std::time::Duration;
+
+use crate::audit::account::{Facts, Letter, Record};
+use crate::audit::causes::Causes;
+use crate::audit::diary::Diary;
+use crate::audit::judge::Case;
+use crate::audit::offsets::Offsets;
+use crate::audit::plan::{Blow, plan};
+use crate::audit::register::{Deed, Entries, Follow, Kind, Reply, Sent};
+use crate::audit::report::Judgement;
+use crate::audit::ticks::Recurring;
+use crate::audit::{self, Dose, Options};
 use crate::harness::weather::{Cause, Event};
 
 const LEASE: u64 = 2_000_000_000;
@@ -18,6 +25,7 @@ struct Tale {
     facts: Facts,
     events: Vec<Event>,
     ticks: Vec<Recurring>,
+    offsets: Offsets,
 }
 
 impl Tale {
@@ -25,12 +33,19 @@ impl Tale {
         let mut entries = Entries::default();
         for (mark, kind) in jobs {
             let (id, reply) = (Some((*mark).to_owned()), Reply::Accepted);
-            let sent = Sent { kind: *kind, id, reply, not_before_ms: 0, key: None };
+            let sent = Sent { kind: *kind, id, reply, at: 0, not_before_ms: 0, key: None };
             entries.sent.insert((*mark).to_owned(), sent);
         }
         let mut diary = Diary::default();
         lines.iter().for_each(|line| diary.take(&line.replace("ms", "000000")));
-        Self { entries, diary, facts: Facts::default(), events: Vec::new(), ticks: Vec::new() }
+        Self {
+            entries,
+            diary,
+            facts: Facts::default(),
+            events: Vec::new(),
+            ticks: Vec::new(),
+            offsets: Offsets::default(),
+        }
     }
 
     fn hit(mut self, cause: Cause, from_ms: u64, until_ms: u64) -> Self {
@@ -54,9 +69,10 @@ impl Tale {
     /// The names of the rules that it breaks.
     fn broken(self) -> Vec<&'static str> {
         let causes = Causes::new(&self.events, &self.diary.stalls, LEASE);
-        let Self { entries, diary, facts, ticks, .. } = self;
-        let case = Case { entries, diary, facts, causes, processes: vec![(PID, 0)], ticks, lease: LEASE };
-        case.judge().rules()
+        let Self { entries, diary, facts, ticks, offsets, .. } = self;
+        let (processes, replies) = (vec![(PID, 0)], Vec::new());
+        let case = Case { entries, replies, diary, facts, causes, processes, ticks, offsets, lease: LEASE };
+        case.judge().broken()
     }
 }
 
@@ -144,7 +160,7 @@ fn what_was_never_accepted_does_not_run() {
 fn a_job_in_two_places_and_a_letter_that_nobody_expects_are_found() {
     let both = Tale::of(&[("a", Kind::Fatal)], &[START, OK]).letter("a", "fatal");
     assert_eq!(both.broken(), ["each life ends in one place"]);
-    let worn = Tale::of(&[("a", Kind::Done)], &[]).letter("a", "exhausted");
+    let worn = Tale::of(&[("a", Kind::Done)], &[]).letter("a", "fatal");
     assert_eq!(worn.broken(), ["letters are those that were to be expected"]);
 }
 
@@ -231,4 +247,105 @@ fn a_run_that_the_record_does_not_name_is_found() {
     };
     assert_eq!(named(2), Vec::<&str>::new());
     assert_eq!(named(1), ["the record names each run"]);
+}
+
+#[test]
+fn an_attempt_too_many_is_found_and_one_too_few() {
+    let lines = ["start a - a 5 new 1-0 7 100ms 100", OK];
+    assert_eq!(Tale::of(&[("a", Kind::Done)], &lines).broken(), ["attempts stay within their bounds"]);
+    let failed = ["start a - a 3 new 1-0 7 100ms 100", "end a - 1-0 7 200ms failed"];
+    let given_up = Tale::of(&[("a", Kind::Exhausted)], &failed).letter("a", "exhausted");
+    assert_eq!(given_up.broken(), ["attempts stay within their bounds"]);
+}
+
+#[test]
+fn a_handler_that_is_not_cut_off_is_found() {
+    let hung = |until: &str| {
+        let end = format!("end a - 1-0 7 {until}ms interrupted");
+        let second = ["start a - a 2 new 5-0 8 9000ms 9000", "end a - 5-0 8 9700ms interrupted"];
+        Tale::of(&[("a", Kind::Hanging)], &[START, &end, second[0], second[1]]).letter("a", "exhausted")
+    };
+    assert_eq!(hung("800").broken(), Vec::<&str>::new());
+    assert_eq!(hung("7000").broken(), ["attempts stay within their bounds"]);
+    assert_eq!(hung("7000").hit(Cause::Freeze, 700, 6_900).broken(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_step_of_the_servers_clock_excuses_an_early_start_by_as_much() {
+    let early = |not_before_ms, by_ms| {
+        let mut tale = Tale::of(&[("a", Kind::Done)], &[START, OK]);
+        tale.entries.sent.get_mut("a").unwrap().not_before_ms = not_before_ms;
+        tale.offsets.step(50_000_000, by_ms);
+        tale.broken()
+    };
+    assert_eq!(early(1_100, 1_000), Vec::<&str>::new());
+    assert_eq!(early(1_101, 1_000), ["nothing starts before its time"]);
+}
+
+/// Writes a diary of plain jobs in bulk, of which these were accepted, and judges it.
+fn in_bulk(replies: &[Reply], lines: &[&str]) -> Judgement {
+    let folder = tempfile::tempdir().unwrap();
+    let text: String = lines.iter().map(|line| format!("{}\n", line.replace("ms", "000000"))).collect();
+    std::fs::write(folder.path().join("worker"), text).unwrap();
+    let diary = Diary::read(folder.path(), replies, &HashSet::new(), &[]);
+    let causes = Causes::new(&[], &diary.stalls, LEASE);
+    let mut case = Case {
+        entries: Entries::default(),
+        replies: replies.to_vec(),
+        diary,
+        facts: Facts::default(),
+        causes,
+        processes: vec![(PID, 0)],
+        ticks: Vec::new(),
+        offsets: Offsets::default(),
+        lease: LEASE,
+    };
+    case.name_odd_ones();
+    case.judge()
+}
+
+#[test]
+fn plain_jobs_in_bulk_are_judged_like_others() {
+    const ONE: [&str; 2] = ["start p0 - 1-0 1 new 1-0 7 100ms 100", "end p0 - 1-0 7 200ms ok"];
+    const AGAIN: [&str; 2] = ["start p0 - 1-0 1 again 1-0 8 5000ms 5000", "end p0 - 1-0 8 5100ms ok"];
+    let accepted = [Reply::Accepted];
+    let judged = in_bulk(&accepted, &ONE);
+    assert_eq!((judged.broken(), judged.total().done, judged.starts), (vec![], 1, 1));
+    assert_eq!(in_bulk(&accepted, &[]).broken(), ["nothing is lost"]);
+    assert_eq!(in_bulk(&accepted, &ONE[..1]).broken(), ["nothing is lost"]);
+    let twice = in_bulk(&accepted, &[ONE, AGAIN].concat());
+    assert_eq!(twice.broken(), ["nothing runs twice without a cause"]);
+    assert_eq!(in_bulk(&[Reply::Refused], &ONE).broken(), ["nothing runs that was not accepted"]);
+    assert_eq!(in_bulk(&[Reply::Refused], &[]).broken(), Vec::<&str>::new());
+    assert_eq!(in_bulk(&[Reply::Unknown], &ONE).broken(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_calm_audit_finds_each_job_done_once() {
+    let report = audit::run(&options(400, Duration::from_secs(5), Dose::NONE), |_| {});
+    let total = report.judgement.total();
+    assert!(report.is_clean(), "{report}");
+    assert!(total.accepted >= 400, "{total:?}");
+    assert_eq!(total.accepted, total.done + total.dead + total.cancelled + total.dropped);
+}
+
+fn options(jobs: u64, length: Duration, dose: Dose) -> Options {
+    Options { seed: 1, jobs, length, workers: 2, lease: Duration::from_secs(2), dose, env: Vec::new() }
+}
+
+#[test]
+fn the_same_seed_plans_the_same_faults_as_many_as_were_asked_for() {
+    let length = Duration::from_secs(1_800);
+    let dose = Dose { kills: 200, freezes: 60, redis_kills: 20, ..Dose::over(length) };
+    let (one, other) = (plan(&options(1, length, dose)), plan(&options(1, length, dose)));
+    assert_eq!(one, other);
+    let count = |blow: &str, at_once: usize| {
+        let named = one.iter().filter(|strike| strike.blow.name() == blow);
+        let sizes = named.map(|strike| if matches!(strike.blow, Blow::KillAll) { at_once } else { 1 });
+        sizes.sum::<usize>()
+    };
+    assert_eq!(
+        [count("worker killed", 2), count("worker frozen", 1), count("Redis killed", 1)],
+        [200, 60, 20]
+    );
 }

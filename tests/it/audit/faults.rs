@@ -1,10 +1,15 @@
-//! The faults of a storm: carries a plan out, and keeps account of what has hit whom.
+//! The faults of an audit: carries a plan out, and keeps account of what has hit whom.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::causes::Note;
+use super::offsets::Offsets;
 use super::plan::{Blow, Strike};
+use super::register::Register;
+use super::slow::Slowest;
 use super::worker::Program;
 use crate::harness::clock::monotonic_ns;
 use crate::harness::process::Worker;
@@ -13,48 +18,70 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_instant;
 use crate::harness::weather::{Cause, Event};
 
-pub(super) const WORKERS: usize = 4;
-/// The proxy of the producers comes after those of the workers.
-pub(super) const PROXIES: usize = WORKERS + 1;
-/// The account of a storm's faults.
-pub(super) struct Suffered {
+/// The account of an audit's faults.
+pub(crate) struct Suffered {
     /// The faults that silence somebody, each for whom it hit.
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// What hit the network.
-    pub(super) notes: Vec<Note>,
+    pub(crate) notes: Vec<Note>,
     /// When each process began.
-    pub(super) processes: Vec<(u32, u64)>,
+    pub(crate) processes: Vec<(u32, u64)>,
+    pub(crate) offsets: Offsets,
+    /// How often each fault struck, by its name.
+    pub(crate) counts: BTreeMap<&'static str, usize>,
+    /// From when to when Redis was down or frozen.
+    pub(crate) redis_away: Vec<(u64, u64)>,
+    pub(crate) slowest: Slowest,
 }
 
 /// What is hit, and what has hit it.
-pub(super) struct Targets {
-    pub(super) server: Arc<RedisServer>,
-    pub(super) programs: Vec<Program>,
-    pub(super) proxies: Vec<Proxy>,
+pub(crate) struct Targets {
+    server: Arc<RedisServer>,
+    register: Arc<Register>,
+    programs: Vec<Program>,
+    proxies: Vec<Proxy>,
     workers: Vec<Arc<Worker>>,
     /// Those that were asked to stop.
-    pub(super) leaving: Vec<Arc<Worker>>,
+    pub(crate) leaving: Vec<Arc<Worker>>,
     /// Each process with its slot and its life.
     lives: Vec<(u32, usize, u64)>,
     events: Vec<Event>,
     /// Faults of the network, by slot.
     network: Vec<(usize, Blow, u64, u64)>,
+    offsets: Offsets,
+    counts: BTreeMap<&'static str, usize>,
+    redis_away: Vec<(u64, u64)>,
+    slowest: Slowest,
+    /// How many strikes there were, for who watches.
+    struck: Arc<AtomicUsize>,
 }
 
 impl Targets {
-    pub(super) fn new(server: Arc<RedisServer>, programs: Vec<Program>, proxies: Vec<Proxy>) -> Self {
-        let (workers, leaving, lives) = (Vec::new(), Vec::new(), Vec::new());
+    /// The last of the proxies is that of the producers.
+    pub(crate) fn new(
+        server: Arc<RedisServer>,
+        register: Arc<Register>,
+        programs: Vec<Program>,
+        proxies: Vec<Proxy>,
+        struck: Arc<AtomicUsize>,
+    ) -> Self {
         let mut targets = Self {
             server,
+            register,
             programs,
             proxies,
-            workers,
-            leaving,
-            lives,
+            workers: Vec::new(),
+            leaving: Vec::new(),
+            lives: Vec::new(),
             events: Vec::new(),
             network: Vec::new(),
+            offsets: Offsets::default(),
+            counts: BTreeMap::new(),
+            redis_away: Vec::new(),
+            slowest: Slowest::default(),
+            struck,
         };
-        for slot in 0..WORKERS {
+        for slot in 0..targets.programs.len() {
             let worker = targets.start(slot);
             targets.workers.push(worker);
         }
@@ -68,7 +95,7 @@ impl Targets {
     }
 
     /// Carries the plan out.
-    pub(super) fn suffer(&mut self, plan: &[Strike]) {
+    pub(crate) fn suffer(&mut self, plan: &[Strike]) {
         let started = Instant::now();
         let mut ends: Vec<(Duration, Strike, u64, Option<Arc<Worker>>)> = Vec::new();
         for strike in plan {
@@ -81,6 +108,8 @@ impl Targets {
                 self.relieve(&strike, since, whom);
             }
             until_instant(started + strike.after);
+            self.replace_who_crashed();
+            self.struck.fetch_add(1, Ordering::SeqCst);
             let since = monotonic_ns();
             if let Some(whom) = self.strike(strike) {
                 ends.push((strike.after + strike.length, strike.clone(), since, whom));
@@ -93,30 +122,52 @@ impl Targets {
         }
     }
 
+    /// No worker ends by itself.
+    pub(crate) fn replace_who_crashed(&mut self) {
+        for slot in 0..self.workers.len() {
+            let worker = Arc::clone(&self.workers[slot]);
+            if let Some(status) = worker.exit_status() {
+                let (pid, stderr) = (worker.pid(), worker.stderr());
+                self.register.complain(format!("worker {pid} ended by itself: {status:?}\n{stderr}"));
+                self.workers[slot] = self.start(slot);
+            }
+        }
+    }
+
     /// `None` where it is over at once.
     #[expect(
         clippy::option_option,
         reason = "the outer one says whether there is an end, the inner one whose"
     )]
     fn strike(&mut self, strike: &Strike) -> Option<Option<Arc<Worker>>> {
+        let slots = self.workers.len();
+        let hit = if matches!(strike.blow, Blow::KillAll | Blow::TermAll) { slots } else { 1 };
+        *self.counts.entry(strike.blow.name()).or_default() += hit;
         match strike.blow {
             Blow::Kill => self.kill(strike.slot),
             Blow::Term => self.term(strike.slot),
-            Blow::KillAll => (0..WORKERS).for_each(|slot| self.kill(slot)),
-            Blow::TermAll => (0..WORKERS).for_each(|slot| self.term(slot)),
+            Blow::KillAll => (0..slots).for_each(|slot| self.kill(slot)),
+            Blow::TermAll => (0..slots).for_each(|slot| self.term(slot)),
             Blow::Freeze => {
                 let worker = Arc::clone(&self.workers[strike.slot]);
                 worker.freeze();
                 return Some(Some(worker));
             }
-            Blow::RedisKill => self.server.kill9(),
+            Blow::RedisKill => {
+                self.slowest.look(&self.server);
+                self.server.kill9();
+            }
             Blow::RedisFreeze => self.server.freeze(),
             Blow::Cut | Blow::Hole(_) | Blow::Drop(_) | Blow::Slow => {
                 self.proxies[strike.slot].set(strike.mode());
             }
+            Blow::Flush => drop(self.server.try_cmd(&["SCRIPT", "FLUSH"])),
+            Blow::Clock(by_ms) => {
+                self.server.shift_clock(by_ms);
+                self.offsets.step(monotonic_ns(), by_ms);
+            }
         }
-        let is_over = matches!(strike.blow, Blow::Kill | Blow::Term | Blow::KillAll | Blow::TermAll);
-        (!is_over).then_some(None)
+        (!strike.blow.is_momentary()).then_some(None)
     }
 
     fn kill(&mut self, slot: usize) {
@@ -145,16 +196,18 @@ impl Targets {
             Blow::RedisKill => {
                 self.server.restart();
                 self.note(Cause::Network, None, since);
+                self.redis_away.push((since, monotonic_ns()));
             }
             Blow::RedisFreeze => {
                 self.server.thaw();
                 self.note(Cause::Redis, None, since);
+                self.redis_away.push((since, monotonic_ns()));
             }
             Blow::Cut | Blow::Hole(_) | Blow::Slow | Blow::Drop(_) => {
                 self.proxies[strike.slot].set(Mode::Pass);
                 self.network.push((strike.slot, strike.blow, since, monotonic_ns()));
             }
-            Blow::Kill | Blow::Term | Blow::KillAll | Blow::TermAll => {}
+            Blow::Kill | Blow::Term | Blow::KillAll | Blow::TermAll | Blow::Flush | Blow::Clock(_) => {}
         }
     }
 
@@ -163,7 +216,8 @@ impl Targets {
     }
 
     /// Asks all workers to stop.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
+        self.slowest.look(&self.server);
         for worker in self.workers.drain(..) {
             worker.term();
             self.leaving.push(worker);
@@ -171,8 +225,8 @@ impl Targets {
     }
 
     /// What has hit whom.
-    pub(super) fn account(self) -> Suffered {
-        let Self { lives, mut events, network, .. } = self;
+    pub(crate) fn account(self) -> Suffered {
+        let Self { lives, mut events, network, offsets, counts, redis_away, slowest, .. } = self;
         let mut notes = Vec::new();
         for (slot, blow, from, until) in network {
             for (pid, ..) in lives.iter().filter(|(_pid, own, _since)| *own == slot) {
@@ -184,6 +238,6 @@ impl Targets {
             }
         }
         let processes = lives.into_iter().map(|(pid, _slot, since)| (pid, since)).collect();
-        Suffered { events, notes, processes }
+        Suffered { events, notes, processes, offsets, counts, redis_away, slowest }
     }
 }

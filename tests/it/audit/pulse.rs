@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const GAP: Duration = Duration::from_millis(300);
 
 /// Asks until it is told to stop; all gaps.
-pub(super) fn feel(server: &RedisServer, stop: &AtomicBool) -> Vec<Event> {
+pub(crate) fn feel(server: &RedisServer, stop: &AtomicBool) -> Vec<Event> {
     let url = format!("redis://127.0.0.1:{}/0", server.port());
     let client = redis::Client::open(url).unwrap();
     let (mut connection, mut answered, mut gaps) = (None, monotonic_ns(), Vec::new());

@@ -4,28 +4,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use streamfleet::broker::Error;
 use streamfleet::job::{Lane, Link};
 use streamfleet::{Accepted, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope};
 
-use super::load::{Order, What, add, cancel_later, entry, fields, follow, job, reply_of};
-use super::register::{Kind, Register, Reply, Sent};
+use super::order::{Order, What};
+use super::payload::{fields, job};
+use super::register::{Follow, Kind, Register, Reply, Sent, ToCancel};
+use crate::harness::clock::{monotonic_ns, wall_ms};
 use crate::harness::redis_server::RedisServer;
 
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// Who sends.
-pub(super) struct Sender {
-    pub(super) near: Producer,
+pub(crate) struct Sender {
+    pub(crate) near: Producer,
     /// Behind a proxy that is hit.
-    pub(super) far: Producer,
-    pub(super) server: Arc<RedisServer>,
-    pub(super) register: Arc<Register>,
+    pub(crate) far: Producer,
+    pub(crate) server: Arc<RedisServer>,
+    pub(crate) register: Arc<Register>,
     /// What is not answered by then is not sent again.
-    pub(super) give_up: Instant,
+    pub(crate) give_up: Instant,
 }
 
 impl Sender {
-    pub(super) async fn send(&self, Order { mark, what, lane }: Order) {
+    pub(crate) async fn send(&self, mark: String, Order { name: _, what, lane }: Order) {
         match what {
             What::Raw { kind, job_type, orders, fields: more, delay_ms } => {
                 let mut own = fields(job_type, &mark, &orders);
@@ -79,7 +82,8 @@ impl Sender {
                 self.register.sent(&mark, sent.clone());
                 if self.until_answered(&self.far, &submission).await.is_some() {
                     self.register.sent(&mark, Sent { reply: Reply::Accepted, ..sent });
-                    cancel_later(&self.register, mark, after);
+                    let at = Instant::now() + after;
+                    self.register.to_cancel.lock().unwrap().push(ToCancel { at, id: mark });
                 }
             }
         }
@@ -159,7 +163,7 @@ impl Sender {
         ];
         for (follower, parent, on_death) in follows {
             self.register.sent(&follower, entry(Kind::Done, 0));
-            self.register.follows(follow(follower, vec![parent], on_death));
+            self.register.follows(Follow { mark: follower, of: vec![parent], on_death });
         }
         if self.until_answered(&self.far, &submission).await.is_some() {
             self.register.sent(&mark, Sent { reply: Reply::Accepted, ..sent });
@@ -173,7 +177,7 @@ impl Sender {
         ids.iter().for_each(|id| self.register.sent(id, sent(id)));
         let total = format!("{mark}.total");
         self.register.sent(&total, entry(Kind::Done, 0));
-        self.register.follows(follow(total.clone(), ids.clone(), false));
+        self.register.follows(Follow { mark: total.clone(), of: ids.clone(), on_death: false });
         let members: Vec<Submission> =
             ids.iter().zip(&orders).map(|(id, orders)| job("storm", id, orders)).collect();
         let batch = mark.parse().unwrap();
@@ -191,7 +195,7 @@ impl Sender {
 }
 
 /// One `XADD`; the entry's id, where it is answered.
-pub(super) fn raw(server: &RedisServer, lane: Lane, fields: &[(String, String)]) -> (Reply, Option<String>) {
+pub(crate) fn raw(server: &RedisServer, lane: Lane, fields: &[(String, String)]) -> (Reply, Option<String>) {
     let stream = match lane {
         Lane::High => "sf:{default}:jobs:high",
         Lane::Normal => "sf:{default}:jobs",
@@ -205,4 +209,29 @@ pub(super) fn raw(server: &RedisServer, lane: Lane, fields: &[(String, String)])
         Err(error) if error.is_connection_refusal() => (Reply::Refused, None),
         Err(_lost) => (Reply::Unknown, None),
     }
+}
+
+/// What the producer knows after an error.
+pub(crate) fn reply_of(error: &SubmitError) -> Reply {
+    match error {
+        SubmitError::Broker(Error::Refused { .. } | Error::Unreachable(_)) => Reply::Refused,
+        SubmitError::Broker(Error::Unknown { .. }) => Reply::Unknown,
+        other => panic!("a submission was answered: {other}"),
+    }
+}
+
+/// What is known of it before it is sent.
+pub(crate) fn entry(kind: Kind, delay_ms: u64) -> Sent {
+    let not_before_ms = if delay_ms == 0 { 0 } else { wall_ms() + delay_ms };
+    Sent { kind, id: None, reply: Reply::Unknown, not_before_ms, key: None, at: monotonic_ns() }
+}
+
+/// Sends these fields by `XADD`, on a thread that may wait.
+pub(crate) async fn add(
+    server: &Arc<RedisServer>,
+    lane: Lane,
+    fields: Vec<(String, String)>,
+) -> (Reply, Option<String>) {
+    let server = Arc::clone(server);
+    tokio::task::spawn_blocking(move || raw(&server, lane, &fields)).await.unwrap()
 }

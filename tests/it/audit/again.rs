@@ -1,0 +1,78 @@
+//! What ran again, and why.
+
+use std::collections::BTreeMap;
+
+use super::causes::Why;
+use super::diary::Span;
+use super::register::Kind;
+use super::rules::SETTLED;
+use super::view::{Found, View, is};
+use crate::harness::ledger::How;
+
+/// Why there is another run after one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    /// The job failed, and this is its next attempt.
+    Retry,
+    /// A person allowed it, or may have replayed it.
+    Person,
+    /// Others had to take the first one's worker for dead.
+    Because(Why),
+    Unexplained,
+}
+
+/// How often each cause made something run again that is not a retry, and what ran again without one: after a success there
+/// is another run only where the first one's worker was not heard; after a failure there is the next attempt; after a death there is a replay.
+pub(crate) fn twice(view: &View) -> (Found, BTreeMap<Why, usize>) {
+    let (mut found, mut causes) = (Found::default(), BTreeMap::new());
+    // A step that may run twice may be run by two lives of an id at once.
+    let alone = |(life, step): &(&str, &str)| *step == "-" || *step == "charge" || !view.is_twin(life);
+    for ((life, step), spans) in view.runs.iter().filter(|(run, _)| alone(run)) {
+        let (mut replayed, mut unexplained) = (0, None);
+        for pair in spans.windows(2) {
+            match again(view, (life, step), [pair[0], pair[1]], &mut replayed) {
+                Again::Retry | Again::Person => {}
+                Again::Because(why) => *causes.entry(why).or_default() += 1,
+                Again::Unexplained => unexplained = unexplained.or(Some(pair)),
+            }
+        }
+        if let Some(pair) = unexplained {
+            let fences = (pair[0].fence.0, pair[1].fence.0);
+            found.add(|| {
+                format!("{life} {step} ran after {} again, at {}{}", fences.0, fences.1, view.told(spans))
+            });
+        }
+    }
+    (found, causes)
+}
+
+fn again(
+    view: &View,
+    (life, step): (&str, &str),
+    [before, after]: [&Span; 2],
+    replayed: &mut usize,
+) -> Again {
+    let is_cut = is(before, How::Interrupted) && view.kind(life) == Some(Kind::Hanging);
+    let has_failed = is(before, How::Failed) || is_cut;
+    if has_failed && after.attempt > before.attempt {
+        return Again::Retry;
+    }
+    if step == "charge" && view.decided.contains_key(before.id.as_str()) {
+        return Again::Person;
+    }
+    // Its worker may have held it for a while before it started.
+    let from = before.from.min(after.from).saturating_sub(2 * view.case.lease);
+    let ended = before.end.map_or(u64::MAX, |(t, _)| t).saturating_add(SETTLED);
+    let why = view.case.causes.why(before.pid, from, ended);
+    let is_new = after.attempt == 1 && !after.again;
+    if let Some(why) = why.filter(|_| !is_new) {
+        return Again::Because(why);
+    }
+    // It may be a replay, which may have been lost before it started, and come back.
+    let is_dead = is(before, How::Fatal) || has_failed;
+    if is_dead && after.attempt == 1 && *replayed < view.replays.get(life).copied().unwrap_or(0) {
+        *replayed += 1;
+        return Again::Person;
+    }
+    why.map_or(Again::Unexplained, Again::Because)
+}

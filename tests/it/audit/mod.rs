@@ -1,0 +1,92 @@
+//! An audit: jobs of every kind, submitted in every way, while workers, Redis and the network are hit in every way. At the
+//! end a judge says whether each promise held, from what was submitted, a diary outside Redis, and what is left.
+//!
+//! [`load`] submits plain jobs in [`bulk`] and among them what is [`order`]ed, by [`send`], which the [`register`] remembers;
+//! [`faults`] hit by a [`plan`](mod@plan); a [`person`] cancels, replays and decides; [`worker`] is the process that runs jobs by
+//! their [`payload`] and writes the [`diary`]; [`pulse`] feels when Redis is away. [`account`] looks at what is left, [`causes`] says
+//! what may have made a job run twice, [`offsets`] how far the server's clock was off, and [`judge`] asks the rules ([`rules`],
+//! [`ends`], [`again`], [`ticks`]) about the [`view`] of all that. [`recovery`] and [`slow`] measure, [`watch`] tells how far it is,
+//! and the [`report`] is for people. The [`stage`] is where all of them meet.
+
+pub(crate) mod account;
+mod again;
+mod bulk;
+pub(crate) mod causes;
+pub(crate) mod diary;
+mod ends;
+mod faults;
+pub(crate) mod judge;
+mod load;
+pub(crate) mod offsets;
+mod options;
+mod order;
+mod payload;
+mod person;
+pub(crate) mod plan;
+mod pulse;
+mod recovery;
+pub(crate) mod register;
+pub(crate) mod report;
+mod rules;
+mod send;
+mod slow;
+mod stage;
+pub(crate) mod ticks;
+mod view;
+mod watch;
+pub(crate) mod worker;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(crate) use options::{Dose, Options};
+pub(crate) use report::Report;
+use stage::Stage;
+pub(crate) use watch::Progress;
+
+use crate::harness::clock::can_shift;
+use crate::harness::redis_server::{Aof, RedisServer};
+
+/// Runs an audit, and tells every second how far it is.
+pub(crate) fn run(options: &Options, tell: impl FnMut(&Progress) + Send) -> Report {
+    let (begun, mut options, mut notes) = (Instant::now(), options.clone(), Vec::new());
+    if options.dose.clock_steps > 0 && !can_shift() {
+        options.dose.clock_steps = 0;
+        notes.push("the server's clock was not set: there is no C compiler".to_owned());
+    }
+    let mut builder = RedisServer::builder().aof(Aof::Always).args(&[
+        "--slowlog-log-slower-than",
+        slow::NOTED_US,
+        "--slowlog-max-len",
+        "1000",
+        "--latency-monitor-threshold",
+        "1",
+    ]);
+    if options.dose.clock_steps > 0 {
+        builder = builder.clock_shifts();
+    }
+    let server = Arc::new(builder.start());
+    let (case, suffered, seconds) = Stage::new(&server, &options).perform(tell);
+    let judgement = case.judge();
+    Report {
+        seed: options.seed,
+        workers: options.workers,
+        lease_ms: u64::try_from(options.lease.as_millis()).expect("a lease is short"),
+        server: format!("{}, append-only file with fsync always", version(&server)),
+        seconds: [seconds[0], seconds[1], begun.elapsed().as_secs_f64()],
+        faults: suffered.counts,
+        slowest: suffered.slowest,
+        judgement,
+        notes,
+    }
+}
+
+/// The server's name and version.
+fn version(server: &RedisServer) -> String {
+    let info: String = redis::from_redis_value(server.cmd(&["INFO", "server"])).unwrap_or_default();
+    let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    match (value("valkey_version:"), value("redis_version:")) {
+        (Some(version), _) => format!("Valkey {version}"),
+        (None, version) => format!("Redis {}", version.unwrap_or("?")),
+    }
+}

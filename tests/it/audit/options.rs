@@ -1,0 +1,69 @@
+//! What an audit is asked to do.
+
+use std::time::Duration;
+
+/// One seed and one set of options give the same jobs and the same plan of faults; the machine's timing differs.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) seed: u64,
+    /// How many jobs are submitted; it goes on until they are.
+    pub(crate) jobs: u64,
+    /// The time over which jobs and faults are spread.
+    pub(crate) length: Duration,
+    pub(crate) workers: usize,
+    pub(crate) lease: Duration,
+    pub(crate) dose: Dose,
+    /// More variables for the environment of each worker.
+    pub(crate) env: Vec<(String, String)>,
+}
+
+/// How often each fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dose {
+    pub(crate) kills: usize,
+    pub(crate) stops: usize,
+    pub(crate) freezes: usize,
+    pub(crate) redis_kills: usize,
+    pub(crate) redis_freezes: usize,
+    pub(crate) cuts: usize,
+    pub(crate) holes: usize,
+    pub(crate) lost_replies: usize,
+    pub(crate) slow: usize,
+    pub(crate) flushes: usize,
+    pub(crate) clock_steps: usize,
+}
+
+impl Dose {
+    /// Calm weather.
+    pub(crate) const NONE: Self = Self {
+        kills: 0,
+        stops: 0,
+        freezes: 0,
+        redis_kills: 0,
+        redis_freezes: 0,
+        cuts: 0,
+        holes: 0,
+        lost_replies: 0,
+        slow: 0,
+        flushes: 0,
+        clock_steps: 0,
+    };
+
+    /// A fault every second and a half.
+    pub(crate) fn over(length: Duration) -> Self {
+        let per_minute = |rate: f64| (rate * length.as_secs_f64() / 60.0).round().max(1.0) as usize;
+        Self {
+            kills: per_minute(8.0),
+            stops: per_minute(6.0),
+            freezes: per_minute(6.0),
+            redis_kills: per_minute(2.0),
+            redis_freezes: per_minute(3.0),
+            cuts: per_minute(3.0),
+            holes: per_minute(4.0),
+            lost_replies: per_minute(7.0),
+            slow: per_minute(1.0),
+            flushes: per_minute(2.0),
+            clock_steps: per_minute(2.0),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The report of an audit: what a person reads in a minute, and programs as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::recovery::Times;
+use super::slow::Slowest;
+
+/// All that an audit found.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) seed: u64,
+    pub(crate) workers: usize,
+    pub(crate) lease_ms: u64,
+    pub(crate) server: String,
+    /// While jobs were submitted, until all was at rest, and with the judgement.
+    pub(crate) seconds: [f64; 3],
+    pub(crate) faults: BTreeMap<&'static str, usize>,
+    pub(crate) slowest: Slowest,
+    pub(crate) judgement: Judgement,
+    /// What could not be done.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What a judge says.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Judgement {
+    /// What was submitted, and how it ended.
+    pub(crate) rows: Vec<Row>,
+    /// How often a handler started.
+    pub(crate) starts: u64,
+    pub(crate) processes: usize,
+    pub(crate) records: usize,
+    /// What ran again that is no retry, by its cause.
+    pub(crate) again: BTreeMap<&'static str, usize>,
+    pub(crate) killed: Times,
+    pub(crate) redis: Times,
+    pub(crate) rules: Vec<Verdict>,
+}
+
+/// What became of one kind of jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) accepted: u64,
+    /// Submitted without an answer: it may have been accepted.
+    pub(crate) unanswered: u64,
+    /// Refused, or found to be there already.
+    pub(crate) refused: u64,
+    pub(crate) done: u64,
+    pub(crate) dead: u64,
+    pub(crate) cancelled: u64,
+    /// Dead, and a person dropped the letter.
+    pub(crate) dropped: u64,
+    pub(crate) lost: u64,
+}
+
+/// A rule, and how often it was broken.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Verdict {
+    pub(crate) rule: &'static str,
+    pub(crate) offences: usize,
+    /// Some of them.
+    pub(crate) shown: Vec<String>,
+}
+
+impl Judgement {
+    /// The names of the broken rules.
+    pub(crate) fn broken(&self) -> Vec<&'static str> {
+        self.rules.iter().filter(|verdict| verdict.offences > 0).map(|verdict| verdict.rule).collect()
+    }
+
+    /// The sum of all rows.
+    pub(crate) fn total(&self) -> Row {
+        let sum = |of: fn(&Row) -> u64| self.rows.iter().map(of).sum();
+        Row {
+            name: "all".to_owned(),
+            accepted: sum(|row| row.accepted),
+            unanswered: sum(|row| row.unanswered),
+            refused: sum(|row| row.refused),
+            done: sum(|row| row.done),
+            dead: sum(|row| row.dead),
+            cancelled: sum(|row| row.cancelled),
+            dropped: sum(|row| row.dropped),
+            lost: sum(|row| row.lost),
+        }
+    }
+}
+
+impl Report {
+    /// The names of the broken rules; none where every promise held.
+    pub(crate) fn rules(&self) -> Vec<&'static str> {
+        self.judgement.broken()
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        self.rules().is_empty()
+    }
+
+    fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told: Vec<String> =
+            self.faults.iter().map(|(name, count)| format!("{name} {}", grouped(*count as u64))).collect();
+        let none = if told.is_empty() { "none" } else { "" };
+        writeln!(f, "\nfaults      {none}{}", told.join(" · "))?;
+        let Judgement { starts, processes, again, killed, redis, .. } = &self.judgement;
+        let all: usize = again.values().sum();
+        write!(f, "runs        {} by {processes} processes; ", grouped(*starts))?;
+        write!(f, "{} ran again without having failed", grouped(all as u64))?;
+        let why: Vec<String> = again.iter().map(|(why, count)| format!("{why} {count}")).collect();
+        writeln!(f, "{}{}", if why.is_empty() { "" } else { ": " }, why.join(" · "))?;
+        writeln!(f, "recovery    jobs of killed workers started again: {killed}")?;
+        writeln!(f, "            Redis was back, and a job started: {redis}")
+    }
+
+    fn slowest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |told: &Option<(u64, String)>| match told {
+            Some((us, name)) => format!("{name} {:.1} ms", *us as f64 / 1000.0),
+            None => "none above 1 ms".to_owned(),
+        };
+        let Slowest { script, command, events } = &self.slowest;
+        write!(f, "slowest     script: {}; other command: {}", ms(script), ms(command))?;
+        match events.iter().find(|(name, _)| name.as_str() == "aof-fsync-always") {
+            Some((_, longest)) => writeln!(f, "; fsync: {longest} ms"),
+            None => writeln!(f),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.judgement.total();
+        let [load, rest, all] = self.seconds;
+        writeln!(
+            f,
+            "streamfleet audit, seed {}: {} jobs accepted in {load:.0} s ({:.0}/s), at rest after {rest:.0} s, judged after {all:.0} s",
+            self.seed,
+            grouped(total.accepted),
+            total.accepted as f64 / load.max(0.001)
+        )?;
+        let lease = self.lease_ms as f64 / 1000.0;
+        writeln!(f, "{} workers with a lease of {lease} s, {}\n", self.workers, self.server)?;
+        writeln!(
+            f,
+            "{:<24}{:>11}{:>11}{:>9} |{:>11}{:>8}{:>10}{:>8}{:>6}",
+            "submitted", "accepted", "no answer", "refused", "done", "dead", "cancelled", "dropped", "lost"
+        )?;
+        for row in self.judgement.rows.iter().chain([&total]) {
+            writeln!(f, "{row}")?;
+        }
+        self.faults(f)?;
+        self.slowest(f)?;
+        for note in &self.notes {
+            writeln!(f, "note        {note}")?;
+        }
+        writeln!(f)?;
+        for Verdict { rule, offences, shown } in &self.judgement.rules {
+            match offences {
+                0 => writeln!(f, "ok      {rule}")?,
+                _ => writeln!(f, "BROKEN  {rule}: {} times", grouped(*offences as u64))?,
+            }
+            for offence in shown {
+                writeln!(f, "          {offence}")?;
+            }
+        }
+        match self.rules().len() {
+            0 => writeln!(f, "\nverdict: every promise held, {} jobs lost", total.lost),
+            broken => writeln!(
+                f,
+                "\nverdict: {broken} rules are broken, {} jobs lost; seed {}",
+                total.lost, self.seed
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, accepted, unanswered, refused, done, dead, cancelled, dropped, lost } = self;
+        let [accepted, unanswered, refused] = [accepted, unanswered, refused].map(|count| grouped(*count));
+        let [done, dead, cancelled] = [done, dead, cancelled].map(|count| grouped(*count));
+        write!(
+            f,
+            "{name:<24}{accepted:>11}{unanswered:>11}{refused:>9} |{done:>11}{dead:>8}{cancelled:>10}{dropped:>8}{lost:>6}"
+        )
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count, p50, p99, max } = self;
+        match count {
+            0 => f.write_str("none"),
+            _ => write!(f, "{count}, p50 {p50:.2} s, p99 {p99:.2} s, longest {max:.2} s"),
+        }
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}

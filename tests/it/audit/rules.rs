@@ -1,0 +1,152 @@
+//! The rules of an audit about what runs, one function each. They return who breaks them, and how.
+
+use std::collections::BTreeMap;
+
+use super::diary::Span;
+use super::register::{Deed, Reply};
+use super::view::{Found, View, is};
+use crate::harness::ledger::How;
+
+/// How long after the end of a run its outcome may be on its way, in nanoseconds: where the reply is lost, the connection has
+/// to be made anew.
+pub(crate) const SETTLED: u64 = 4_000_000_000;
+
+/// What runs was submitted, and not refused.
+pub(crate) fn unexpected(view: &View) -> Found {
+    let mut found = Found::default();
+    for ((life, _step), spans) in &view.runs {
+        match view.sent(life) {
+            None if life.starts_with("cron.") => {}
+            None => found.add(|| format!("{life} was never submitted{}", view.told(spans))),
+            Some(sent) if sent.reply == Reply::Refused => {
+                found.add(|| format!("{life} was refused{}", view.told(spans)));
+            }
+            Some(_) => {}
+        }
+    }
+    found
+}
+
+/// However many lives an id has, a step that must not run twice does not, but by a person's word.
+pub(crate) fn once(view: &View) -> Found {
+    let mut starts: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
+    for span in view.case.diary.spans.iter().filter(|span| span.step == "charge") {
+        starts.entry(&span.id).or_default().push(span);
+    }
+    let mut found = Found::default();
+    for (id, spans) in starts {
+        if spans.len() > 1 + view.decided.get(id).copied().unwrap_or(0) {
+            found.add(|| format!("charge of {id} started {} times{}", spans.len(), view.told(&spans)));
+        }
+    }
+    found
+}
+
+/// Who runs a job that was run before knows that, unless the first run was interrupted and gave it back.
+pub(crate) fn anew(view: &View) -> Found {
+    let mut found = Found::default();
+    for ((life, step), spans) in view.runs.iter().filter(|((life, _), _)| !view.replays.contains_key(life)) {
+        let fresh = |span: &&&Span| span.attempt == 1 && !span.again && !is(span, How::Interrupted);
+        let fresh = spans.iter().filter(fresh).count();
+        // Lives that share their id share their steps.
+        if fresh > 1 && *step == "-" {
+            found.add(|| format!("{life} began {fresh} times{}", view.told(spans)));
+        }
+    }
+    found
+}
+
+/// What somebody else has taken over and started does not start any more, however long its first worker stood still.
+pub(crate) fn late(view: &View) -> Found {
+    let mut found = Found::default();
+    for ((life, step), spans) in &view.runs {
+        let is_late = |pair: &&[&Span]| pair[0].from > pair[1].from && pair[0].pid != pair[1].pid;
+        if !view.is_twin(life) && spans.windows(2).any(|pair| is_late(&pair)) {
+            found.add(|| format!("{life} {step} was started by others{}", view.told(spans)));
+        }
+    }
+    found
+}
+
+/// A job with a record has a row in it for each of its runs; one that may have got it later, but for those that were cut short.
+pub(crate) fn recorded(view: &View) -> Found {
+    let has_had = |span: &Span| view.sent(&span.mark).is_some_and(|sent| sent.id.is_some());
+    let whole = |span: &&&Span| {
+        let is_named = has_had(span) || !is(span, How::Interrupted);
+        span.step == "-" && is_named && !view.is_twin(&span.mark)
+    };
+    let mut found = Found::default();
+    for (id, spans) in view.by_id.iter().filter(|(_, spans)| spans.len() > 1) {
+        let spans: Vec<&Span> = spans.iter().filter(whole).copied().collect();
+        let Some(record) = view.case.facts.records.get(*id).filter(|_| spans.len() > 1) else { continue };
+        let rows = record.noted.max(record.rows.len());
+        if rows < spans.len() {
+            let told = || view.told(&spans);
+            found.add(|| format!("{id} ran {} times, its record names {rows}{}", spans.len(), told()));
+        }
+    }
+    found
+}
+
+/// By the server's clock: where that was set, a job may seem to come too early by as much.
+pub(crate) fn early(view: &View) -> Found {
+    let mut found = Found::default();
+    for span in &view.case.diary.spans {
+        let life = view.case.entries.life(&span.mark, &span.id);
+        let Some(sent) = view.sent(life) else { continue };
+        let early = sent.not_before_ms.saturating_sub(span.wall_ms);
+        if early > 0 && early > view.case.offsets.spread(sent.at, span.from) {
+            found.add(|| format!("{life} started {early} ms too early{}", view.told(&[span])));
+        }
+    }
+    found
+}
+
+/// While one holder runs, no other does, unless the first was given up.
+pub(crate) fn unique(view: &View) -> Found {
+    let mut held: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
+    for span in &view.case.diary.spans {
+        let sent = view.sent(view.case.entries.life(&span.mark, &span.id));
+        if let Some(key) = sent.and_then(|sent| sent.key.as_deref()) {
+            held.entry(key).or_default().push(span);
+        }
+    }
+    let mut found = Found::default();
+    for (key, mut spans) in held {
+        spans.sort_by_key(|span| span.from);
+        for pair in spans.windows(2).filter(|pair| pair[0].id != pair[1].id) {
+            let (first, second) = (pair[0], pair[1]);
+            let ended = first.end.map_or(u64::MAX, |(t, _)| t);
+            let from = first.from.min(second.from.saturating_sub(2 * view.case.lease));
+            let explained =
+                [first, second].iter().any(|span| view.case.causes.explain(span.pid, from, ended));
+            if ended > second.from && !explained {
+                found.add(|| format!("{key} was held by {} and {}{}", first.id, second.id, view.told(pair)));
+            }
+        }
+    }
+    found
+}
+
+/// Once somebody was told that a job is cancelled it does not start; what runs ends within a second.
+pub(crate) fn cancelled(view: &View) -> Found {
+    const TOLD: u64 = 1_000_000_000;
+    const SLACK: u64 = 2_000_000_000;
+    let mut found = Found::default();
+    for deed in &view.case.entries.deeds {
+        let Deed::Cancelled { id, is_done, asked: _, answered } = deed else { continue };
+        for span in view.of_id(id) {
+            let from = if *is_done { *answered } else { answered + TOLD };
+            let since = span.from.min(*answered).saturating_sub(2 * view.case.lease);
+            let ended = span.end.map_or(u64::MAX, |(t, _)| t);
+            let until = ended.min(answered + TOLD + SLACK);
+            let explained = view.case.causes.explain(span.pid, since, until);
+            if span.from > from && !explained {
+                found.add(|| format!("{id} started after it was cancelled{}", view.told(&[span])));
+            } else if ended > answered + TOLD + SLACK && !explained {
+                found.add(|| format!("{id} went on after it was cancelled{}", view.told(&[span])));
+            }
+        }
+    }
+    found
+}

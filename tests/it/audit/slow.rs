@@ -1,0 +1,74 @@
+//! What held Redis up for longest, by its own account.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use serde::Serialize;
+
+use crate::assemble::assemble;
+use crate::harness::redis_server::RedisServer;
+
+/// What Redis notes is as slow, in microseconds.
+pub(crate) const NOTED_US: &str = "1000";
+
+/// The slowest script and the slowest other command, in microseconds, and the longest of what else Redis notes, in milliseconds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Slowest {
+    pub(crate) script: Option<(u64, String)>,
+    pub(crate) command: Option<(u64, String)>,
+    pub(crate) events: BTreeMap<String, u64>,
+}
+
+impl Slowest {
+    /// Asks the server, which forgets all of it when it ends.
+    pub(crate) fn look(&mut self, server: &RedisServer) {
+        type Entry = (u64, u64, u64, Vec<String>);
+        let entries = server.try_cmd(&["SLOWLOG", "GET", "1000"]);
+        for entry in entries
+            .ok()
+            .and_then(|found| redis::from_redis_value::<Vec<redis::Value>>(found).ok())
+            .into_iter()
+            .flatten()
+        {
+            let redis::Value::Array(parts) = entry else { continue };
+            let first: Vec<redis::Value> = parts.into_iter().take(4).collect();
+            if let Ok((_id, _when, took, words)) =
+                redis::from_redis_value::<Entry>(redis::Value::Array(first))
+            {
+                self.note(took, &words);
+            }
+        }
+        let latest = server.try_cmd(&["LATENCY", "LATEST"]);
+        let latest =
+            latest.ok().and_then(|found| redis::from_redis_value::<Vec<(String, u64, u64, u64)>>(found).ok());
+        for (event, _when, _last, most) in latest.into_iter().flatten() {
+            let longest = self.events.entry(event).or_default();
+            *longest = most.max(*longest);
+        }
+    }
+
+    fn note(&mut self, took: u64, words: &[String]) {
+        let Some(command) = words.first() else { return };
+        let is_script = command.starts_with("EVAL");
+        let slowest = if is_script { &mut self.script } else { &mut self.command };
+        if slowest.as_ref().is_none_or(|(most, _)| *most < took) {
+            let name = words.get(1).and_then(|sha| SCRIPTS.get(sha.as_str())).filter(|_| is_script);
+            *slowest = Some((took, name.cloned().unwrap_or_else(|| command.clone())));
+        }
+    }
+}
+
+/// The names of the scripts, by their hashes.
+static SCRIPTS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/broker/scripts");
+    let prelude = fs::read_to_string(folder.join("prelude.lua")).unwrap_or_default();
+    let mut names = HashMap::new();
+    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = file.path().file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let script = fs::read_to_string(file.path()).unwrap_or_default();
+        names.insert(fred::util::sha1_hash(&assemble(&prelude, &script)), name);
+    }
+    names
+});

@@ -1,0 +1,84 @@
+//! The recurring jobs of an audit, and what must hold of their ticks.
+
+use streamfleet::broker::{CronStatus, Queue};
+use streamfleet::cron::{Entry, Missed, Schedule};
+use streamfleet::job::Encoding;
+
+use super::judge::Case;
+use super::view::{Found, View};
+
+/// A recurring job, with its first and last tick.
+#[derive(Clone, Debug)]
+pub(crate) struct Recurring {
+    pub(crate) name: &'static str,
+    pub(crate) every_ms: u64,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// Whether missed ticks are made up for.
+    pub(crate) all: bool,
+    /// The wall clock, less the monotonic one.
+    pub(crate) offset_ms: u64,
+}
+
+const MISSED: [(&str, &str, u64, bool); 2] =
+    [("all", "* * * * * *", 1000, true), ("skip", "*/4 * * * * *", 4000, false)];
+
+/// Begins.
+pub(crate) async fn begin(queue: &Queue, offset_ms: u64) -> Vec<Recurring> {
+    let mut begun = Vec::new();
+    for (name, expression, every_ms, all) in MISSED {
+        let entry = Entry::new(name, Schedule::new(expression, "UTC").unwrap(), "storm").unwrap();
+        let entry = entry.when_missed(if all { Missed::All } else { Missed::Skip });
+        let entry = entry.payload(b"@cron ok", Encoding::Raw).unwrap();
+        queue.put_cron(&entry).await.unwrap();
+        let first = (status(queue, name).await.unwrap().handled.as_ms() / every_ms + 1) * every_ms;
+        begun.push(Recurring { name, every_ms, first, last: 0, all, offset_ms });
+    }
+    begun
+}
+
+/// Ends, and notes the last ticks. What was due by then is submitted.
+pub(crate) async fn end(queue: &Queue, recurring: &mut [Recurring]) {
+    for one in recurring {
+        one.last = status(queue, one.name).await.unwrap().handled.as_ms() / one.every_ms * one.every_ms;
+        queue.remove_cron(&one.name.parse().unwrap()).await.unwrap();
+    }
+}
+
+async fn status(queue: &Queue, name: &str) -> Option<CronStatus> {
+    let table = queue.cron().await.unwrap();
+    table.entries.into_iter().find(|status| status.name.to_string() == name)
+}
+
+/// Each tick is submitted, unless nobody could do that in time and it need not be made up for. That none comes twice is
+/// seen by what runs.
+pub(crate) fn judge(view: &View) -> Found {
+    let mut found = Found::default();
+    for one in &view.case.ticks {
+        let mut tick = one.first;
+        while tick <= one.last {
+            let id = format!("cron.{}.{tick}", one.name);
+            let is_excused = !one.all && nobody_could(view.case, one, tick);
+            if view.of_id(&id).is_empty() && !is_excused {
+                found.add(|| format!("{id} never ran"));
+            }
+            tick += one.every_ms;
+        }
+    }
+    found
+}
+
+/// A tick is in time until the next one is due. Where Redis was away at some time until then, its clock was set, or nobody
+/// was well, it may be missed.
+fn nobody_could(case: &Case, one: &Recurring, tick: u64) -> bool {
+    let every = one.every_ms * 1_000_000;
+    let moments = case.offsets.when(tick, one.offset_ms);
+    let is_missed = |moment: &u64| {
+        let (from, until) = (moment.saturating_sub(case.lease), moment + every);
+        let is_well = |(pid, since): &(u32, u64)| *since < from && !case.causes.explain(*pid, from, until);
+        case.causes.is_redis_away(from, until)
+            || case.offsets.is_set_within(from.saturating_sub(every), until)
+            || !case.processes.iter().any(is_well)
+    };
+    moments.is_empty() || moments.iter().any(is_missed)
+}

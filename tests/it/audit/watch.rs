@@ -1,0 +1,88 @@
+//! How far an audit is, for who waits for it. It also tells the load how many jobs wait already.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::bulk::Bulk;
+use super::register::Register;
+use super::report::grouped;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::pause_for;
+
+const EVERY: Duration = Duration::from_secs(1);
+
+/// All counted at one moment: a job that is just being promoted is in one place or the other.
+const LEFT: &str = "local left = redis.call('ZCARD', KEYS[4])
+    for at = 1, 3 do left = left + redis.call('XLEN', KEYS[at]) end
+    return left";
+const DEAD: &str = "return redis.call('XLEN', KEYS[5])";
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(crate) elapsed: Duration,
+    submitted: u64,
+    jobs: u64,
+    /// Waiting, running or delayed; `None` where Redis is away.
+    left: Option<u64>,
+    dead: Option<u64>,
+    faults: usize,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { elapsed, submitted, jobs, left, dead, faults } = self;
+        let (minutes, seconds) = (elapsed.as_secs() / 60, elapsed.as_secs() % 60);
+        let [submitted, jobs] = [submitted, jobs].map(|count| grouped(*count));
+        let [left, dead] = [left, dead].map(|count| count.map_or_else(|| "?".to_owned(), grouped));
+        write!(
+            f,
+            "{minutes:>3}:{seconds:02}  {submitted} of {jobs} submitted, {left} left, {dead} dead letters, {faults} faults"
+        )
+    }
+}
+
+/// What is watched.
+pub(crate) struct Watched {
+    pub(crate) server: Arc<RedisServer>,
+    pub(crate) register: Arc<Register>,
+    pub(crate) bulk: Arc<Bulk>,
+    pub(crate) jobs: u64,
+    pub(crate) waiting: Arc<AtomicU64>,
+    pub(crate) struck: Arc<AtomicUsize>,
+}
+
+impl Watched {
+    /// Looks every second until it is told to stop.
+    pub(crate) fn watch(&self, stop: &AtomicBool, mut tell: impl FnMut(&Progress)) {
+        let started = Instant::now();
+        let mut next = started;
+        while !stop.load(Ordering::SeqCst) {
+            pause_for(Duration::from_millis(100));
+            if Instant::now() < next {
+                continue;
+            }
+            next = Instant::now() + EVERY;
+            let left = self.count(LEFT);
+            self.waiting.store(left.unwrap_or(0), Ordering::SeqCst);
+            tell(&Progress {
+                elapsed: started.elapsed(),
+                submitted: self.register.len() as u64 + self.bulk.submitted(),
+                jobs: self.jobs,
+                left,
+                dead: self.count(DEAD),
+                faults: self.struck.load(Ordering::SeqCst),
+            });
+        }
+    }
+
+    fn count(&self, script: &str) -> Option<u64> {
+        let keys =
+            ["jobs", "jobs:high", "jobs:low", "delayed", "dead"].map(|key| format!("sf:{{default}}:{key}"));
+        let command: Vec<&str> =
+            ["EVAL", script, "5"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+        redis::from_redis_value(self.server.try_cmd(&command).ok()?).ok()
+    }
+}
