@@ -27,5 +27,6 @@ pub(crate) fn command() -> Command {
 pub(crate) fn skip(why: &str) {
     let thread = std::thread::current();
     // The macros' output is shown only when a test fails.
-    writeln!(std::io::stderr(), "skip {}: {why}", thread.name().unwrap_or("a test")).unwrap();
+    let mut stderr = std::io::stderr();
+    writeln!(stderr, "skip {}: {why}", thread.name().unwrap_or("a test")).unwrap();
 }

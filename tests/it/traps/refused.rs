@@ -149,8 +149,10 @@ async fn a_full_server_refuses_new_jobs_and_lets_the_fleet_finish() {
 async fn a_server_killed_with_what_it_had_written_resumes_with_its_fleet() {
     let scene = Scene::on(RedisServer::builder().aof(Aof::Always).start()).await;
     // Enough to load for a while, so that the fleet meets the server while it loads.
-    let filler = "for n = 1, 300000 do redis.call('SET', 'filler:' .. n, string.rep('x', 100)) end return 1";
-    scene.server.cmd(&["EVAL", filler, "0"]);
+    let filler = "for n = 1, 30000 do redis.call('SET', ARGV[1] .. n, string.rep('x', 100)) end return 1";
+    for part in 0..10 {
+        scene.server.cmd(&["EVAL", filler, "0", &format!("filler:{part}:")]);
+    }
     let handler = Gate::closed();
     let fleet = scene.fleet(LONG, handler.clone());
     let producer = scene.producer().await;

