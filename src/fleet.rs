@@ -117,7 +117,6 @@ impl Fleet {
             let own = self.cron.iter().filter(|entry| entry.queue() == served.queue.name());
             let cron = own.cloned().collect();
             let duty = Duty {
-                broker: worker.broker().clone(),
                 tracking: self.config.worker.queue(served.queue.name()).tracking,
                 retention: self.config.worker.retention_of(served.queue.name()),
                 letters: self.config.worker.letters_of(served.queue.name()),

@@ -11,8 +11,9 @@ use fred::interfaces::ClientLike;
 use fred::types::config::Options;
 use fred::types::{ClusterHash, CustomCommand, Value};
 
+use super::client::COMMAND_DEADLINE;
 use super::error::{Class, Error};
-use super::link::{COMMAND_DEADLINE, Link, Role};
+use super::link::{Link, Role};
 use super::{Queue, decode};
 
 /// What must be true of a job before its submission counts as done.

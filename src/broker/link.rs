@@ -3,20 +3,21 @@
 //! watches the answers, forces a new connection when they stop, and builds a new client when that does not help.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
 use fred::interfaces::{ClientInterface, ClientLike, EventInterface};
-use fred::types::ClientUnblockFlag;
-use fred::types::ConnectHandle;
-use fred::types::config::{ConnectionConfig, ReconnectError, ReconnectPolicy, Server};
-use fred::types::{Builder, Key, Value};
+use fred::types::config::{Config, Server, ServerConfig};
+use fred::types::{ClientUnblockFlag, ConnectHandle, Key, Value};
 use futures_util::FutureExt;
-use socket2::TcpKeepalive;
 use tokio::sync::broadcast;
+use tokio::task::JoinSet;
 
-use super::error::Error;
+use super::client::{self, COMMAND_DEADLINE, CONNECT_DEADLINE};
+use super::error::{Class, Error};
+use super::locate::{Doubt, Locator};
 use super::meter::{Meter, Reading};
 use super::script::{Answer, Script};
 
@@ -31,31 +32,45 @@ pub(crate) enum Role {
     Confirming,
 }
 
-/// The deadline of every command that does not block.
-pub(crate) const COMMAND_DEADLINE: Duration = Duration::from_secs(5);
-
-/// How long one try to connect, log in and select the database may take.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
-
 /// After this long without an answer to anything, a new client is built.
 const REBUILD_AFTER: Duration = Duration::from_secs(20);
 
-/// A connection that mends itself. Clones share it.
+/// Where the server has changed, what is under way at the old one may still be answered for so long.
+const RETIRES_AFTER: Duration = Duration::from_secs(10);
+
+/// After a command that was not answered, it is asked where the server is, again and again with pauses from this to …
+const FIRST_LOOK: Duration = Duration::from_millis(200);
+
+/// … this.
+const LATER_LOOKS: Duration = Duration::from_secs(2);
+
+/// A script is sent so often again where its server says that another one has the keys: that one was not asked yet.
+const MOVES: usize = 3;
+
+/// A connection that mends itself, to the server that has what the link is for. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Link {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    config: fred::types::config::Config,
+    access: Config,
+    locator: Locator,
     role: Role,
     meter: Option<Meter>,
+    /// Whether the first connection was made.
+    is_open: AtomicBool,
+    opening: tokio::sync::Mutex<()>,
     live: Mutex<Live>,
 }
 
 struct Live {
     client: Client,
-    task: ConnectHandle,
+    server: ServerConfig,
+    /// What the locator's version was when it named this server.
+    version: u64,
+    /// None before the first connection was made.
+    task: Option<ConnectHandle>,
     /// Since when nothing was answered; `None` while answers come.
     silent_since: Option<Instant>,
     /// When something was last answered, or the client was made.
@@ -65,31 +80,94 @@ struct Live {
     forced: bool,
     /// Has one message for each connection that the client made after its first.
     again: broadcast::Receiver<Server>,
+    /// Whether it is being found out where the server is.
+    looks: bool,
+    /// That, and clients whose server is no longer the one.
+    tasks: JoinSet<()>,
 }
 
 impl Link {
-    /// Connects.
+    /// A link that connects when it is first used, or by [`Link::ready`].
+    pub(crate) fn new(access: Config, locator: Locator, role: Role, meter: Option<Meter>) -> Self {
+        let (version, server) = (locator.version(), locator.current());
+        let client = client::of_link(&access, &server, role, false);
+        let again = client.reconnect_rx();
+        let live = Live {
+            client,
+            server,
+            version,
+            task: None,
+            silent_since: None,
+            sound: Instant::now(),
+            forced: false,
+            again,
+            looks: false,
+            tasks: JoinSet::new(),
+        };
+        let (is_open, opening, live) =
+            (AtomicBool::new(false), tokio::sync::Mutex::default(), Mutex::new(live));
+        Self { shared: Arc::new(Shared { access, locator, role, meter, is_open, opening, live }) }
+    }
+
+    /// Connects, where that was not done yet.
     ///
     /// # Errors
     ///
     /// Why the first connection failed: a wrong address or password, or nobody listening.
-    pub(crate) async fn open(
-        config: fred::types::config::Config,
-        role: Role,
-        meter: Option<Meter>,
-    ) -> Result<Self, Error> {
-        let client = build(&config, role)?;
+    pub(crate) async fn ready(&self) -> Result<(), Error> {
+        if self.shared.is_open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _turn = self.shared.opening.lock().await;
+        if self.shared.is_open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let (client, server) = self.current();
+        let error = match self.connect(client).await {
+            Ok(()) => return Ok(()),
+            Err(error) => self.shared.locator.explain(&server, error),
+        };
+        if Doubt::of(&error, &server).is_none() || !self.shared.locator.may_change() {
+            return Err(error);
+        }
+        self.shared.locator.look_again(&server).await?;
+        match self.current() {
+            (_, same) if same == server => Err(error),
+            (client, _) => self.connect(client).await,
+        }
+    }
+
+    async fn connect(&self, client: Client) -> Result<(), Error> {
         let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(client.init())).await;
         let late = || Error::Unreachable(format!("no connection within {:?}", 3 * CONNECT_DEADLINE));
         let task = connected.map_err(|_| late())?.map_err(|error| Error::from_connect(&error))?;
-        let again = client.reconnect_rx();
-        let live = Live { client, task, silent_since: None, sound: Instant::now(), forced: false, again };
-        Ok(Self { shared: Arc::new(Shared { config, role, meter, live: Mutex::new(live) }) })
+        let mut live = self.live();
+        live.again = live.client.reconnect_rx();
+        live.task = Some(task);
+        live.sound = Instant::now();
+        drop(live);
+        self.shared.is_open.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// A further connection to the same server.
     pub(crate) async fn beside(&self, role: Role) -> Result<Self, Error> {
-        Self::open(self.shared.config.clone(), role, self.shared.meter.clone()).await
+        let shared = &self.shared;
+        let link = Self::new(shared.access.clone(), shared.locator.clone(), role, shared.meter.clone());
+        link.ready().await?;
+        Ok(link)
+    }
+
+    /// A connection of the same kind for what belongs to this key, wherever that is.
+    pub(super) fn toward(&self, key: &Key) -> Self {
+        let shared = &self.shared;
+        Self::new(shared.access.clone(), shared.locator.toward(key), shared.role, shared.meter.clone())
+    }
+
+    /// A connection of the same kind to this server, whatever it has.
+    pub(super) fn to(&self, server: Server) -> Self {
+        let (shared, locator) = (&self.shared, Locator::Fixed(ServerConfig::Centralized { server }));
+        Self::new(shared.access.clone(), locator, shared.role, None)
     }
 
     /// True where the other one is the same connection.
@@ -97,19 +175,41 @@ impl Link {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
+    /// Says which server it talks with.
+    pub(super) fn locator(&self) -> &Locator {
+        &self.shared.locator
+    }
+
     /// True where the server is one of several that share the keys.
     pub(crate) fn is_clustered(&self) -> bool {
-        self.shared.config.server.is_clustered()
+        self.shared.locator.cluster().is_some()
     }
 
     /// The client of the moment. Commands go through [`Link::ask`] and [`Link::run`].
     pub(crate) fn client(&self) -> Client {
-        self.live().client.clone()
+        self.current().0
+    }
+
+    /// The client of the moment, and its server.
+    fn current(&self) -> (Client, ServerConfig) {
+        let mut live = self.live();
+        self.shared.follow(&mut live);
+        (live.client.clone(), live.server.clone())
+    }
+
+    /// True where its server is this one, by `host:port`.
+    pub(super) fn is_to(&self, node: &str) -> bool {
+        self.shared.locator.current().hosts().first().is_some_and(|server| server.to_string() == node)
     }
 
     /// True where the connection is known to be gone. That it is not known proves nothing.
     pub(crate) fn is_broken(&self) -> bool {
         !self.live().client.is_connected()
+    }
+
+    /// What a weak handle needs to find it again, while somebody has it.
+    pub(super) fn downgrade(&self) -> WeakLink {
+        WeakLink(Arc::downgrade(&self.shared))
     }
 
     /// Ends the blocking command that is under way, if there is one, with an empty answer. Best effort: where the server
@@ -152,7 +252,23 @@ impl Link {
         keys: Vec<Key>,
         args: Vec<Value>,
     ) -> Result<Answer, Error> {
-        self.watch(Some(script.name), script.run(&self.client(), keys, args)).await
+        self.ready().await?;
+        if !self.is_clustered() {
+            return self.watch(Some(script.name), script.run(&self.client(), keys, args)).await;
+        }
+        let mut moves = 0;
+        loop {
+            let (client, server) = self.current();
+            let answer = script.run(&client, keys.clone(), args.clone());
+            let result = self.watch(Some(script.name), answer).await;
+            let moved = result.as_ref().err().and_then(|error| Doubt::of(error, &server));
+            match moved {
+                Some(Doubt::Moved(_)) if moves < MOVES => moves += 1,
+                _ => return result,
+            }
+            // Who was named may have to hear of it yet.
+            tokio::time::sleep(FIRST_LOOK.mul_f64(rand::random::<f64>() * moves as f64 / 4.0)).await;
+        }
     }
 
     /// Awaits one answer, and draws conclusions from its absence; measures the round trip of a command that has a name. The
@@ -164,11 +280,17 @@ impl Link {
     ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
         let answer = Box::pin(answer);
         async move {
+            if !self.shared.is_open.load(Ordering::Acquire) {
+                self.first_use(command).await?;
+            }
             let asked = Instant::now();
             let result = answer.await;
             match &result {
                 Err(Error::Unknown { .. }) => self.note_silence(asked),
                 _ => self.note_answer(),
+            }
+            if let Err(error) = &result {
+                self.note_error(error);
             }
             if let (Some(command), Some(meter)) = (command, &self.shared.meter) {
                 meter(Reading::Trip { command, took: asked.elapsed() });
@@ -177,15 +299,27 @@ impl Link {
         }
     }
 
+    /// Connects, for a command that is about to be sent by the client of the moment.
+    async fn first_use(&self, command: Option<&'static str>) -> Result<(), Error> {
+        let (_, before) = self.current();
+        Box::pin(self.ready()).await?;
+        if self.current().1 == before {
+            return Ok(());
+        }
+        let detail = "another server has the keys now".to_owned();
+        Err(Error::Refused { command: command.unwrap_or("connect"), class: Class::Busy, detail })
+    }
+
     /// Drops the connection, so that a new one is made; builds a new client where that has not helped.
     pub(crate) fn reconnect(&self) {
-        if self.shared.role == Role::Confirming {
+        if self.shared.role == Role::Confirming || !self.shared.is_open.load(Ordering::Acquire) {
             return;
         }
         let mut live = self.live();
         let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
-        if silent_since.elapsed() > REBUILD_AFTER || live.task.is_finished() {
-            self.rebuild(&mut live);
+        self.look(&mut live);
+        if silent_since.elapsed() > REBUILD_AFTER || live.has_ended() {
+            self.shared.rebuild(&mut live);
         } else if !live.forced {
             live.forced = true;
             let client = live.client.clone();
@@ -213,25 +347,53 @@ impl Link {
         // A broken connection is mended by the client: asking it to would only make it do so once more. One on which a command waited in vain for its whole deadline,
         // and nothing else was answered meanwhile, is dead without knowing it.
         let dead = asked.elapsed() >= COMMAND_DEADLINE && live.sound < asked;
-        let stuck = dead || silent_since.elapsed() > REBUILD_AFTER || live.task.is_finished();
+        let stuck = dead || silent_since.elapsed() > REBUILD_AFTER || live.has_ended();
         drop(live);
         if stuck {
             self.reconnect();
         }
     }
 
-    fn rebuild(&self, live: &mut Live) {
-        let config = fred::types::config::Config { fail_fast: false, ..self.shared.config.clone() };
-        let Ok(client) = build(&config, self.shared.role) else { return };
-        tracing::warn!("the redis client does not recover; a new one is made");
-        live.task.abort();
-        live.again = client.reconnect_rx();
-        live.task = client.connect();
-        live.client = client;
-        live.silent_since = None;
-        // What the old client leaves unanswered says nothing of the new one.
-        live.sound = Instant::now();
-        live.forced = false;
+    /// Finds out anew which server it is, where that can change.
+    pub(crate) async fn look_again(&self) {
+        let (_, doubted) = self.current();
+        if let Err(error) = self.shared.locator.look_again(&doubted).await {
+            tracing::debug!(%error, "it is not known which server it is");
+        }
+    }
+
+    fn doubted(&self) -> (Locator, ServerConfig) {
+        (self.shared.locator.clone(), self.live().server.clone())
+    }
+
+    /// True where another server is the one now, or the doubted one answers.
+    fn has_found(&self, doubted: &ServerConfig) -> bool {
+        let mut live = self.live();
+        self.shared.follow(&mut live);
+        let found = live.server != *doubted || live.silent_since.is_none();
+        live.looks = !found;
+        found
+    }
+
+    /// Where an error says that the server may not be the one, finds out which is.
+    fn note_error(&self, error: &Error) {
+        if !self.shared.locator.may_change() {
+            return;
+        }
+        let mut live = self.live();
+        let Some(doubt) = Doubt::of(error, &live.server) else { return };
+        self.shared.locator.hear(&doubt);
+        self.look(&mut live);
+    }
+
+    /// Finds out which server it is, beside whatever else is done; until that is another one, or this one answers.
+    fn look(&self, live: &mut Live) {
+        if live.looks || !self.shared.locator.may_change() {
+            return;
+        }
+        live.looks = true;
+        while live.tasks.try_join_next().is_some() {}
+        live.tasks.spawn(look(self.downgrade()));
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, Live> {
@@ -239,7 +401,88 @@ impl Link {
     }
 }
 
+/// A link that is somebody else's, and may be gone.
+#[derive(Clone)]
+pub(super) struct WeakLink(Weak<Shared>);
+
+impl WeakLink {
+    /// The link, where somebody still has it.
+    pub(super) fn upgrade(&self) -> Option<Link> {
+        self.0.upgrade().map(|shared| Link { shared })
+    }
+}
+
+async fn look(link: WeakLink) {
+    let mut pause = FIRST_LOOK;
+    while let Some((locator, doubted)) = link.upgrade().map(|link| link.doubted()) {
+        if let Err(error) = locator.look_again(&doubted).await {
+            tracing::debug!(%error, "it is not known which server it is");
+        }
+        if link.upgrade().is_none_or(|link| link.has_found(&doubted)) {
+            return;
+        }
+        tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
+        pause = (pause * 2).min(LATER_LOOKS);
+    }
+}
+
+impl Shared {
+    /// Where another server is the one now, takes a client of that one.
+    fn follow(&self, live: &mut Live) {
+        let version = self.locator.version();
+        if live.version == version {
+            return;
+        }
+        let server = self.locator.current();
+        live.version = version;
+        // What was written over it can only be confirmed by the same connection.
+        if server == live.server || self.role == Role::Confirming {
+            return;
+        }
+        if live.task.is_some() {
+            tracing::info!(from = ?live.server.hosts(), to = ?server.hosts(), "another redis server has the keys now");
+        }
+        live.server = server;
+        self.replace(live);
+    }
+
+    fn rebuild(&self, live: &mut Live) {
+        tracing::warn!("the redis client does not recover; a new one is made");
+        self.replace(live);
+    }
+
+    fn replace(&self, live: &mut Live) {
+        let client = client::of_link(&self.access, &live.server, self.role, live.task.is_some());
+        live.again = client.reconnect_rx();
+        if let Some(old) = live.task.take() {
+            live.task = Some(client.connect());
+            if live.silent_since.is_none() {
+                // The old server answers: also what is under way.
+                live.tasks.spawn(retire(old));
+            } else {
+                old.abort();
+            }
+        }
+        live.client = client;
+        live.silent_since = None;
+        // What the old client leaves unanswered says nothing of the new one.
+        live.sound = Instant::now();
+        live.forced = false;
+    }
+}
+
+async fn retire(task: ConnectHandle) {
+    let end = task.abort_handle();
+    if tokio::time::timeout(RETIRES_AFTER, task).await.is_err() {
+        end.abort();
+    }
+}
+
 impl Live {
+    fn has_ended(&self) -> bool {
+        self.task.as_ref().is_some_and(ConnectHandle::is_finished)
+    }
+
     /// How often the client has connected again since this was asked last.
     fn connected_again(&mut self) -> u64 {
         let mut times = 0;
@@ -253,50 +496,10 @@ impl Live {
     }
 }
 
-fn build(config: &fred::types::config::Config, role: Role) -> Result<Client, Error> {
-    let mut builder = Builder::from_config(config.clone());
-    // The client's linear and exponential policies lose their jitter at the cap, so a fleet would return in step.
-    let mut policy = ReconnectPolicy::new_constant(0, 200);
-    policy.set_jitter(1_000);
-    if role != Role::Confirming {
-        builder.set_policy(policy);
-    }
-    builder.with_connection_config(configure);
-    builder.with_performance_config(|performance| {
-        performance.broadcast_channel_capacity = 256;
-        performance.default_command_timeout = match role {
-            Role::Commands | Role::Confirming => COMMAND_DEADLINE,
-            Role::Blocking => Duration::ZERO,
-        };
-    });
-    builder.build().map_err(|error| Error::Address(format!("redis.url: {}", error.details())))
-}
-
-fn configure(connection: &mut ConnectionConfig) {
-    // By default the client sends what was under way up to three times, and follows redirections wrongly. Here a broken
-    // connection means an unknown outcome, and what is sent again is always an idempotent script.
-    connection.max_command_attempts = 1;
-    connection.max_redirections = 0;
-    connection.max_command_buffer_len = 10_000;
-    connection.connection_timeout = CONNECT_DEADLINE;
-    connection.internal_command_timeout = CONNECT_DEADLINE;
-    connection.tcp.nodelay = Some(true);
-    let keepalive =
-        TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
-    connection.tcp.keepalive = Some(keepalive.with_retries(3));
-    connection.tcp.user_timeout = Some(Duration::from_secs(20));
-    // Not `Busy`: it would also match BUSYGROUP, the usual answer to creating a group.
-    connection.reconnect_errors = vec![
-        ReconnectError::ReadOnly,
-        ReconnectError::Loading,
-        ReconnectError::ClusterDown,
-        ReconnectError::MasterDown,
-        ReconnectError::Custom("UNBLOCKED force unblock"),
-    ];
-}
-
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.live.get_mut().unwrap_or_else(PoisonError::into_inner).task.abort();
+        if let Some(task) = &self.live.get_mut().unwrap_or_else(PoisonError::into_inner).task {
+            task.abort();
+        }
     }
 }

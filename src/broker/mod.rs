@@ -14,6 +14,7 @@ mod assemble;
 mod backlog;
 mod batch;
 mod cancel;
+mod client;
 mod conclusion;
 mod confirm;
 mod cron;
@@ -29,6 +30,7 @@ mod inspect;
 mod keys;
 mod letter;
 mod link;
+mod locate;
 mod lookup;
 mod meter;
 mod offload;
@@ -38,13 +40,15 @@ mod script;
 mod seek;
 mod server;
 mod settle;
+mod slots;
 mod steps;
 mod stream;
 mod submit;
 mod unread;
 mod upkeep;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fred::types::{Key, Value};
 
@@ -68,13 +72,15 @@ pub use inspect::{Depths, LaneDepth, Status};
 use keys::Keys;
 pub use keys::stream_name;
 pub(crate) use letter::fingerprint;
+use link::WeakLink;
 pub(crate) use link::{Link, Role};
+use locate::Locator;
 pub use meter::COMMANDS;
 pub(crate) use meter::{Meter, Reading};
 pub use rehearse::Step;
 pub(crate) use report::{LOG_LINES, Said, Saying};
 pub(crate) use seek::Sought;
-pub use server::{Server, WorkerInfo};
+pub use server::{Listed, Missing, Server, WorkerInfo};
 pub(crate) use settle::{Applied, Begun, Keep, Ran, Taken};
 pub use steps::{DecideError, Decided, Decider, Steps};
 pub(crate) use steps::{StepBegun, StepRun, StepTold};
@@ -86,7 +92,7 @@ pub use unread::{Part, Unread};
 pub(crate) use upkeep::Promoted;
 pub use upkeep::Replayed;
 
-use crate::job::{Namespace, QueueName};
+use crate::job::{ConsumerName, Namespace, QueueName};
 use script::{Answer, Script};
 
 /// The consumer group of every work stream.
@@ -103,8 +109,10 @@ pub struct Broker {
 
 struct Shared {
     config: Config,
-    meter: Option<Meter>,
+    /// The connection to the one server there is. Of a cluster, what others are made of.
     link: Link,
+    /// The connections to the servers of a cluster, by the slot that each is for.
+    links: Mutex<HashMap<u16, WeakLink>>,
 }
 
 /// One queue. Clones share the connection.
@@ -131,14 +139,22 @@ impl Broker {
     }
 
     async fn connect_with(config: Config, meter: Option<Meter>) -> Result<Self, Error> {
-        let link = Link::open(config.client_config()?, Role::Commands, meter.clone()).await?;
-        Ok(Self { shared: Arc::new(Shared { config, meter, link }) })
+        let access = config.client_config()?;
+        let locator = Locator::find(&access).await?;
+        // Of a cluster, one server that is away must not keep from those that are there.
+        let access = locator.cluster().map_or(access, |cluster| cluster.access().clone());
+        let link = Link::new(access, locator, Role::Commands, meter);
+        if !link.is_clustered() {
+            link.ready().await?;
+        }
+        Ok(Self { shared: Arc::new(Shared { config, link, links: Mutex::default() }) })
     }
 
     /// One queue of this Redis. Nothing is sent.
     pub fn queue(&self, name: QueueName) -> Queue {
         let keys = Arc::new(Keys::new(self.namespace(), &name));
-        Queue { name, keys, link: self.shared.link.clone() }
+        let link = self.link_to(&keys.control);
+        Queue { name, keys, link }
     }
 
     /// The first part of every key.
@@ -151,13 +167,34 @@ impl Broker {
         self.shared.config.shown()
     }
 
-    /// A further connection to the same Redis.
-    pub(crate) async fn open(&self, role: Role) -> Result<Link, Error> {
-        Link::open(self.shared.config.client_config()?, role, self.shared.meter.clone()).await
+    /// The connection to the server that has this key, shared by all who use this one.
+    fn link_to(&self, key: &Key) -> Link {
+        let Some(slot) = self.shared.link.is_clustered().then(|| key.cluster_hash()) else {
+            return self.shared.link.clone();
+        };
+        let mut links = self.shared.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = links.get(&slot).and_then(WeakLink::upgrade) {
+            return link;
+        }
+        let link = self.shared.link.toward(key);
+        links.retain(|_, link| link.upgrade().is_some());
+        links.insert(slot, link.downgrade());
+        link
     }
 
-    pub(crate) fn link(&self) -> &Link {
-        &self.shared.link
+    /// The connection to the server that has what a worker says of itself.
+    pub(crate) fn link_for(&self, consumer: &ConsumerName) -> Link {
+        self.link_to(&keys::worker(self.namespace(), consumer))
+    }
+
+    /// A connection of its own for that.
+    pub(crate) async fn open_for(&self, consumer: &ConsumerName) -> Result<Link, Error> {
+        self.link_for(consumer).beside(Role::Commands).await
+    }
+
+    /// True where the keys are spread over several servers.
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.shared.link.is_clustered()
     }
 }
 
@@ -174,6 +211,11 @@ impl Queue {
 
     pub(crate) fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// A connection of its own to the server that has the queue.
+    pub(crate) async fn open(&self, role: Role) -> Result<Link, Error> {
+        self.link.beside(role).await
     }
 
     async fn run(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {

@@ -1,12 +1,13 @@
 //! What Redis says of itself, and what workers say of themselves.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use fred::interfaces::{ClientLike, KeysInterface};
-use fred::types::scan::ScanType;
+use fred::types::config::Server as Node;
 use fred::types::{ClusterHash, CustomCommand, Key, Value};
-use futures_util::TryStreamExt;
+use futures_util::future::join_all;
 
 use super::error::Error;
 use super::link::Link;
@@ -16,7 +17,40 @@ use crate::job::{ConsumerName, QueueName, Timestamp};
 /// What `INFO` says, as far as it matters here.
 #[derive(Debug, Clone, Default)]
 pub struct Server {
+    /// Which one of a cluster it is, as `host:port`; none where there is one alone.
+    pub node: Option<String>,
     facts: BTreeMap<String, String>,
+}
+
+/// What was found on all servers that hold a part of it.
+#[derive(Debug, Clone)]
+pub struct Listed<T> {
+    /// All that was found.
+    pub found: Vec<T>,
+    /// Servers of a cluster that could not be asked: what they hold is not among it.
+    pub missing: Vec<Missing>,
+}
+
+/// A server of a cluster that could not be asked.
+#[derive(Debug, Clone)]
+pub struct Missing {
+    /// Its address, as `host:port`.
+    pub node: String,
+    /// Why not.
+    pub error: Error,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "what {} holds is not shown, since it could not be asked: {}", self.node, self.error)
+    }
+}
+
+impl<T> Listed<T> {
+    /// The same of something else; without what it is nothing of.
+    fn map<U>(self, what: impl Fn(T) -> Option<U>) -> Listed<U> {
+        Listed { found: self.found.into_iter().filter_map(what).collect(), missing: self.missing }
+    }
 }
 
 impl Server {
@@ -35,7 +69,8 @@ impl Server {
 
     fn read(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| line.split_once(':'));
-        Self { facts: lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect() }
+        let facts = lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
+        Self { node: None, facts }
     }
 }
 
@@ -49,26 +84,73 @@ pub struct WorkerInfo {
 }
 
 impl Broker {
-    /// Asks Redis for a sign of life.
+    /// Asks Redis for a sign of life; of a cluster, each server that has slots.
     ///
     /// # Errors
     ///
-    /// [`Error`] where there is none.
+    /// [`Error`] where there is none; of a cluster, where no server gives one.
     pub async fn ping(&self) -> Result<(), Error> {
-        let client = self.link().client();
-        let reply = client.ping::<Value>(None);
-        self.link().ask("ping", reply).await.map(drop)
+        let ping = async |link: Link| {
+            let client = link.client();
+            link.ask("ping", client.ping::<Value>(None)).await.map(|_| vec![()])
+        };
+        let listed = self.of_all(ping).await?;
+        match (listed.found.first(), listed.missing.into_iter().next()) {
+            (None, Some(missing)) => Err(missing.error),
+            _ => Ok(()),
+        }
     }
 
-    /// What Redis says of itself.
+    /// What Redis says of itself; of a cluster, what any of its servers says.
     ///
     /// # Errors
     ///
     /// [`Error`] where Redis does not answer or refuses.
     pub async fn server(&self) -> Result<Server, Error> {
-        let client = self.link().client();
-        let reply = client.info::<Value>(None);
-        Ok(Server::read(&decode::text(&self.link().ask("info", reply).await?)))
+        let listed = self.servers().await?;
+        match (listed.found.into_iter().next(), listed.missing.into_iter().next()) {
+            (Some(server), _) => Ok(server),
+            (None, Some(missing)) => Err(missing.error),
+            (None, None) => Err(Error::Unreachable("the cluster has no server with slots".to_owned())),
+        }
+    }
+
+    /// What each server says of itself: the one there is, or of a cluster those that have slots.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses; of a cluster, where it is not known which servers there are.
+    pub async fn servers(&self) -> Result<Listed<Server>, Error> {
+        let info = async |link: Link| {
+            let client = link.client();
+            let reply = link.ask("info", client.info::<Value>(None)).await?;
+            let node = link.locator().current().hosts().first().map(ToString::to_string);
+            Ok(vec![Server {
+                node: node.filter(|_| self.is_clustered()),
+                ..Server::read(&decode::text(&reply))
+            }])
+        };
+        self.of_all(info).await
+    }
+
+    /// Asks the one server there is, or all of a cluster that have slots, at once, over connections of its own.
+    async fn of_all<T>(&self, ask: impl AsyncFn(Link) -> Result<Vec<T>, Error>) -> Result<Listed<T>, Error> {
+        let Some(cluster) = self.shared.link.locator().cluster() else {
+            return Ok(Listed { found: ask(self.shared.link.clone()).await?, missing: Vec::new() });
+        };
+        // Who is away now may have been replaced.
+        if let Err(error) = cluster.look_again(None).await {
+            tracing::debug!(%error, "the servers are asked that were known before");
+        }
+        let of = async |node: Node| (node.to_string(), ask(self.shared.link.to(node)).await);
+        let mut listed = Listed { found: Vec::new(), missing: Vec::new() };
+        for (node, answer) in join_all(cluster.masters().into_iter().map(of)).await {
+            match answer {
+                Ok(found) => listed.found.extend(found),
+                Err(error) => listed.missing.push(Missing { node, error }),
+            }
+        }
+        Ok(listed)
     }
 
     /// Says that a worker lives and what it does; returns the server's time. See `scripts/beat.lua`.
@@ -89,98 +171,93 @@ impl Broker {
 
     /// Says that a worker is gone.
     pub(crate) async fn forget(&self, consumer: &ConsumerName) -> Result<(), Error> {
-        let key = keys::worker(self.namespace(), consumer);
-        self.delete(vec![key]).await
+        self.delete(vec![keys::worker(self.namespace(), consumer)]).await
     }
 
     /// The queues of this namespace, by name.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
-    pub async fn queues(&self) -> Result<Vec<QueueName>, Error> {
-        let found = self.scan(keys::queues(self.namespace())).await?;
-        let mut names: Vec<_> =
-            found.iter().filter_map(|key| keys::queue_of(self.namespace(), &key.as_str_lossy())).collect();
-        names.sort();
-        names.dedup();
-        Ok(names)
+    /// [`Error`] where Redis does not answer or refuses; of a cluster, where it is not known which servers there are.
+    pub async fn queues(&self) -> Result<Listed<QueueName>, Error> {
+        let pattern = keys::queues(self.namespace());
+        let mut listed = self
+            .of_all(async |link: Link| scan(&link, &pattern).await)
+            .await?
+            .map(|key| keys::queue_of(self.namespace(), &key.as_str_lossy()));
+        listed.found.sort();
+        listed.found.dedup();
+        Ok(listed)
     }
 
     /// The live workers of this namespace, by name.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
-    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
-        let mut workers = Vec::new();
-        for key in self.scan(keys::workers(self.namespace())).await? {
-            let consumer = key.as_str_lossy().rsplit(':').next().unwrap_or_default().to_owned();
-            let facts = self.hash(key).await?;
-            // An empty hash is one that expired between the two commands.
-            if !facts.is_empty() {
-                workers.push(WorkerInfo { consumer, facts });
-            }
-        }
-        workers.sort_by(|one, other| one.consumer.cmp(&other.consumer));
-        Ok(workers)
-    }
-
-    /// Deletes keys of this namespace that a check has made.
-    pub(crate) async fn delete(&self, keys: Vec<Key>) -> Result<(), Error> {
-        let client = self.link().client();
-        let reply = client.del::<Value, _>(keys);
-        self.link().ask("del", reply).await.map(drop)
-    }
-
-    async fn scan(&self, pattern: String) -> Result<Vec<Key>, Error> {
-        let client = self.link().client();
-        let mut found = Vec::new();
-        if client.is_clustered() {
-            let failed = |error: fred::error::Error| Error::from_client("scan", &error);
-            let mut pages =
-                std::pin::pin!(client.scan_cluster_buffered(pattern, Some(1000), None::<ScanType>));
-            while let Some(key) = pages.try_next().await.map_err(failed)? {
-                found.push(key);
-            }
-        } else {
-            let mut cursor = "0".to_owned();
-            loop {
-                cursor = self.scan_page(&cursor, &pattern, &mut found).await?;
-                if cursor == "0" {
-                    break;
+    /// [`Error`] where Redis does not answer or refuses; of a cluster, where it is not known which servers there are.
+    pub async fn workers(&self) -> Result<Listed<WorkerInfo>, Error> {
+        let pattern = keys::workers(self.namespace());
+        let workers = async |link: Link| {
+            let mut workers = Vec::new();
+            for key in scan(&link, &pattern).await? {
+                let consumer = key.as_str_lossy().rsplit(':').next().unwrap_or_default().to_owned();
+                let facts = hash(&link, key).await?;
+                // An empty hash is one that expired between the two commands.
+                if !facts.is_empty() {
+                    workers.push(WorkerInfo { consumer, facts });
                 }
             }
+            Ok(workers)
+        };
+        let mut listed = self.of_all(workers).await?;
+        listed.found.sort_by(|one, other| one.consumer.cmp(&other.consumer));
+        Ok(listed)
+    }
+
+    /// Deletes keys of this namespace that a check has made, or a worker. All belong together.
+    pub(crate) async fn delete(&self, keys: Vec<Key>) -> Result<(), Error> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        let link = self.link_to(first);
+        let client = link.client();
+        link.ask("del", client.del::<Value, _>(keys)).await.map(drop)
+    }
+}
+
+/// All keys of a server that the pattern finds.
+async fn scan(link: &Link, pattern: &str) -> Result<Vec<Key>, Error> {
+    let (mut found, mut cursor) = (Vec::new(), "0".to_owned());
+    loop {
+        cursor = scan_page(link, &cursor, pattern, &mut found).await?;
+        if cursor == "0" {
+            break;
         }
-        found.sort();
-        found.dedup();
-        Ok(found)
     }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
 
-    /// One page, by hand: the client's own scan does not say why it was refused. The cursor of the next page, or `0`.
-    async fn scan_page(&self, cursor: &str, pattern: &str, found: &mut Vec<Key>) -> Result<String, Error> {
-        let client = self.link().client();
-        let command = CustomCommand::new_static("SCAN", ClusterHash::Random, false);
-        let args: Vec<Value> =
-            vec![cursor.into(), "MATCH".into(), pattern.into(), "COUNT".into(), 1000.into()];
-        let page = self.link().ask("scan", client.custom::<Value, Value>(command, args)).await?;
-        let Value::Array(parts) = page else { return Err(Error::contract("scan", page)) };
-        let [next, Value::Array(keys)] = &parts[..] else { return Err(Error::contract("scan", parts)) };
-        found.extend(keys.iter().map(|key| Key::from(decode::data(key))));
-        Ok(decode::text(next))
-    }
+/// One page, by hand: the client's own scan does not say why it was refused. The cursor of the next page, or `0`.
+async fn scan_page(link: &Link, cursor: &str, pattern: &str, found: &mut Vec<Key>) -> Result<String, Error> {
+    let client = link.client();
+    let command = CustomCommand::new_static("SCAN", ClusterHash::Random, false);
+    let args: Vec<Value> = vec![cursor.into(), "MATCH".into(), pattern.into(), "COUNT".into(), 1000.into()];
+    let page = link.ask("scan", client.custom::<Value, Value>(command, args)).await?;
+    let Value::Array(parts) = page else { return Err(Error::contract("scan", page)) };
+    let [next, Value::Array(keys)] = &parts[..] else { return Err(Error::contract("scan", parts)) };
+    found.extend(keys.iter().map(|key| Key::from(decode::data(key))));
+    Ok(decode::text(next))
+}
 
-    /// A hash, read by HSCAN because its reply begins with a cursor, not with data.
-    async fn hash(&self, key: Key) -> Result<BTreeMap<String, String>, Error> {
-        let client = self.link().client();
-        let failed = |error: fred::error::Error| Error::from_client("hscan", &error);
-        let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
-        let args: Vec<Value> = vec![key.into(), "0".into(), "COUNT".into(), 1000.into()];
-        let page: Value = client.custom(command, args).await.map_err(failed)?;
-        let Value::Array(parts) = page else { return Err(Error::contract("hscan", page)) };
-        let Some(Value::Array(flat)) = parts.get(1) else { return Err(Error::contract("hscan", parts)) };
-        Ok(flat.chunks_exact(2).map(|pair| (decode::text(&pair[0]), decode::text(&pair[1]))).collect())
-    }
+/// A hash, read by HSCAN because its reply begins with a cursor, not with data.
+async fn hash(link: &Link, key: Key) -> Result<BTreeMap<String, String>, Error> {
+    let client = link.client();
+    let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
+    let args: Vec<Value> = vec![key.into(), "0".into(), "COUNT".into(), 1000.into()];
+    let page = link.ask("hscan", client.custom::<Value, Value>(command, args)).await?;
+    let Value::Array(parts) = page else { return Err(Error::contract("hscan", page)) };
+    let Some(Value::Array(flat)) = parts.get(1) else { return Err(Error::contract("hscan", parts)) };
+    Ok(flat.chunks_exact(2).map(|pair| (decode::text(&pair[0]), decode::text(&pair[1]))).collect())
 }
 
 #[cfg(test)]

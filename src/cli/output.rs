@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use streamfleet::broker::Missing;
+
+use super::exit::Exit;
 
 /// How a command answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +58,12 @@ impl Output {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Says which servers of a cluster could not be asked, and how a command ends that showed the rest.
+pub(crate) fn complain_of(missing: &[Missing]) -> Exit {
+    missing.iter().for_each(|missing| complain(&missing.to_string()));
+    if missing.is_empty() { Exit::Done } else { Exit::Redis }
 }
 
 /// A table with these headings, as wide as the terminal at most.

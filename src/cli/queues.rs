@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Backlog, Broker, Depths, LaneDepth, Part, Queue, Unread};
+use streamfleet::broker::{Backlog, Broker, Depths, LaneDepth, Listed, Part, Queue, Unread};
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 
 use super::Context;
@@ -57,8 +57,9 @@ struct LaneReport {
 /// Counts.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
-    let known = broker.queues().await.context("the queues cannot be listed")?;
-    if let Some(unknown) = args.names.iter().find(|name| !known.contains(name)) {
+    let Listed { found: known, missing } = broker.queues().await.context("the queues cannot be listed")?;
+    // One that is not known may be on a server that was not asked.
+    if let Some(unknown) = args.names.iter().find(|name| missing.is_empty() && !known.contains(name)) {
         output::complain(&unknown_queue(&broker, unknown, &known));
         return Ok(Exit::NotFound);
     }
@@ -71,7 +72,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         reports.push(report(&queue, depths, backlog, consumers.len()));
     }
     context.output.print(&reports, |reports| show(reports, &broker))?;
-    Ok(Exit::Done)
+    Ok(output::complain_of(&missing))
 }
 
 /// A sentence about a queue that is not there.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Broker, WorkerInfo};
+use streamfleet::broker::{Broker, Listed, Missing, WorkerInfo};
 use streamfleet::job::Lane;
 
 use super::Context;
@@ -45,19 +45,24 @@ struct Stale {
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
     // The groups are asked first: a worker that stops in between is then in neither list, not in the wrong one.
-    let known = known(&broker).await?;
-    let live = broker.workers().await.context("the workers cannot be listed")?;
+    let (known, mut missing) = known(&broker).await?;
+    let Listed { found: live, missing: more } =
+        broker.workers().await.context("the workers cannot be listed")?;
+    missing.extend(more);
+    missing.sort_by(|one, other| one.node.cmp(&other.node));
+    missing.dedup_by(|one, other| one.node == other.node);
     let names: BTreeSet<_> = live.iter().map(|worker| worker.consumer.clone()).collect();
     let stale = known.into_iter().filter(|consumer| !names.contains(&consumer.consumer)).collect();
     let report = Report { live: live.into_iter().map(live_report).collect(), stale };
     context.output.print(&report, show)?;
-    Ok(Exit::Done)
+    Ok(output::complain_of(&missing))
 }
 
 /// The consumers of every queue's groups: what is pending in all lanes, and the least idle time of them.
-async fn known(broker: &Broker) -> anyhow::Result<Vec<Stale>> {
+async fn known(broker: &Broker) -> anyhow::Result<(Vec<Stale>, Vec<Missing>)> {
     let mut known = Vec::new();
-    for name in broker.queues().await.context("the queues cannot be listed")? {
+    let Listed { found: queues, missing } = broker.queues().await.context("the queues cannot be listed")?;
+    for name in queues {
         let queue = broker.queue(name);
         let mut members: BTreeMap<String, (u64, Duration)> = BTreeMap::new();
         for lane in Lane::ALL {
@@ -74,7 +79,7 @@ async fn known(broker: &Broker) -> anyhow::Result<Vec<Stale>> {
             idle_ms: u64::try_from(idle.as_millis()).unwrap_or(u64::MAX),
         }));
     }
-    Ok(known)
+    Ok((known, missing))
 }
 
 fn live_report(worker: WorkerInfo) -> Live {

@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::broker::{Broker, LetterLimits, Queue};
+use crate::broker::{LetterLimits, Queue};
 use crate::cron::Entry;
 use crate::event::Events;
 use crate::job::{ConsumerName, Policies, Timestamp, Tracking};
@@ -32,7 +32,6 @@ use crate::vital::Vitals;
 /// What the chores of one queue need.
 #[derive(Clone)]
 pub(crate) struct Duty {
-    pub(crate) broker: Broker,
     pub(crate) queue: Queue,
     pub(crate) consumer: ConsumerName,
     pub(crate) lease: Duration,

@@ -77,7 +77,7 @@ async fn listen(duty: Duty, nudged: Arc<Notify>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let waited = match &link {
             Some(link) => tokio::time::timeout(2 * BLOCK, duty.queue.await_nudge(link, BLOCK)).await,
-            None => match duty.broker.open(Role::Blocking).await {
+            None => match duty.queue.open(Role::Blocking).await {
                 Ok(open) => {
                     link = Some(open);
                     continue;

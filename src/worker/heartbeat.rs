@@ -53,6 +53,14 @@ struct Rounds {
     facts: Facts,
 }
 
+/// What one connection beats for.
+#[derive(Clone, Copy)]
+struct Beat<'a> {
+    charges: &'a [Charge],
+    /// Whether it also says what the worker does.
+    says: bool,
+}
+
 /// What a worker says of itself.
 pub(crate) type Facts = Vec<(&'static str, String)>;
 
@@ -97,7 +105,7 @@ impl Heartbeat {
             biased;
             () = self.stop.cancelled() => {}
             () = self.watch(lease) => {}
-            () = self.beat(lease) => {}
+            () = self.beat_everywhere(lease) => {}
         }
     }
 
@@ -127,22 +135,33 @@ impl Heartbeat {
         }
     }
 
+    /// One beat for all. But of a cluster each server may be away, so each queue has a beat and a connection of its own, and so has what
+    /// the worker says of itself: whichever server does not answer, the others' leases are kept.
+    async fn beat_everywhere(&self, lease: Duration) {
+        if !self.broker.is_clustered() {
+            return self.beat(Beat { charges: &self.charges, says: true }, lease).await;
+        }
+        let alone = |charge| Beat { charges: std::slice::from_ref(charge), says: false };
+        let each = self.charges.iter().map(|charge| self.beat(alone(charge), charge.lease));
+        tokio::join!(join_all(each), self.beat(Beat { charges: &[], says: true }, lease));
+    }
+
     /// Renews and says. There is time for a renewal to fail, for another connection, and for a second one before the lease
     /// is given up.
-    async fn beat(&self, lease: Duration) {
+    async fn beat(&self, of: Beat<'_>, lease: Duration) {
         let patience = patience(lease);
         let mut beat = every(Lease::of(lease).look_every());
         let (mut link, mut rounds, mut connected) = (None, Rounds::default(), false);
         loop {
             if link.is_none() {
-                link = self.connect((lease / 6).max(LEAST_PATIENCE)).await;
+                link = self.connect(of, (lease / 6).max(LEAST_PATIENCE)).await;
                 if link.is_some() && std::mem::replace(&mut connected, true) {
                     self.events.tell(&Event::Reconnected { times: 1 });
                 }
             }
             let begun = Instant::now();
             if let Some(open) = &link
-                && tokio::time::timeout(patience, self.round(open, &mut rounds)).await.is_err()
+                && tokio::time::timeout(patience, self.round(of, open, &mut rounds)).await.is_err()
                 // Where this process stood still, the answer may be there, but was not looked at.
                 && begun.elapsed() < 2 * patience
             {
@@ -156,21 +175,20 @@ impl Heartbeat {
         }
     }
 
-    async fn round(&self, link: &Link, rounds: &mut Rounds) {
-        // Together: where one part of a cluster is away, the queues of the others keep their leases.
-        join_all(self.charges.iter().map(|charge| self.renew(link, charge))).await;
+    async fn round(&self, of: Beat<'_>, link: &Link, rounds: &mut Rounds) {
+        join_all(of.charges.iter().map(|charge| self.renew(link, charge))).await;
         if is_due(&mut rounds.heeded, HEED_EVERY) {
-            join_all(self.charges.iter().map(|charge| self.heed(link, charge))).await;
+            join_all(of.charges.iter().map(|charge| self.heed(link, charge))).await;
         }
         let crowd = self.crowd();
         self.vitals.answers_within(crowd.quiet());
         let due = link.is_broken() || rounds.said.is_none_or(|at| at.elapsed() >= rounds.again);
         let looks = is_due(&mut rounds.looked, SAY_EVERY);
-        if due || looks {
+        if of.says && (due || looks) {
             self.say(link, rounds, (crowd, due)).await;
         }
         if looks {
-            join_all(self.charges.iter().map(|charge| vouch(link, charge))).await;
+            join_all(of.charges.iter().map(|charge| vouch(link, charge))).await;
         }
     }
 
@@ -231,14 +249,29 @@ impl Heartbeat {
         }
     }
 
-    async fn connect(&self, patience: Duration) -> Option<Link> {
-        match tokio::time::timeout(patience, self.broker.open(Role::Commands)).await {
+    async fn connect(&self, of: Beat<'_>, patience: Duration) -> Option<Link> {
+        let opening = async {
+            match of.charges.first() {
+                Some(charge) => charge.queue.open(Role::Commands).await,
+                None => self.broker.open_for(&self.consumer).await,
+            }
+        };
+        match tokio::time::timeout(patience, opening).await {
             Ok(Ok(open)) => return Some(open),
             Ok(Err(error)) => self.tell(&error),
-            Err(_elapsed) => self.events.tell(&Event::Contact { alive: false }),
+            Err(_elapsed) => {
+                self.events.tell(&Event::Contact { alive: false });
+                let link = match of.charges.first() {
+                    Some(charge) => charge.queue.link().clone(),
+                    None => self.broker.link_for(&self.consumer),
+                };
+                // Whether anything was found out or not, it is tried again.
+                tokio::time::timeout(patience, link.look_again()).await.ok();
+            }
         }
         // That no connection is to be had is known, and nothing that a restart would mend.
-        self.charges.iter().map(|charge| &charge.line).chain([&self.line]).for_each(Line::rests);
+        let own = of.says.then_some(&self.line);
+        of.charges.iter().map(|charge| &charge.line).chain(own).for_each(Line::rests);
         None
     }
 

@@ -55,7 +55,7 @@ impl Worker {
         events: Events,
         tracer: Option<Tracer>,
     ) -> Result<Self, Error> {
-        let (clock, vitals) = (Arc::new(ServerClock::default()), Vitals::new(broker.link().is_clustered()));
+        let (clock, vitals) = (Arc::new(ServerClock::default()), Vitals::new(broker.is_clustered()));
         let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
         let (mut stations, joins) = (Vec::new(), vitals.line("the start", None));
         for (name, queue_config) in &config.queues {
@@ -70,7 +70,6 @@ impl Worker {
             clock.tell(queue.clock().await?);
             warn_of_differences(&queue, joined, config.lease);
             let shared = Shared {
-                broker: &broker,
                 consumer: &consumer,
                 registry: &registry,
                 events: &events,

@@ -20,7 +20,7 @@ use super::registry::Registry;
 use super::reporter::{Reporter, Reports};
 use super::settler::Settler;
 use super::{Config, QueueConfig};
-use crate::broker::{Broker, Error, Queue, Role};
+use crate::broker::{Error, Queue, Role};
 use crate::event::Events;
 use crate::job::{ConsumerName, Lease, Outcome, Routing};
 use crate::traces::Tracer;
@@ -51,7 +51,6 @@ pub(super) struct Station {
 
 /// What the stations of one process share.
 pub(super) struct Shared<'a> {
-    pub(super) broker: &'a Broker,
     pub(super) consumer: &'a ConsumerName,
     pub(super) registry: &'a Arc<Registry>,
     pub(super) events: &'a Events,
@@ -136,7 +135,7 @@ impl Station {
             outbox: Arc::new(Outbox::new(2 * room + 100)),
         };
         // Settling has a connection of its own, so that it never waits behind another queue's traffic.
-        let settling = queue.over(&shared.broker.open(Role::Commands).await?);
+        let settling = queue.over(&queue.open(Role::Commands).await?);
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
         let (vitals, name) = (shared.vitals, queue.name().clone());
         let settling_loop =
@@ -158,7 +157,7 @@ impl Station {
                 reading: Arc::clone(&reading),
                 helps: nth > 0,
                 queue: queue.clone(),
-                link: shared.broker.open(Role::Blocking).await?,
+                link: queue.open(Role::Blocking).await?,
                 consumer: shared.consumer.clone(),
                 lease,
                 max_depth: own.max_depth,

@@ -12,6 +12,7 @@ use fred::types::Key;
 
 use super::enqueue::call;
 use super::error::Error;
+use super::keys::Keys;
 use super::link::{Link, Role};
 use super::report::Saying;
 use super::settle::{Applied, Begun, Keep, Ran, Taken};
@@ -32,6 +33,9 @@ const LIVES: Duration = Duration::from_secs(10);
 /// Long enough that nobody takes the rehearsal's leadership from it.
 const LEASE: Duration = Duration::from_secs(10);
 
+/// Names that are tried for one whose keys are on a given node of a cluster.
+const TRIES: usize = 10_000;
+
 /// How long a blocking command of the rehearsal may wait.
 const BLOCK: Duration = Duration::from_millis(100);
 
@@ -46,13 +50,13 @@ pub struct Step {
 
 impl Broker {
     /// Lives one small job's life on the queue `check-<random>`: everything that producers, workers, chores and admins
-    /// do, through the same functions. Stops at the first failure, and deletes what it made.
-    pub async fn rehearse(&self) -> Vec<Step> {
-        let random = format!("check-{:016x}", rand::random::<u64>());
+    /// do, through the same functions. Stops at the first failure, and deletes what it made. Of a cluster, on this node
+    /// ([`Server::node`](super::Server::node)).
+    pub async fn rehearse(&self, node: Option<&str>) -> Vec<Step> {
         let rehearsal = Rehearsal {
             broker: self,
-            queue: self.queue(random.parse().expect("check and hexadecimal digits are a queue name")),
-            consumer: random.parse().expect("check and hexadecimal digits are a consumer name"),
+            queue: self.queue(self.name_on(node, |name| Keys::new(self.namespace(), name).control)),
+            consumer: self.name_on(node, |name| keys::worker(self.namespace(), name)),
             receipts: Mutex::default(),
         };
         let mut log = Log(Vec::new());
@@ -60,6 +64,19 @@ impl Broker {
         rehearsal.act(&mut log).await;
         log.step("clean up", rehearsal.clean_up()).await;
         log.0
+    }
+
+    /// `check-<random>`, as a name whose key is on this node.
+    fn name_on<N>(&self, node: Option<&str>, key: impl Fn(&N) -> Key) -> N
+    where
+        N: std::str::FromStr<Err: std::fmt::Debug>,
+    {
+        let mut names = std::iter::repeat_with(|| format!("check-{:016x}", rand::random::<u64>()))
+            .map(|name| name.parse().expect("check and hexadecimal digits are a name"));
+        let is_there = |name: &N| node.is_none_or(|node| self.link_to(&key(name)).is_to(node));
+        // A node whose slots are few, or gone since then: any other.
+        let found = names.by_ref().take(TRIES).find(is_there);
+        found.or_else(|| names.next()).expect("there are always more names")
     }
 }
 
@@ -92,7 +109,7 @@ struct Rehearsal<'a> {
 
 impl Rehearsal<'_> {
     async fn act(&self, log: &mut Log) -> Option<()> {
-        let blocking = log.step("a second connection", self.broker.open(Role::Blocking)).await?;
+        let blocking = log.step("a second connection", self.queue.open(Role::Blocking)).await?;
         log.step("sign of life", self.live()).await?;
         log.step("join the group", self.queue.join(LEASE)).await?;
         log.step("lead the chores", self.queue.lead(&self.consumer, LEASE)).await?;
@@ -120,7 +137,8 @@ impl Rehearsal<'_> {
 
     async fn live(&self) -> Result<(), Error> {
         let facts = [("state", "rehearsing".to_owned()), ("queues", self.queue.name().to_string())];
-        self.broker.beat(self.broker.link(), &self.consumer, LIVES, &facts).await.map(drop)
+        let link = self.broker.link_for(&self.consumer);
+        self.broker.beat(&link, &self.consumer, LIVES, &facts).await.map(drop)
     }
 
     async fn enqueue(&self) -> Result<(), Error> {

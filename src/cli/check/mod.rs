@@ -6,7 +6,7 @@ mod facts;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use streamfleet::broker::{self, Broker, Class, Step};
+use streamfleet::broker::{self, Broker, Class, Listed, Missing, Step};
 
 use super::Context;
 use super::exit::Exit;
@@ -35,6 +35,9 @@ enum Level {
 struct Finding {
     check: &'static str,
     level: Level,
+    /// Which server of a cluster; none where it is true of all, or there is one alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
     found: String,
     /// What to do about it; none where all is well.
     remedy: Option<String>,
@@ -42,15 +45,15 @@ struct Finding {
 
 impl Finding {
     fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self { check, level: Level::Ok, found: found.into(), remedy: None }
+        Self { check, level: Level::Ok, node: None, found: found.into(), remedy: None }
     }
 
     fn warning(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { check, level: Level::Warning, found: found.into(), remedy: Some(remedy.into()) }
+        Self { check, level: Level::Warning, node: None, found: found.into(), remedy: Some(remedy.into()) }
     }
 
     fn error(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { check, level: Level::Error, found: found.into(), remedy: Some(remedy.into()) }
+        Self { check, level: Level::Error, node: None, found: found.into(), remedy: Some(remedy.into()) }
     }
 }
 
@@ -114,24 +117,64 @@ fn unreachable(error: &broker::Error) -> Finding {
 
 async fn examine(broker: &Broker) -> Vec<Finding> {
     let asked = Instant::now();
-    let mut findings = match broker.server().await {
-        Ok(server) => facts::judge(&server, &broker.shown(), asked.elapsed()),
-        Err(error) => vec![Finding::warning(
-            "info",
-            format!("version, eviction and persistence are not known: {error}"),
-            "grant INFO: ACL SETUSER <user> +info",
-        )],
+    let (found, missing) = match broker.servers().await {
+        Ok(Listed { found, missing }) => (found, missing),
+        Err(error) => return without_info(broker, &error).await,
     };
-    let started = Instant::now();
-    findings.push(rights(&broker.rehearse().await, started.elapsed(), broker.namespace().as_str()));
+    let took = asked.elapsed();
+    let mut findings = Vec::new();
+    for server in &found {
+        let mut of_server = facts::judge(server, &broker.shown(), took);
+        let (started, node) = (Instant::now(), server.node.as_deref());
+        let steps = broker.rehearse(node).await;
+        of_server.push(rights(&steps, started.elapsed(), broker.namespace().as_str()));
+        findings
+            .extend(of_server.into_iter().map(|finding| Finding { node: server.node.clone(), ..finding }));
+    }
+    for Missing { node, error } in missing {
+        let finding = match error.class() {
+            Some(Class::Configuration) => no_info(&error),
+            _ => unreachable(&error),
+        };
+        findings.push(Finding { node: Some(node), ..finding });
+    }
+    let mut findings = together(findings, found.len());
     findings.extend(listing(broker).await);
     findings
+}
+
+/// What can be found out where the server does not tell of itself.
+async fn without_info(broker: &Broker, error: &broker::Error) -> Vec<Finding> {
+    let started = Instant::now();
+    let rights = rights(&broker.rehearse(None).await, started.elapsed(), broker.namespace().as_str());
+    [no_info(error), rights].into_iter().chain(listing(broker).await).collect()
+}
+
+fn no_info(error: &broker::Error) -> Finding {
+    let found = format!("version, eviction and persistence are not known: {error}");
+    Finding::warning("info", found, "grant INFO: ACL SETUSER <user> +info")
+}
+
+/// The same findings, those of one kind together; one in place of many where it is the same of every server.
+fn together(mut findings: Vec<Finding>, servers: usize) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    while !findings.is_empty() {
+        let check = findings[0].check;
+        let mut alike: Vec<Finding> = findings.extract_if(.., |finding| finding.check == check).collect();
+        let first = Finding { node: None, ..alike[0].clone() };
+        if alike.len() == servers && alike.iter().all(|next| Finding { node: None, ..next.clone() } == first)
+        {
+            alike = vec![first];
+        }
+        all.append(&mut alike);
+    }
+    all
 }
 
 /// What only people need: a fleet works without it. Nothing where the server does not answer, which is said already.
 async fn listing(broker: &Broker) -> Option<Finding> {
     const CHECK: &str = "listing";
-    let listed = async { broker.queues().await.and(broker.workers().await.map(drop)) };
+    let listed = async { broker.queues().await.map(drop).and(broker.workers().await.map(drop)) };
     match listed.await {
         Ok(()) => Some(Finding::ok(CHECK, "this login may list queues and workers")),
         Err(error) if error.class() == Some(Class::Configuration) => Some(Finding::ok(
@@ -170,7 +213,8 @@ fn show(report: &Report) -> String {
             Level::Error => "ERROR",
         };
         let remedy = finding.remedy.as_ref().map_or_else(String::new, |remedy| format!("\n→ {remedy}"));
-        table.add_row([finding.check, level, &format!("{}{remedy}", harmless(&finding.found))]);
+        let node = finding.node.as_ref().map_or_else(String::new, |node| format!("{}: ", harmless(node)));
+        table.add_row([finding.check, level, &format!("{node}{}{remedy}", harmless(&finding.found))]);
     }
     let verdict = if report.fit { "fit for a fleet" } else { "not fit for a fleet" };
     format!("{table}\n{}, namespace {}: {verdict}", report.redis, report.namespace)

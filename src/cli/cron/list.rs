@@ -1,10 +1,8 @@
 //! `streamfleet cron list`: the recurring jobs, how far they have come, and when they are due.
 
-use std::collections::BTreeSet;
-
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Broker, CronStatus};
+use streamfleet::broker::{Broker, CronStatus, Listed};
 use streamfleet::cron::Entry;
 use streamfleet::job::{QueueName, Timestamp};
 
@@ -57,9 +55,9 @@ pub(super) async fn run(
     next: usize,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let queues: BTreeSet<QueueName> = match named {
-        Some(queue) => BTreeSet::from([queue]),
-        None => broker.queues().await.context("the queues cannot be listed")?.into_iter().collect(),
+    let Listed { found: queues, missing } = match named {
+        Some(queue) => Listed { found: vec![queue], missing: Vec::new() },
+        None => broker.queues().await.context("the queues cannot be listed")?,
     };
     let mut all = Vec::new();
     for queue in queues {
@@ -68,7 +66,7 @@ pub(super) async fn run(
         all.extend(table.entries.into_iter().map(|status| recurring(&queue, status, table.now, next)));
     }
     context.output.print(&all, |all| show(all))?;
-    Ok(Exit::Done)
+    Ok(output::complain_of(&missing))
 }
 
 fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize) -> Recurring {

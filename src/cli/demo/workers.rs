@@ -72,7 +72,7 @@ impl Workers {
     pub(super) async fn ready(&mut self, broker: &Broker) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let shown = broker.workers().await?;
+            let shown = broker.workers().await?.found;
             for worker in &mut self.all {
                 let pid = worker.pid.to_string();
                 let own = shown.iter().find(|info| info.facts.get("pid") == Some(&pid));
