@@ -22,7 +22,8 @@ pub(crate) fn two_servers() -> [RedisServer; 2] {
         until("the servers know each other", SOON, || {
             let slots: Vec<redis::Value> =
                 redis::from_redis_value(server.cmd(&["CLUSTER", "SLOTS"])).unwrap();
-            slots.len() == 2
+            let info: String = redis::from_redis_value(server.cmd(&["CLUSTER", "INFO"])).unwrap();
+            slots.len() == 2 && info.contains("cluster_state:ok")
         });
     }
     servers
