@@ -116,7 +116,8 @@ impl Locator {
             (Self::Slot { .. }, Error::Unreachable(why)) => {
                 let at = server.hosts().first().map(ToString::to_string).unwrap_or_default();
                 Error::Unreachable(format!(
-                    "{at}, which has the slot by what the cluster says, cannot be reached: {why}"
+                    "{at}, where the cluster says that the keys are, cannot be reached: {why} (if it runs, and this address is \
+                     not right from here, set cluster-announce-ip or cluster-announce-hostname on it)"
                 ))
             }
             (_, error) => error,
