@@ -3,13 +3,15 @@
 # make bench   what streamfleet costs, beside the same work as raw Redis commands
 # make deploy-check   whether what is under deploy/ is right
 # make grafana-check  whether dashboards and alerts are answered by a real fleet, with a real Prometheus
+# make servers-check  a part of the tests on Valkey 8 and 9 and on Redis 8
+# make servers        all of the tests on each of these; takes half an hour
 # make soak    ten minutes with jobs of ten thousand types: neither series nor memory grow (make test takes 24 s of it)
 # make audit   jobs of every kind under faults of every kind, and whether each promise held; make audit ARGS=--help says more (make test takes 30 s of it)
 # make image-check    both images, built and run; takes root and minutes
 
 CARGO ?= cargo
 
-.PHONY: demo test bench lint unit redis deploy-check grafana-check image-check soak audit
+.PHONY: demo test bench lint unit redis deploy-check grafana-check image-check servers servers-check soak audit
 
 demo: redis
 	$(CARGO) build --release --locked
@@ -19,7 +21,7 @@ bench: redis
 	$(CARGO) build --release --locked
 	./target/release/streamfleet bench $(ARGS)
 
-test: redis lint unit deploy-check grafana-check
+test: redis lint unit servers-check deploy-check grafana-check
 
 lint:
 	$(CARGO) fmt --all --check
@@ -33,6 +35,14 @@ unit: export RUST_TEST_THREADS ?= 4
 unit:
 	$(CARGO) test --locked --all-features -- --skip promises::promise_1 --skip kill::storm --skip kill::cron --skip promises::promise_5 --skip idle::an_idle
 	$(CARGO) test --locked --all-features --test it -- --test-threads=1 promises::promise_1 kill::storm kill::cron promises::promise_5 idle::an_idle
+
+# By default they run on redis-server or valkey-server from the PATH; STREAMFLEET_TEST_REDIS names another. These fetch others, install
+# none, and say what this machine cannot have.
+servers-check: redis
+	./tests/servers.sh $(SERVERS)
+
+servers: redis
+	./tests/servers.sh --all $(SERVERS)
 
 deploy-check:
 	./deploy/check.sh

