@@ -1,10 +1,15 @@
 //! What is left in Redis when an audit is over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::person::mark_of;
 use crate::harness::fleet::queue;
 use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until_async;
+
+/// How long a busy machine may take.
+const SOON: Duration = Duration::from_secs(60);
 
 /// What a job's record says.
 #[derive(Clone, Debug, Default)]
@@ -148,7 +153,8 @@ fn letters(server: &RedisServer) -> Vec<Letter> {
     runtime.block_on(async {
         let (queue, mut letters, mut next) = (queue(server).await, Vec::new(), None);
         loop {
-            let page = queue.dead_letters(next, 500).await.unwrap();
+            let read = async || queue.dead_letters(next, 500).await.ok();
+            let page = until_async("a page of letters", SOON, read).await;
             let Some(last) = page.last() else { return letters };
             next = Some(streamfleet::job::EntryId::new(last.entry.ms, last.entry.seq + 1));
             letters.extend(page.iter().map(|letter| Letter {

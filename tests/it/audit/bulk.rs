@@ -27,7 +27,7 @@ pub(crate) const MARK: char = 'p';
 #[derive(Default)]
 pub(crate) struct Bulk {
     replies: Mutex<Vec<Reply>>,
-    /// Under way, or not refused.
+    /// Under way or accepted.
     submitted: AtomicU64,
 }
 
@@ -57,7 +57,7 @@ impl Bulk {
 
     fn answered(&self, at: usize, reply: Reply) {
         self.replies.lock().unwrap()[at] = reply;
-        if reply == Reply::Refused {
+        if reply != Reply::Accepted {
             self.submitted.fetch_sub(1, Ordering::SeqCst);
         }
     }

@@ -101,9 +101,9 @@ impl Load {
         (jobs / JOBS_PER_ORDER).max(usual.min(jobs / FEWEST_JOBS_PER_ORDER))
     }
 
-    /// Those under way included.
+    /// Accepted, or under way in bulk.
     fn submitted(&self) -> u64 {
-        self.register.len() as u64 + self.bulk.submitted()
+        self.register.accepted() + self.bulk.submitted()
     }
 }
 

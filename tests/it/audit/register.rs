@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::diary::Span;
@@ -118,6 +119,7 @@ pub(crate) struct Register {
     complaints: Mutex<Vec<String>>,
     /// What each order is called, by its number.
     names: Mutex<Vec<&'static str>>,
+    accepted: AtomicU64,
 }
 
 /// The register when nobody writes any more.
@@ -138,13 +140,17 @@ impl Register {
         names.len()
     }
 
-    /// How many submissions it knows.
-    pub(crate) fn len(&self) -> usize {
-        self.sent.lock().unwrap().len()
+    /// How many submissions were accepted.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::SeqCst)
     }
 
     pub(crate) fn sent(&self, mark: &str, sent: Sent) {
-        self.sent.lock().unwrap().insert(mark.to_owned(), sent);
+        let is_accepted = sent.reply == Reply::Accepted;
+        let before = self.sent.lock().unwrap().insert(mark.to_owned(), sent);
+        if is_accepted && before.is_none_or(|before| before.reply != Reply::Accepted) {
+            self.accepted.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     pub(crate) fn kind_of(&self, life: &str) -> Option<Kind> {

@@ -119,12 +119,13 @@ impl Report {
             Some((us, name)) => format!("{name} {:.1} ms", *us as f64 / 1000.0),
             None => "none above 1 ms".to_owned(),
         };
-        let Slowest { script, command, events } = &self.slowest;
+        let Slowest { script, command, events, memory } = &self.slowest;
         write!(f, "slowest     script: {}; other command: {}", ms(script), ms(command))?;
         match events.iter().find(|(name, _)| name.as_str() == "aof-fsync-always") {
-            Some((_, longest)) => writeln!(f, "; fsync: {longest} ms"),
-            None => writeln!(f),
+            Some((_, longest)) => writeln!(f, "; fsync: {longest} ms")?,
+            None => writeln!(f)?,
         }
+        writeln!(f, "memory      Redis used {} MiB at most", memory / (1024 * 1024))
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Slowest {
     pub(crate) script: Option<(u64, String)>,
     pub(crate) command: Option<(u64, String)>,
     pub(crate) events: BTreeMap<String, u64>,
+    /// The most memory that Redis used, in bytes.
+    pub(crate) memory: u64,
 }
 
 impl Slowest {
@@ -40,6 +42,7 @@ impl Slowest {
                 self.note(took, &words);
             }
         }
+        self.measure(server);
         let latest = server.try_cmd(&["LATENCY", "LATEST"]);
         let latest =
             latest.ok().and_then(|found| redis::from_redis_value::<Vec<(String, u64, u64, u64)>>(found).ok());
@@ -47,6 +50,13 @@ impl Slowest {
             let longest = self.events.entry(event).or_default();
             *longest = most.max(*longest);
         }
+    }
+
+    fn measure(&mut self, server: &RedisServer) {
+        let info = server.try_cmd(&["INFO", "memory"]).ok();
+        let info = info.and_then(|info| redis::from_redis_value::<String>(info).ok()).unwrap_or_default();
+        let peak = info.lines().find_map(|line| line.strip_prefix("used_memory_peak:")?.trim().parse().ok());
+        self.memory = self.memory.max(peak.unwrap_or(0));
     }
 
     fn note(&mut self, took: u64, words: &[String]) {

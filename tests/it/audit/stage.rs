@@ -25,7 +25,6 @@ use crate::harness::fleet::queue;
 use crate::harness::process::Worker;
 use crate::harness::proxy::Proxy;
 use crate::harness::redis_server::RedisServer;
-use crate::harness::rest::jobs_left;
 use crate::harness::wait::{pause_for, until};
 use crate::harness::weather::Event;
 
@@ -149,7 +148,7 @@ impl Stage {
             loading.join().unwrap();
             let loaded = begun.elapsed().as_secs_f64();
             runtime.block_on(ticks::end(&queue, &mut ticks));
-            until_at_rest(server, targets);
+            until_at_rest(watched, targets);
             let rested = begun.elapsed().as_secs_f64();
             enough.store(true, Ordering::SeqCst);
             living.join().unwrap();
@@ -174,13 +173,13 @@ impl Drop for Ended<'_> {
 }
 
 /// Waits until nothing was left for a while. Where that does not come, the judge says what is left.
-fn until_at_rest(server: &RedisServer, targets: &mut Targets) {
-    let (mut calm, mut changed, mut before) = (Instant::now(), Instant::now(), 0);
+fn until_at_rest(watched: &Watched, targets: &mut Targets) {
+    let (mut calm, mut changed, mut before) = (Instant::now(), Instant::now(), None);
     while calm.elapsed() <= CALM && changed.elapsed() <= STUCK {
         pause_for(Duration::from_millis(100));
         targets.replace_who_crashed();
-        let left = jobs_left(server);
-        if left > 0 {
+        let left = watched.left();
+        if left != Some(0) {
             calm = Instant::now();
         }
         if left != before {

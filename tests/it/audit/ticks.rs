@@ -1,11 +1,17 @@
 //! The recurring jobs of an audit, and what must hold of their ticks.
 
+use std::time::Duration;
+
 use streamfleet::broker::{CronStatus, Queue};
 use streamfleet::cron::{Entry, Missed, Schedule};
 use streamfleet::job::Encoding;
 
 use super::judge::Case;
 use super::view::{Found, View};
+use crate::harness::wait::until_async;
+
+/// How long a busy machine may take.
+const SOON: Duration = Duration::from_secs(60);
 
 /// A recurring job, with its first and last tick.
 #[derive(Clone, Debug)]
@@ -41,12 +47,14 @@ pub(crate) async fn begin(queue: &Queue, offset_ms: u64) -> Vec<Recurring> {
 pub(crate) async fn end(queue: &Queue, recurring: &mut [Recurring]) {
     for one in recurring {
         one.last = status(queue, one.name).await.unwrap().handled.as_ms() / one.every_ms * one.every_ms;
-        queue.remove_cron(&one.name.parse().unwrap()).await.unwrap();
+        let name = one.name.parse().unwrap();
+        until_async("a recurring job to be removed", SOON, async || queue.remove_cron(&name).await.ok())
+            .await;
     }
 }
 
 async fn status(queue: &Queue, name: &str) -> Option<CronStatus> {
-    let table = queue.cron().await.unwrap();
+    let table = until_async("the recurring jobs", SOON, async || queue.cron().await.ok()).await;
     table.entries.into_iter().find(|status| status.name.to_string() == name)
 }
 

@@ -65,17 +65,22 @@ impl Watched {
                 continue;
             }
             next = Instant::now() + EVERY;
-            let left = self.count(LEFT);
+            let left = self.left();
             self.waiting.store(left.unwrap_or(0), Ordering::SeqCst);
             tell(&Progress {
                 elapsed: started.elapsed(),
-                submitted: self.register.len() as u64 + self.bulk.submitted(),
+                submitted: self.register.accepted() + self.bulk.submitted(),
                 jobs: self.jobs,
                 left,
                 dead: self.count(DEAD),
                 faults: self.struck.load(Ordering::SeqCst),
             });
         }
+    }
+
+    /// How many jobs wait, run or are delayed; `None` where Redis is away.
+    pub(crate) fn left(&self) -> Option<u64> {
+        self.count(LEFT)
     }
 
     fn count(&self, script: &str) -> Option<u64> {

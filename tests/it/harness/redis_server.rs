@@ -15,7 +15,8 @@ use super::clock::Shift;
 use super::server_program;
 use super::wait::until;
 
-const STARTED: Duration = Duration::from_secs(10);
+/// A server with a long append-only file takes its time.
+const STARTED: Duration = Duration::from_secs(60);
 const ANSWERED: Duration = Duration::from_secs(10);
 /// The harness logs in as its own user, so a test may lock down `default` as it likes.
 const HARNESS_USER: &str = "harness";
