@@ -39,7 +39,7 @@ impl World {
         fs::create_dir(dir.path().join("gate")).unwrap();
         fs::create_dir(dir.path().join("ledger")).unwrap();
         let program = Program {
-            lease_ms: 600,
+            lease_ms: 1_500,
             retention_ms: 600_000,
             backoff_ms: HOUR.as_millis() as u64,
             max_attempts: super::expected::MAX_ATTEMPTS,
