@@ -80,7 +80,6 @@ mod shutdown;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
-#[cfg(any(feature = "http", feature = "otlp"))]
 mod tls;
 pub mod traces;
 mod vital;

@@ -21,7 +21,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("job", &[]),
     ("cron", &["job"]),
     ("event", &["job"]),
-    ("broker", &["job", "cron"]),
+    ("broker", &["job", "cron", "tls"]),
     ("tls", &[]),
     ("traces", &["job", "event", "tls"]),
     ("telemetry", &["job", "event", "broker", "traces", "probe", "scale"]),

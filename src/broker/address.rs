@@ -2,15 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use fred::types::config::{ClusterDiscoveryPolicy, Server, ServerConfig, TlsConfig};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::Error;
+use super::url::{Address, Host, Login, Servers};
+use super::{tls, url};
 use crate::job::Namespace;
+use crate::tls::Files;
 
 /// How to reach Redis.
 ///
-/// `url` takes the forms `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `redis+unix:///path/to.sock`,
+/// `url` takes the forms `redis://[[user]:password@]host[:port][/db]`, `rediss://…` (TLS), `redis+unix:///path/to.sock`,
 /// `redis-sentinel://host:port/db?sentinelServiceName=…&node=host:port` and `redis-cluster://host:port?node=host:port`.
+/// A `/`, `?`, `#` or `%` of a user or password is percent-encoded.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -20,6 +25,8 @@ pub struct Config {
     pub url_file: Option<PathBuf>,
     /// A file that holds the password. Takes precedence over one in the address.
     pub password_file: Option<PathBuf>,
+    /// Whom to trust and who we are, where the address asks for TLS.
+    pub tls: Files,
     /// The first part of every key; default `sf`.
     #[serde(deserialize_with = "namespace")]
     pub namespace: Namespace,
@@ -31,6 +38,7 @@ impl Default for Config {
             url: "redis://127.0.0.1:6379".into(),
             url_file: None,
             password_file: None,
+            tls: Files::default(),
             namespace: "sf".parse().expect("sf is a namespace"),
         }
     }
@@ -44,13 +52,19 @@ fn namespace<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Namespace, D::
 impl Config {
     /// All that is wrong with these values, each as `key: reason`.
     pub fn validate(&self) -> Vec<String> {
-        self.client_config().err().map(|error| error.to_string()).into_iter().collect()
+        let address = self.address();
+        // Without a usable address it is not known whether TLS is meant.
+        let tls = address.as_ref().map_or(Ok(None), |address| self.tls_of(address));
+        let problems = [address.err(), self.password().err(), tls.err()];
+        problems.into_iter().flatten().map(|error| error.to_string()).collect()
     }
 
-    /// The address without its password, to be shown to people.
+    /// The address without its password, to be shown to people. Where it is not certain what is a password, less is shown.
     pub fn shown(&self) -> String {
-        self.url_text()
-            .map_or_else(|_| "an address that cannot be read".to_owned(), |url| without_password(&url))
+        self.url_text().map_or_else(
+            |_| "an address that cannot be read".to_owned(),
+            |text| url::shown(&text, self.password_file.is_some()),
+        )
     }
 
     fn url_text(&self) -> Result<String, Error> {
@@ -60,77 +74,68 @@ impl Config {
         }
     }
 
+    fn address(&self) -> Result<Address, Error> {
+        let key = if self.url_file.is_some() { "redis.url_file" } else { "redis.url" };
+        url::parse(&self.url_text()?).map_err(|reason| Error::Address(format!("{key}: {reason}")))
+    }
+
+    fn password(&self) -> Result<Option<String>, Error> {
+        self.password_file.as_ref().map(|path| read_secret(path, "redis.password_file")).transpose()
+    }
+
+    fn tls_of(&self, address: &Address) -> Result<Option<TlsConfig>, Error> {
+        if address.tls { tls::connector(&self.tls).map(Some) } else { tls::unused(&self.tls).map(|()| None) }
+    }
+
     /// What the client needs to connect.
     pub(crate) fn client_config(&self) -> Result<fred::types::config::Config, Error> {
-        let url = self.url_text()?;
-        // The client's own message may quote the address, and with it the password.
-        let parsed = fred::types::config::Config::from_url(&url);
-        let mut config = parsed.map_err(|error| {
-            let shown = without_password(&url);
-            Error::Address(format!(
-                "redis.url: {shown} is not a usable address ({})",
-                without_url(error.details(), &url)
-            ))
-        })?;
-        if !KNOWN_SCHEMES.iter().any(|scheme| url.starts_with(&format!("{scheme}://"))) {
-            let known = KNOWN_SCHEMES.join(", ");
-            return Err(Error::Address(format!(
-                "redis.url: {} must begin with one of {known}",
-                without_password(&url)
-            )));
-        }
-        if let Some(path) = &self.password_file {
-            config.password = Some(read_secret(path, "redis.password_file")?);
-        }
-        config.fail_fast = true;
-        Ok(config)
+        let address = self.address()?;
+        let tls = self.tls_of(&address)?;
+        let Login { user, password } = address.login;
+        let password = match self.password()? {
+            Some(password) => Some(password),
+            None => exposed(password),
+        };
+        Ok(fred::types::config::Config {
+            server: server(address.servers),
+            username: user,
+            password,
+            database: address.database,
+            tls,
+            fail_fast: true,
+            ..fred::types::config::Config::default()
+        })
     }
 }
 
-const KNOWN_SCHEMES: [&str; 9] = [
-    "redis",
-    "rediss",
-    "valkey",
-    "valkeys",
-    "redis+unix",
-    "redis-sentinel",
-    "rediss-sentinel",
-    "redis-cluster",
-    "rediss-cluster",
-];
-
-fn read_secret(path: &Path, key: &str) -> Result<String, Error> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Error::Address(format!("{key}: {} cannot be read: {error}", path.display())))?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-fn without_url(detail: &str, url: &str) -> String {
-    detail.replace(url, "…")
-}
-
-/// `url` with `***` in place of the password, also in the parameters that may hold one.
-fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
-    let (authority, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    let shown = match authority.rsplit_once('@') {
-        Some((login, host)) => {
-            let user = login.split_once(':').map_or("", |(user, _)| user);
-            format!("{user}:***@{host}")
+fn server(servers: Servers) -> ServerConfig {
+    let server = |Host { name, port }: Host| Server::new(name, port);
+    let all = |hosts: Vec<Host>| hosts.into_iter().map(server).collect();
+    match servers {
+        Servers::One(host) => ServerConfig::Centralized { server: server(host) },
+        Servers::Socket(path) => ServerConfig::Unix { path },
+        Servers::Cluster(hosts) => {
+            ServerConfig::Clustered { hosts: all(hosts), policy: ClusterDiscoveryPolicy::default() }
         }
-        None => authority.to_owned(),
-    };
-    let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
-    let query: Vec<_> = query
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| match pair.split_once('=') {
-            Some((name, _)) if name.to_ascii_lowercase().contains("password") => format!("{name}=***"),
-            _ => pair.to_owned(),
-        })
-        .collect();
-    let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
-    format!("{scheme}://{shown}{path}{query}")
+        Servers::Sentinel { hosts, service, login: Login { user, password } } => ServerConfig::Sentinel {
+            hosts: all(hosts),
+            service_name: service,
+            username: user,
+            password: exposed(password),
+        },
+    }
+}
+
+fn exposed(password: Option<SecretString>) -> Option<String> {
+    password.map(|password| password.expose_secret().to_owned())
+}
+
+/// What a file holds, without the line break at its end.
+fn read_secret(path: &Path, key: &str) -> Result<String, Error> {
+    let wrong = |reason: String| Error::Address(format!("{key}: {} {reason}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    if text.is_empty() { Err(wrong("is empty".to_owned())) } else { Ok(text.to_owned()) }
 }
 
 #[cfg(test)]
@@ -167,13 +172,6 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_shown_nowhere() {
-        let url = "redis-sentinel://u:canary@h:1/0?sentinelPassword=canary&node=b:2";
-        assert_eq!(at(url).shown(), "redis-sentinel://u:***@h:1/0?sentinelPassword=***&node=b:2");
-        assert!(!format!("{:?}", at(url)).contains("canary"));
-    }
-
-    #[test]
     fn a_password_file_beats_the_address() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, b"0123\n").unwrap();
@@ -181,5 +179,36 @@ mod tests {
         assert_eq!(config.client_config().unwrap().password.as_deref(), Some("0123"));
         let missing = Config { password_file: Some("no/such/file".into()), ..at("redis://host") };
         assert!(missing.validate()[0].starts_with("redis.password_file: no/such/file"));
+    }
+
+    #[test]
+    fn a_secret_file_that_is_empty_is_told_as_such() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, b"\r\n").unwrap();
+        let path = file.path().display();
+        let password = Config { password_file: Some(file.path().into()), ..at("redis://worker@host") };
+        assert_eq!(password.validate(), [format!("redis.password_file: {path} is empty")]);
+        let url = Config { url_file: Some(file.path().into()), ..Config::default() };
+        assert_eq!(url.validate(), [format!("redis.url_file: {path} is empty")]);
+    }
+
+    #[test]
+    fn an_address_in_a_file_is_named_by_that_file_s_key() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, b"redis://:canary@/1\n").unwrap();
+        let problems = Config { url_file: Some(file.path().into()), ..Config::default() }.validate();
+        assert!(problems[0].starts_with("redis.url_file: the host is not usable"), "{problems:?}");
+    }
+
+    #[test]
+    fn what_configures_tls_is_refused_where_the_address_does_not_ask_for_it() {
+        let tls = Files { ca_file: Some("ca.pem".into()), ..Files::default() };
+        let problems = Config { tls, ..at("redis://host") }.validate();
+        assert_eq!(
+            problems,
+            [
+                "redis.tls.ca_file: has no effect, since the address does not ask for TLS: begin it with rediss://"
+            ]
+        );
     }
 }

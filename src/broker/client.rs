@@ -3,23 +3,27 @@
 use std::time::Duration;
 
 use fred::clients::Client;
+use fred::interfaces::ClientLike;
+use fred::types::ConnectHandle;
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectError, ReconnectPolicy, ServerConfig,
 };
 use socket2::TcpKeepalive;
 
+use super::error::Error;
 use super::link::Role;
+use super::tls;
 
 /// The deadline of every command that does not block.
 pub(crate) const COMMAND_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long one try to connect, log in and select the database may take.
-pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 
 /// A client of this server, for what the role says. It is not connected yet. One that is patient goes on trying where its first
 /// connection fails.
 pub(super) fn of_link(access: &Config, server: &ServerConfig, role: Role, is_patient: bool) -> Client {
-    let config = Config { server: server.clone(), fail_fast: !is_patient, ..access.clone() };
+    let config = toward(server, Config { fail_fast: !is_patient, ..access.clone() });
     let performance = PerformanceConfig {
         broadcast_channel_capacity: 256,
         default_command_timeout: match role {
@@ -37,9 +41,31 @@ pub(super) fn of_link(access: &Config, server: &ServerConfig, role: Role, is_pat
 
 /// A client that connects once, and whose every step has this deadline.
 pub(super) fn of_question(access: &Config, server: &ServerConfig, deadline: Duration) -> Client {
-    let config = Config { server: server.clone(), fail_fast: true, ..access.clone() };
+    let config = toward(server, Config { fail_fast: true, ..access.clone() });
     let performance = PerformanceConfig { default_command_timeout: deadline, ..PerformanceConfig::default() };
     Client::new(config, Some(performance), Some(connection(deadline)), None)
+}
+
+/// Makes the first connection of a client.
+///
+/// # Errors
+///
+/// Why there is none.
+pub(super) async fn first(client: &Client) -> Result<ConnectHandle, Error> {
+    let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(client.init())).await;
+    let error = match connected {
+        Ok(Ok(task)) => return Ok(task),
+        Ok(Err(error)) => Error::from_connect(&error),
+        Err(_) => Error::Unreachable(format!("no connection within {:?}", 3 * CONNECT_DEADLINE)),
+    };
+    Err(tls::explained(error, &client.client_config()).await)
+}
+
+/// The configuration for this server, whose certificate is for the name that `[redis.tls]` has, if any.
+fn toward(server: &ServerConfig, access: Config) -> Config {
+    let mut config = Config { server: server.clone(), ..access };
+    tls::name_servers(&mut config);
+    config
 }
 
 fn connection(deadline: Duration) -> ConnectionConfig {

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
-use super::client::{self, COMMAND_DEADLINE, CONNECT_DEADLINE};
+use super::client::{self, COMMAND_DEADLINE};
 use super::error::{Class, Error};
 use super::locate::{Doubt, Locator};
 use super::meter::{Meter, Reading};
@@ -138,9 +138,7 @@ impl Link {
     }
 
     async fn connect(&self, client: Client) -> Result<(), Error> {
-        let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(client.init())).await;
-        let late = || Error::Unreachable(format!("no connection within {:?}", 3 * CONNECT_DEADLINE));
-        let task = connected.map_err(|_| late())?.map_err(|error| Error::from_connect(&error))?;
+        let task = client::first(&client).await?;
         let mut live = self.live();
         live.again = live.client.reconnect_rx();
         live.task = Some(task);

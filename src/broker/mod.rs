@@ -44,8 +44,10 @@ mod slots;
 mod steps;
 mod stream;
 mod submit;
+mod tls;
 mod unread;
 mod upkeep;
+mod url;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,6 +93,8 @@ pub use submit::{UniqueMode, UniqueScope};
 pub use unread::{Part, Unread};
 pub(crate) use upkeep::Promoted;
 pub use upkeep::Replayed;
+
+pub use crate::tls::Files as Tls;
 
 use crate::job::{ConsumerName, Namespace, QueueName};
 use script::{Answer, Script};
@@ -140,7 +144,10 @@ impl Broker {
 
     async fn connect_with(config: Config, meter: Option<Meter>) -> Result<Self, Error> {
         let access = config.client_config()?;
-        let locator = Locator::find(&access).await?;
+        let locator = match Locator::find(&access).await {
+            Ok(locator) => locator,
+            Err(error) => return Err(tls::explained(error, &access).await),
+        };
         // Of a cluster, one server that is away must not keep from those that are there.
         let access = locator.cluster().map_or(access, |cluster| cluster.access().clone());
         let link = Link::new(access, locator, Role::Commands, meter);

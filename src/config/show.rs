@@ -22,9 +22,12 @@ pub(super) fn redis<S: Serializer>(config: &broker::Config, to: S) -> Result<S::
         #[serde(skip_serializing_if = "Option::is_none")]
         password_file: &'a Option<std::path::PathBuf>,
         namespace: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tls: Option<&'a broker::Tls>,
     }
-    let broker::Config { url: _, url_file, password_file, namespace } = config;
-    Shown { url: config.shown(), url_file, password_file, namespace: namespace.as_str() }.serialize(to)
+    let broker::Config { url: _, url_file, password_file, tls, namespace } = config;
+    let tls = Some(tls).filter(|tls| **tls != broker::Tls::default());
+    Shown { url: config.shown(), url_file, password_file, namespace: namespace.as_str(), tls }.serialize(to)
 }
 
 /// Masks what a handler gets that may be secret.

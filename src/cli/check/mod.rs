@@ -109,6 +109,8 @@ fn unreachable(error: &broker::Error) -> Finding {
         "set the user and the password: in redis.url, or redis.password_file"
     } else if error.class() == Some(Class::Busy) {
         "wait until this server is ready, or name the one that is"
+    } else if error.to_string().starts_with("TLS with ") {
+        "correct [redis.tls], the address or the server's certificate; docs/tls.md says more"
     } else {
         "start Redis there, or correct redis.url; then look at firewalls and TLS (rediss://)"
     };

@@ -1,18 +1,33 @@
 //! TLS for what this process calls itself: by ring, whatever else the process has installed, trusting what the system
-//! trusts.
+//! trusts, or what a file names.
+
+mod files;
+mod handshake;
+mod live;
+mod words;
 
 use std::sync::Arc;
 
+use rustls::crypto::CryptoProvider;
+#[cfg(any(feature = "http", feature = "otlp"))]
 use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt;
+
+pub use files::Files;
+pub(crate) use handshake::{Greeting, greet};
 
 /// How to call `scheme://…`. What is called without TLS needs no roots, which a minimal container may not have.
+#[cfg(any(feature = "http", feature = "otlp"))]
 pub(crate) fn config(scheme: &str) -> Result<ClientConfig, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    use rustls_platform_verifier::BuilderVerifierExt;
+
+    let builder = ClientConfig::builder_with_provider(ring()).with_safe_default_protocol_versions()?;
     let builder = match scheme {
         "http" => builder.with_root_certificates(RootCertStore::empty()),
         _ => builder.with_platform_verifier()?,
     };
     Ok(builder.with_no_client_auth())
+}
+
+fn ring() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
 }

@@ -1,0 +1,136 @@
+//! A handshake that is made only to learn why another one failed: the client tells no reason, or one for programmers.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustls::client::ResolvesClientCert;
+use rustls::pki_types::ServerName;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ClientConnection, Error, RootCertStore, SignatureScheme, Stream};
+
+use super::words::Shown;
+use super::{ring, words};
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Greeting {
+    /// TLS is spoken, and somebody answered.
+    Well,
+    /// TLS is spoken, but not with us, for this reason.
+    Refused(String),
+    /// The answer came without TLS.
+    Plain,
+    /// What answers speaks no TLS.
+    Foreign,
+    /// Nobody is there, or says nothing.
+    Unknown,
+}
+
+/// Calls `host:port` as `config` says, or, without one, trusting nobody, which is enough to learn whether TLS is spoken.
+/// `hello` is sent, and its answer is thrown away. Takes at most about 8 s.
+pub(crate) async fn greet(
+    host: &str,
+    port: u16,
+    config: Option<&ClientConfig>,
+    name: Option<ServerName<'static>>,
+    hello: &'static [u8],
+) -> Greeting {
+    let (host, config) = (host.to_owned(), config.cloned());
+    let greeting = tokio::task::spawn_blocking(move || {
+        let Some(config) = config.or_else(trusting_nobody) else { return Greeting::Unknown };
+        let Some(name) = name.or_else(|| ServerName::try_from(host.clone()).ok()) else {
+            return Greeting::Unknown;
+        };
+        shake(&host, port, config, name, hello)
+    });
+    greeting.await.unwrap_or(Greeting::Unknown)
+}
+
+fn trusting_nobody() -> Option<ClientConfig> {
+    let builder = ClientConfig::builder_with_provider(ring()).with_safe_default_protocol_versions().ok()?;
+    Some(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+}
+
+fn shake(
+    host: &str,
+    port: u16,
+    mut config: ClientConfig,
+    name: ServerName<'static>,
+    hello: &[u8],
+) -> Greeting {
+    let inner = Arc::clone(&config.client_auth_cert_resolver);
+    let asked = Arc::new(Asked { inner, was: AtomicBool::new(false) });
+    config.client_auth_cert_resolver = Arc::clone(&asked) as Arc<dyn ResolvesClientCert>;
+    let Ok(mut socket) = connect(host, port) else { return Greeting::Unknown };
+    let Ok(mut session) = ClientConnection::new(Arc::new(config), name) else { return Greeting::Unknown };
+    let mut stream = Stream::new(&mut session, &mut socket);
+    let answered = stream.write_all(hello).and_then(|()| stream.read(&mut [0; 16]));
+    let shown = match (asked.was.load(Ordering::Relaxed), asked.inner.has_certs()) {
+        (false, _) => Shown::NotAsked,
+        (true, false) => Shown::Nothing,
+        (true, true) => Shown::Certificate,
+    };
+    let told = match &answered {
+        Ok(1..) => return Greeting::Well,
+        Ok(0) => None,
+        Err(error) => error.get_ref().and_then(|error| error.downcast_ref::<Error>()),
+    };
+    match told {
+        Some(Error::AlertReceived(alert)) => Greeting::Refused(words::alerted(*alert, shown)),
+        Some(Error::InvalidMessage(_)) if answers_plainly(host, port, hello) => Greeting::Plain,
+        Some(Error::InvalidMessage(_)) => Greeting::Foreign,
+        Some(error) => Greeting::Refused(words::refused(error)),
+        None => match words::closed(shown) {
+            // The alert that says so may be lost where the server ends the connection at once.
+            Some(why) => Greeting::Refused(why),
+            None if answers_plainly(host, port, hello) => Greeting::Plain,
+            None => Greeting::Unknown,
+        },
+    }
+}
+
+fn answers_plainly(host: &str, port: u16, hello: &[u8]) -> bool {
+    let Ok(mut socket) = connect(host, port) else { return false };
+    let mut first = [0];
+    let answered = socket.write_all(hello).and_then(|()| socket.read(&mut first));
+    // A status or an error, as Redis's protocol has them.
+    answered.is_ok_and(|length| length == 1 && matches!(first, [b'+' | b'-']))
+}
+
+fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for addr in (host, port).to_socket_addrs()?.take(2) {
+        match TcpStream::connect_timeout(&addr, PATIENCE) {
+            Ok(socket) => {
+                socket.set_read_timeout(Some(PATIENCE))?;
+                socket.set_write_timeout(Some(PATIENCE))?;
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Notes whether the server asks for a client certificate.
+#[derive(Debug)]
+struct Asked {
+    inner: Arc<dyn ResolvesClientCert>,
+    was: AtomicBool,
+}
+
+impl ResolvesClientCert for Asked {
+    fn resolve(&self, authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was.store(true, Ordering::Relaxed);
+        self.inner.resolve(authorities, schemes)
+    }
+
+    fn has_certs(&self) -> bool {
+        self.inner.has_certs()
+    }
+}

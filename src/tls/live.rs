@@ -1,0 +1,142 @@
+//! Certificates and keys as the files have them now: they are read again at each handshake. A file that cannot be read
+//! at that moment, or is half written, leaves in force what was read before.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::client::ResolvesClientCert;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
+use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+
+use super::files::Wrong;
+use super::words;
+
+/// What files say, now or when they were last in order.
+pub(super) struct Live<T: ?Sized> {
+    read: Box<dyn Fn() -> Result<Arc<T>, Wrong> + Send + Sync>,
+    last: Mutex<Last<T>>,
+}
+
+struct Last<T: ?Sized> {
+    value: Arc<T>,
+    /// What is wrong with the files now, told once.
+    wrong: Option<Wrong>,
+}
+
+impl<T: ?Sized> Live<T> {
+    /// Reads for the first time.
+    pub(super) fn open(
+        read: impl Fn() -> Result<Arc<T>, Wrong> + Send + Sync + 'static,
+    ) -> Result<Self, Wrong> {
+        let last = Mutex::new(Last { value: read()?, wrong: None });
+        Ok(Self { read: Box::new(read), last })
+    }
+
+    /// Reads again.
+    fn now(&self) -> Arc<T> {
+        let read = (self.read)();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match read {
+            Ok(value) => (last.value, last.wrong) = (value, None),
+            Err(wrong) if last.wrong.as_ref() == Some(&wrong) => {}
+            Err(wrong) => {
+                let (key, reason) = &wrong;
+                tracing::warn!(key, reason, "a certificate cannot be read again; the last one stays in use");
+                last.wrong = Some(wrong);
+            }
+        }
+        Arc::clone(&last.value)
+    }
+}
+
+/// Which servers are trusted.
+pub(super) struct Trust {
+    verifier: Live<dyn ServerCertVerifier>,
+    name: Option<ServerName<'static>>,
+    /// Whether a server has been trusted already. The first refusal is an error that is told; a later one would
+    /// only be seen as an outage.
+    before: AtomicBool,
+}
+
+impl Trust {
+    pub(super) fn new(verifier: Live<dyn ServerCertVerifier>, name: Option<ServerName<'static>>) -> Self {
+        Self { verifier, name, before: AtomicBool::new(false) }
+    }
+
+    fn last(&self) -> Arc<dyn ServerCertVerifier> {
+        Arc::clone(&self.verifier.last.lock().unwrap_or_else(PoisonError::into_inner).value)
+    }
+}
+
+impl ServerCertVerifier for Trust {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let name = self.name.as_ref().unwrap_or(server_name);
+        let verifier = self.verifier.now();
+        let verified = verifier.verify_server_cert(end_entity, intermediates, name, ocsp_response, now);
+        match &verified {
+            Ok(_) => self.before.store(true, Ordering::Relaxed),
+            Err(error) if self.before.swap(false, Ordering::Relaxed) => {
+                tracing::warn!(server = %name.to_str(), "{}", words::refused(error));
+            }
+            Err(_) => {}
+        }
+        verified
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.last().verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.last().verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.last().supported_verify_schemes()
+    }
+}
+
+/// Who we are, where a server asks.
+pub(super) struct Identity(pub(super) Live<CertifiedKey>);
+
+impl ResolvesClientCert for Identity {
+    fn resolve(&self, _authorities: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.now())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Trust").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Identity")
+    }
+}

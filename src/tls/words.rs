@@ -1,0 +1,113 @@
+//! What is wrong between a server and us, in one sentence that says what to do.
+#![expect(clippy::wildcard_enum_match_arm, reason = "another crate's enums, of which this much matters")]
+
+use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError, Error};
+
+/// Why no TLS connection came to be.
+pub(crate) fn refused(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(why) => certificate(why),
+        Error::AlertReceived(alert) => alerted(*alert, Shown::NotAsked),
+        Error::PeerIncompatible(_) => in_common(&error.to_string()),
+        _ => format!("no TLS connection: {error}"),
+    }
+}
+
+/// What the server has seen of this client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// It asked for no certificate.
+    NotAsked,
+    /// It asked, and got none.
+    Nothing,
+    /// It got one.
+    Certificate,
+}
+
+/// Why the server ended the handshake.
+pub(super) fn alerted(alert: AlertDescription, shown: Shown) -> String {
+    use AlertDescription as Alert;
+    let of_the_client = "the server refuses the client certificate in cert_file";
+    match alert {
+        Alert::CertificateRequired | Alert::NoCertificate => WANTED.to_owned(),
+        // What TLS 1.2 says where a certificate is wanted.
+        Alert::HandshakeFailure if shown == Shown::Nothing => WANTED.to_owned(),
+        Alert::UnrecognisedName => "the server knows no host of this name: set server_name".to_owned(),
+        Alert::CertificateExpired => format!("{of_the_client}: it has expired"),
+        Alert::CertificateRevoked => format!("{of_the_client}: it is revoked"),
+        Alert::UnknownCA => {
+            format!("{of_the_client}: it comes from an authority that the server does not trust")
+        }
+        _ if shown == Shown::Certificate => format!("{of_the_client} ({alert:?})"),
+        _ => in_common(&format!("the server says {alert:?}")),
+    }
+}
+
+/// What a server means that asks for a client certificate and then says nothing more.
+pub(super) fn closed(shown: Shown) -> Option<String> {
+    const SEEN: &str = "the server ends the connection after it has seen the client certificate in cert_file; its log may say why";
+    match shown {
+        Shown::NotAsked => None,
+        Shown::Nothing => Some(WANTED.to_owned()),
+        Shown::Certificate => Some(SEEN.to_owned()),
+    }
+}
+
+const WANTED: &str = "the server wants a client certificate: set cert_file and key_file";
+
+fn in_common(detail: &str) -> String {
+    format!(
+        "the server has no version or cipher of TLS in common with this client, which speaks 1.2 and 1.3: {detail}"
+    )
+}
+
+fn certificate(why: &CertificateError) -> String {
+    use CertificateError as Why;
+    match why {
+        Why::UnknownIssuer | Why::BadSignature => {
+            "the server's certificate comes from an authority that is not trusted here: name it in ca_file"
+                .to_owned()
+        }
+        Why::NotValidForNameContext { expected, presented } if presented.is_empty() => {
+            let name = expected.to_str();
+            format!("the server's certificate has no name (subjectAltName), so it cannot be that of {name:?}")
+        }
+        Why::NotValidForNameContext { expected, presented } => {
+            let (name, of) = (expected.to_str(), names(presented));
+            format!("the server's certificate is for {of}, not for {name:?}: correct the address, or set server_name")
+        }
+        Why::ExpiredContext { not_after, .. } => {
+            format!("the server's certificate expired at {}", at(*not_after))
+        }
+        Why::NotValidYetContext { time, not_before } => {
+            let (begins, now) = (at(*not_before), at(*time));
+            format!("the server's certificate is not valid before {begins}, and the clock here says {now}")
+        }
+        Why::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+            "the server's certificate is one of an authority (CA:TRUE): it needs one of its own, which that authority signs"
+                .to_owned()
+        }
+        _ => format!("the server's certificate is not acceptable: {why}"),
+    }
+}
+
+/// The names in a certificate: `DnsName("a.example")` is `"a.example"`. They are the server's words, and may be anything.
+fn names(presented: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let inner = |name: &String| {
+        let name = name.split_once('(').map_or(name.as_str(), |(_, name)| name).trim_end_matches(')');
+        format!("{:?}", name.trim_matches('"').chars().take(100).collect::<String>())
+    };
+    let mut names: Vec<_> = presented.iter().take(SHOWN).map(inner).collect();
+    if presented.len() > SHOWN {
+        names.push(format!("{} others", presented.len() - SHOWN));
+    }
+    names.join(", ")
+}
+
+fn at(time: UnixTime) -> String {
+    let seconds = i64::try_from(time.as_secs()).ok();
+    let time = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    time.map_or_else(|| "a time that is no date".to_owned(), |time| time.to_string())
+}
