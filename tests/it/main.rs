@@ -66,6 +66,8 @@ mod steps;
 #[cfg(test)]
 mod submit;
 #[cfg(test)]
+mod tls;
+#[cfg(test)]
 #[cfg(feature = "otlp")]
 mod traces;
 #[cfg(test)]

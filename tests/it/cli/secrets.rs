@@ -50,11 +50,49 @@ fn a_password_is_in_no_message_about_a_wrong_configuration() {
         "redis://u:canary-7f3a@host:port",
         "canary-7f3a",
         "redis://:canary-7f3a@[",
+        "redis://u:canary-7f3a/x@127.0.0.1:1",
+        "redis://u:1/canary-7f3a@127.0.0.1:1",
+        "redis://u:1?canary-7f3a@127.0.0.1:1",
+        "redis-cluster://u:1/canary-7f3a@127.0.0.1:1",
+        "redis://u:canary-7f3a#@127.0.0.1:1",
+        "redis://127.0.0.1:1?password=canary-7f3a",
+        "redis-sentinel://127.0.0.1:1?sentinelPassword=canary-7f3a",
     ];
     for url in urls {
         for args in [&["worker"][..], &["queues"], &["config", "check"], &["config", "show"]] {
             let output = Launch::new(args).env("STREAMFLEET__REDIS__URL", url).output(SOON);
             assert_eq!(output.code, Some(2), "{url}: {output:?}");
+            assert!(!format!("{output:?}").contains(CANARY), "{url}: {output:?}");
+        }
+    }
+}
+
+/// What cannot be reached is told with its address, which has the login in it.
+#[test]
+fn a_password_is_in_no_address_that_is_shown() {
+    let urls = [
+        "redis://u:canary-7f3a%2F@127.0.0.1:1",
+        "redis://u:a@canary-7f3a@127.0.0.1:1",
+        "redis://canary-7f3a@127.0.0.1:1",
+        "redis://:canary-7f3a:@127.0.0.1:1/0",
+        "redis+unix://u:canary-7f3a@localhost/no/such.sock",
+        "redis-cluster://u:canary-7f3a@127.0.0.1:1?node=127.0.0.1:2",
+        "redis-sentinel://u:canary-7f3a@127.0.0.1:1?sentinelServiceName=m&sentinelPassword=canary-7f3a@",
+    ];
+    for url in urls {
+        let commands = [
+            &["config", "show"][..],
+            &["--json", "config", "show"],
+            &["config", "check"],
+            &["check"],
+            &["--json", "check"],
+            &["queues"],
+            &["--json", "dead", "list"],
+        ];
+        for args in commands {
+            let output = Launch::new(args).env("STREAMFLEET__REDIS__URL", url).output(SOON);
+            let is_about_the_file = args.contains(&"config");
+            assert_eq!(output.code, Some(if is_about_the_file { 0 } else { 3 }), "{url}: {output:?}");
             assert!(!format!("{output:?}").contains(CANARY), "{url}: {output:?}");
         }
     }

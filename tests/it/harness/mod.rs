@@ -7,6 +7,7 @@
 //! the [`checker`] judges it against what is left in Redis. Whoever has to wait uses [`wait`]; all times of one
 //! run come from one [`clock`].
 
+pub(crate) mod certificates;
 pub(crate) mod checker;
 pub(crate) mod clock;
 pub(crate) mod cluster;
@@ -24,5 +25,6 @@ pub(crate) mod redis_server;
 pub(crate) mod resp;
 pub(crate) mod rest;
 pub(crate) mod server_program;
+pub(crate) mod tls_server;
 pub(crate) mod wait;
 pub(crate) mod weather;

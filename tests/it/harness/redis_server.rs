@@ -327,7 +327,7 @@ impl Drop for RedisServer {
 
 /// A port below the ephemeral range. A port inside it could become the client end of somebody's connection
 /// while the server is down: even of a client that tries to reconnect to it, which then talks to itself.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let ephemeral = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(32_768_u16);
     for _try in 0..100 {

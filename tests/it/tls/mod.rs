@@ -1,0 +1,23 @@
+//! TLS: an authority of one's own, client certificates, and what is said where it fails.
+
+mod refused;
+mod rotated;
+mod spoken;
+
+use streamfleet::broker::{self, Tls};
+
+use crate::harness::certificates::{Authority, Certified};
+
+/// Trusts this authority, and is this client.
+pub(crate) fn tls(authority: &Authority, client: Option<&Certified>) -> Tls {
+    let mut tls = Tls::default();
+    tls.ca_file = Some(authority.file());
+    tls.cert_file = client.map(|client| client.cert.clone());
+    tls.key_file = client.map(|client| client.key.clone());
+    tls
+}
+
+/// This address with this TLS.
+pub(crate) fn redis(url: &str, tls: Tls) -> broker::Config {
+    broker::Config { url: url.into(), tls, ..broker::Config::default() }
+}

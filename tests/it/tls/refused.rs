@@ -1,0 +1,158 @@
+//! What is said where TLS is not to be had, one sentence each.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::redis;
+use crate::harness::certificates::{Authority, Certified, Valid};
+use crate::harness::process::{Launch, Output};
+use crate::harness::tls_server::{TlsServer, speaks_tls};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// `streamfleet check` of this address, with these variables of `[redis.tls]`.
+fn check(url: &str, tls: &[(&str, &Path)]) -> Output {
+    let mut launch = Launch::new(&["--json", "check"]).env("STREAMFLEET__REDIS__URL", url);
+    for (key, value) in tls {
+        launch = launch.env(&format!("STREAMFLEET__REDIS__TLS__{key}"), value.display().to_string());
+    }
+    launch.output(SOON)
+}
+
+/// That the only finding is this sentence.
+fn says(output: &Output, sentence: &str) {
+    assert_eq!(output.code, Some(3), "{output:?}");
+    let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let found = report["findings"][0]["found"].as_str().unwrap();
+    assert!(found.contains(sentence), "{found}\nwanted: {sentence}");
+    for word in ["Custom {", "InvalidCertificate", "AlertReceived", "kind:"] {
+        assert!(!found.contains(word), "{found}");
+    }
+}
+
+fn names<'a>(authority: &'a Path, client: &'a Certified) -> [(&'static str, &'a Path); 3] {
+    [("CA_FILE", authority), ("CERT_FILE", &client.cert), ("KEY_FILE", &client.key)]
+}
+
+#[test]
+fn a_certificate_of_the_server_that_is_not_good_is_told_in_one_sentence() {
+    if !speaks_tls() {
+        return;
+    }
+    let (authority, other) = (Authority::new("test"), Authority::new("other"));
+    let ca = authority.file();
+    let now = TlsServer::start(&authority.server(), &authority, "no");
+    let untrusted =
+        "the server's certificate comes from an authority that is not trusted here: name it in ca_file";
+    says(&check(&now.url("127.0.0.1"), &[("CA_FILE", &other.file())]), untrusted);
+    says(&check(&now.url("127.0.0.1"), &[]), untrusted);
+    let name = [("CA_FILE", &*ca), ("SERVER_NAME", Path::new("elsewhere"))];
+    says(
+        &check(&now.url("127.0.0.1"), &name),
+        "the server's certificate is for \"127.0.0.1\", \"localhost\", not for \"elsewhere\": correct the address, or set \
+         server_name",
+    );
+    let dated = |valid| authority.issue("dated", &["127.0.0.1"], valid);
+    let over = TlsServer::start(&dated(Valid::Over), &authority, "no");
+    says(
+        &check(&over.url("127.0.0.1"), &[("CA_FILE", &ca)]),
+        "the server's certificate expired at 2021-01-01T00:00:00Z",
+    );
+    let later = TlsServer::start(&dated(Valid::Later), &authority, "no");
+    says(
+        &check(&later.url("127.0.0.1"), &[("CA_FILE", &ca)]),
+        "the server's certificate is not valid before 2090-01-01T00:00:00Z, and the clock here says 20",
+    );
+}
+
+#[test]
+fn a_client_certificate_that_is_missing_or_not_good_is_told_in_one_sentence() {
+    if !speaks_tls() {
+        return;
+    }
+    let (authority, other) = (Authority::new("test"), Authority::new("other"));
+    let ca = authority.file();
+    let server = TlsServer::start(&authority.server(), &authority, "yes");
+    let url = server.url("127.0.0.1");
+    says(
+        &check(&url, &[("CA_FILE", &ca)]),
+        "the server wants a client certificate: set cert_file and key_file",
+    );
+    let refused = "certificate in cert_file";
+    let foreign = other.issue("client", &["worker"], Valid::Now);
+    says(&check(&url, &names(&ca, &foreign)), refused);
+    let over = authority.issue("client", &["worker"], Valid::Over);
+    says(&check(&url, &names(&ca, &over)), refused);
+}
+
+#[test]
+fn a_port_that_speaks_tls_and_an_address_that_does_not_are_told_apart() {
+    if !speaks_tls() {
+        return;
+    }
+    let authority = Authority::new("test");
+    let server = TlsServer::start(&authority.server(), &authority, "yes");
+    let plain = format!("rediss://127.0.0.1:{}", server.server.port());
+    says(
+        &check(&plain, &[("CA_FILE", &authority.file())]),
+        "the server speaks no TLS at this port: name its TLS port",
+    );
+    let encrypted = format!("redis://127.0.0.1:{}", server.port);
+    says(&check(&encrypted, &[]), "the server speaks TLS at this port: begin redis.url with rediss://");
+}
+
+/// What can be known without a server is a mistake in the configuration: exit code 2, and the key is named.
+#[test]
+fn files_that_are_no_certificates_and_halves_are_told_with_their_keys() {
+    let authority = Authority::new("test");
+    let (one, other) =
+        (authority.issue("one", &["a"], Valid::Now), authority.issue("other", &["a"], Valid::Now));
+    let garbage = authority.folder().join("garbage.pem");
+    std::fs::write(&garbage, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
+    let locked = authority.folder().join("locked.key");
+    let text = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    std::fs::write(&locked, text).unwrap();
+    let (missing, ca) = (Path::new("no/such.pem"), authority.file());
+    let locked_pair = Certified { key: locked, ..one.clone() };
+    let no_key = Certified { key: one.cert.clone(), ..one.clone() };
+    let mixed = Certified { key: other.key, ..one.clone() };
+    let cases: [(&[(&str, &Path)], &str); 9] = [
+        (&[("CA_FILE", missing)], "redis.tls.ca_file: no/such.pem cannot be read: No such file or directory"),
+        (&[("CA_FILE", &one.key)], "one.key holds no certificate in PEM form"),
+        (&[("CA_FILE", &garbage)], "garbage.pem holds a certificate that is not usable"),
+        (
+            &[("CA_FILE", &ca), ("CERT_FILE", &one.cert)],
+            "redis.tls.key_file: is missing: cert_file is of no use without its key",
+        ),
+        (
+            &[("CA_FILE", &ca), ("KEY_FILE", &one.key)],
+            "redis.tls.cert_file: is missing: key_file is of no use without its certificate",
+        ),
+        (&names(&ca, &no_key), "one.pem holds no private key in PEM form"),
+        (&names(&ca, &locked_pair), "locked.key holds no private key in PEM form; it needs a passphrase"),
+        (&names(&ca, &mixed), "one.pem"),
+        (
+            &[("CA_FILE", &ca), ("SERVER_NAME", Path::new("a b"))],
+            "redis.tls.server_name: is neither a host name nor an IP address",
+        ),
+    ];
+    for (tls, sentence) in cases {
+        let output = check("rediss://127.0.0.1:1", tls);
+        assert_eq!(output.code, Some(2), "{sentence}: {output:?}");
+        assert!(output.stderr.contains(sentence), "{sentence}: {output:?}");
+    }
+    let output = check("rediss://127.0.0.1:1?cert=a.pem", &[]);
+    assert!(output.stderr.contains("redis.url: the parameter \"cert\" is not known"), "{output:?}");
+    let output = check("redis://127.0.0.1:1", &[("CA_FILE", &ca)]);
+    assert!(output.stderr.contains("redis.tls.ca_file: has no effect"), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_nothing_is_given_up_in_time() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let authority = Authority::new("test");
+    let url = format!("rediss://{}", listener.local_addr().unwrap());
+    let connecting = streamfleet::broker::Broker::connect(redis(&url, super::tls(&authority, None)));
+    let ended = tokio::time::timeout(Duration::from_secs(25), connecting).await.expect("an end");
+    assert!(ended.is_err());
+}
