@@ -2,32 +2,22 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::map_response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::{Metrics, UPKEEP_EVERY};
+use super::places::Bounded;
 use super::scaling;
 use crate::probe::Probe;
 use crate::scale::Scale;
-
-/// More connections wait until others end.
-const CONNECTIONS_MAX: usize = 64;
-
-/// No connection lives longer, so that one that says nothing cannot hold its place. Scrapers connect again.
-const CONNECTION_LIVES: Duration = Duration::from_secs(120);
 
 /// What is answered from.
 #[derive(Clone)]
@@ -75,7 +65,6 @@ impl Listener {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "the metrics listener cannot be used"),
         };
-        let bounded = Bounded { listener, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) };
         let metrics = answers.metrics.clone();
         let routes = Router::new()
             .route("/metrics", get(figures))
@@ -83,9 +72,10 @@ impl Listener {
             .route("/readyz", get(ready))
             .route("/startupz", get(started))
             .route("/scale", get(scale))
+            .layer(map_response(last))
             .with_state(answers);
         let stopped = stop.clone().cancelled_owned();
-        let serving = axum::serve(bounded, routes).with_graceful_shutdown(stopped);
+        let serving = axum::serve(Bounded::new(listener), routes).with_graceful_shutdown(stopped);
         let upkeep = async {
             let mut beat = tokio::time::interval(UPKEEP_EVERY);
             loop {
@@ -115,7 +105,12 @@ async fn alive(State(answers): State<Answers>) -> (StatusCode, String) {
 }
 
 async fn ready(State(answers): State<Answers>) -> (StatusCode, String) {
-    answer(answers.probe.ready())
+    answers.probe.look().await;
+    let (status, mut said) = answer(answers.probe.ready());
+    if status == StatusCode::OK {
+        answers.probe.unserved().iter().for_each(|line| said.push_str(&format!("{line}\n")));
+    }
+    (status, said)
 }
 
 async fn started(State(answers): State<Answers>) -> (StatusCode, String) {
@@ -127,78 +122,15 @@ async fn scale(State(answers): State<Answers>, RawQuery(query): RawQuery) -> imp
     (status, [(header::CONTENT_TYPE, "application/json")], body)
 }
 
+/// Each connection is answered once: who keeps one that is idle would hold its place, and lose it to the next who comes.
+async fn last(mut answer: Response) -> Response {
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
 fn answer(verdict: Result<(), String>) -> (StatusCode, String) {
     match verdict {
         Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
-    }
-}
-
-/// A listener that hands out a bounded number of connections with bounded lives.
-struct Bounded {
-    listener: TcpListener,
-    places: Arc<Semaphore>,
-}
-
-impl axum::serve::Listener for Bounded {
-    type Io = Mortal;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Mortal, SocketAddr) {
-        let places = Arc::clone(&self.places);
-        let place = places.acquire_owned().await.expect("the semaphore is never closed");
-        let (stream, address) = axum::serve::Listener::accept(&mut self.listener).await;
-        let end = Box::pin(tokio::time::sleep(CONNECTION_LIVES));
-        (Mortal { stream, end, _place: place }, address)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-}
-
-/// A connection that ends by itself.
-struct Mortal {
-    stream: TcpStream,
-    end: Pin<Box<Sleep>>,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Mortal {
-    fn poll_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        match self.end.as_mut().poll(context) {
-            Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
-            Poll::Pending => Ok(()),
-        }
-    }
-}
-
-impl AsyncRead for Mortal {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.poll_end(context)?;
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Mortal {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_end(context)?;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

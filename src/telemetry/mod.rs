@@ -9,6 +9,7 @@ mod listener;
 pub mod logs;
 mod metrics;
 mod objectives;
+mod places;
 mod process;
 mod scaling;
 mod series;

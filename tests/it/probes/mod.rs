@@ -2,6 +2,7 @@
 
 mod alive;
 mod cluster;
+mod crowded;
 mod healthcheck;
 mod scale;
 mod service_manager;

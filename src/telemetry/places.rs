@@ -1,0 +1,148 @@
+//! The connections of the listener: few, short, and never all taken. Whoever opens many and asks nothing, or asks one byte at
+//! a time, loses them to whoever comes next, so that a probe always gets in.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// From this many connections on, each new one ends the oldest one that has not been answered.
+const PLACES: usize = 64;
+
+/// A connection that was ended takes a moment to go. There are never more than this many, whatever happens.
+const PLACES_MAX: usize = 4 * PLACES;
+
+/// A request must be complete, and its answer begun, within this time. `/scale` may take two seconds of it.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(6);
+
+/// The whole answer must be taken within this time.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// A listener that accepts whoever comes, and hands out a bounded number of connections with bounded lives.
+pub(super) struct Bounded {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+    /// Oldest first. Those that have ended by themselves are dead references.
+    held: VecDeque<Weak<Place>>,
+}
+
+/// What the listener knows of one connection.
+#[derive(Default)]
+struct Place {
+    /// True once the answer has begun.
+    is_answered: AtomicBool,
+    /// Ends the connection.
+    end: CancellationToken,
+}
+
+impl Bounded {
+    pub(super) fn new(listener: TcpListener) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(PLACES_MAX)), held: VecDeque::new() }
+    }
+
+    /// Where all places are taken, ends the oldest connection that has not been answered, or else the oldest.
+    fn make_room(&mut self) {
+        self.held.retain(|place| place.strong_count() > 0);
+        if self.held.len() < PLACES {
+            return;
+        }
+        let is_idle = |place: &Weak<Place>| {
+            place.upgrade().is_none_or(|place| !place.is_answered.load(Ordering::Relaxed))
+        };
+        let nth = self.held.iter().position(is_idle).unwrap_or(0);
+        if let Some(place) = self.held.remove(nth).and_then(|place| place.upgrade()) {
+            place.end.cancel();
+        }
+    }
+}
+
+impl axum::serve::Listener for Bounded {
+    type Io = Mortal;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Mortal, SocketAddr) {
+        let (stream, address) = axum::serve::Listener::accept(&mut self.listener).await;
+        self.make_room();
+        let places = Arc::clone(&self.places);
+        let permit = places.acquire_owned().await.expect("the semaphore is never closed");
+        let place = Arc::new(Place::default());
+        self.held.push_back(Arc::downgrade(&place));
+        (Mortal::new(stream, place, permit), address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A connection that ends by itself.
+pub(super) struct Mortal {
+    stream: TcpStream,
+    place: Arc<Place>,
+    late: Pin<Box<Sleep>>,
+    ended: Pin<Box<WaitForCancellationFutureOwned>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Mortal {
+    fn new(stream: TcpStream, place: Arc<Place>, permit: OwnedSemaphorePermit) -> Self {
+        let late = Box::pin(tokio::time::sleep(ANSWERED_WITHIN));
+        let ended = Box::pin(place.end.clone().cancelled_owned());
+        Self { stream, place, late, ended, _permit: permit }
+    }
+
+    fn poll_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if self.ended.as_mut().poll(context).is_ready() || self.late.as_mut().poll(context).is_ready() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
+    /// The answer begins.
+    fn answers(&mut self) {
+        if !self.place.is_answered.swap(true, Ordering::Relaxed) {
+            self.late.as_mut().reset(Instant::now() + TAKEN_WITHIN);
+        }
+    }
+}
+
+impl AsyncRead for Mortal {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.poll_end(context)?;
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Mortal {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.answers();
+        self.poll_end(context)?;
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

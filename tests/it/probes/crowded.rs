@@ -1,0 +1,95 @@
+//! Hundreds of connections that ask nothing, or one byte at a time: a probe gets in all the same.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{SOON, launch, ready, status};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+
+/// A probe is given up after this time where nothing else is said.
+const PROBE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Connections that ask nothing at all, or stop in the middle of the question.
+const HALF_OPEN: usize = 200;
+
+/// Connections that send a byte per second.
+const DRIPPING: usize = 100;
+
+const REQUEST: &[u8] =
+    b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n\r\n";
+
+fn opened(address: &str, sent: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    // Where the listener has ended the connection already, that is as well.
+    stream.write_all(sent).ok();
+    stream
+}
+
+/// Sends each a byte per second and opens those anew that were ended, until told to stop.
+fn drip(address: &str, stop: &AtomicBool) {
+    let mut dripping: Vec<_> = (0..DRIPPING).map(|_| (opened(address, b""), 0)).collect();
+    let since = Instant::now();
+    // A test that fails does not say that it is over.
+    while !stop.load(Ordering::Relaxed) && since.elapsed() < 2 * SOON {
+        for (stream, sent) in &mut dripping {
+            match stream.write_all(&REQUEST[*sent..=*sent]) {
+                Ok(()) => *sent = (*sent + 1) % REQUEST.len(),
+                Err(_) => (*stream, *sent) = (opened(address, b""), 0),
+            }
+        }
+        until("a second is over or it is enough", Duration::from_secs(2), {
+            let since = Instant::now();
+            move || stop.load(Ordering::Relaxed) || since.elapsed() > Duration::from_secs(1)
+        });
+    }
+}
+
+#[test]
+fn probes_and_scrapes_get_in_while_hundreds_of_connections_ask_nothing_or_one_byte_a_second() {
+    let server = RedisServer::start();
+    let (worker, address) = ready(&launch(&server.url()));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| drip(&address, &stop));
+        let begun = [&b""[..], b"GET /met", b"GET /livez HTTP/1.1\r\nHost: x\r\n"];
+        let silent: Vec<_> = (0..HALF_OPEN).map(|nth| opened(&address, begun[nth % begun.len()])).collect();
+        let (since, mut longest) = (Instant::now(), Duration::ZERO);
+        // A listener that waits for them would be silent for two minutes.
+        until("twelve seconds of probes", SOON, || {
+            for path in ["/livez", "/metrics", "/readyz"] {
+                let asked = Instant::now();
+                assert_eq!(status(&address, path), Some(200), "{path} after {:?}", since.elapsed());
+                longest = longest.max(asked.elapsed());
+                assert!(longest < PROBE_WITHIN, "{path} took {longest:?}");
+            }
+            since.elapsed() > Duration::from_secs(12)
+        });
+        for mut stream in silent {
+            stream.set_read_timeout(Some(PROBE_WITHIN)).unwrap();
+            let ended = stream.read(&mut [0; 1024]);
+            assert!(
+                !ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock),
+                "it is still open"
+            );
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    worker.term();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
+}
+
+#[test]
+fn whoever_takes_its_answer_slowly_loses_its_place_to_others() {
+    let server = RedisServer::start();
+    let (_worker, address) = ready(&launch(&server.url()));
+    // They ask, and read nothing.
+    let asked: Vec<_> =
+        (0..HALF_OPEN).map(|_| opened(&address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).collect();
+    let since = Instant::now();
+    assert_eq!(status(&address, "/livez"), Some(200));
+    assert!(since.elapsed() < PROBE_WITHIN, "{:?}", since.elapsed());
+    drop(asked);
+}
