@@ -19,7 +19,7 @@ use crate::recycle::Recycler;
 use crate::scale::Scale;
 use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
-use crate::worker::{self, Handler, Middleware, Registry, Steps, Worker};
+use crate::worker::{self, Handler, Middleware, Registry, Served, Steps, Worker};
 
 /// The configuration of a fleet's process.
 #[derive(Debug, Clone, Default)]
@@ -104,43 +104,29 @@ impl Fleet {
         Recycler::new(bounds, None).map_err(broker::Error::Address)?;
         let (audience, events) =
             Audience::gather(&self.config.events, &self.hooks, &self.events, &self.consumer);
-        let Some(worker) = self.start(&shutdown, &events).await? else { return Ok(()) };
+        let Some(mut worker) = self.start(&shutdown, &events).await? else { return Ok(()) };
         let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
-        self.probe.works(worker.vitals().clone(), worker.pulses());
-        self.scale.started(worker.served().into_iter().map(|served| served.queue));
+        self.probe.works(worker.broker(), worker.vitals().clone(), worker.pulses());
+        self.scale.started(worker.queues());
         let (stop, last_word) = (CancellationToken::new(), CancellationToken::new());
-        let queues = worker.served().into_iter().map(|served| served.queue).collect();
-        let mut attending = audience.attend(worker.broker(), queues, &last_word);
-        let mut chores = JoinSet::new();
-        for served in worker.served() {
-            let pulse = served.pulse;
-            let own = self.cron.iter().filter(|entry| entry.queue() == served.queue.name());
-            let cron = own.cloned().collect();
-            let duty = Duty {
-                tracking: self.config.worker.queue(served.queue.name()).tracking,
-                retention: self.config.worker.retention_of(served.queue.name()),
-                letters: self.config.worker.letters_of(served.queue.name()),
-                queue: served.queue,
-                consumer: self.consumer.clone(),
-                lease: served.lease,
-                policies: Arc::new(self.registry.policies()),
-                events: events.clone(),
-                age: worker.age(),
-                gauge_every: self.config.events.queue_length_every,
-                cron,
-                consumers: Arc::new(move |count| pulse.set_consumers(count)),
-                vitals: worker.vitals().clone(),
-                stop: stop.clone(),
-            };
-            chores.spawn(maintenance::keep(duty));
-        }
+        let mut attending = audience.attend(worker.broker(), worker.queues(), &last_word);
         self.tell_idle_entries();
         tracing::info!(consumer = %self.consumer, "working");
-        tokio::select! {
-            biased;
-            () = shutdown.requested() => {}
-            // Not a request of `shutdown`: a signal that comes now is the first one, and does not hurry.
-            reason = recycler.due(&self.probe) => tracing::info!(%reason, "recycling: a fresh process may start"),
+        let mut chores = JoinSet::new();
+        let mut due = std::pin::pin!(recycler.due(&self.probe));
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => break,
+                // Not a request of `shutdown`: a signal that comes now is the first one, and does not hurry.
+                reason = &mut due => {
+                    tracing::info!(%reason, "recycling: a fresh process may start");
+                    break;
+                }
+                Some(served) = worker.served() => {
+                    chores.spawn(maintenance::keep(self.duty(&worker, served, &events, &stop)));
+                }
+            }
         }
         tracing::info!("stopping: no new jobs; running ones may end");
         self.probe.stops();
@@ -158,6 +144,29 @@ impl Fleet {
         Ok(())
     }
 
+    /// The chores of a queue that has been joined.
+    fn duty(&self, worker: &Worker, served: Served, events: &Events, stop: &CancellationToken) -> Duty {
+        let Served { queue, lease, pulse } = served;
+        let own = self.cron.iter().filter(|entry| entry.queue() == queue.name());
+        let config = &self.config.worker;
+        Duty {
+            tracking: config.queue(queue.name()).tracking,
+            retention: config.retention_of(queue.name()),
+            letters: config.letters_of(queue.name()),
+            cron: own.cloned().collect(),
+            queue,
+            consumer: self.consumer.clone(),
+            lease,
+            policies: Arc::new(self.registry.policies()),
+            events: events.clone(),
+            age: worker.age(),
+            gauge_every: self.config.events.queue_length_every,
+            consumers: Arc::new(move |count| pulse.set_consumers(count)),
+            vitals: worker.vitals().clone(),
+            stop: stop.clone(),
+        }
+    }
+
     /// Says which recurring jobs this process has that are for others.
     fn tell_idle_entries(&self) {
         let queues = &self.config.worker.queues;
@@ -166,7 +175,8 @@ impl Fleet {
         }
     }
 
-    /// Starts the worker as soon as Redis can be reached; `None` where shutdown comes first.
+    /// Starts the worker as soon as Redis can be reached; `None` where shutdown comes first. The queues that it then cannot join
+    /// are its own to try again.
     async fn start(&self, shutdown: &Shutdown, events: &Events) -> Result<Option<Worker>, broker::Error> {
         let mut pause = Duration::from_millis(200);
         loop {

@@ -1,14 +1,29 @@
 //! What a process answers to probes: has it started, is it alive, is it ready?
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+
+use crate::broker::{Broker, Error, Queue};
 use crate::vital::Vitals;
 use crate::worker::Pulse;
+
+/// However often it is asked whether it is ready, Redis is asked once within this time.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// Redis must answer within this time. Kubernetes gives up after a second.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(800);
+
+/// That Redis did not answer is forgotten after this time. By then the loops know how it is.
+const FORGET_AFTER: Duration = Duration::from_secs(5);
 
 /// Answers probes about one process. Clones are one.
 #[derive(Clone, Default)]
 pub struct Probe {
     state: Arc<Mutex<State>>,
+    /// One asks Redis, the others wait for what it hears.
+    turn: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
 #[derive(Default)]
@@ -16,27 +31,103 @@ enum State {
     /// It tries to join for the first time.
     #[default]
     Starting,
-    /// It could not join, and tries again.
+    /// It could not reach Redis, and tries again.
     Waiting,
-    Working {
-        vitals: Vitals,
-        pulses: Vec<Arc<Pulse>>,
-    },
+    Working(Work),
     Stopping,
 }
 
+struct Work {
+    broker: Broker,
+    vitals: Vitals,
+    queues: Vec<Watched>,
+}
+
+/// A queue of a process that works.
+struct Watched {
+    queue: Queue,
+    pulse: Arc<Pulse>,
+    /// When a probe asked its Redis last, if that was in vain.
+    in_vain: Option<Instant>,
+}
+
+impl Watched {
+    fn answers(&self) -> bool {
+        self.pulse.in_touch() && !self.in_vain.is_some_and(|at| at.elapsed() < FORGET_AFTER)
+    }
+
+    fn is_served(&self) -> bool {
+        self.answers() && self.pulse.serves()
+    }
+}
+
+impl Work {
+    /// The queues that are not served just now, and why, in words.
+    fn unserved(&self) -> Vec<String> {
+        let unserved = self.queues.iter().filter(|watched| !watched.is_served());
+        let words = unserved.map(|Watched { queue, pulse, .. }| {
+            let why = pulse.refusal().unwrap_or_else(|| "redis does not answer".to_owned());
+            format!("queue {} is not served: {why}", queue.name())
+        });
+        words.collect()
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        if self.queues.iter().any(Watched::is_served) && self.vitals.in_contact() {
+            return Ok(());
+        }
+        // Where Redis answers, what it says is of more use.
+        let is_refused = |watched: &Watched| watched.in_vain.is_none() && watched.pulse.refusal().is_some();
+        if self.queues.iter().any(is_refused) {
+            return Err(self.unserved().join("\n"));
+        }
+        Err("redis does not answer".to_owned())
+    }
+}
+
 impl Probe {
-    /// It could not join yet, and goes on trying.
+    /// It could not reach Redis yet, and goes on trying.
     pub(crate) fn waits(&self) {
         *self.lock() = State::Waiting;
     }
 
-    pub(crate) fn works(&self, vitals: Vitals, pulses: Vec<Arc<Pulse>>) {
-        *self.lock() = State::Working { vitals, pulses };
+    pub(crate) fn works(&self, broker: &Broker, vitals: Vitals, queues: Vec<(Queue, Arc<Pulse>)>) {
+        let watched = |(queue, pulse)| Watched { queue, pulse, in_vain: None };
+        let (broker, queues) = (broker.clone(), queues.into_iter().map(watched).collect());
+        *self.lock() = State::Working(Work { broker, vitals, queues });
     }
 
     pub(crate) fn stops(&self) {
         *self.lock() = State::Stopping;
+    }
+
+    /// Asks Redis whether it is there, unless somebody just did, so that [`Probe::ready`] knows: the loops, which wait for
+    /// jobs, find out only after some seconds. In a cluster, each queue's server is asked.
+    pub async fn look(&self) {
+        let mut asked = self.turn.lock().await;
+        if asked.is_some_and(|at| at.elapsed() < ASK_EVERY) {
+            return;
+        }
+        let (broker, queues) = match &*self.lock() {
+            State::Working(work) => {
+                let queues: Vec<Queue> = work.queues.iter().map(|watched| watched.queue.clone()).collect();
+                (work.broker.clone(), queues)
+            }
+            State::Starting | State::Waiting | State::Stopping => return,
+        };
+        let are_there = if broker.is_clustered() {
+            let each = queues.iter().map(|queue| is_there(queue.cancels(queue.link(), &[])));
+            join_all(each).await
+        } else {
+            vec![is_there(broker.ping()).await; queues.len()]
+        };
+        let now = Instant::now();
+        *asked = Some(now);
+        if let State::Working(work) = &mut *self.lock() {
+            for (watched, is_there) in work.queues.iter_mut().zip(are_there) {
+                watched.in_vain = (!is_there).then_some(now);
+            }
+        }
     }
 
     /// Started: its handlers are made, and it has joined its queues, or found that Redis is away. Whoever waits for more
@@ -48,7 +139,7 @@ impl Probe {
     pub fn started(&self) -> Result<(), String> {
         match &*self.lock() {
             State::Starting => Err("joining the queues".to_owned()),
-            State::Waiting | State::Working { .. } | State::Stopping => Ok(()),
+            State::Waiting | State::Working(_) | State::Stopping => Ok(()),
         }
     }
 
@@ -61,14 +152,15 @@ impl Probe {
     pub fn alive(&self) -> Result<(), String> {
         match &*self.lock() {
             State::Starting | State::Waiting | State::Stopping => Ok(()),
-            State::Working { vitals, pulses: _ } => {
-                let ailments = vitals.ailments();
+            State::Working(work) => {
+                let ailments = work.vitals.ailments();
                 if ailments.is_empty() { Ok(()) } else { Err(ailments.join("; ")) }
             }
         }
     }
 
-    /// Ready: joined, in touch with Redis, and not stopping.
+    /// Ready: it serves at least one of its queues, is in touch with Redis, and does not stop. What keeps it from serving
+    /// others says [`Probe::unserved`].
     ///
     /// # Errors
     ///
@@ -77,9 +169,27 @@ impl Probe {
         match &*self.lock() {
             State::Starting | State::Waiting => Err("waiting for redis".to_owned()),
             State::Stopping => Err("stopping".to_owned()),
-            State::Working { vitals, pulses } => {
-                let reads = pulses.iter().all(|pulse| pulse.in_touch());
-                if reads && vitals.in_contact() { Ok(()) } else { Err("redis does not answer".to_owned()) }
+            State::Working(work) => work.ready(),
+        }
+    }
+
+    /// The queues that a working process does not serve just now, and why, in words, with the key where it is known: a key has
+    /// another type, a right is missing, or the part of a cluster that has the queue does not answer.
+    pub fn unserved(&self) -> Vec<String> {
+        match &*self.lock() {
+            State::Starting | State::Waiting | State::Stopping => Vec::new(),
+            State::Working(work) => work.unserved(),
+        }
+    }
+
+    /// Whether Redis answers for each of the queues, so that nothing is lost where the process stops now. A queue that is
+    /// refused has nothing to lose.
+    pub(crate) fn in_touch(&self) -> bool {
+        match &*self.lock() {
+            State::Starting | State::Waiting | State::Stopping => false,
+            State::Working(work) => {
+                let answers = |watched: &Watched| watched.answers() || watched.pulse.refusal().is_some();
+                work.ready().is_ok() && work.queues.iter().all(answers)
             }
         }
     }
@@ -91,5 +201,13 @@ impl Probe {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// True where Redis answers in time, whatever it says: what it refuses, the queue's loops know.
+async fn is_there<T>(asking: impl Future<Output = Result<T, Error>>) -> bool {
+    match tokio::time::timeout(ANSWERS_WITHIN, asking).await {
+        Ok(answer) => answer.err().is_none_or(|error| !error.is_transient()),
+        Err(_late) => false,
     }
 }

@@ -78,7 +78,7 @@ impl Recycler {
             reason = aged(self.bounds.max_lifetime) => reason,
             reason = grown(self.bounds.max_rss) => reason,
         };
-        while probe.ready().is_err() {
+        while !probe.in_touch() {
             tokio::time::sleep(IN_TOUCH_EVERY).await;
         }
         reason

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
-use crate::broker::{Backlog, Queue};
+use crate::broker::{Backlog, Error, Queue};
 use crate::job::QueueName;
 
 /// An answer serves for so long.
@@ -28,7 +28,17 @@ struct Asked {
     queue: Queue,
     /// One asks Redis, the others wait for what it hears.
     turn: Semaphore,
-    last: Mutex<Option<(Instant, Result<Backlog, String>)>>,
+    last: Mutex<Option<(Instant, Result<Backlog, Refusal>)>>,
+}
+
+/// Why a queue's backlog is not known.
+#[derive(Debug, Clone)]
+struct Refusal {
+    why: String,
+    /// What is told of the queue beside others.
+    unknown: Backlog,
+    /// True where a person must mend it: nobody serves the queue meanwhile, and no number of workers would help.
+    lasts: bool,
 }
 
 /// Why there is no figure. It is never taken for 0.
@@ -57,11 +67,13 @@ impl Scale {
         self.queues.get_or_init(|| queues.into_iter().map(Asked::new).collect());
     }
 
-    /// The backlog of each queue, or of `only` this one, at most a second old.
+    /// The backlog of each queue, or of `only` this one, at most a second old. Of several, one that Redis refuses counts as 0,
+    /// and [`Backlog::unread`] says why.
     ///
     /// # Errors
     ///
-    /// [`NoBacklog`] where the queue is not served here, or Redis does not answer within two seconds.
+    /// [`NoBacklog`] where the queue is not served here, or Redis does not answer within two seconds, or refuses all that was
+    /// asked for.
     pub async fn backlogs(&self, only: Option<&str>) -> Result<Vec<(QueueName, Backlog)>, NoBacklog> {
         let is_meant = |name: &QueueName| only.is_none_or(|only| only == name.as_str());
         if let Some(queue) = only.filter(|_| !self.names.iter().any(is_meant)) {
@@ -73,10 +85,16 @@ impl Scale {
             return Err(NoBacklog::Redis("waiting for redis".to_owned()));
         };
         let asked = queues.iter().filter(|asked| is_meant(asked.queue.name()));
-        let answers = join_all(asked.map(async |asked| Ok((asked.queue.name().clone(), asked.ask().await?))));
-        let answers = tokio::time::timeout(DEADLINE, answers).await;
+        let answers = join_all(asked.map(async |asked| (asked.queue.name().clone(), asked.ask().await)));
         let late = |_| NoBacklog::Redis(format!("redis has not answered within {DEADLINE:?}"));
-        answers.map_err(late)?.into_iter().collect::<Result<_, String>>().map_err(NoBacklog::Redis)
+        let answers = tokio::time::timeout(DEADLINE, answers).await.map_err(late)?;
+        let all_refused = answers.iter().all(|(_, answer)| answer.is_err());
+        let known = answers.into_iter().map(|(name, answer)| match answer {
+            Ok(backlog) => Ok((name, backlog)),
+            Err(refusal) if refusal.lasts && !all_refused => Ok((name, refusal.unknown)),
+            Err(refusal) => Err(NoBacklog::Redis(refusal.why)),
+        });
+        known.collect()
     }
 }
 
@@ -85,7 +103,7 @@ impl Asked {
         Self { queue, turn: Semaphore::new(1), last: Mutex::default() }
     }
 
-    async fn ask(&self) -> Result<Backlog, String> {
+    async fn ask(&self) -> Result<Backlog, Refusal> {
         let _turn = self.turn.acquire().await.expect("the semaphore is never closed");
         if let Some((at, answer)) = &*self.last()
             && at.elapsed() < FRESH
@@ -93,12 +111,16 @@ impl Asked {
             return answer.clone();
         }
         let asked = Instant::now();
-        let answer = self.queue.backlog().await.map_err(|error| error.to_string());
+        let refusal = |error: Error| {
+            let (why, lasts) = (self.queue.with_keys(&error), error.is_configuration());
+            Refusal { unknown: self.queue.unknown_backlog(&why), why, lasts }
+        };
+        let answer = self.queue.backlog().await.map_err(refusal);
         *self.last() = Some((asked, answer.clone()));
         answer
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Result<Backlog, String>)>> {
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Result<Backlog, Refusal>)>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

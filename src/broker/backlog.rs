@@ -36,6 +36,12 @@ impl Backlog {
 }
 
 impl Queue {
+    /// The backlog where Redis refuses all of it.
+    pub(crate) fn unknown_backlog(&self, why: &str) -> Backlog {
+        let unread = Unread { part: Part::Queue, key: self.keys.pattern(), error: why.to_owned() };
+        Backlog { unread: vec![unread], ..Backlog::default() }
+    }
+
     /// How much work there is now and soon. One script; a second one where the queue has recurring jobs.
     ///
     /// # Errors

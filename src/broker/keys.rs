@@ -60,6 +60,17 @@ impl Keys {
         }
     }
 
+    /// All these keys, as ACLs write it.
+    pub(crate) fn pattern(&self) -> String {
+        format!("{}:*", self.prefix)
+    }
+
+    /// What Redis said of one of these keys, and which they are where it does not name one.
+    pub(crate) fn named(&self, said: &str) -> String {
+        let names_one = said.contains(&format!("{}:", self.prefix));
+        if names_one { said.to_owned() } else { format!("{said} (its keys are {})", self.pattern()) }
+    }
+
     /// The stream of one lane.
     pub(crate) fn stream(&self, lane: Lane) -> &Key {
         match lane {

@@ -225,8 +225,22 @@ impl Queue {
         self.link.beside(role).await
     }
 
+    /// An error in words, with the queue's keys where Redis refused and the error names none of them: Redis does not say of which
+    /// key a refusal is.
+    pub fn with_keys(&self, error: &Error) -> String {
+        let said = error.to_string();
+        if error.class().is_some() { self.keys.named(&said) } else { said }
+    }
+
     async fn run(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
-        self.link.run(script, keys, args).await
+        self.link.run(script, keys, args).await.map_err(|error| match error {
+            // A person must mend it, and must know where.
+            Error::Refused { command, class: Class::Configuration, detail } => {
+                let detail = self.keys.named(&detail);
+                Error::Refused { command, class: Class::Configuration, detail }
+            }
+            other => other,
+        })
     }
 }
 

@@ -280,7 +280,7 @@ impl Queue {
             Err(error) if error.class() == Some(Class::NoGroup) => Ok(Vec::new()),
             // No stream at all, which this command alone answers with these words.
             Err(Error::Refused { detail, .. }) if detail.ends_with("no such key") => Ok(Vec::new()),
-            Err(error) => Err(error),
+            Err(error) => Err(error.of_key(self.keys.stream(lane))),
         }
     }
 

@@ -24,6 +24,8 @@ pub enum Part {
     Lane(Lane),
     /// The recurring jobs.
     Cron,
+    /// All of it.
+    Queue,
 }
 
 /// A key that cannot be read, and why.
@@ -32,7 +34,7 @@ pub struct Unread {
     /// Whose figures are missing.
     #[serde(skip)]
     pub part: Part,
-    /// The key.
+    /// The key; of a whole queue, what all its keys begin with, and `*`.
     pub key: String,
     /// What Redis said.
     pub error: String,

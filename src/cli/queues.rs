@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 
 use anyhow::Context as _;
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::broker::{Backlog, Broker, Depths, LaneDepth, Listed, Part, Queue, Unread};
+use streamfleet::broker::{self, Backlog, Broker, Depths, LaneDepth, Listed, Part, Queue, Unread};
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 
 use super::Context;
 use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::{rfc3339, short, with_age};
+
+/// This many queues are looked at at once.
+const AT_ONCE: usize = 16;
 
 /// The arguments of `queues`.
 #[derive(clap::Args)]
@@ -35,15 +39,16 @@ struct Report {
     oldest_waiting: Option<String>,
     oldest_waiting_ms: Option<u64>,
     oldest_waiting_age_ms: Option<u64>,
-    consumers: usize,
+    consumers: Option<usize>,
     leader: Option<String>,
     /// The keys that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<Unread>,
+    /// Why nothing is known of the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     #[serde(skip)]
-    now: Timestamp,
-    #[serde(skip)]
-    due: Option<Timestamp>,
+    due: Option<(Timestamp, Timestamp)>,
 }
 
 /// One lane, as programs get it.
@@ -63,16 +68,24 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         output::complain(&unknown_queue(&broker, unknown, &known));
         return Ok(Exit::NotFound);
     }
-    let mut reports = Vec::new();
-    for name in if args.names.is_empty() { known } else { args.names } {
-        let queue = broker.queue(name);
-        let depths = queue.depths().await.context("the jobs cannot be counted")?;
-        let backlog = queue.backlog().await.context("the jobs that are due cannot be counted")?;
-        let consumers = consumers(&queue, &depths.unread).await?;
-        reports.push(report(&queue, depths, backlog, consumers.len()));
-    }
+    let names = if args.names.is_empty() { known } else { args.names };
+    // What cannot be looked at keeps nobody from looking at the others.
+    let looked = stream::iter(names).map(|name| look(broker.queue(name))).buffered(AT_ONCE);
+    let reports: Vec<Report> = looked.collect().await;
     context.output.print(&reports, |reports| show(reports, &broker))?;
-    Ok(output::complain_of(&missing))
+    let failed = !reports.is_empty() && reports.iter().all(|report| report.error.is_some());
+    let exit = output::complain_of(&missing);
+    Ok(if failed { Exit::Redis } else { exit })
+}
+
+/// Counts the jobs of one queue.
+async fn look(queue: Queue) -> Report {
+    let looking = async {
+        let (depths, backlog) = futures_util::try_join!(queue.depths(), queue.backlog())?;
+        let consumers = consumers(&queue, &depths.unread).await?;
+        Ok(report(&queue, depths, backlog, consumers.len()))
+    };
+    looking.await.unwrap_or_else(|error| unknown(&queue, &error))
 }
 
 /// A sentence about a queue that is not there.
@@ -83,10 +96,10 @@ fn unknown_queue(broker: &Broker, name: &QueueName, known: &[QueueName]) -> Stri
 }
 
 /// The names of the members of a queue's groups.
-async fn consumers(queue: &Queue, unread: &[Unread]) -> anyhow::Result<BTreeSet<String>> {
+async fn consumers(queue: &Queue, unread: &[Unread]) -> Result<BTreeSet<String>, broker::Error> {
     let mut names = BTreeSet::new();
     for lane in Lane::ALL.into_iter().filter(|lane| !Unread::is_among(Part::Lane(*lane), unread)) {
-        let members = queue.consumers(lane).await.context("the consumers cannot be listed")?;
+        let members = queue.consumers(lane).await?;
         names.extend(members.into_iter().map(|consumer| consumer.name));
     }
     Ok(names)
@@ -122,11 +135,35 @@ fn report(queue: &Queue, depths: Depths, backlog: Backlog, consumers: usize) -> 
         oldest_waiting: oldest.map(rfc3339),
         oldest_waiting_ms: oldest.map(|time| time.as_ms()),
         oldest_waiting_age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
-        consumers,
+        consumers: Some(consumers),
         leader: depths.leader,
         unread,
-        now: depths.now,
-        due: depths.next_due,
+        error: None,
+        due: depths.next_due.map(|due| (due, depths.now)),
+    }
+}
+
+/// A queue of which nothing is known, and why.
+fn unknown(queue: &Queue, error: &broker::Error) -> Report {
+    let unknown = |lane: Lane| LaneReport { lane: lane.as_str(), waiting: None, running: None };
+    Report {
+        queue: queue.name().to_string(),
+        waiting: None,
+        running: None,
+        delayed: None,
+        dead: None,
+        backlog: None,
+        lanes: Lane::ALL.into_iter().map(unknown).collect(),
+        next_due: None,
+        next_due_ms: None,
+        oldest_waiting: None,
+        oldest_waiting_ms: None,
+        oldest_waiting_age_ms: None,
+        consumers: None,
+        leader: None,
+        unread: Vec::new(),
+        error: Some(queue.with_keys(error)),
+        due: None,
     }
 }
 
@@ -154,18 +191,21 @@ fn show(reports: &[Report], broker: &Broker) -> String {
             lanes(|lane| lane.waiting),
             lanes(|lane| lane.running),
             figure(report.delayed),
-            report.due.map_or_else(|| "-".to_owned(), |due| with_age(due, report.now)),
+            report.due.map_or_else(|| "-".to_owned(), |(due, now)| with_age(due, now)),
             figure(report.dead),
             report
                 .oldest_waiting_age_ms
                 .map_or_else(|| "-".to_owned(), |age| short(std::time::Duration::from_millis(age))),
-            report.consumers.to_string(),
+            figure(report.consumers.map(|count| count as u64)),
             report.leader.as_deref().map_or_else(|| "-".to_owned(), harmless),
         ]);
     }
     let mut text = table.to_string();
     for unread in reports.iter().flat_map(|report| &report.unread) {
         text.push_str(&format!("\n{}", harmless(&unread.to_string())));
+    }
+    for (queue, error) in reports.iter().filter_map(|report| Some((&report.queue, report.error.as_ref()?))) {
+        text.push_str(&format!("\nthe queue {queue} cannot be looked at: {}", harmless(error)));
     }
     text
 }

@@ -80,7 +80,7 @@ impl Told {
         let status = match (&alive, probe.ready()) {
             (Err(ailment), _) => format!("hangs: {ailment}"),
             (Ok(()), Err(why)) => why,
-            (Ok(()), Ok(())) => "working".to_owned(),
+            (Ok(()), Ok(())) => [vec!["working".to_owned()], probe.unserved()].concat().join("; "),
         };
         // What it waits for grows by the second; the watchdog's end says enough.
         let news = status.split(" has waited ").next() != self.status.split(" has waited ").next();

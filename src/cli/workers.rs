@@ -18,6 +18,17 @@ use super::times::short;
 struct Report {
     live: Vec<Live>,
     stale: Vec<Stale>,
+    /// The lanes whose consumers are not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unlisted: Vec<Unlisted>,
+}
+
+/// A lane whose consumers are not known, and why.
+#[derive(Serialize)]
+struct Unlisted {
+    queue: String,
+    lane: &'static str,
+    error: String,
 }
 
 /// A worker that gives signs of life.
@@ -45,7 +56,7 @@ struct Stale {
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
     // The groups are asked first: a worker that stops in between is then in neither list, not in the wrong one.
-    let (known, mut missing) = known(&broker).await?;
+    let Known { consumers: known, unlisted, mut missing } = known(&broker).await?;
     let Listed { found: live, missing: more } =
         broker.workers().await.context("the workers cannot be listed")?;
     missing.extend(more);
@@ -53,20 +64,34 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     missing.dedup_by(|one, other| one.node == other.node);
     let names: BTreeSet<_> = live.iter().map(|worker| worker.consumer.clone()).collect();
     let stale = known.into_iter().filter(|consumer| !names.contains(&consumer.consumer)).collect();
-    let report = Report { live: live.into_iter().map(live_report).collect(), stale };
+    let report = Report { live: live.into_iter().map(live_report).collect(), stale, unlisted };
     context.output.print(&report, show)?;
     Ok(output::complain_of(&missing))
 }
 
-/// The consumers of every queue's groups: what is pending in all lanes, and the least idle time of them.
-async fn known(broker: &Broker) -> anyhow::Result<(Vec<Stale>, Vec<Missing>)> {
-    let mut known = Vec::new();
+/// The consumers that the groups know.
+struct Known {
+    consumers: Vec<Stale>,
+    unlisted: Vec<Unlisted>,
+    /// The servers that could not be asked for queues.
+    missing: Vec<Missing>,
+}
+
+/// The consumers of every queue's groups: what is pending in all lanes, and the least idle time of them. A lane that cannot be
+/// looked at keeps nobody from looking at the others.
+async fn known(broker: &Broker) -> anyhow::Result<Known> {
+    let (mut known, mut unlisted) = (Vec::new(), Vec::new());
     let Listed { found: queues, missing } = broker.queues().await.context("the queues cannot be listed")?;
     for name in queues {
         let queue = broker.queue(name);
         let mut members: BTreeMap<String, (u64, Duration)> = BTreeMap::new();
         for lane in Lane::ALL {
-            for consumer in queue.consumers(lane).await.context("the consumers cannot be listed")? {
+            let consumers = queue.consumers(lane).await.unwrap_or_else(|error| {
+                let (queue, error) = (queue.name().to_string(), queue.with_keys(&error));
+                unlisted.push(Unlisted { queue, lane: lane.as_str(), error });
+                Vec::new()
+            });
+            for consumer in consumers {
                 let (pending, idle) = members.entry(consumer.name).or_insert((0, Duration::MAX));
                 *pending += consumer.pending;
                 *idle = consumer.idle.min(*idle);
@@ -79,7 +104,7 @@ async fn known(broker: &Broker) -> anyhow::Result<(Vec<Stale>, Vec<Missing>)> {
             idle_ms: u64::try_from(idle.as_millis()).unwrap_or(u64::MAX),
         }));
     }
-    Ok((known, missing))
+    Ok(Known { consumers: known, unlisted, missing })
 }
 
 fn live_report(worker: WorkerInfo) -> Live {
@@ -128,6 +153,12 @@ fn show(report: &Report) -> String {
             ]);
         }
         text += &table.to_string();
+    }
+    for Unlisted { queue, lane, error } in &report.unlisted {
+        text += &format!(
+            "\nthe consumers of the lane {lane} of the queue {queue} are not known: {}",
+            harmless(error)
+        );
     }
     text
 }

@@ -76,6 +76,19 @@ pub enum Event<'a> {
         /// The longest time that an attempt of any type may take here.
         longest_timeout: Duration,
     },
+    /// This process serves a queue: it has joined it, or Redis no longer refuses what that needs.
+    Served {
+        /// The queue.
+        queue: &'a QueueName,
+    },
+    /// This process cannot serve a queue, because Redis refuses what that needs: a key has another type, or a right is missing.
+    /// It goes on trying, and the other queues go on. Told when it begins, and when there is another reason.
+    Unserved {
+        /// The queue.
+        queue: &'a QueueName,
+        /// What Redis said, and of which key.
+        why: &'a str,
+    },
     /// How long the longest running attempt of this process has run. Told a few times in each lease.
     LongestRun {
         /// The queue.

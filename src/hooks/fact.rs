@@ -124,6 +124,8 @@ impl Fact {
             | Event::Failed { .. }
             | Event::Fenced { .. }
             | Event::SetAside { .. }
+            | Event::Served { .. }
+            | Event::Unserved { .. }
             | Event::LeaseLost { .. }
             | Event::Claimed { .. }
             | Event::BodiesLost { .. }

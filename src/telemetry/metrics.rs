@@ -116,6 +116,8 @@ impl Metrics {
             | Event::LongestRun { .. }
             | Event::Fenced { .. }
             | Event::SetAside { .. }
+            | Event::Served { .. }
+            | Event::Unserved { .. }
             | Event::LeaseLost { .. }
             | Event::Claimed { .. }
             | Event::BodiesLost { .. }
@@ -144,6 +146,8 @@ impl Metrics {
                 self.with(queue, |series| series.oldest_running.set(elapsed.as_secs_f64()));
             }
             Event::SetAside { queue, .. } => self.with(queue, |series| series.set_aside.increment(1)),
+            Event::Served { queue } => self.with(queue, |series| series.served.set(1.0)),
+            Event::Unserved { queue, why: _ } => self.with(queue, |series| series.served.set(0.0)),
             Event::Fenced { queue } => self.with(queue, |series| series.fenced.increment(1)),
             Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
             Event::Claimed { queue, jobs } => self.with(queue, |series| series.reclaimed.increment(jobs)),

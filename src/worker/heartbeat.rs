@@ -5,7 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
@@ -36,8 +39,12 @@ pub(crate) struct Charge {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) pulse: Arc<Pulse>,
     pub(crate) line: Line,
+    pub(crate) slots: usize,
     pub(crate) lease: Duration,
 }
+
+/// Those of all queues that have been joined.
+pub(crate) type Charges = Vec<Arc<Charge>>;
 
 /// When the heartbeat did each of its tasks last.
 #[derive(Debug, Default)]
@@ -51,14 +58,34 @@ struct Rounds {
     lives: Duration,
     /// What was said then.
     facts: Facts,
+    /// How many queues there were in the last round.
+    queues: usize,
 }
 
 /// What one connection beats for.
-#[derive(Clone, Copy)]
-struct Beat<'a> {
-    charges: &'a [Charge],
-    /// Whether it also says what the worker does.
-    says: bool,
+enum Beat {
+    /// All queues, and what the worker says of itself.
+    All,
+    /// One queue.
+    Queue(Arc<Charge>),
+    /// What the worker says of itself.
+    Word,
+}
+
+impl Beat {
+    /// Those of all queues that it is for.
+    fn charges(&self, all: &Charges) -> Charges {
+        match self {
+            Self::All => all.clone(),
+            Self::Queue(charge) => vec![Arc::clone(charge)],
+            Self::Word => Vec::new(),
+        }
+    }
+
+    /// Whether it says what the worker does.
+    fn says(&self) -> bool {
+        matches!(self, Self::All | Self::Word)
+    }
 }
 
 /// What a worker says of itself.
@@ -68,10 +95,10 @@ pub(crate) type Facts = Vec<(&'static str, String)>;
 pub(crate) struct Heartbeat {
     pub(crate) broker: Broker,
     pub(crate) consumer: ConsumerName,
-    pub(crate) charges: Vec<Charge>,
+    pub(crate) charges: watch::Receiver<Charges>,
     pub(crate) clock: Arc<ServerClock>,
     pub(crate) events: Events,
-    pub(crate) facts: Box<dyn Fn() -> Facts + Send>,
+    pub(crate) facts: Box<dyn Fn(&[Arc<Charge>]) -> Facts + Send>,
     pub(crate) line: Line,
     pub(crate) vitals: Vitals,
     pub(crate) stop: CancellationToken,
@@ -99,31 +126,35 @@ impl Heartbeat {
     }
 
     async fn run(self) {
-        let lease = self.charges.iter().map(|charge| charge.lease).min().unwrap_or(Duration::from_secs(15));
-        // Nothing is left undone where the other two are dropped.
+        let mut joined = self.charges.clone();
+        // Nothing is left undone where the others are dropped.
         tokio::select! {
             biased;
             () = self.stop.cancelled() => {}
-            () = self.watch(lease) => {}
-            () = self.beat_everywhere(lease) => {}
+            () = async {
+                // Who has joined no queue has nothing to say. That nobody can join any more is no error: it stops.
+                if joined.wait_for(|charges| !charges.is_empty()).await.is_ok() {
+                    tokio::join!(self.watch(), self.beat_everywhere());
+                }
+            } => {}
         }
     }
 
     /// Without Redis, and never held up by it: what is silent for too long must end whether Redis answers or not. But where
     /// this process itself stood still, Redis is asked first.
-    async fn watch(&self, lease: Duration) {
-        let mut look = every(lease / 20);
+    async fn watch(&self) {
+        let mut joined = self.charges.clone();
         let (mut looked, mut pardoned, mut stood_still) = (Instant::now(), Instant::now(), false);
         loop {
-            look.tick().await;
-            let now = Instant::now();
+            let charges = joined.borrow_and_update().clone();
+            let (lease, now) = (shortest(&charges), Instant::now());
             // Once: a process that is given hardly any time must give up in the end.
             let again = std::mem::replace(&mut stood_still, now - looked > lease / 10);
             if stood_still && !again {
                 pardoned = now + patience(lease);
             }
             looked = now;
-            for charge in &self.charges {
+            for charge in &charges {
                 let held = charge.flights.snapshot();
                 if now >= pardoned {
                     self.cut_silent(charge, &held, now);
@@ -132,38 +163,52 @@ impl Heartbeat {
                 let (queue, elapsed) = (charge.queue.name(), elapsed.unwrap_or_default());
                 self.events.tell(&Event::LongestRun { queue, elapsed });
             }
+            until(now + lease / 20, &mut joined).await;
         }
     }
 
     /// One beat for all. But of a cluster each server may be away, so each queue has a beat and a connection of its own, and so has what
     /// the worker says of itself: whichever server does not answer, the others' leases are kept.
-    async fn beat_everywhere(&self, lease: Duration) {
+    async fn beat_everywhere(&self) {
         if !self.broker.is_clustered() {
-            return self.beat(Beat { charges: &self.charges, says: true }, lease).await;
+            return self.beat(Beat::All).await;
         }
-        let alone = |charge| Beat { charges: std::slice::from_ref(charge), says: false };
-        let each = self.charges.iter().map(|charge| self.beat(alone(charge), charge.lease));
-        tokio::join!(join_all(each), self.beat(Beat { charges: &[], says: true }, lease));
+        let (mut joined, mut begun) = (self.charges.clone(), 0);
+        let mut beats = FuturesUnordered::new();
+        beats.push(self.beat(Beat::Word));
+        loop {
+            let charges = joined.borrow_and_update().clone();
+            beats.extend(charges[begun..].iter().map(|charge| self.beat(Beat::Queue(Arc::clone(charge)))));
+            begun = charges.len();
+            tokio::select! {
+                // None ends.
+                _ = beats.next() => {}
+                Ok(()) = joined.changed() => {}
+            }
+        }
     }
 
     /// Renews and says. There is time for a renewal to fail, for another connection, and for a second one before the lease
     /// is given up.
-    async fn beat(&self, of: Beat<'_>, lease: Duration) {
-        let patience = patience(lease);
-        let mut beat = every(Lease::of(lease).look_every());
+    async fn beat(&self, of: Beat) {
+        let mut joined = self.charges.clone();
         let (mut link, mut rounds, mut connected) = (None, Rounds::default(), false);
         loop {
+            let all = joined.borrow_and_update().clone();
+            let charges = of.charges(&all);
+            let lease = shortest(if charges.is_empty() { &all } else { &charges });
+            let (begun, patience) = (Instant::now(), patience(lease));
             if link.is_none() {
-                link = self.connect(of, (lease / 6).max(LEAST_PATIENCE)).await;
+                link = self.connect((&of, &charges), (lease / 6).max(LEAST_PATIENCE)).await;
                 if link.is_some() && std::mem::replace(&mut connected, true) {
                     self.events.tell(&Event::Reconnected { times: 1 });
                 }
             }
-            let begun = Instant::now();
+            let asked = Instant::now();
             if let Some(open) = &link
-                && tokio::time::timeout(patience, self.round(of, open, &mut rounds)).await.is_err()
+                && tokio::time::timeout(patience, self.round((&of, &charges, &all), open, &mut rounds)).await.is_err()
                 // Where this process stood still, the answer may be there, but was not looked at.
-                && begun.elapsed() < 2 * patience
+                && asked.elapsed() < 2 * patience
             {
                 tracing::warn!("the heartbeat is not answered in time; connecting anew");
                 self.events.tell(&Event::Contact { alive: false });
@@ -171,32 +216,41 @@ impl Heartbeat {
                 // What was not renewed has no time to lose.
                 continue;
             }
-            beat.tick().await;
+            until(begun + Lease::of(lease).look_every(), &mut joined).await;
         }
     }
 
-    async fn round(&self, of: Beat<'_>, link: &Link, rounds: &mut Rounds) {
-        join_all(of.charges.iter().map(|charge| self.renew(link, charge))).await;
+    async fn round(&self, (of, charges, all): (&Beat, &Charges, &Charges), link: &Link, rounds: &mut Rounds) {
+        join_all(charges.iter().map(|charge| self.renew(link, charge))).await;
         if is_due(&mut rounds.heeded, HEED_EVERY) {
-            join_all(of.charges.iter().map(|charge| self.heed(link, charge))).await;
+            join_all(charges.iter().map(|charge| self.heed(link, charge))).await;
         }
-        let crowd = self.crowd();
+        let crowd = all.iter().map(|charge| charge.pulse.crowd()).max().unwrap_or(Crowd::of(1));
         self.vitals.answers_within(crowd.quiet());
         let due = link.is_broken() || rounds.said.is_none_or(|at| at.elapsed() >= rounds.again);
+        if std::mem::replace(&mut rounds.queues, all.len()) != all.len() {
+            rounds.looked = None;
+        }
         let looks = is_due(&mut rounds.looked, SAY_EVERY);
-        if of.says && (due || looks) {
-            self.say(link, rounds, (crowd, due)).await;
+        if of.says() && (due || looks) {
+            self.say(link, all, rounds, (crowd, due)).await;
         }
         if looks {
-            join_all(of.charges.iter().map(|charge| vouch(link, charge))).await;
+            join_all(charges.iter().map(|charge| vouch(link, charge))).await;
         }
     }
 
     /// Says that the worker lives, and what it runs, where that is due or has changed.
-    async fn say(&self, link: &Link, rounds: &mut Rounds, (crowd, due): (Crowd, bool)) {
-        let facts = (self.facts)();
+    async fn say(
+        &self,
+        link: &Link,
+        charges: &[Arc<Charge>],
+        rounds: &mut Rounds,
+        (crowd, due): (Crowd, bool),
+    ) {
+        let facts = (self.facts)(charges);
         // Whether Redis answers matters where somebody waits for it in vain.
-        let in_touch = self.charges.iter().all(|charge| charge.pulse.in_touch());
+        let in_touch = charges.iter().all(|charge| charge.pulse.in_touch());
         if !due && in_touch && !self.line.is_wanted() && facts == rounds.facts {
             return;
         }
@@ -218,11 +272,6 @@ impl Heartbeat {
                 self.tell(&error);
             }
         }
-    }
-
-    /// The largest of the queues' crowds.
-    fn crowd(&self) -> Crowd {
-        self.charges.iter().map(|charge| charge.pulse.crowd()).max().unwrap_or(Crowd::of(1))
     }
 
     /// Ends what somebody wants cancelled. What has not started goes to the settler as it is.
@@ -249,9 +298,9 @@ impl Heartbeat {
         }
     }
 
-    async fn connect(&self, of: Beat<'_>, patience: Duration) -> Option<Link> {
+    async fn connect(&self, (of, charges): (&Beat, &Charges), patience: Duration) -> Option<Link> {
         let opening = async {
-            match of.charges.first() {
+            match charges.first() {
                 Some(charge) => charge.queue.open(Role::Commands).await,
                 None => self.broker.open_for(&self.consumer).await,
             }
@@ -261,7 +310,7 @@ impl Heartbeat {
             Ok(Err(error)) => self.tell(&error),
             Err(_elapsed) => {
                 self.events.tell(&Event::Contact { alive: false });
-                let link = match of.charges.first() {
+                let link = match charges.first() {
                     Some(charge) => charge.queue.link().clone(),
                     None => self.broker.link_for(&self.consumer),
                 };
@@ -270,8 +319,8 @@ impl Heartbeat {
             }
         }
         // That no connection is to be had is known, and nothing that a restart would mend.
-        let own = of.says.then_some(&self.line);
-        of.charges.iter().map(|charge| &charge.line).chain(own).for_each(Line::rests);
+        let own = of.says().then_some(&self.line);
+        charges.iter().map(|charge| &charge.line).chain(own).for_each(Line::rests);
         None
     }
 
@@ -348,8 +397,16 @@ fn is_due(last: &mut Option<Instant>, pause: Duration) -> bool {
     due
 }
 
-fn every(pause: Duration) -> tokio::time::Interval {
-    let mut ticks = tokio::time::interval(pause.max(Duration::from_millis(1)));
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    ticks
+/// The shortest lease of all queues, which decides how often all of them are looked at.
+fn shortest(charges: &[Arc<Charge>]) -> Duration {
+    charges.iter().map(|charge| charge.lease).min().unwrap_or(Duration::from_secs(15))
+}
+
+/// Waits until then, or until another queue has been joined, whose lease may be shorter.
+async fn until(then: Instant, joined: &mut watch::Receiver<Charges>) {
+    let least = Instant::now() + Duration::from_millis(1);
+    tokio::select! {
+        () = tokio::time::sleep_until(then.max(least).into()) => {}
+        Ok(()) = joined.changed() => {}
+    }
 }

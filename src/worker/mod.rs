@@ -15,6 +15,7 @@ mod handler;
 mod heartbeat;
 #[cfg(feature = "testing")]
 mod inline;
+mod joiner;
 mod middleware;
 mod outbox;
 mod patience;
@@ -36,6 +37,7 @@ pub use handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload, RawP
 #[cfg(feature = "testing")]
 pub(crate) use inline::{Circumstances, Inline, inline};
 pub use middleware::{Handled, Middleware, Next};
+pub(crate) use process::Served;
 pub use process::Worker;
 pub(crate) use pulse::Pulse;
 pub(crate) use quota::Quota;

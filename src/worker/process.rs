@@ -1,37 +1,39 @@
 //! One worker process at work: a station for each of its queues, one heartbeat for all of them, and the order in which
-//! they stop.
+//! they stop. Each queue is joined by itself, as soon as it can be: one that cannot be keeps none of the others waiting.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Config;
 use super::clock::ServerClock;
-use super::heartbeat::{Facts, Heartbeat};
+use super::heartbeat::{Charge, Charges, Facts, Heartbeat};
+use super::joiner::{Joiner, Membership, Stations};
 use super::pulse::Pulse;
 use super::quota::Quota;
 use super::registry::Registry;
-use super::station::{Shared, Station};
-use crate::broker::{Broker, Error, Joined, Queue};
-use crate::event::{Event, Events};
+use super::station::Shared;
+use crate::broker::{Broker, Error, Queue};
+use crate::event::Events;
 use crate::job::{ConsumerName, Timestamp};
 use crate::traces::Tracer;
 use crate::vital::Vitals;
 
 /// One worker process at work.
 pub struct Worker {
-    consumer: ConsumerName,
-    broker: Broker,
-    stations: Vec<Station>,
+    shared: Arc<Shared>,
+    stations: Arc<Stations>,
+    /// Those that have been joined, for whoever does their chores.
+    served: mpsc::UnboundedReceiver<Served>,
+    pulses: Vec<(Queue, Arc<Pulse>)>,
+    joining: JoinSet<()>,
+    stop_joining: CancellationToken,
     heartbeat: std::thread::JoinHandle<()>,
     // A worker that is dropped, and not stopped, ends its heartbeat too.
     heartbeat_stop: DropGuard,
-    drain_timeout: Duration,
-    quota: Option<Arc<Quota>>,
-    events: Events,
-    vitals: Vitals,
-    clock: Arc<ServerClock>,
 }
 
 /// A queue that the worker serves, for those who do its chores.
@@ -42,11 +44,12 @@ pub(crate) struct Served {
 }
 
 impl Worker {
-    /// Joins the queues' groups and starts to work.
+    /// Begins to join the queues' groups and to work. Returns when it has joined one of them, or was refused by all. It goes on
+    /// to try those that cannot be joined.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis cannot be reached, refuses, or holds keys of another type under a queue's names.
+    /// [`Error`] where the system has no thread to give.
     pub(crate) async fn start(
         broker: Broker,
         consumer: ConsumerName,
@@ -55,113 +58,110 @@ impl Worker {
         events: Events,
         tracer: Option<Tracer>,
     ) -> Result<Self, Error> {
-        let (clock, vitals) = (Arc::new(ServerClock::default()), Vitals::new(broker.is_clustered()));
+        let vitals = Vitals::new(broker.is_clustered());
         let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
-        let (mut stations, joins) = (Vec::new(), vitals.line("the start", None));
-        for (name, queue_config) in &config.queues {
-            let queue = broker.queue(name.clone());
-            let joining = queue.join_limited(config.lease, queue_config.max_depth);
-            let joined = joins.ask(Duration::ZERO, joining).await?;
-            // Said before the first job can run, so that no figure shows jobs done by a Redis that is away.
-            events.tell(&Event::Contact { alive: true });
-            let longest_timeout = registry.longest_timeout();
-            events.tell(&Event::Joined { queue: queue.name(), lease: joined.lease, longest_timeout });
-            // Known before the first job can run, so that none of a backlog looks as if it had not waited.
-            clock.tell(queue.clock().await?);
-            warn_of_differences(&queue, joined, config.lease);
-            let shared = Shared {
-                consumer: &consumer,
-                registry: &registry,
-                events: &events,
-                clock: &clock,
-                quota: &quota,
-                vitals: &vitals,
-                tracer,
-            };
-            stations.push(Station::start(&shared, queue, joined.lease, (queue_config, config)).await?);
-        }
+        let (clock, config) = (Arc::new(ServerClock::default()), config.clone());
+        let shared =
+            Arc::new(Shared { broker, consumer, config, registry, events, clock, quota, vitals, tracer });
+        let (charges, stop_joining) = (watch::Sender::new(Charges::new()), CancellationToken::new());
         let heartbeat_stop = CancellationToken::new();
-        let heartbeat = Heartbeat {
-            broker: broker.clone(),
-            consumer: consumer.clone(),
-            charges: stations.iter().map(|station| station.charge(&vitals)).collect(),
-            clock: Arc::clone(&clock),
-            events: events.clone(),
-            facts: facts(&stations, &registry),
-            line: vitals.line("the heartbeat", None),
-            vitals: vitals.clone(),
-            stop: heartbeat_stop.clone(),
-        };
-        let heartbeat =
-            heartbeat.start().map_err(|error| Error::Address(format!("no heartbeat thread: {error}")))?;
-        let (drain_timeout, heartbeat_stop) = (config.drain_timeout, heartbeat_stop.drop_guard());
-        stations.iter_mut().for_each(|station| station.read(&vitals));
+        let heartbeat = heartbeat(&shared, charges.subscribe(), &stop_joining, &heartbeat_stop)
+            .map_err(|error| Error::Address(format!("no heartbeat thread: {error}")))?;
+        let (served, receiver) = mpsc::unbounded_channel();
+        let stations = Arc::new(Stations::default());
+        let (mut joining, mut pulses) = (JoinSet::new(), Vec::new());
+        let (tried, mut tries) = mpsc::unbounded_channel();
+        let joined = Membership { stations: Arc::clone(&stations), charges, served };
+        for (name, own) in &shared.config.queues {
+            let pulse = Arc::new(Pulse::new());
+            let queue = shared.broker.queue(name.clone());
+            pulses.push((queue.clone(), Arc::clone(&pulse)));
+            let joiner = Joiner {
+                queue,
+                own: own.clone(),
+                line: shared.vitals.line("the start", Some(name)),
+                shared: Arc::clone(&shared),
+                joined: joined.clone(),
+                tried: tried.clone(),
+                stop: stop_joining.clone(),
+                pulse,
+            };
+            joining.spawn(shared.vitals.watch(format!("the start of {name}"), joiner.run()));
+        }
+        drop(tried);
+        for _ in 0..pulses.len() {
+            if tries.recv().await.unwrap_or(true) {
+                break;
+            }
+        }
+        let heartbeat_stop = heartbeat_stop.drop_guard();
         Ok(Self {
-            consumer,
-            broker,
+            shared,
             stations,
+            served: receiver,
+            pulses,
+            joining,
+            stop_joining,
             heartbeat,
             heartbeat_stop,
-            drain_timeout,
-            quota,
-            events,
-            vitals,
-            clock,
         })
     }
 
     /// The name under which this process joined.
     pub fn consumer(&self) -> &ConsumerName {
-        &self.consumer
+        &self.shared.consumer
     }
 
-    /// The queues served, for those who do their chores.
-    pub(crate) fn served(&self) -> Vec<Served> {
-        let served = |station: &Station| Served {
-            queue: station.queue.clone(),
-            lease: station.lease,
-            pulse: station.pulse(),
-        };
-        self.stations.iter().map(served).collect()
+    /// The queues that it is to serve, whether it has joined them or not.
+    pub(crate) fn queues(&self) -> Vec<Queue> {
+        self.pulses.iter().map(|(queue, _)| queue.clone()).collect()
+    }
+
+    /// The next queue that it has joined, for those who do its chores; `None` when there will be none.
+    pub(crate) async fn served(&mut self) -> Option<Served> {
+        self.served.recv().await
     }
 
     /// The access to Redis that this worker uses.
     pub(crate) fn broker(&self) -> &Broker {
-        &self.broker
+        &self.shared.broker
     }
 
     /// How long ago an instant of the clock of Redis was, by this worker's estimate of it. For metrics only.
     pub(crate) fn age(&self) -> Arc<dyn Fn(Timestamp) -> Duration + Send + Sync> {
-        let clock = Arc::clone(&self.clock);
+        let clock = Arc::clone(&self.shared.clock);
         Arc::new(move |then| clock.since(then.as_ms(), Instant::now()))
     }
 
     /// How many attempts it may start, where that is bounded.
     pub(crate) fn quota(&self) -> Option<Arc<Quota>> {
-        self.quota.clone()
+        self.shared.quota.clone()
     }
 
     /// The signs of life of its loops.
     pub(crate) fn vitals(&self) -> &Vitals {
-        &self.vitals
+        &self.shared.vitals
     }
 
-    /// What the readers know of Redis.
-    pub(crate) fn pulses(&self) -> Vec<Arc<Pulse>> {
-        self.stations.iter().map(|station| station.pulse()).collect()
+    /// What is known of each queue's Redis.
+    pub(crate) fn pulses(&self) -> Vec<(Queue, Arc<Pulse>)> {
+        self.pulses.clone()
     }
 
     /// Stops in order: no more reading, unstarted jobs back at once, running ones get until the drain timeout (or
     /// `hurry`), then they are cancelled and given back. Returns when Redis knows every outcome, or does not answer.
     pub async fn stop(mut self, hurry: CancellationToken) {
-        for station in &mut self.stations {
+        self.stop_joining.cancel();
+        while self.joining.join_next().await.is_some() {}
+        let mut stations = self.stations.take();
+        for station in &mut stations {
             station.stop_reading().await;
         }
-        let deadline = Instant::now() + self.drain_timeout;
-        let draining = self.stations.iter_mut().map(|station| station.drain(deadline, &hurry));
+        let deadline = Instant::now() + self.shared.config.drain_timeout;
+        let draining = stations.iter_mut().map(|station| station.drain(deadline, &hurry));
         futures_util::future::join_all(draining).await;
-        for station in self.stations {
-            station.finish(&self.consumer).await;
+        for station in stations {
+            station.finish(&self.shared.consumer).await;
         }
         drop(self.heartbeat_stop);
         let heartbeat = self.heartbeat;
@@ -170,41 +170,50 @@ impl Worker {
         if !ended.unwrap_or(false) {
             tracing::error!("the heartbeat ended badly");
         }
-        if let Err(error) = self.broker.forget(&self.consumer).await {
-            self.events.redis_error(error.kind(), &error);
+        let Shared { broker, consumer, events, .. } = &*self.shared;
+        if let Err(error) = broker.forget(consumer).await {
+            events.redis_error(error.kind(), &error);
         }
     }
 }
 
-fn facts(stations: &[Station], registry: &Registry) -> Box<dyn Fn() -> Facts + Send> {
-    let names: Vec<_> = stations.iter().map(|station| station.queue.name().to_string()).collect();
+/// Starts the heartbeat of a worker, which has joined nothing yet.
+fn heartbeat(
+    shared: &Arc<Shared>,
+    charges: watch::Receiver<Charges>,
+    draining: &CancellationToken,
+    stop: &CancellationToken,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    let heartbeat = Heartbeat {
+        broker: shared.broker.clone(),
+        consumer: shared.consumer.clone(),
+        charges,
+        clock: Arc::clone(&shared.clock),
+        events: shared.events.clone(),
+        facts: facts(&shared.registry, draining.clone()),
+        line: shared.vitals.line("the heartbeat", None),
+        vitals: shared.vitals.clone(),
+        stop: stop.clone(),
+    };
+    heartbeat.start()
+}
+
+fn facts(registry: &Registry, draining: CancellationToken) -> Box<dyn Fn(&[Arc<Charge>]) -> Facts + Send> {
     let types: Vec<_> = registry.types().iter().map(ToString::to_string).collect();
-    let slots: usize = stations.iter().map(|station| station.slots).sum();
-    let dispatchers: Vec<_> = stations.iter().map(Station::dispatcher).collect();
-    let stopping: Vec<_> = stations.iter().map(Station::stopping).collect();
-    Box::new(move || {
-        let running: usize = dispatchers.iter().map(|dispatcher| dispatcher.running()).sum();
-        let draining = stopping.iter().any(CancellationToken::is_cancelled);
+    Box::new(move |charges| {
+        let mut names: Vec<_> = charges.iter().map(|charge| charge.queue.name().as_str()).collect();
+        names.sort_unstable();
+        let slots: usize = charges.iter().map(|charge| charge.slots).sum();
+        let running: usize = charges.iter().map(|charge| charge.dispatcher.running()).sum();
+        let state = if draining.is_cancelled() { "draining" } else { "running" };
         vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("queues", names.join(",")),
             ("types", types.join(",")),
             ("slots", slots.to_string()),
             ("running", running.to_string()),
-            ("state", if draining { "draining" } else { "running" }.to_owned()),
+            ("state", state.to_owned()),
             ("pid", std::process::id().to_string()),
         ]
     })
-}
-
-fn warn_of_differences(queue: &Queue, joined: Joined, lease: Duration) {
-    if joined.lease != lease {
-        tracing::warn!(
-            queue = %queue.name(), configured = ?lease, adopted = ?joined.lease,
-            "the fleet has another lease and it is adopted; to change it, stop every worker of the queue first"
-        );
-    }
-    if joined.wire > u64::from(crate::broker::WIRE_VERSION) {
-        tracing::warn!(queue = %queue.name(), wire = joined.wire, "a newer version of streamfleet works here");
-    }
 }

@@ -1,6 +1,7 @@
-//! What a queue's loops know of its Redis: whether it answers, and how many others read the queue.
+//! What a queue's loops know of its Redis: whether it answers, whether it refuses, and how many others read the queue.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::job::Crowd;
 
@@ -9,11 +10,20 @@ use crate::job::Crowd;
 pub(crate) struct Pulse {
     in_touch: AtomicBool,
     consumers: AtomicU64,
+    is_refused: AtomicBool,
+    /// Why the queue cannot be served, in words.
+    refusal: Mutex<Option<String>>,
 }
 
 impl Pulse {
+    /// That of a queue that has not been joined yet.
     pub(crate) fn new() -> Self {
-        Self { in_touch: AtomicBool::new(true), consumers: AtomicU64::new(1) }
+        Self {
+            in_touch: AtomicBool::new(false),
+            consumers: AtomicU64::new(1),
+            is_refused: AtomicBool::new(false),
+            refusal: Mutex::default(),
+        }
     }
 
     pub(crate) fn set_in_touch(&self, in_touch: bool) {
@@ -25,6 +35,33 @@ impl Pulse {
         self.in_touch.load(Ordering::Relaxed)
     }
 
+    /// Whether this process serves the queue now.
+    pub(crate) fn serves(&self) -> bool {
+        self.in_touch() && !self.is_refused.load(Ordering::Relaxed)
+    }
+
+    /// Notes why the queue cannot be served. True where that is news.
+    pub(crate) fn refuse(&self, why: String) -> bool {
+        let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_refused.store(true, Ordering::Relaxed);
+        refusal.replace(why.clone()).is_none_or(|known| known != why)
+    }
+
+    /// Notes that the queue can be served. True where that is news. Costs nothing where it is none.
+    pub(crate) fn admit(&self) -> bool {
+        if !self.is_refused.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_refused.store(false, Ordering::Relaxed);
+        refusal.take().is_some()
+    }
+
+    /// Why the queue cannot be served; `None` where nothing is known against it.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn set_consumers(&self, consumers: u64) {
         self.consumers.store(consumers, Ordering::Relaxed);
     }
@@ -32,5 +69,23 @@ impl Pulse {
     /// How many members the group has.
     pub(crate) fn crowd(&self) -> Crowd {
         Crowd::of(self.consumers.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_served_while_its_redis_answers_and_refuses_nothing() {
+        let pulse = Pulse::new();
+        assert!(!pulse.serves() && !pulse.admit());
+        pulse.set_in_touch(true);
+        assert!(pulse.serves());
+        assert!(pulse.refuse("a key".to_owned()) && !pulse.refuse("a key".to_owned()));
+        assert!(pulse.refuse("another".to_owned()), "another reason is news");
+        assert!(!pulse.serves() && pulse.refusal().as_deref() == Some("another"));
+        assert!(pulse.admit() && !pulse.admit());
+        assert!(pulse.serves() && pulse.refusal().is_none());
     }
 }

@@ -143,6 +143,10 @@ impl Reader {
             match read {
                 Ok(given) => {
                     patience = Patience::new();
+                    // Only a reading of all lanes says something of all lanes.
+                    if mode != Mode::Drain {
+                        self.admitted();
+                    }
                     let (before, read) = (mode, given.entries.len());
                     mode = mode.after(read, wanted);
                     if read == 0 {
@@ -316,16 +320,19 @@ impl Reader {
     /// After an error: waits, makes what is missing, and finds what a lost reply delivered.
     async fn repair(&self, error: &Error, patience: &mut Patience) {
         self.events.redis_error(error.kind(), &error);
+        if !error.is_transient() {
+            // Whoever joins finds out which key it is.
+            let why = self.rejoin().await.err().unwrap_or_else(|| error.clone());
+            self.refused(&why);
+        }
         tokio::select! {
             () = patience.wait(error) => {}
             () = self.stop.cancelled() => return,
         }
         if error.class() == Some(Class::NoGroup) {
-            match self.queue.join_limited(self.lease, self.max_depth).await {
-                Ok(joined) if joined.groups_created > 0 => {
-                    self.events.tell(&Event::GroupRecreated { queue: self.queue.name() });
-                }
-                Ok(_) => {}
+            match self.rejoin().await {
+                Ok(()) => self.admitted(),
+                Err(error) if !error.is_transient() => self.refused(&error),
                 Err(error) => tracing::debug!(%error, "the group could not be made again"),
             }
         }
@@ -335,6 +342,30 @@ impl Reader {
                 tracing::info!(queue = %self.queue.name(), found, "found deliveries whose reply was lost")
             }
             Err(error) => tracing::debug!(%error, "own pending entries could not be read"),
+        }
+    }
+
+    /// Makes the streams and the groups that are missing.
+    async fn rejoin(&self) -> Result<(), Error> {
+        let joined = self.queue.join_limited(self.lease, self.max_depth).await?;
+        if joined.groups_created > 0 {
+            self.events.tell(&Event::GroupRecreated { queue: self.queue.name() });
+        }
+        Ok(())
+    }
+
+    /// Notes that Redis refuses what this queue needs.
+    fn refused(&self, error: &Error) {
+        let why = self.queue.with_keys(error);
+        if self.pulse.refuse(why.clone()) {
+            self.events.tell(&Event::Unserved { queue: self.queue.name(), why: &why });
+        }
+    }
+
+    /// Notes that it does not.
+    fn admitted(&self) {
+        if self.pulse.admit() {
+            self.events.tell(&Event::Served { queue: self.queue.name() });
         }
     }
 

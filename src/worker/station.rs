@@ -20,7 +20,7 @@ use super::registry::Registry;
 use super::reporter::{Reporter, Reports};
 use super::settler::Settler;
 use super::{Config, QueueConfig};
-use crate::broker::{Error, Queue, Role};
+use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::Events;
 use crate::job::{ConsumerName, Lease, Outcome, Routing};
 use crate::traces::Tracer;
@@ -50,18 +50,21 @@ pub(super) struct Station {
 }
 
 /// What the stations of one process share.
-pub(super) struct Shared<'a> {
-    pub(super) consumer: &'a ConsumerName,
-    pub(super) registry: &'a Arc<Registry>,
-    pub(super) events: &'a Events,
-    pub(super) clock: &'a Arc<ServerClock>,
-    pub(super) quota: &'a Option<Arc<Quota>>,
-    pub(super) vitals: &'a Vitals,
+pub(super) struct Shared {
+    pub(super) broker: Broker,
+    pub(super) consumer: ConsumerName,
+    pub(super) config: Config,
+    pub(super) registry: Arc<Registry>,
+    pub(super) events: Events,
+    pub(super) clock: Arc<ServerClock>,
+    pub(super) quota: Option<Arc<Quota>>,
+    pub(super) vitals: Vitals,
     pub(super) tracer: Option<Tracer>,
 }
 
-impl Shared<'_> {
-    fn settler(&self, queue: Queue, parts: &Parts, (lease, worker): (Duration, &Config)) -> Settler {
+impl Shared {
+    fn settler(&self, queue: Queue, parts: &Parts, lease: Duration) -> Settler {
+        let worker = &self.config;
         Settler {
             tracking: worker.queue(queue.name()).tracking,
             retention: worker.retention_of(queue.name()),
@@ -72,16 +75,16 @@ impl Shared<'_> {
             policies: Arc::new(self.registry.policies()),
             routing: Routing { give_up_after: worker.unroutable_after, ..Routing::default() },
             events: self.events.clone(),
-            clock: Arc::clone(self.clock),
+            clock: Arc::clone(&self.clock),
             dispatcher: Arc::clone(&parts.dispatcher),
             lease,
         }
     }
 
-    fn reporter(&self, queue: Queue, worker: &Config) -> Reporter {
+    fn reporter(&self, queue: Queue) -> Reporter {
         Reporter {
             reports: Arc::new(Reports::new(queue.name().clone(), self.events.clone())),
-            retention: worker.retention_of(queue.name()),
+            retention: self.config.retention_of(queue.name()),
             queue,
             consumer: self.consumer.clone(),
             events: self.events.clone(),
@@ -100,10 +103,10 @@ impl Shared<'_> {
             tracking: own.tracking,
             reporter: Arc::clone(reporter),
             consumer: self.consumer.clone(),
-            registry: Arc::clone(self.registry),
+            registry: Arc::clone(&self.registry),
             dispatcher: Arc::clone(&parts.dispatcher),
             events: self.events.clone(),
-            clock: Arc::clone(self.clock),
+            clock: Arc::clone(&self.clock),
             tracer: self.tracer,
         }
     }
@@ -118,30 +121,52 @@ struct Parts {
     outbox: Arc<Outbox>,
 }
 
+/// The connections of one queue, beside those that all share.
+struct Links {
+    /// Settling has a connection of its own, so that it never waits behind another queue's traffic.
+    settling: Link,
+    /// One for each reader.
+    reading: Vec<Link>,
+}
+
+impl Links {
+    async fn open(queue: &Queue, readers: usize) -> Result<Self, Error> {
+        let settling = queue.open(Role::Commands).await?;
+        let mut reading = Vec::with_capacity(readers);
+        for _ in 0..readers {
+            reading.push(queue.open(Role::Blocking).await?);
+        }
+        Ok(Self { settling, reading })
+    }
+}
+
 impl Station {
     /// Everything but the reading.
     pub(super) async fn start(
-        shared: &Shared<'_>,
+        shared: &Shared,
         queue: Queue,
         lease: Duration,
-        (own, worker): (&QueueConfig, &Config),
+        (own, pulse): (&QueueConfig, &Arc<Pulse>),
     ) -> Result<Self, Error> {
+        let worker = &shared.config;
+        // A second connection pays only where many quick jobs run at once.
+        let readers = if own.concurrency >= MANY_SLOTS { 2 } else { 1 };
+        // First, since nothing is to be taken back where one of them is not made.
+        let links = Links::open(&queue, readers).await?;
         let room = own.concurrency + worker.prefetch;
         let dispatcher = Dispatcher::new(own.concurrency, worker.prefetch, threads());
         let parts = Parts {
             dispatcher: Arc::new(dispatcher.within(shared.quota.clone())),
             flights: Arc::new(Flights::default()),
-            pulse: Arc::new(Pulse::new()),
+            pulse: Arc::clone(pulse),
             outbox: Arc::new(Outbox::new(2 * room + 100)),
         };
-        // Settling has a connection of its own, so that it never waits behind another queue's traffic.
-        let settling = queue.over(&queue.open(Role::Commands).await?);
+        let settling = queue.over(&links.settling);
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
-        let (vitals, name) = (shared.vitals, queue.name().clone());
-        let settling_loop =
-            shared.settler(settling.clone(), &parts, (lease, worker)).run(Arc::clone(&parts.outbox));
+        let (vitals, name) = (&shared.vitals, queue.name().clone());
+        let settling_loop = shared.settler(settling.clone(), &parts, lease).run(Arc::clone(&parts.outbox));
         settler.spawn(vitals.watch(format!("the settler of {name}"), settling_loop));
-        let (mut reporting, reporter) = (JoinSet::new(), Arc::new(shared.reporter(settling.clone(), worker)));
+        let (mut reporting, reporter) = (JoinSet::new(), Arc::new(shared.reporter(settling.clone())));
         reporting.spawn(vitals.watch(format!("the reporter of {name}"), Arc::clone(&reporter).run()));
         let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter)));
         for _ in 0..own.concurrency {
@@ -149,15 +174,14 @@ impl Station {
             executors.spawn(vitals.watch(format!("a slot of {name}"), slot));
         }
         let stop_reading = CancellationToken::new();
-        let (mut idle, reading) = (Vec::new(), Arc::new(Reading::default()));
-        // A second connection pays only where many quick jobs run at once.
-        for nth in 0..if own.concurrency >= MANY_SLOTS { 2 } else { 1 } {
+        let reading = Arc::new(Reading::default());
+        let idle = links.reading.into_iter().enumerate().map(|(nth, link)| {
             let who = if nth > 0 { "the second reader" } else { "the reader" };
             let reader = Reader {
                 reading: Arc::clone(&reading),
                 helps: nth > 0,
                 queue: queue.clone(),
-                link: queue.open(Role::Blocking).await?,
+                link,
                 consumer: shared.consumer.clone(),
                 lease,
                 max_depth: own.max_depth,
@@ -169,11 +193,11 @@ impl Station {
                 events: shared.events.clone(),
                 stop: stop_reading.clone(),
             };
-            idle.push((format!("{who} of {name}"), reader));
-        }
-        let grace = shared.registry.longest_grace();
+            (format!("{who} of {name}"), reader)
+        });
+        let idle = idle.collect();
         Ok(Self {
-            grace,
+            grace: shared.registry.longest_grace(),
             queue,
             parts,
             lease,
@@ -187,25 +211,12 @@ impl Station {
         })
     }
 
-    /// Takes jobs from now on. Nothing of the worker's start may fail after this: what had been taken would be dropped with
+    /// Takes jobs from now on. Nothing of the queue's start may fail after this: what had been taken would be dropped with
     /// its outcome.
     pub(super) fn read(&mut self, vitals: &Vitals) {
         for (who, reader) in self.idle.drain(..) {
             self.readers.spawn(vitals.watch(who, reader.run()));
         }
-    }
-
-    pub(super) fn pulse(&self) -> Arc<Pulse> {
-        Arc::clone(&self.parts.pulse)
-    }
-
-    pub(super) fn dispatcher(&self) -> Arc<Dispatcher> {
-        Arc::clone(&self.parts.dispatcher)
-    }
-
-    /// Cancelled when the station takes no new jobs.
-    pub(super) fn stopping(&self) -> CancellationToken {
-        self.stop_reading.clone()
     }
 
     pub(super) fn charge(&self, vitals: &Vitals) -> Charge {
@@ -216,6 +227,7 @@ impl Station {
             dispatcher: Arc::clone(&self.parts.dispatcher),
             outbox: Arc::clone(&self.parts.outbox),
             pulse: Arc::clone(&self.parts.pulse),
+            slots: self.slots,
             lease: self.lease,
         }
     }

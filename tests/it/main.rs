@@ -26,6 +26,8 @@ mod idle;
 #[cfg(test)]
 mod input;
 #[cfg(test)]
+mod isolation;
+#[cfg(test)]
 mod kill;
 #[cfg(test)]
 mod kit;

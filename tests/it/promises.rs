@@ -15,6 +15,7 @@ use crate::harness::ledger::{Ledger, Record};
 use crate::harness::redis_server::{Aof, RedisServer};
 use crate::harness::wait::{until, until_async};
 use crate::harness::weather::{Cause, Event, Weather};
+use crate::isolation;
 use crate::kill::remains::{facts, is_allowed, until_at_rest, until_no_job_is_left};
 use crate::leases::{clock, pause};
 use crate::program::Program;
@@ -231,6 +232,11 @@ async fn promise_6_deploys_cost_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn promise_8_nobody_holds_up_anybody_else() {
     aside::jobs_that_cannot_be_buried_stop_no_other().await;
+}
+
+#[test]
+fn promise_8_a_bad_queue_stops_no_other_of_its_worker() {
+    isolation::queues::a_queue_that_is_spoiled_in_flight_stops_no_other_and_comes_back_when_it_is_mended();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,15 +4,18 @@
 -- ARGV 1 lease ms  2 wire version  3 the most jobs that the queue takes, 0 for any number, '' to
 --      leave it as it is
 -- returns {groups created, the fleet's lease ms, the fleet's wire version}
+-- An error says of which key it is.
+local function of(key, answer) return redis.error_reply(answer.err .. ': ' .. key) end
 -- Allowed when Redis is out of memory, and admits the rest: only workers that start can make room again.
-redis.call('HDEL', KEYS[1], '')
+local admitted = redis.pcall('HDEL', KEYS[1], '')
+if type(admitted) == 'table' then return of(KEYS[1], admitted) end
 local created = 0
 for at = 2, #KEYS do
   local answer = redis.pcall('XGROUP', 'CREATE', KEYS[at], 'fleet', 0, 'MKSTREAM')
   if not answer.err then
     created = created + 1
   elseif string.sub(answer.err, 1, 9) ~= 'BUSYGROUP' then
-    return redis.error_reply(answer.err)
+    return of(KEYS[at], answer)
   end
 end
 local consumers = 0

@@ -59,13 +59,28 @@ pub(super) async fn run(
         Some(queue) => Listed { found: vec![queue], missing: Vec::new() },
         None => broker.queues().await.context("the queues cannot be listed")?,
     };
-    let mut all = Vec::new();
-    for queue in queues {
-        let table = broker.queue(queue.clone()).cron().await;
-        let table = table.context("the recurring jobs cannot be listed")?;
-        all.extend(table.entries.into_iter().map(|status| recurring(&queue, status, table.now, next)));
+    let (count, mut all, mut failed) = (queues.len(), Vec::new(), Vec::new());
+    for name in queues {
+        let queue = broker.queue(name.clone());
+        match queue.cron().await {
+            Ok(table) => {
+                all.extend(table.entries.into_iter().map(|status| recurring(&name, status, table.now, next)))
+            }
+            Err(error) => failed.push((name, queue.with_keys(&error), error)),
+        }
+    }
+    // One that cannot be looked at keeps nobody from looking at the others.
+    if missing.is_empty()
+        && failed.len() == count
+        && let Some((_, _, error)) = failed.pop()
+    {
+        return Err(error).context("the recurring jobs cannot be listed");
     }
     context.output.print(&all, |all| show(all))?;
+    for (name, why, _) in failed {
+        let said = format!("the recurring jobs of the queue {name} cannot be listed: {why}");
+        output::complain(&harmless(&said));
+    }
     Ok(output::complain_of(&missing))
 }
 

@@ -98,6 +98,8 @@ catalogue! {
             "Outcomes that came after their entry was taken over, and changed nothing.");
         SET_ASIDE = counter("streamfleet_jobs_set_aside_total", &[QUEUE],
             "Jobs that wait aside because Redis refuses what they need: a key of another type, or a missing right. The others go on.");
+        SERVED = gauge("streamfleet_worker_queue_served", &[QUEUE],
+            "1 while this process serves the queue; 0 while it has not joined it, or Redis refuses what that needs: a key of another type, or a missing right.");
         BODIES_LOST = counter("streamfleet_bodies_lost_total", &[QUEUE],
             "Pending entries that somebody deleted: their jobs are lost.");
         GROUPS_RECREATED = counter("streamfleet_groups_recreated_total", &[QUEUE],

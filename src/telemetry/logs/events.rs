@@ -67,6 +67,10 @@ impl Log {
                     "a job waits aside until somebody mends its keys or the rights on them; it is tried again by itself"
                 );
             }),
+            Event::Unserved { queue, why } => {
+                error!(%queue, why, "a queue is not served; it is tried again by itself, and the others go on");
+            }
+            Event::Served { queue } => info!(%queue, "a queue is served"),
             Event::LeaseLost { queue } => self.lost.then(|suppressed| {
                 warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");
             }),

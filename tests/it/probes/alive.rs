@@ -165,6 +165,31 @@ fn a_worker_has_started_when_it_has_joined_or_found_that_redis_is_away() {
     assert_eq!(get(&address, "/startupz"), Some((200, "ok\n".to_owned())));
 }
 
+/// It is asked once a second and answers within another, so three seconds leave one for a machine that is busy.
+#[test]
+fn readiness_fails_as_soon_as_redis_is_gone_and_comes_back_with_it() {
+    let (killed, frozen) = (Scene::new(), Scene::new());
+    let unready_within = |scene: &Scene| {
+        let since = Instant::now();
+        until("readiness fails", SOON, || status(&scene.address, "/readyz") == Some(503));
+        since.elapsed()
+    };
+    killed.server.kill9();
+    let of_killed = unready_within(&killed);
+    frozen.server.freeze();
+    let of_frozen = unready_within(&frozen);
+    let most = Duration::from_secs(3);
+    assert!(of_killed < most && of_frozen < most, "killed: {of_killed:?}, frozen: {of_frozen:?}");
+    killed.server.restart();
+    frozen.server.thaw();
+    for scene in [&killed, &frozen] {
+        until("readiness comes back", SOON, || {
+            get(&scene.address, "/readyz") == Some((200, "ok\n".to_owned()))
+        });
+        assert_eq!(scene.livez(), (200, "ok\n".to_owned()));
+    }
+}
+
 /// Somebody's listener that panics takes the loop with it that told it something.
 async fn fails_liveness(panics: impl Fn(&Event<'_>) -> bool + Send + Sync + 'static, who: &str) {
     let server = RedisServer::start();

@@ -4,11 +4,13 @@ use super::scene::{LONG, SOON, STREAM, Scene};
 use crate::harness::fleet::{Acts, Running, quick};
 use crate::harness::wait::until_async;
 
-/// It serves two queues. The first one has a job at once; the second one cannot be joined for a while.
+/// It serves two queues with a job each. One of them cannot be joined for a while.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_job_is_taken_while_anything_of_the_start_can_fail() {
+async fn no_job_of_a_queue_is_taken_while_its_start_can_fail_and_those_of_others_are() {
     let scene = Scene::new().await;
+    let other = "sf:{later}:jobs";
     scene.server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+    scene.server.cmd(&["XADD", other, "*", "type", "test"]);
     scene.server.cmd(&["SET", "sf:{later}:control", "a string"]);
     let mut config = scene.config(LONG);
     let own = config.worker.queues.values().next().unwrap().clone();
@@ -20,10 +22,11 @@ async fn no_job_is_taken_while_anything_of_the_start_can_fail() {
         let count = stats.lines().find_map(|line| line.strip_prefix("errorstat_WRONGTYPE:count="));
         count.map_or(0, |count| count.trim().parse().unwrap())
     };
-    until_async("the start to be refused some times", SOON, async || refusals() > 3).await;
-    assert_eq!((handler.all_runs(), scene.int(&["XLEN", STREAM])), (0, 1));
+    until_async("the job of the one to be done", SOON, async || scene.int(&["XLEN", STREAM]) == 0).await;
+    until_async("the other to be refused twice", SOON, async || refusals() > 1).await;
+    assert_eq!((handler.all_runs(), scene.int(&["XLEN", other])), (1, 1));
     scene.server.cmd(&["DEL", "sf:{later}:control"]);
-    until_async("the job to be done", SOON, async || scene.int(&["XLEN", STREAM]) == 0).await;
-    assert_eq!(handler.all_runs(), 1);
+    until_async("the job of the other to be done", SOON, async || scene.int(&["XLEN", other]) == 0).await;
+    assert_eq!(handler.all_runs(), 2);
     fleet.stop().await;
 }

@@ -1,0 +1,137 @@
+//! Joins one queue, again and again until that succeeds, whatever becomes of the others; then its station works.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::QueueConfig;
+use super::heartbeat::Charges;
+use super::patience::Patience;
+use super::process::Served;
+use super::pulse::Pulse;
+use super::station::{Shared, Station};
+use crate::broker::{Error, Joined, Queue};
+use crate::event::Event;
+use crate::vital::Line;
+
+/// Joins one queue.
+pub(super) struct Joiner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) queue: Queue,
+    pub(super) own: QueueConfig,
+    pub(super) pulse: Arc<Pulse>,
+    pub(super) line: Line,
+    pub(super) joined: Membership,
+    /// Told how each try ended.
+    pub(super) tried: mpsc::UnboundedSender<bool>,
+    pub(super) stop: CancellationToken,
+}
+
+/// Who has to know of a queue that has been joined. Clones are one.
+#[derive(Clone)]
+pub(super) struct Membership {
+    pub(super) stations: Arc<Stations>,
+    pub(super) charges: watch::Sender<Charges>,
+    pub(super) served: mpsc::UnboundedSender<Served>,
+}
+
+/// The stations that work.
+#[derive(Default)]
+pub(super) struct Stations(Mutex<Vec<Station>>);
+
+impl Stations {
+    fn add(&self, station: Station) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(station);
+    }
+
+    /// Hands them over to whoever stops them.
+    pub(super) fn take(&self) -> Vec<Station> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Joiner {
+    /// Joins, or is stopped. No error ends it.
+    pub(super) async fn run(self) {
+        let mut patience = Patience::new();
+        loop {
+            let error = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                joined = self.join() => match joined {
+                    // From here on nothing is awaited: either it works and is known to, or it does not.
+                    Ok(station) => return self.begin(station),
+                    Err(error) => error,
+                },
+            };
+            self.refused(&error);
+            // Nobody may want to know any more.
+            self.tried.send(false).ok();
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                () = patience.wait(&error) => {}
+            }
+        }
+    }
+
+    async fn join(&self) -> Result<Station, Error> {
+        let Shared { config, events, clock, registry, .. } = &*self.shared;
+        let queue = &self.queue;
+        let joining = queue.join_limited(config.lease, self.own.max_depth);
+        let joined = self.line.ask(Duration::ZERO, joining).await?;
+        // Said before the first job can run, so that no figure shows jobs done by a Redis that is away.
+        events.tell(&Event::Contact { alive: true });
+        // Known before the first job can run, so that none of a backlog looks as if it had not waited.
+        clock.tell(queue.clock().await?);
+        warn_of_differences(queue, joined, config.lease);
+        let own = (&self.own, &self.pulse);
+        let station = Station::start(&self.shared, queue.clone(), joined.lease, own).await?;
+        let longest_timeout = registry.longest_timeout();
+        events.tell(&Event::Joined { queue: queue.name(), lease: joined.lease, longest_timeout });
+        Ok(station)
+    }
+
+    /// Lets the station work, and makes it known.
+    fn begin(self, mut station: Station) {
+        let Membership { stations, charges, served } = &self.joined;
+        self.pulse.set_in_touch(true);
+        self.pulse.admit();
+        self.shared.events.tell(&Event::Served { queue: self.queue.name() });
+        let charge = Arc::new(station.charge(&self.shared.vitals));
+        charges.send_modify(|charges| charges.push(charge));
+        let (queue, lease) = (self.queue.clone(), station.lease);
+        // Whoever does the chores may have stopped.
+        served.send(Served { queue, lease, pulse: Arc::clone(&self.pulse) }).ok();
+        station.read(&self.shared.vitals);
+        stations.add(station);
+        self.tried.send(true).ok();
+    }
+
+    fn refused(&self, error: &Error) {
+        let events = &self.shared.events;
+        events.redis_error(error.kind(), error);
+        if error.is_transient() {
+            tracing::debug!(queue = %self.queue.name(), %error, "a queue cannot be joined yet");
+            return;
+        }
+        let why = self.queue.with_keys(error);
+        if self.pulse.refuse(why.clone()) {
+            events.tell(&Event::Unserved { queue: self.queue.name(), why: &why });
+        }
+    }
+}
+
+fn warn_of_differences(queue: &Queue, joined: Joined, lease: Duration) {
+    if joined.lease != lease {
+        tracing::warn!(
+            queue = %queue.name(), configured = ?lease, adopted = ?joined.lease,
+            "the fleet has another lease and it is adopted; to change it, stop every worker of the queue first"
+        );
+    }
+    if joined.wire > u64::from(crate::broker::WIRE_VERSION) {
+        tracing::warn!(queue = %queue.name(), wire = joined.wire, "a newer version of streamfleet works here");
+    }
+}
