@@ -64,7 +64,7 @@ image-check: redis
 
 # A server binary is all that is needed: demo, tests and bench start private servers of their own.
 redis:
-	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || $(MAKE) --no-print-directory install-redis
+	@command -v "$${STREAMFLEET_TEST_REDIS:-redis-server}" >/dev/null || command -v valkey-server >/dev/null || $(MAKE) --no-print-directory install-redis
 
 .PHONY: install-redis
 install-redis:

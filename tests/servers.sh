@@ -9,11 +9,12 @@ cd "$(dirname "$0")/.." || exit
 # shellcheck source-path=SCRIPTDIR source=../deploy/tools.sh
 . deploy/tools.sh
 
-# What users may notice first where a server differs: each script of the engine at each of its calls, the rights of the shipped logins,
-# the server that refuses, is full or restarts, what commands say of it, the durability that it confirms.
+# What users may notice first where a server differs: what each script does, the rights of the shipped logins, a server that refuses, is
+# full or restarts, what commands say of it, the durability that it confirms, a cluster.
 PART=(
-  cli::check failpoints:: input::server lives:: promises::promise_2 promises::promise_3 promises::promise_4 rights::matrix rights::logins
-  running::cancel selftest::redis_server size::cost submit::durable submit::ids traps::refused traps::start
+  cli::check cron::scripts hooks::script input::server leases:: lives:: metrics::script probes::cluster promises::promise_4 rights::
+  running::cancel running::scripts selftest::redis_server size::cost steps::scripts submit::durable submit::ids submit::scripts
+  traps::cluster traps::refused traps::scripts traps::start
 )
 
 # Prints the program that serves, or fails.
