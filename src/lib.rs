@@ -74,6 +74,11 @@ mod maintenance;
 mod probe;
 pub mod producer;
 mod recycle;
+#[cfg(all(feature = "sabotage", debug_assertions))]
+#[doc(hidden)]
+pub mod sabotage;
+#[cfg(not(all(feature = "sabotage", debug_assertions)))]
+mod sabotage;
 mod scale;
 mod shutdown;
 #[cfg(feature = "cli")]

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::sabotage::{self, Sabotage};
+
 /// A command that Redis did not answer as its contract says.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -114,6 +116,9 @@ impl Error {
         let detail = error.details().to_owned();
         let kind = error.kind();
         match kind {
+            _ if sabotage::is(Sabotage::UnknownIsRefused) => {
+                Self::Refused { command, class: Class::of(&detail), detail }
+            }
             ErrorKind::IO
             | ErrorKind::Timeout
             | ErrorKind::Canceled

@@ -8,6 +8,7 @@ use fred::types::{Key, Value};
 
 use super::assemble::assemble;
 use super::error::{Class, Error};
+use crate::sabotage::spoiled;
 
 /// One script, with its name for errors and metrics.
 #[derive(Debug)]
@@ -24,7 +25,10 @@ macro_rules! scripts {
     ($($(#[$meta:meta])? $constant:ident $file:literal),* $(,)?) => {
         $($(#[$meta])? pub(crate) static $constant: Script = Script {
             name: $file,
-            source: LazyLock::new(|| assemble(PRELUDE, include_str!(concat!("scripts/", $file, ".lua")))),
+            source: LazyLock::new(|| {
+                let own = include_str!(concat!("scripts/", $file, ".lua"));
+                assemble(&spoiled("prelude", PRELUDE), &spoiled($file, own))
+            }),
             sha: LazyLock::new(|| fred::util::sha1_hash(&$constant.source)),
         };)*
     };

@@ -13,6 +13,7 @@ use super::{Answer, Queue, bytes, decode, millis, script};
 use crate::job::{
     ConsumerName, Deferral, End, Envelope, Job, JobId, Settlement, Ties, TraceContext, Tracking, Unroutable,
 };
+use crate::sabotage::{self, Sabotage};
 
 /// What `begin` says to an attempt that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -374,10 +375,15 @@ fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
     let job = taken.job;
     let id = job.id.to_string();
     let life = job.life.to_string();
+    let failures = match &to.error {
+        Some(_) if sabotage::is(Sabotage::RetryNotCounted) => job.attempt,
+        None if sabotage::is(Sabotage::SnoozeCounted) => to.attempt + 1,
+        Some(_) | None => to.attempt,
+    };
     let (attempt, lost, created) =
-        (to.attempt.to_string(), to.lost.to_string(), job.created.as_ms().to_string());
+        (failures.to_string(), to.lost.to_string(), job.created.as_ms().to_string());
     let mut add: Vec<(&[u8], &[u8])> = vec![(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
-    if to.attempt > 0 {
+    if failures > 0 {
         add.push((b"attempt", attempt.as_bytes()));
     }
     if to.lost > 0 {

@@ -12,6 +12,7 @@ use crate::event::{Event, Finished};
 use crate::job::{
     ClockWatch, ConsumerName, EntryId, Job, JobId, Lane, Lease, Outcome, Routing, Settlement, Shown, settle,
 };
+use crate::sabotage::{self, Sabotage};
 
 /// How many entries one command takes over.
 const PAGE: u64 = 100;
@@ -74,7 +75,8 @@ struct Claimer<'a> {
 
 impl<'a> Claimer<'a> {
     fn new(duty: &'a Duty) -> Self {
-        let lease = Lease::of(duty.lease);
+        let early = if sabotage::is(Sabotage::ClaimedEarly) { 4 } else { 1 };
+        let lease = Lease::of(duty.lease / early);
         // What its clock did before, nobody here knows.
         Self {
             duty,
@@ -132,8 +134,9 @@ impl<'a> Claimer<'a> {
         let (duty, queue) = (self.duty, self.duty.queue.name());
         let mut next = Some(first);
         while let Some(start) = next.filter(|_| pages > 0) {
-            let now = self.now();
-            let (Some(silence), Some(window)) = (self.watch.silence(now), self.watch.window(now)) else {
+            let (now, trusts) = (self.now(), sabotage::is(Sabotage::ClockTrusted));
+            let silence = if trusts { Some(self.lease.stale_after()) } else { self.watch.silence(now) };
+            let (Some(silence), Some(window)) = (silence, self.watch.window(now)) else {
                 break;
             };
             let from = ClaimFrom { start, silence, count: PAGE, window };

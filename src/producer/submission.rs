@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{MAX_PAYLOAD_BYTES, SubmitError};
 use crate::broker::{Due, Durability, NewJob, Unique, UniqueMode, UniqueScope};
 use crate::job::{Encoding, Envelope, JobId, JobType, Lane, Timestamp, TraceContext, Tracking, UniqueKey};
+use crate::sabotage::{self, Sabotage};
 
 /// For how long an own id is remembered, unless the submission says otherwise.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -76,7 +77,10 @@ impl Submission {
     ///
     /// [`SubmitError::TooLarge`] where it is.
     pub fn payload(mut self, payload: impl Into<Bytes>, encoding: Encoding) -> Result<Self, SubmitError> {
-        let payload = payload.into();
+        let mut payload = payload.into();
+        if sabotage::is(Sabotage::PayloadCut) {
+            payload.truncate(1 << 16);
+        }
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(SubmitError::TooLarge { bytes: payload.len(), limit: MAX_PAYLOAD_BYTES });
         }

@@ -18,6 +18,7 @@ use super::steps;
 use crate::broker::{Begun, Error, Queue};
 use crate::event::{Event, Events, Finished as Told};
 use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Routing, Tracking, settle};
+use crate::sabotage::{self, Sabotage};
 use crate::traces::{AttemptSpan, Facts, Tracer, within};
 
 /// The lease outlives an attempt's deadline by this much, for its outcome to be settled.
@@ -82,6 +83,9 @@ impl Executor {
                 }
             }
         };
+        if sabotage::is(Sabotage::AckBeforeRun) {
+            self.queue.acknowledge(self.queue.link(), job.lane, &[job.entry]).await.ok();
+        }
         let (outcome, elapsed) = self.perform(&delivery, registered, (attempt, tracked), now).await;
         let reported = delivery.report.close();
         if reported {

@@ -20,6 +20,7 @@ use super::pulse::Pulse;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, Crowd, EntryId, Lane, Lease, Life, Outcome};
+use crate::sabotage::{self, Sabotage};
 use crate::vital::{Line, Vitals};
 
 /// How often a worker looks whether there is something to say: that it lives, or what it runs now.
@@ -337,6 +338,9 @@ impl Heartbeat {
 
     /// Renews what was silent for a part of its lease. Younger entries, the most of them, cost nothing.
     async fn renew(&self, link: &Link, charge: &Charge) {
+        if sabotage::is(Sabotage::LeaseNotRenewed) {
+            return;
+        }
         let (asked, lease) = (Instant::now(), Lease::of(charge.lease));
         let silent = |delivery: &Delivery| delivery.flight.silent(asked);
         let mut due: HashMap<Lane, Vec<Arc<Delivery>>> = HashMap::new();

@@ -21,6 +21,7 @@ use crate::event::{Event, Events, Finished as Told};
 use crate::job::{
     ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routing, Settlement, Tracking, settle,
 };
+use crate::sabotage::{self, Sabotage};
 use crate::vital::Line;
 
 /// The most successes that one round trip settles.
@@ -244,6 +245,9 @@ impl Settler {
                 tracing::info!(job = %finished.delivery.job.id, "a late success cancelled the retry");
                 self.tell_ending(&finished, &Settlement::Ack, Instant::now());
             }
+            Applied::Stale | Applied::Untraced if sabotage::is(Sabotage::FencedSuccessCounted) => {
+                self.tell_ending(&finished, &Settlement::Ack, Instant::now());
+            }
             Applied::Stale | Applied::Untraced | Applied::Cancelled => self.tell_fenced(),
         }
         Ok(())
@@ -252,7 +256,10 @@ impl Settler {
     async fn settle_one(&self, finished: Finished, is_first: bool) -> Refused {
         let job = &finished.delivery.job;
         let policy = self.policies.of(&job.job_type);
-        let settlement = settle(job, policy, self.routing, &finished.outcome, rand::random());
+        let mut settlement = settle(job, policy, self.routing, &finished.outcome, rand::random());
+        if sabotage::is(Sabotage::DrainAcksRunning) && settlement == Settlement::Release {
+            settlement = Settlement::Ack;
+        }
         if let (Outcome::Failed(Failure { kind, error, .. }), true) = (&finished.outcome, is_first) {
             let queue = self.queue.name();
             let (job_type, job) = (&job.job_type, &job.id);

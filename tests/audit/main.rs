@@ -25,6 +25,7 @@ use audit::report::grouped;
 use audit::worker::run_as_told;
 use audit::{Dose, Options, Progress};
 use clap::Parser;
+use harness::process::SABOTAGE;
 
 /// A line is printed every so many seconds where nobody can see one change.
 const EVERY: u64 = 10;
@@ -151,6 +152,13 @@ fn main() -> ExitCode {
     let args = Args::parse();
     if args.runner.is_about_others() {
         return ExitCode::SUCCESS;
+    }
+    let wants_a_bug = std::env::var_os(SABOTAGE).is_some_and(|bug| !bug.is_empty());
+    if wants_a_bug && !cfg!(all(feature = "sabotage", debug_assertions)) {
+        eprintln!(
+            "audit: {SABOTAGE} is set, but this build has no bugs on purpose: only debug builds with the feature sabotage have"
+        );
+        return ExitCode::from(2);
     }
     let options = args.options();
     eprintln!(

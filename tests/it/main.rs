@@ -60,6 +60,9 @@ mod rolling;
 #[cfg(test)]
 mod running;
 #[cfg(test)]
+#[cfg(all(feature = "sabotage", debug_assertions))]
+mod sabotage;
+#[cfg(test)]
 mod selftest;
 #[cfg(test)]
 mod size;

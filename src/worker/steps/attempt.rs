@@ -16,6 +16,7 @@ use crate::job::{
     DeadReason, Failure, FailureKind, Ledger, Next, Outcome, PlannedStep, Policy, Retry, StepEnd, StepKind,
     StepName, StepRecord, StepState, Timestamp, end_step,
 };
+use crate::sabotage::{self, Sabotage};
 use crate::traces::{AttemptSpan, within};
 use crate::worker::MAX_RESULT_BYTES;
 use crate::worker::delivery::Delivery;
@@ -141,7 +142,8 @@ impl Attempt<'_> {
         self.tried.insert(at);
         let run = self.run.clone();
         let run = StepRun { step: name, kind: *kind, run: &run };
-        match self.begin(run).await {
+        let is_late = sabotage::is(Sabotage::LedgerAfterCall);
+        match if is_late { Some(StepBegun::Start) } else { self.begin(run).await } {
             Some(StepBegun::Start) => {}
             Some(StepBegun::Refused) => {
                 return self.look().await.map_or(Some(Outcome::Interrupted), |()| None);
@@ -153,6 +155,9 @@ impl Attempt<'_> {
         let attempts = self.ledger.get(name).map_or(0, |record| record.attempts_in(&life, *kind));
         self.ledger.began(name, run.run, &life);
         let outcome = self.handle(name, part, attempts).await;
+        if is_late {
+            self.begin(run).await;
+        }
         let mut end = end_step(
             (*kind, attempts, job.max_attempts),
             &part.limits,

@@ -13,9 +13,12 @@ use tempfile::TempDir;
 use super::server_program;
 use super::wait::until;
 
+/// Names a bug that is built in, where there are any.
+pub(crate) const SABOTAGE: &str = "STREAMFLEET_SABOTAGE";
+
 const RAN: Duration = Duration::from_secs(30);
 
-/// What to start. Nothing of the harness's own `STREAMFLEET__*` environment is passed on.
+/// What to start. Of the harness's own `STREAMFLEET_*` environment only the bug is passed on that its processes shall carry.
 #[derive(Clone)]
 pub(crate) struct Launch {
     program: PathBuf,
@@ -91,8 +94,8 @@ impl Launch {
 }
 
 fn is_ours(name: &OsStr) -> bool {
-    let ours = name.as_encoded_bytes().starts_with(b"STREAMFLEET_") && name != server_program::VARIABLE;
-    ours || name == "TRACEPARENT"
+    let passed_on = [server_program::VARIABLE, SABOTAGE].iter().any(|known| name == *known);
+    name.as_encoded_bytes().starts_with(b"STREAMFLEET_") && !passed_on || name == "TRACEPARENT"
 }
 
 /// Runs the binary of this crate with 30 seconds to end.

@@ -1,0 +1,198 @@
+//! Which bug this process carries, and the lines of scripts that some of them replace.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use super::BUGS;
+use super::Sabotage::{self, *};
+
+/// Names the bug.
+const TOLD: &str = "STREAMFLEET_SABOTAGE";
+
+static CARRIED: LazyLock<Option<Sabotage>> = LazyLock::new(|| {
+    #[expect(clippy::disallowed_methods, reason = "no configuration may know of it")]
+    let name = std::env::var(TOLD).ok().filter(|name| !name.is_empty())?;
+    let bug = BUGS.iter().find(|(_, known, _)| *known == name);
+    let (bug, name, about) = bug.unwrap_or_else(|| panic!("{TOLD}: there is no bug {name}"));
+    tracing::error!(bug = name, about = about.trim(), "this process carries a bug on purpose");
+    Some(*bug)
+});
+
+/// Their names, and what they are.
+pub fn bugs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    BUGS.iter().map(|(_, name, about)| (*name, about.trim()))
+}
+
+pub(crate) fn is(bug: Sabotage) -> bool {
+    *CARRIED == Some(bug)
+}
+
+pub(crate) fn spoiled(script: &str, source: &'static str) -> Cow<'static, str> {
+    EDITS
+        .iter()
+        .filter(|edit| edit.script == script && is(edit.bug))
+        .fold(Cow::Borrowed(source), |source, edit| Cow::Owned(edit.made(&source)))
+}
+
+/// A line of a script, and what stands there in its place.
+struct Edit {
+    bug: Sabotage,
+    script: &'static str,
+    line: &'static str,
+    instead: &'static str,
+}
+
+impl Edit {
+    /// Panics unless the script has the line, once: a bug that is not there proves nothing.
+    fn made(&self, source: &str) -> String {
+        let Self { bug, script, line, instead } = self;
+        let found = source.lines().filter(|own| own.trim() == *line).count();
+        assert_eq!(found, 1, "{bug:?}: {script} has the line {found} times: {line}");
+        let lines = source.lines().map(|own| if own.trim() == *line { *instead } else { own });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+const fn edit(bug: Sabotage, script: &'static str, line: &'static str, instead: &'static str) -> Edit {
+    Edit { bug, script, line, instead }
+}
+
+/// An empty line would end a part of the prelude.
+const GONE: &str = "--";
+
+const EDITS: &[Edit] = &[
+    edit(
+        FenceIgnored,
+        "prelude",
+        "return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1",
+        "return redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') ~= nil",
+    ),
+    edit(
+        PendingForgotten,
+        "reap",
+        "if #redis.call('XPENDING', KEYS[at], 'fleet', '-', '+', 1, ARGV[1]) > 0 then",
+        "if false then",
+    ),
+    edit(
+        ClaimedFromHeadOnly,
+        "stale",
+        "local found = redis.call('XPENDING', KEYS[at], 'fleet', 'IDLE', ARGV[1], '-', '+', 1)[1]",
+        "local found = redis.call('XPENDING', KEYS[at], 'fleet', '-', '+', 1)[1]",
+    ),
+    edit(
+        ClaimedFromHeadOnly,
+        "stale",
+        "first = found and found[1] or ''",
+        "first = found and found[3] >= tonumber(ARGV[1]) and found[1] or ''",
+    ),
+    edit(
+        ClockTrusted,
+        "claim",
+        "if now < tonumber(ARGV[5]) or now > tonumber(ARGV[6]) then return { 0 } end",
+        GONE,
+    ),
+    edit(
+        DeletedFirst,
+        "prelude",
+        "if not is_done(record, life) then return end",
+        "redis.call('XACK', stream, 'fleet', entry) redis.call('XDEL', stream, entry) if not is_done(record, life) then return end",
+    ),
+    edit(AckedNotDeleted, "prelude", "redis.call('XDEL', stream, entry)", GONE),
+    edit(
+        BuriedWithoutLetter,
+        "bury",
+        "local id = must_append(KEYS[2], letter, 1, #letter)",
+        "local id = '1-0'",
+    ),
+    edit(
+        BuriedAndKept,
+        "bury",
+        "return settle(KEYS[1], ARGV[2], KEYS[8], 'bury', 1)",
+        "return leave_receipt(KEYS[1], ARGV[2], KEYS[8], 'bury', 1)",
+    ),
+    edit(LetterKeptByReplay, "prelude", "redis.call('XDEL', dead, letter[1])", GONE),
+    edit(PromotedEarly, "promote", "local now = now_ms()", "local now = now_ms() + 1500"),
+    edit(
+        BatchAbortedByOne,
+        "promote",
+        "local fields = unpacked(packed)",
+        "local fields = cmsgpack.unpack(packed)",
+    ),
+    edit(
+        RetryOverwritten,
+        "prelude",
+        "if redis.call('HSETNX', packs, member, pack) == 1 then",
+        "if redis.call('HSET', packs, member, pack) then",
+    ),
+    edit(
+        RecordOfAnotherDeleted,
+        "prelude",
+        "if is_owner then return expire(record, now, retention, ledger) end",
+        "if is_owner then return expire(record, now, retention, ledger) end redis.call('DEL', record)",
+    ),
+    edit(LedgerOfAnotherDeleted, "prelude", "redis.call('PEXPIRE', ledger, ms)", "redis.call('DEL', ledger)"),
+    edit(
+        CancelledById,
+        "cancel",
+        "redis.call('ZADD', KEYS[4], now, life)",
+        "redis.call('ZADD', KEYS[4], now, life, now, ARGV[1])",
+    ),
+    edit(
+        CancelledById,
+        "begin",
+        "if is_unwanted(KEYS[3], life) then return { 5 } end",
+        "if is_unwanted(KEYS[3], life) or is_unwanted(KEYS[3], ARGV[10]) then return { 5 } end",
+    ),
+    edit(IdAcceptedAgain, "submit", "if known then return 'known', job.id, known end", GONE),
+    edit(
+        LockKeptByDead,
+        "prelude",
+        "if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end",
+        "if list[1] ~= 'dead' and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end",
+    ),
+    edit(
+        LockKeptByDead,
+        "submit",
+        "return state ~= 'done' and state ~= 'dead' and state ~= 'cancelled'",
+        "return state ~= 'done' and state ~= 'cancelled'",
+    ),
+    edit(
+        CallbackEachTime,
+        "prelude",
+        "if list[3] and redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1 then",
+        "if list[3] then",
+    ),
+    edit(
+        TickUnguarded,
+        "tick",
+        "if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return { 0, 0 } end",
+        GONE,
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_that_a_bug_replaces_is_in_its_script_once() {
+        let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/broker/scripts");
+        for edit in EDITS {
+            let source = std::fs::read_to_string(scripts.join(edit.script).with_extension("lua")).unwrap();
+            assert_ne!(edit.made(&source), source.trim_end(), "{:?}", edit.bug);
+        }
+    }
+
+    #[test]
+    fn no_two_bugs_have_the_same_name_and_each_is_told() {
+        let names: std::collections::BTreeSet<_> = bugs().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), BUGS.len());
+        assert!(bugs().all(|(_, about)| about.ends_with('.')));
+    }
+
+    #[test]
+    fn a_process_that_is_told_nothing_carries_none() {
+        assert!(BUGS.iter().all(|(bug, ..)| !is(*bug)));
+        assert!(EDITS.iter().all(|edit| matches!(spoiled(edit.script, "x"), Cow::Borrowed("x"))));
+    }
+}

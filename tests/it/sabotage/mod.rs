@@ -1,0 +1,195 @@
+//! Bugs that are built in on purpose, and the scenes that must notice them: each bug breaks the rule that the table names, and
+//! without a bug no scene breaks any.
+//!
+//! A scene runs in a process of its own, because a process carries a bug as a whole: this same test binary, started again with
+//! the bug's name in its environment. [`scenes`] tell what happens, [`worker`] is the process that runs the jobs, by the [`place`] they talk,
+//! and the [`judge`] compares what was seen with what is expected of each job.
+
+mod judge;
+mod place;
+mod scene;
+mod scenes;
+mod worker;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use judge::*;
+use scene::Report;
+use scenes::Story::{self, *};
+
+use crate::harness::process::{Launch, SABOTAGE};
+
+/// Which story notices which bug, by which rule.
+const TABLE: [(&str, Story, &str); 29] = [
+    ("AckBeforeRun", Killed, LOST),
+    ("FenceIgnored", Frozen, ONE_PLACE),
+    ("FencedSuccessCounted", Frozen, TOLD),
+    ("DrainAcksRunning", Stopped, LOST),
+    ("PendingForgotten", Stopped, LOST),
+    ("LeaseNotRenewed", Calm, TWICE),
+    ("ClaimedEarly", Frozen, TWICE),
+    ("ClaimedFromHeadOnly", Killed, GOES_ON),
+    ("ClockTrusted", Hostile, TWICE),
+    ("DeletedFirst", Hostile, LOST),
+    ("AckedNotDeleted", Calm, LEFT),
+    ("BuriedWithoutLetter", Calm, LOST),
+    ("BuriedAndKept", Calm, LEFT),
+    ("LetterKeptByReplay", Calm, ONE_PLACE),
+    ("RetryNotCounted", Calm, TWICE),
+    ("SnoozeCounted", Calm, COUNTED),
+    ("PromotedEarly", Calm, EARLY),
+    ("BatchAbortedByOne", Hostile, LOST),
+    ("RetryOverwritten", Calm, LOST),
+    ("RecordOfAnotherDeleted", Calm, TWICE),
+    ("LedgerOfAnotherDeleted", Calm, ONCE),
+    ("CancelledById", Calm, LOST),
+    ("LedgerAfterCall", Killed, ONCE),
+    ("IdAcceptedAgain", Calm, TWICE),
+    ("LockKeptByDead", Calm, ANSWERS),
+    ("CallbackEachTime", Calm, FOLLOWS),
+    ("TickUnguarded", Calm, TICKS),
+    ("UnknownIsRefused", Hostile, TWICE),
+    ("PayloadCut", Calm, WHOLE),
+];
+
+const TOLD_SCENE: &str = "STREAMFLEET_TEST_SCENE";
+/// So many scenes run at a time: they wait more than they compute.
+const AT_ONCE: usize = 5;
+const OVER: Duration = Duration::from_secs(120);
+/// Where the machine had no time for a scene's processes, it is told again.
+const TRIES: usize = 4;
+
+/// What a scene's process is told.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+struct Telling {
+    story: Story,
+    report: PathBuf,
+}
+
+/// A scene to be run, with a bug or without.
+#[derive(Clone, Copy)]
+struct Run {
+    bug: Option<&'static str>,
+    story: Story,
+    rule: &'static str,
+}
+
+impl Run {
+    fn all() -> VecDeque<Self> {
+        let sound = Story::ALL.map(|story| Self { bug: None, story, rule: "" });
+        let spoiled = TABLE.map(|(bug, story, rule)| Self { bug: Some(bug), story, rule });
+        sound.into_iter().chain(spoiled).collect()
+    }
+
+    /// Tells it until the machine has had the time.
+    fn report(self) -> Result<Report, String> {
+        let mut told = self.told();
+        for _ in 1..TRIES {
+            match &told {
+                Ok(report) if !report.stalls.is_empty() => {
+                    eprintln!("{:?} is told again: {:?}", self.story, report.stalls);
+                }
+                Ok(_) | Err(_) => break,
+            }
+            told = self.told();
+        }
+        told
+    }
+
+    fn told(self) -> Result<Report, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let report = dir.path().join("report");
+        let telling = serde_json::to_string(&Telling { story: self.story, report: report.clone() }).unwrap();
+        let args = ["sabotage::scene_entry", "--exact", "--nocapture"];
+        let scene = Launch::program(std::env::current_exe().unwrap(), &args);
+        let scene = scene.env(TOLD_SCENE, telling).env(SABOTAGE, self.bug.unwrap_or_default()).output(OVER);
+        match fs::read_to_string(&report) {
+            Ok(text) => Ok(serde_json::from_str(&text).unwrap()),
+            Err(_) => Err(format!("the scene broke off:\n{}\n{}", scene.stdout, scene.stderr)),
+        }
+    }
+
+    /// A row of the table, and what is wrong with it.
+    fn row(self, report: Result<Report, String>, took: Duration) -> (String, Option<String>) {
+        let broken: BTreeSet<String> = match &report {
+            Ok(report) => report.offences.iter().map(|offence| offence.rule.clone()).collect(),
+            Err(_) => BTreeSet::new(),
+        };
+        let is_as_it_should = match (&report, self.bug) {
+            (Err(_), _) => false,
+            (Ok(_), None) => broken.is_empty(),
+            (Ok(_), Some(_)) => broken.contains(self.rule),
+        };
+        let bug = self.bug.unwrap_or("no bug");
+        let row = format!("{bug} -> {:?} ({:.1} s): {broken:?}", self.story, took.as_secs_f64());
+        let told = match report {
+            Ok(report) => report
+                .offences
+                .iter()
+                .fold(String::new(), |told, Offence { rule, what }| format!("{told}    {rule}: {what}\n")),
+            Err(error) => error,
+        };
+        let wrong = (!is_as_it_should).then(|| format!("{row}, wanted {:?}\n{told}", self.rule));
+        (row, wrong)
+    }
+}
+
+#[test]
+fn each_bug_that_is_built_in_is_caught_and_without_one_no_rule_is_broken() {
+    let (waiting, wrong) = (Mutex::new(only(Run::all())), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let Some(run) = waiting.lock().unwrap().pop_front() else { break };
+                    let started = Instant::now();
+                    let (row, bad) = run.row(run.report(), started.elapsed());
+                    eprintln!("{row}");
+                    wrong.lock().unwrap().extend(bad);
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Those bugs alone that somebody wants to look at, where `STREAMFLEET_TEST_BUG` names a part of them.
+fn only(mut runs: VecDeque<Run>) -> VecDeque<Run> {
+    #[expect(clippy::disallowed_methods, reason = "for the person who runs the tests")]
+    let part = std::env::var("STREAMFLEET_TEST_BUG");
+    if let Ok(part) = part {
+        runs.retain(|run| run.bug.unwrap_or("none").contains(&part));
+    }
+    runs
+}
+
+#[test]
+fn the_table_has_every_bug_and_the_page_too() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/sabotage.md")).unwrap();
+    let mut known: Vec<&str> = streamfleet::sabotage::bugs().map(|(name, _)| name).collect();
+    let mut told: Vec<&str> = TABLE.iter().map(|(bug, ..)| *bug).collect();
+    known.sort_unstable();
+    told.sort_unstable();
+    assert_eq!(told, known);
+    for (bug, about) in streamfleet::sabotage::bugs() {
+        let (_, story, rule) = TABLE.iter().find(|(name, ..)| *name == bug).unwrap();
+        let row = format!("| `{bug}` | {about} | {} | {rule} |", format!("{story:?}").to_lowercase());
+        assert!(page.contains(&row), "docs/sabotage.md has not this row:\n{row}");
+    }
+}
+
+/// Returns at once unless it was started to tell a scene.
+#[test]
+fn scene_entry() {
+    #[expect(clippy::disallowed_methods, reason = "this is how the process is told what to do")]
+    let told = std::env::var(TOLD_SCENE);
+    if let Ok(told) = told {
+        let Telling { story, report } = serde_json::from_str(&told).unwrap();
+        fs::write(report, serde_json::to_string(&story.tell()).unwrap()).unwrap();
+    }
+}

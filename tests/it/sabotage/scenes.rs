@@ -1,0 +1,370 @@
+//! The scenes: small stories with every kind of job, in which each run, each end and each answer is known in advance.
+
+use std::time::Duration;
+
+use streamfleet::broker::{Cancellation, Error};
+use streamfleet::{Accepted, Producer, SubmitError, UniqueMode, UniqueScope};
+
+use super::judge::{ANSWERS, End, ask};
+use super::scene::{GaveUp, Report, Scene, Step};
+use super::worker::LEASE;
+use crate::cron::each_second;
+use crate::harness::ledger::How;
+use crate::harness::proxy::{Mode, Proxy};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::{pause_for, until_async};
+
+const OK: Option<How> = Some(How::Ok);
+const FAILED: Option<How> = Some(How::Failed);
+const FATAL: Option<How> = Some(How::Fatal);
+const CUT: Option<How> = Some(How::Interrupted);
+const KEPT: Duration = Duration::from_secs(60);
+/// More than any worker has to do at once.
+const MANY: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) enum Story {
+    /// Nothing happens but work.
+    Calm,
+    /// A worker dies.
+    Killed,
+    /// A worker stands still, for less than its lease and for more.
+    Frozen,
+    /// A worker is asked to stop.
+    Stopped,
+    /// Keys that cannot be read, a lost reply, and a clock that steps.
+    Hostile,
+}
+
+impl Story {
+    pub(super) const ALL: [Self; 5] = [Self::Calm, Self::Killed, Self::Frozen, Self::Stopped, Self::Hostile];
+
+    pub(super) fn tell(self) -> Report {
+        let server = RedisServer::builder();
+        let server = if self == Self::Hostile { server.clock_shifts() } else { server };
+        let mut scene = Scene::new(server.start());
+        let (step, ticking) = match self {
+            Self::Calm => (calm(&mut scene), Some("tick")),
+            Self::Killed => (killed(&mut scene), None),
+            Self::Frozen => (frozen(&mut scene), None),
+            Self::Stopped => (stopped(&mut scene), None),
+            Self::Hostile => (hostile(&mut scene), None),
+        };
+        // Why it gave up is among the complaints.
+        step.ok();
+        scene.finish(ticking)
+    }
+}
+
+fn calm(scene: &mut Scene) -> Step {
+    scene.hire(MANY)?;
+    scene.hire(MANY)?;
+    scene.runtime.block_on(scene.queue.put_cron(&ticking())).map_err(|_| GaveUp)?;
+    work(scene);
+    let started =
+        [waiting(scene), replayed(scene), lives(scene), unique(scene), cancelled(scene), steps(scene)];
+    started.into_iter().collect::<Step>()?;
+    scene.until_ended("long", 1)?;
+    scene.runtime.block_on(scene.queue.remove_cron(&crate::cron::named("tick"))).map_err(|_| GaveUp)?;
+    Ok(())
+}
+
+fn ticking() -> streamfleet::cron::Entry {
+    each_second("tick").payload(b"ok", streamfleet::job::Encoding::Raw).unwrap()
+}
+
+/// Jobs that succeed, fail, and take long.
+fn work(scene: &mut Scene) {
+    scene.send("test", "plain", "ok");
+    scene.expect("plain", &[(1, OK)], End::Done);
+    scene.send("test", "twice", "fail 2");
+    scene.expect("twice", &[(1, FAILED), (2, FAILED), (3, OK)], End::Done);
+    scene.send("test", "never", "fail 99");
+    scene.expect("never", &[(1, FAILED), (2, FAILED), (3, FAILED)], End::Dead("exhausted"));
+    let long = (LEASE * 8 / 5).as_millis();
+    scene.send("test", "long", &format!("sleep {long}"));
+    scene.expect("long", &[(1, OK)], End::Done);
+}
+
+/// Jobs that wait: for their time, or since their handler wants it.
+fn waiting(scene: &mut Scene) -> Step {
+    let delay = Duration::from_millis(2_000);
+    let due = Scene::due_in(delay);
+    let later = scene.job("@later ok").delay(delay);
+    submitted(scene, later, Accepted::New);
+    scene.expect("later", &[(1, OK)], End::Done).not_before = due;
+    let bytes = 200_000;
+    let order = format!("@large weigh {bytes} ");
+    let large = format!("{order}{}", "x".repeat(bytes - order.len()));
+    submitted(scene, scene.job(&large).delay(Duration::from_millis(100)), Accepted::New);
+    scene.expect("large", &[(1, OK)], End::Done);
+    scene.open("snooze", "snooze");
+    scene.send("test", "snoozing", "hold snooze");
+    scene.expect("snoozing", &[(1, CUT), (1, OK)], End::Done);
+    scene.until_ended("snoozing", 1)?;
+    scene.open("snooze", "ok");
+    Ok(())
+}
+
+/// Submits, and compares the answer.
+fn submitted(scene: &Scene, submission: streamfleet::Submission, want: Accepted) {
+    let told = scene.runtime.block_on(scene.producer.submit_or_find(submission));
+    if told.as_ref().ok().map(|told| &told.accepted) != Some(&want) {
+        scene.place.complain(ANSWERS, &format!("wanted {want:?}, was told {told:?}"));
+    }
+}
+
+/// Jobs that die and are replayed.
+fn replayed(scene: &mut Scene) -> Step {
+    let called = scene.job("fatal").id("called".parse().unwrap()).on_failure("test").unwrap();
+    submitted(scene, called, Accepted::New);
+    scene.expect("called", &[(1, FATAL), (1, FATAL)], End::Dead("fatal"));
+    scene.expect("called~dead", &[(1, OK)], End::Done);
+    scene.open("mend", "fatal");
+    scene.send("test", "mended", "hold mend");
+    scene.expect("mended", &[(1, FATAL), (1, OK)], End::Done);
+    for id in ["called", "mended"] {
+        let letter = scene.until_dead(id)?;
+        scene.open("mend", "ok");
+        scene.runtime.block_on(scene.queue.replay(letter.entry, &letter.job())).map_err(|_| GaveUp)?;
+    }
+    scene.until_ended("called", 2)
+}
+
+/// Several lives of one id.
+fn lives(scene: &mut Scene) -> Step {
+    scene.gate("twins");
+    for _ in 0..2 {
+        scene.send("test", "twins", "hold twins");
+    }
+    scene.expect("twins", &[(1, FAILED), (1, FAILED), (2, OK), (2, OK)], End::Done);
+    scene.until_started("twins", 2)?;
+    scene.open("twins", "fail");
+    scene.until_ended("twins", 2)?;
+    scene.open("twins", "ok");
+    // One that runs, and another one that ends meanwhile.
+    scene.gate("shared");
+    let sent = |scene: &Scene| scene.job("hold shared").id("shared".parse().unwrap());
+    submitted(scene, sent(scene), Accepted::New);
+    scene.until_started("shared", 1)?;
+    let other = scene.send("test", "shared", "ok");
+    scene.expect("shared", &[(1, OK), (1, OK)], End::Done);
+    scene.until_settled(&other)?;
+    submitted(scene, sent(scene), Accepted::Existing(streamfleet::job::State::Running));
+    scene.open("shared", "ok");
+    // One that has ended.
+    let sent = |scene: &Scene| scene.job("ok").id("again".parse().unwrap());
+    submitted(scene, sent(scene), Accepted::New);
+    scene.expect("again", &[(1, OK)], End::Done);
+    scene.until_ended("again", 1)?;
+    scene.wait("again to be done", || state(scene, "again") == "done")?;
+    submitted(scene, sent(scene), Accepted::Existing(streamfleet::job::State::Done));
+    Ok(())
+}
+
+fn state(scene: &Scene, id: &str) -> String {
+    let state: Option<String> = ask(&scene.server, &["HGET", &format!("sf:{{default}}:job:{id}"), "state"]);
+    state.unwrap_or_default()
+}
+
+/// A key whose holder dies.
+fn unique(scene: &mut Scene) -> Step {
+    let holder = |scene: &Scene, id: &str, order: &str| {
+        let job = scene.job(order).id(id.parse().unwrap());
+        job.unique("key".parse().unwrap(), UniqueScope::Running, UniqueMode::Reject)
+    };
+    submitted(scene, holder(scene, "first", "fatal"), Accepted::New);
+    scene.expect("first", &[(1, FATAL)], End::Dead("fatal"));
+    scene.until_dead("first")?;
+    submitted(scene, holder(scene, "second", "ok"), Accepted::New);
+    scene.expect("second", &[(1, OK)], End::Done);
+    Ok(())
+}
+
+/// A life that is cancelled, and one of its id that is not.
+fn cancelled(scene: &mut Scene) -> Step {
+    scene.gate("unwanted");
+    scene.send("test", "unwanted", "hold unwanted");
+    scene.expect("unwanted", &[(1, CUT), (1, OK)], End::Done);
+    scene.until_started("unwanted", 1)?;
+    let id = "unwanted".parse().unwrap();
+    let told = scene.runtime.block_on(scene.queue.cancel(&id, "ann", KEPT));
+    if !matches!(told, Ok(Cancellation::Wanted)) {
+        scene.place.complain(ANSWERS, &format!("to be cancelled while it runs: {told:?}"));
+    }
+    scene.wait("it to be cancelled", || state(scene, "unwanted") == "cancelled")?;
+    scene.send("test", "unwanted", "ok");
+    scene.until_started("unwanted", 2)
+}
+
+/// Two lives of one id, with a step that must not run twice.
+fn steps(scene: &mut Scene) -> Step {
+    let first = scene.send("gift", "gift", "charge ok");
+    scene.expect("gift", &[], End::Done).told = 2;
+    scene.expect("gift/charge", &[(1, OK)], End::Done);
+    scene.expect("gift/mail", &[(1, OK)], End::Done);
+    scene.until_settled(&first)?;
+    let second = scene.send("gift", "gift", "charge ok");
+    scene.until_settled(&second)
+}
+
+fn killed(scene: &mut Scene) -> Step {
+    // It does the chores, and holds the oldest entry.
+    scene.hire(1)?;
+    scene.gate("old");
+    scene.send("test", "old", "hold old");
+    scene.expect("old", &[(1, OK)], End::Done);
+    scene.until_started("old", 1)?;
+    let dies = scene.hire(MANY)?;
+    scene.gate("held");
+    scene.send("test", "plain", "hold held");
+    scene.expect("plain", &[(1, None), (1, OK)], End::Done);
+    scene.send("gift", "gift", "charge hold held");
+    scene.expect("gift/charge", &[(1, None)], End::Done);
+    scene.expect("gift", &[], End::Dead("needs_decision"));
+    scene.until_started("plain", 1)?;
+    scene.until_started("gift/charge", 1)?;
+    scene.workers[dies].kill9();
+    scene.hire(MANY)?;
+    scene.until_started("plain", 2)?;
+    scene.until_dead("gift").map(drop)
+}
+
+fn frozen(scene: &mut Scene) -> Step {
+    // It does the chores, and is busy for now.
+    scene.hire(2)?;
+    for name in ["busy-1", "busy-2"] {
+        scene.gate("busy");
+        scene.send("test", name, "hold busy");
+        scene.expect(name, &[(1, OK)], End::Done);
+        scene.until_started(name, 1)?;
+    }
+    let freezes = scene.hire(MANY)?;
+    for (gate, name) in [("short", "short"), ("long", "late"), ("dies", "dies")] {
+        scene.gate(gate);
+        let verb = if gate == "short" { "hold" } else { "block" };
+        let entry =
+            scene.xadd(&["type", "test", "encoding", "raw", "payload", &format!("@{name} {verb} {gate}")]);
+        scene.name(&entry, name);
+        scene.until_started(name, 1)?;
+    }
+    scene.expect("short", &[(1, OK)], End::Done);
+    scene.expect("late", &[(1, OK), (1, OK)], End::Done).told = 1;
+    scene.expect("dies", &[(1, FATAL), (1, FATAL)], End::Dead("fatal"));
+    scene.open("busy", "ok");
+    scene.until_ended("busy-2", 1)?;
+    // For less than three quarters of the lease, which costs nothing.
+    scene.freeze(freezes);
+    pause_for(LEASE * 3 / 5);
+    scene.workers[freezes].thaw();
+    scene.open("short", "ok");
+    scene.until_ended("short", 1)?;
+    // Until others have done it all.
+    scene.freeze(freezes);
+    scene.until_started("late", 2)?;
+    scene.until_started("dies", 2)?;
+    scene.open("long", "ok");
+    scene.open("dies", "fatal");
+    scene.until_ended("late", 1)?;
+    scene.until_dead("dies")?;
+    scene.workers[freezes].thaw();
+    scene.until_ended("late", 2)?;
+    scene.until_ended("dies", 2)
+}
+
+fn stopped(scene: &mut Scene) -> Step {
+    let stops = scene.hire(MANY)?;
+    scene.gate("held");
+    scene.send("test", "running", "hold held");
+    scene.expect("running", &[(1, CUT), (1, OK)], End::Done);
+    scene.gate("refused");
+    scene.send("test", "refused", "hold refused");
+    scene.expect("refused", &[(1, FAILED), (1, OK)], End::Done);
+    scene.until_started("running", 1)?;
+    scene.until_started("refused", 1)?;
+    // Its retry is refused until somebody has mended this, and by then the worker is gone.
+    spoil(scene, "refused");
+    scene.open("refused", "fail");
+    scene.until_ended("refused", 1)?;
+    scene.workers[stops].term();
+    scene.wait("the worker to stop", || scene.workers[stops].exit_status().is_some())?;
+    mend(scene, "refused");
+    scene.open("refused", "ok");
+    scene.hire(MANY)?;
+    scene.open("held", "ok");
+    scene.until_ended("running", 2)?;
+    scene.until_ended("refused", 2)
+}
+
+/// Puts a text in the place of a job's record.
+fn spoil(scene: &Scene, id: &str) {
+    let record = format!("sf:{{default}}:job:{id}");
+    scene.server.cmd(&["SET", &record, "no record"]);
+}
+
+fn mend(scene: &Scene, id: &str) {
+    scene.server.cmd(&["DEL", &format!("sf:{{default}}:job:{id}")]);
+}
+
+fn hostile(scene: &mut Scene) -> Step {
+    scene.hire(MANY)?;
+    scene.gate("held");
+    scene.send("test", "held", "hold held");
+    scene.expect("held", &[(1, OK)], End::Done);
+    // What cannot be read, before what can.
+    scene.server.cmd(&[&b"HSET"[..], b"sf:{default}:delayed:fields", b"bad", b"\xc1\xc1"]);
+    scene.server.cmd(&["ZADD", "sf:{default}:delayed", "1", "bad"]);
+    scene.expect("bad", &[], End::Dead("malformed"));
+    submitted(scene, scene.job("@behind ok").delay(Duration::from_millis(100)), Accepted::New);
+    scene.expect("behind", &[(1, OK)], End::Done);
+    // A retry that is refused for a while.
+    scene.gate("refused");
+    scene.send("test", "refused", "hold refused");
+    scene.expect("refused", &[(1, FAILED), (2, OK)], End::Done);
+    scene.until_started("refused", 1)?;
+    spoil(scene, "refused");
+    scene.open("refused", "fail");
+    scene.until_ended("refused", 1)?;
+    scene.open("refused", "ok");
+    lost_reply(scene);
+    mend(scene, "refused");
+    scene.until_ended("behind", 1)?;
+    scene.until_ended("refused", 2)?;
+    // A clock that steps while a job runs.
+    scene.until_started("held", 1)?;
+    for _ in 0..10 {
+        scene.server.shift_clock(10_000);
+        pause_for(LEASE / 6);
+    }
+    scene.open("held", "ok");
+    Ok(())
+}
+
+/// A producer whose answer is lost sends again only what was certainly not accepted.
+fn lost_reply(scene: &mut Scene) {
+    let proxy = Proxy::start(scene.server.addr());
+    let config = crate::harness::fleet::config(&scene.server.url_through(proxy.addr()));
+    let job = |name: &str| scene.job(&format!("@{name} ok"));
+    let (before, lost) = (job("before"), job("lost"));
+    scene.runtime.block_on(async {
+        let broker = streamfleet::broker::Broker::connect(config.redis).await.unwrap();
+        let producer = Producer::new(broker.queue("default".parse().unwrap()));
+        if let Err(error) = producer.submit(before).await {
+            scene.place.complain(ANSWERS, &format!("nothing was lost: {error}"));
+        }
+        proxy.set(Mode::drop_reply_to("@lost", 1));
+        match producer.submit(lost.clone()).await {
+            Err(SubmitError::Broker(Error::Refused { .. } | Error::Unreachable(_))) => {
+                let again = async || producer.submit(lost.clone()).await.ok();
+                until_async("what was refused to be accepted", Duration::from_secs(8), again).await;
+            }
+            Err(SubmitError::Broker(Error::Unknown { .. })) => {}
+            other => {
+                scene.place.complain(ANSWERS, &format!("to a submission whose reply was lost: {other:?}"))
+            }
+        }
+    });
+    for name in ["before", "lost"] {
+        scene.expect(name, &[(1, OK)], End::Done);
+    }
+}
