@@ -16,10 +16,12 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use super::client::{self, COMMAND_DEADLINE};
-use super::error::{Class, Error};
+use super::error::Error;
 use super::locate::{Doubt, Locator};
 use super::meter::{Meter, Reading};
 use super::script::{Answer, Script};
+
+mod attend;
 
 /// What a link is for, which decides its deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,15 +36,6 @@ pub(crate) enum Role {
 
 /// After this long without an answer to anything, a new client is built.
 const REBUILD_AFTER: Duration = Duration::from_secs(20);
-
-/// Where the server has changed, what is under way at the old one may still be answered for so long.
-const RETIRES_AFTER: Duration = Duration::from_secs(10);
-
-/// After a command that was not answered, it is asked where the server is, again and again with pauses from this to …
-const FIRST_LOOK: Duration = Duration::from_millis(200);
-
-/// … this.
-const LATER_LOOKS: Duration = Duration::from_secs(2);
 
 /// A script is sent so often again where its server says that another one has the keys: that one was not asked yet.
 const MOVES: usize = 3;
@@ -139,7 +132,19 @@ impl Link {
 
     async fn connect(&self, client: Client) -> Result<(), Error> {
         let task = client::first(&client).await?;
+        if let Err(error) = self.admit(&client).await {
+            task.abort();
+            return Err(error);
+        }
         let mut live = self.live();
+        if live.client.id() != client.id() {
+            // Another server has become the one meanwhile.
+            task.abort();
+            return Err(attend::moved(None));
+        }
+        if self.shared.locator.sentinels().is_some() {
+            live.tasks.spawn(attend::attend(self.downgrade()));
+        }
         live.again = live.client.reconnect_rx();
         live.task = Some(task);
         live.sound = Instant::now();
@@ -251,6 +256,7 @@ impl Link {
         args: Vec<Value>,
     ) -> Result<Answer, Error> {
         self.ready().await?;
+        self.await_change().await;
         if !self.is_clustered() {
             return self.watch(Some(script.name), script.run(&self.client(), keys, args)).await;
         }
@@ -265,7 +271,7 @@ impl Link {
                 _ => return result,
             }
             // Who was named may have to hear of it yet.
-            tokio::time::sleep(FIRST_LOOK.mul_f64(rand::random::<f64>() * moves as f64 / 4.0)).await;
+            tokio::time::sleep(attend::FIRST_LOOK.mul_f64(rand::random::<f64>() * moves as f64 / 4.0)).await;
         }
     }
 
@@ -281,6 +287,7 @@ impl Link {
             if !self.shared.is_open.load(Ordering::Acquire) {
                 self.first_use(command).await?;
             }
+            self.await_change_before(command).await?;
             let asked = Instant::now();
             let result = answer.await;
             match &result {
@@ -301,11 +308,7 @@ impl Link {
     async fn first_use(&self, command: Option<&'static str>) -> Result<(), Error> {
         let (_, before) = self.current();
         Box::pin(self.ready()).await?;
-        if self.current().1 == before {
-            return Ok(());
-        }
-        let detail = "another server has the keys now".to_owned();
-        Err(Error::Refused { command: command.unwrap_or("connect"), class: Class::Busy, detail })
+        if self.current().1 == before { Ok(()) } else { Err(attend::moved(command)) }
     }
 
     /// Drops the connection, so that a new one is made; builds a new client where that has not helped.
@@ -333,6 +336,9 @@ impl Link {
         live.sound = Instant::now();
         live.forced = false;
         let times = live.connected_again();
+        if times > 0 && self.shared.locator.sentinels().is_some() {
+            live.tasks.spawn(attend::verify(self.downgrade()));
+        }
         drop(live);
         if let (1.., Some(meter)) = (times, &self.shared.meter) {
             meter(Reading::Reconnected(times));
@@ -391,7 +397,7 @@ impl Link {
         }
         live.looks = true;
         while live.tasks.try_join_next().is_some() {}
-        live.tasks.spawn(look(self.downgrade()));
+        live.tasks.spawn(attend::look(self.downgrade()));
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, Live> {
@@ -410,20 +416,6 @@ impl WeakLink {
     }
 }
 
-async fn look(link: WeakLink) {
-    let mut pause = FIRST_LOOK;
-    while let Some((locator, doubted)) = link.upgrade().map(|link| link.doubted()) {
-        if let Err(error) = locator.look_again(&doubted).await {
-            tracing::debug!(%error, "it is not known which server it is");
-        }
-        if link.upgrade().is_none_or(|link| link.has_found(&doubted)) {
-            return;
-        }
-        tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
-        pause = (pause * 2).min(LATER_LOOKS);
-    }
-}
-
 impl Shared {
     /// Where another server is the one now, takes a client of that one.
     fn follow(&self, live: &mut Live) {
@@ -433,8 +425,12 @@ impl Shared {
         }
         let server = self.locator.current();
         live.version = version;
+        if server == live.server {
+            return;
+        }
         // What was written over it can only be confirmed by the same connection.
-        if server == live.server || self.role == Role::Confirming {
+        if self.role == Role::Confirming {
+            live.task.iter().for_each(ConnectHandle::abort);
             return;
         }
         if live.task.is_some() {
@@ -454,9 +450,9 @@ impl Shared {
         live.again = client.reconnect_rx();
         if let Some(old) = live.task.take() {
             live.task = Some(client.connect());
-            if live.silent_since.is_none() {
-                // The old server answers: also what is under way.
-                live.tasks.spawn(retire(old));
+            if live.silent_since.is_none() && self.locator.sentinels().is_none() {
+                // The old server answers: also what is under way. A former primary's answers are worth nothing.
+                live.tasks.spawn(attend::retire(old));
             } else {
                 old.abort();
             }
@@ -466,13 +462,6 @@ impl Shared {
         // What the old client leaves unanswered says nothing of the new one.
         live.sound = Instant::now();
         live.forced = false;
-    }
-}
-
-async fn retire(task: ConnectHandle) {
-    let end = task.abort_handle();
-    if tokio::time::timeout(RETIRES_AFTER, task).await.is_err() {
-        end.abort();
     }
 }
 

@@ -7,6 +7,7 @@ use fred::types::Key;
 use fred::types::config::{Config, Server, ServerConfig};
 
 use super::error::{Class, Error};
+use super::sentinel::Sentinels;
 use super::slots::Cluster;
 
 /// Says which server a link is to talk with. Clones of one address share what they learn.
@@ -21,6 +22,8 @@ pub(crate) enum Locator {
         /// The slot of the link's keys.
         slot: u16,
     },
+    /// The primary, as sentinels say it.
+    Watched(Arc<Sentinels>),
 }
 
 /// Why a link doubts that its server is still the one.
@@ -39,8 +42,12 @@ impl Locator {
     ///
     /// # Errors
     ///
-    /// [`Error`] where no node of a cluster says so.
+    /// [`Error`] where no node of a cluster, or no sentinel, says so.
     pub(super) async fn find(access: &Config) -> Result<Self, Error> {
+        if let Some(sentinels) = Sentinels::listen(access) {
+            sentinels.primary().await?;
+            return Ok(Self::Watched(Arc::new(sentinels)));
+        }
         if !access.server.is_clustered() {
             return Ok(Self::Fixed(access.server.clone()));
         }
@@ -56,6 +63,7 @@ impl Locator {
             Self::Slot { cluster, slot: _ } => {
                 Self::Slot { cluster: Arc::clone(cluster), slot: key.cluster_hash() }
             }
+            Self::Watched(sentinels) => Self::Watched(Arc::clone(sentinels)),
         }
     }
 
@@ -63,15 +71,23 @@ impl Locator {
     pub(super) fn may_change(&self) -> bool {
         match self {
             Self::Fixed(_) => false,
-            Self::Slot { .. } => true,
+            Self::Slot { .. } | Self::Watched(_) => true,
         }
     }
 
     /// The cluster, where it is one.
     pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
         match self {
-            Self::Fixed(_) => None,
+            Self::Fixed(_) | Self::Watched(_) => None,
             Self::Slot { cluster, slot: _ } => Some(cluster),
+        }
+    }
+
+    /// The sentinels, where there are any.
+    pub(super) fn sentinels(&self) -> Option<&Arc<Sentinels>> {
+        match self {
+            Self::Fixed(_) | Self::Slot { .. } => None,
+            Self::Watched(sentinels) => Some(sentinels),
         }
     }
 
@@ -80,6 +96,7 @@ impl Locator {
         match self {
             Self::Fixed(server) => server.clone(),
             Self::Slot { cluster, slot } => ServerConfig::Centralized { server: cluster.owner(*slot) },
+            Self::Watched(sentinels) => ServerConfig::Centralized { server: sentinels.current() },
         }
     }
 
@@ -88,6 +105,7 @@ impl Locator {
         match self {
             Self::Fixed(_) => 0,
             Self::Slot { cluster, slot: _ } => cluster.version(),
+            Self::Watched(sentinels) => sentinels.version(),
         }
     }
 
@@ -107,19 +125,21 @@ impl Locator {
         match self {
             Self::Fixed(_) => Ok(()),
             Self::Slot { cluster, slot: _ } => cluster.look_again(doubted.hosts().first()).await,
+            Self::Watched(sentinels) => sentinels.look_again(doubted.hosts().first()).await,
         }
     }
 
     /// Says of an error of the first connection what the address alone does not tell.
     pub(super) fn explain(&self, server: &ServerConfig, error: Error) -> Error {
+        let at = server.hosts().first().map(ToString::to_string).unwrap_or_default();
         match (self, error) {
-            (Self::Slot { .. }, Error::Unreachable(why)) => {
-                let at = server.hosts().first().map(ToString::to_string).unwrap_or_default();
-                Error::Unreachable(format!(
-                    "{at}, where the cluster says that the keys are, cannot be reached: {why} (if it runs, and this address is \
+            (Self::Slot { .. }, Error::Unreachable(why)) => Error::Unreachable(format!(
+                "{at}, where the cluster says that the keys are, cannot be reached: {why} (if it runs, and this address is \
                      not right from here, set cluster-announce-ip or cluster-announce-hostname on it)"
-                ))
-            }
+            )),
+            (Self::Watched(_), Error::Unreachable(why)) => Error::Unreachable(format!(
+                "{at}, which is the primary by what the sentinels say, cannot be used: {why}"
+            )),
             (_, error) => error,
         }
     }
@@ -132,7 +152,8 @@ impl Doubt {
             Error::Unknown { .. } | Error::Unreachable(_) => Some(Self::Silent),
             Error::Refused { class: Class::Busy, detail, .. } => match detail.split(' ').next()? {
                 "MOVED" => Some(Self::Moved(target(detail, asked))),
-                "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" => Some(Self::Refuses),
+                // Without replicas it may be a primary that was left behind.
+                "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "NOREPLICAS" => Some(Self::Refuses),
                 _ => None,
             },
             Error::Refused { .. } | Error::Contract { .. } | Error::Address(_) => None,

@@ -38,6 +38,7 @@ mod rehearse;
 mod report;
 mod script;
 mod seek;
+mod sentinel;
 mod server;
 mod settle;
 mod slots;

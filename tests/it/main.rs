@@ -65,6 +65,8 @@ mod sabotage;
 #[cfg(test)]
 mod selftest;
 #[cfg(test)]
+mod sentinel;
+#[cfg(test)]
 mod size;
 #[cfg(test)]
 mod steps;

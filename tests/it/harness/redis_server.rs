@@ -19,8 +19,8 @@ use super::wait::until;
 const STARTED: Duration = Duration::from_secs(60);
 const ANSWERED: Duration = Duration::from_secs(10);
 /// The harness logs in as its own user, so a test may lock down `default` as it likes.
-const HARNESS_USER: &str = "harness";
-const HARNESS_PASSWORD: &str = "harness-only";
+pub(super) const HARNESS_USER: &str = "harness";
+pub(super) const HARNESS_PASSWORD: &str = "harness-only";
 
 /// How the server writes its append-only file. RDB snapshots are always off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

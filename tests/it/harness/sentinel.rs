@@ -1,0 +1,238 @@
+//! A primary, its replicas and the sentinels that watch them.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use redis::{ConnectionLike, RedisResult, Value};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::redis_server::{Aof, HARNESS_PASSWORD, HARNESS_USER, RedisServer, free_port};
+use super::server_program;
+use super::wait::until;
+
+/// The name under which the sentinels know the primary.
+pub(crate) const SERVICE: &str = "main";
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// What to start.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Builder<'a> {
+    args: &'a [&'a str],
+    password: Option<&'a str>,
+    sentinel_login: Option<(&'a str, &'a str)>,
+}
+
+impl<'a> Builder<'a> {
+    /// More arguments for each server, such as `["--min-replicas-to-write", "1"]`.
+    pub(crate) fn args(self, args: &'a [&'a str]) -> Self {
+        Self { args, ..self }
+    }
+
+    /// The password of the servers' user `default`.
+    pub(crate) fn password(self, password: &'a str) -> Self {
+        Self { password: Some(password), ..self }
+    }
+
+    /// The only user that the sentinels let in, and its password. It may do what Redis's documentation asks for.
+    pub(crate) fn sentinel_login(self, user: &'a str, password: &'a str) -> Self {
+        Self { sentinel_login: Some((user, password)), ..self }
+    }
+
+    /// Starts one primary, two replicas and three sentinels that know each other.
+    pub(crate) fn start(self) -> Watched {
+        let primary = self.server(&[]);
+        let port = primary.port().to_string();
+        let follow = ["--replicaof", &format!("127.0.0.1 {port}")].map(str::to_owned);
+        let follow: Vec<&str> = follow.iter().map(String::as_str).collect();
+        let servers = vec![primary, self.server(&follow), self.server(&follow)];
+        // A sentinel looks for replicas when it starts, and then every ten seconds.
+        until("the replicas to follow", SOON, || {
+            info(&servers[0], "connected_slaves") == "2"
+                && servers[1..].iter().all(|replica| info(replica, "master_link_status") == "up")
+        });
+        let sentinels = (0..3).map(|_| Sentinel::start(servers[0].addr(), self.sentinel_login)).collect();
+        let watched = Watched { servers, sentinels, password: self.password.map(str::to_owned) };
+        until("the sentinels to know all", SOON, || {
+            watched.sentinels.iter().all(|sentinel| {
+                sentinel.fact("num-other-sentinels") == "2" && sentinel.fact("num-slaves") == "2"
+            })
+        });
+        watched
+    }
+
+    fn server(self, more: &[&str]) -> RedisServer {
+        let login = ["--masteruser", HARNESS_USER, "--masterauth", HARNESS_PASSWORD];
+        let quick = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
+        let args = [&login[..], &quick[..], self.args, more].concat();
+        let builder = RedisServer::builder().aof(Aof::None).args(&args);
+        match self.password {
+            Some(password) => builder.password(password).start(),
+            None => builder.start(),
+        }
+    }
+}
+
+/// One primary, two replicas, three sentinels.
+pub(crate) struct Watched {
+    /// The first one was the primary at the start.
+    pub(crate) servers: Vec<RedisServer>,
+    pub(crate) sentinels: Vec<Sentinel>,
+    password: Option<String>,
+}
+
+impl Watched {
+    pub(crate) fn builder<'a>() -> Builder<'a> {
+        Builder::default()
+    }
+
+    /// The address of all sentinels, with the passwords.
+    pub(crate) fn url(&self) -> String {
+        let [first, second, third] = &self.sentinels[..] else { panic!("there are three sentinels") };
+        let login = self.password.as_ref().map_or_else(String::new, |password| format!(":{password}@"));
+        let sentinel = first.login.as_ref().map_or_else(String::new, |(user, password)| {
+            format!("&sentinelUsername={user}&sentinelPassword={password}")
+        });
+        let nodes = format!("node={}&node={}", second.addr(), third.addr());
+        format!("redis-sentinel://{login}{}/0?sentinelServiceName={SERVICE}&{nodes}{sentinel}", first.addr())
+    }
+
+    /// Waits until one of the replicas is a primary; returns it.
+    pub(crate) fn promoted(&self) -> &RedisServer {
+        until("a replica to be promoted", SOON, || {
+            self.servers[1..].iter().find(|server| role(server).as_deref() == Some("master"))
+        })
+    }
+}
+
+/// What a server takes itself for, where it answers.
+pub(crate) fn role(server: &RedisServer) -> Option<String> {
+    let role = server.try_cmd(&["ROLE"]).ok()?;
+    let Value::Array(parts) = role else { return None };
+    redis::from_redis_value(parts.first()?.clone()).ok()
+}
+
+/// One line of `INFO replication`.
+pub(crate) fn info(server: &RedisServer, name: &str) -> String {
+    let text: String = redis::from_redis_value(server.cmd(&["INFO", "replication"])).unwrap();
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let mut found = lines.filter(|(key, _)| *key == name);
+    found.next().map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+}
+
+/// A running sentinel. It is killed and its directory removed on drop.
+pub(crate) struct Sentinel {
+    _dir: TempDir,
+    port: u16,
+    login: Option<(String, String)>,
+    child: Child,
+}
+
+impl Sentinel {
+    fn start(primary: SocketAddr, login: Option<(&str, &str)>) -> Self {
+        let dir = tempfile::Builder::new().prefix("streamfleet-sentinel-").tempdir().unwrap();
+        let port = free_port();
+        let file = dir.path().join("sentinel.conf");
+        fs::write(&file, configuration(primary, port, login)).unwrap();
+        let child = spawn(&file, dir.path().join("sentinel.log"));
+        let login = login.map(|(user, password)| (user.to_owned(), password.to_owned()));
+        let sentinel = Self { _dir: dir, port, login, child };
+        until("the sentinel to answer", SOON, || sentinel.try_cmd(&["PING"]).is_ok());
+        sentinel
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Runs one command, or panics.
+    pub(crate) fn cmd(&self, args: &[&str]) -> Value {
+        self.try_cmd(args).unwrap_or_else(|error| panic!("the sentinel at {} answered: {error}", self.addr()))
+    }
+
+    /// Stops it from running; its connections stay open.
+    pub(crate) fn freeze(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
+    }
+
+    /// Promotes a replica although the primary is well.
+    pub(crate) fn fail_over(&self) {
+        self.cmd(&["SENTINEL", "FAILOVER", SERVICE]);
+    }
+
+    /// One fact about the primary.
+    fn fact(&self, name: &str) -> String {
+        let Ok(Value::Array(flat)) = self.try_cmd(&["SENTINEL", "MASTER", SERVICE]) else {
+            return String::new();
+        };
+        let flat: Vec<String> =
+            flat.into_iter().filter_map(|part| redis::from_redis_value(part).ok()).collect();
+        let mut found = flat.chunks_exact(2).filter(|pair| pair[0] == name);
+        found.next().map(|pair| pair[1].clone()).unwrap_or_default()
+    }
+
+    fn try_cmd(&self, args: &[&str]) -> RedisResult<Value> {
+        let login = match &self.login {
+            Some(_) => format!("{HARNESS_USER}:{HARNESS_PASSWORD}@"),
+            None => String::new(),
+        };
+        let client = redis::Client::open(format!("redis://{login}{}", self.addr()))?;
+        let mut connection = client.get_connection_with_timeout(SOON)?;
+        connection.set_read_timeout(Some(SOON))?;
+        let mut command = redis::Cmd::new();
+        for arg in args {
+            command.arg(arg);
+        }
+        connection.req_command(&command)
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self._dir.path().join("sentinel.log")).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = lines[lines.len().saturating_sub(25)..].join("\n");
+            eprintln!("the log of the sentinel on port {} ends with:\n{tail}", self.port);
+        }
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn configuration(primary: SocketAddr, port: u16, login: Option<(&str, &str)>) -> String {
+    let mut lines = vec![
+        format!("port {port}"),
+        "bind 127.0.0.1".to_owned(),
+        format!("sentinel monitor {SERVICE} 127.0.0.1 {} 2", primary.port()),
+        format!("sentinel down-after-milliseconds {SERVICE} 1000"),
+        format!("sentinel failover-timeout {SERVICE} 4000"),
+        format!("sentinel parallel-syncs {SERVICE} 2"),
+        format!("sentinel auth-user {SERVICE} {HARNESS_USER}"),
+        format!("sentinel auth-pass {SERVICE} {HARNESS_PASSWORD}"),
+    ];
+    if let Some((user, password)) = login {
+        let needed = "+auth +hello +ping +info +client|id +subscribe +sentinel|get-master-addr-by-name";
+        lines.extend([
+            format!("user {HARNESS_USER} on >{HARNESS_PASSWORD} allchannels +@all"),
+            format!("user {user} on >{password} allchannels -@all {needed}"),
+            "user default off".to_owned(),
+            format!("sentinel sentinel-user {HARNESS_USER}"),
+            format!("sentinel sentinel-pass {HARNESS_PASSWORD}"),
+        ]);
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Debian packs the sentinel on its own, but it is the same program.
+fn spawn(file: &std::path::Path, log: PathBuf) -> Child {
+    let log = File::options().create(true).append(true).open(log).unwrap();
+    let mut command = server_program::command();
+    command.arg(file).arg("--sentinel").stdin(Stdio::null());
+    command.stdout(log.try_clone().unwrap()).stderr(log);
+    command.spawn().unwrap_or_else(|error| panic!("starting {command:?}: {error}"))
+}
