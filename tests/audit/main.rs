@@ -13,7 +13,7 @@
 mod assemble;
 #[path = "../it/audit/mod.rs"]
 mod audit;
-#[expect(dead_code, unused_imports, clippy::explicit_write, reason = "it is made for the other tests")]
+#[expect(dead_code, unused_imports, reason = "other tests use the rest")]
 #[path = "../it/harness/mod.rs"]
 mod harness;
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::payload::is_whole;
 use super::person::mark_of;
 use crate::harness::fleet::queue;
 use crate::harness::redis_server::RedisServer;
@@ -30,6 +31,8 @@ pub(crate) struct Letter {
     pub(crate) error: String,
     /// Where its large fields are; empty where it has none.
     pub(crate) offloaded: String,
+    /// Whether its payload is that of its job.
+    pub(crate) is_whole: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -162,6 +165,7 @@ fn letters(server: &RedisServer) -> Vec<Letter> {
                 id: letter.job().to_string(),
                 reason: letter.text("dead_reason"),
                 error: letter.text("dead_error"),
+                is_whole: is_whole(letter.text("payload").trim_matches('"')),
                 offloaded: letter.text("offloaded").split(' ').next().unwrap_or_default().to_owned(),
             }));
         }

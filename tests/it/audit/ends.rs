@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::diary::Span;
-use super::register::{Kind, Reply};
+use super::register::Kind;
 use super::rules::SETTLED;
 use super::view::{Ending, Found, View, is};
 use super::worker::Program;
@@ -12,12 +12,18 @@ use crate::harness::ledger::How;
 /// How much later than at its timeout a handler may be seen to have been cut off, in nanoseconds.
 const CUT_OFF: u64 = 3_000_000_000;
 
-/// Each accepted job is done, dead or cancelled, or a person dropped it.
+/// Each job that was accepted, or ran, is done, dead or cancelled, or a person dropped it.
 pub(crate) fn lost(view: &View) -> Found {
     let mut found = Found::default();
-    let accepted = view.case.entries.sent.iter().filter(|(_, sent)| sent.reply == Reply::Accepted);
-    for (life, sent) in accepted.filter(|(life, _)| view.ending(life) == Ending::Lost) {
-        found.add(|| format!("{life} ({:?}) has no end{}", sent.kind, view.told(view.of_mark(life))));
+    for (life, sent) in &view.case.entries.sent {
+        if view.ending(life) == Ending::Lost {
+            found.add(|| format!("{life} ({:?}) has no end{}", sent.kind, view.told(view.of_mark(life))));
+        }
+    }
+    for (id, spans) in view.by_id.iter().filter(|(id, _)| id.starts_with("cron.")) {
+        if !view.is_done(id) {
+            found.add(|| format!("{id} has no end{}", view.told(spans)));
+        }
     }
     found
 }
@@ -65,7 +71,7 @@ pub(crate) fn follows(view: &View) -> Found {
     found
 }
 
-/// A letter says what its job was meant to die of, or that its workers were lost too often.
+/// A letter says what its job was meant to die of, or that its workers were lost too often; and has its whole payload.
 pub(crate) fn letters(view: &View) -> Found {
     let mut found = Found::default();
     for letter in &view.case.facts.letters {
@@ -88,6 +94,9 @@ pub(crate) fn letters(view: &View) -> Found {
             }
             _ => false,
         };
+        if !letter.is_whole {
+            found.add(|| format!("the payload of {life} is not what was submitted"));
+        }
         if !is_meant {
             found.add(|| format!("{life} ({kind:?}) is dead: {}: {}", letter.reason, letter.error));
         }
@@ -95,7 +104,17 @@ pub(crate) fn letters(view: &View) -> Found {
     found
 }
 
-/// No job has more attempts than it is allowed, none is given up before it has had them, and who hangs is cut off.
+/// A run that counts as a further attempt though none before it has failed: who dies or stops spends no attempt.
+fn unearned<'a>(view: &View, life: &str, spans: &[&'a Span]) -> Option<&'a Span> {
+    let is_hanging = view.kind(life) == Some(Kind::Hanging);
+    let has_failed = |span: &Span| is(span, How::Failed) || is_hanging && is(span, How::Interrupted);
+    let failed = |attempt| spans.iter().any(|span| span.attempt == attempt && has_failed(span));
+    let is_whole = |span: &&&Span| span.step == "-" && !view.is_twin(life);
+    let mut further = spans.iter().filter(is_whole).filter(|span| span.attempt > 1);
+    further.find(|span| !failed(span.attempt - 1)).copied()
+}
+
+/// No job has more attempts than it is allowed, none without a failure before it, none is given up before it has had them, and who hangs is cut off.
 pub(crate) fn bounds(view: &View) -> Found {
     let mut found = Found::default();
     let allowed = |life: &str| match view.kind(life) {
@@ -106,6 +125,12 @@ pub(crate) fn bounds(view: &View) -> Found {
         let most = spans.iter().map(|span| span.attempt).max().unwrap_or(0);
         if most > allowed(life) {
             found.add(|| format!("{life} has an attempt {most}{}", view.told(spans)));
+        }
+        if let Some(span) = unearned(view, life, spans) {
+            let attempt = span.attempt;
+            found.add(|| {
+                format!("{life} has an attempt {attempt} without a failure before{}", view.told(spans))
+            });
         }
         let hangs = |span: &&&Span| {
             let timeout = u64::try_from(Program::TIMEOUT.as_nanos()).expect("a timeout is short");

@@ -14,20 +14,20 @@ fn payload(mark: &str, orders: &str) -> String {
 }
 
 /// The last character of a large payload.
-pub(crate) const LAST: char = '#';
+const LAST: char = '#';
+
+/// Whether nothing is missing at its end.
+pub(crate) fn is_whole(text: &str) -> bool {
+    match text.strip_suffix(LAST) {
+        Some(large) => large.len() > 2 * Envelope::LARGE_BYTES,
+        None => text.len() < 1_000,
+    }
+}
 
 /// The orders of a payload, which is whole.
 pub(crate) fn orders_of(text: &str) -> &str {
-    match text.strip_suffix(LAST) {
-        Some(large) => {
-            assert!(large.len() > 2 * Envelope::LARGE_BYTES, "{} bytes are missing", large.len());
-            large.trim_end()
-        }
-        None => {
-            assert!(text.len() < 1_000, "the end of {} bytes is missing", text.len());
-            text
-        }
-    }
+    assert!(is_whole(text), "a payload has {} bytes", text.len());
+    text.trim_end_matches(LAST).trim_end()
 }
 
 /// A job of the test's type that does this.

@@ -138,6 +138,10 @@ impl<'a> View<'a> {
         sent.id.as_deref().or(ran).is_some_and(|id| self.is_recorded(id, "done"))
     }
 
+    fn has_run(&self, life: &str) -> bool {
+        self.runs.range((life, "")..).next().is_some_and(|((ran, _), _)| *ran == life)
+    }
+
     /// The one place where a life is.
     pub(crate) fn ending(&self, life: &str) -> Ending {
         if !self.letters_of(life).is_empty() {
@@ -148,7 +152,7 @@ impl<'a> View<'a> {
             Ending::Cancelled
         } else if self.dropped.contains(life) {
             Ending::Dropped
-        } else if self.sent(life).is_some_and(|sent| sent.reply == Reply::Accepted) {
+        } else if self.sent(life).is_some_and(|sent| sent.reply == Reply::Accepted) || self.has_run(life) {
             Ending::Lost
         } else {
             Ending::Never
