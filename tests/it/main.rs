@@ -12,6 +12,8 @@ mod callbacks;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod cluster;
+#[cfg(test)]
 mod cron;
 #[cfg(test)]
 mod exec;

@@ -1,18 +1,25 @@
-//! A Redis Cluster of two servers.
+//! Redis Clusters: one of two servers, and one of three masters that have a replica each.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::redis_server::RedisServer;
+use redis::{Value, from_redis_value};
+
+use super::redis_server::{Aof, RedisServer};
 use super::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
 
 /// Two servers that share the slots, and go on where the other one does not answer.
 pub(crate) fn two_servers() -> [RedisServer; 2] {
+    two_servers_with(&[])
+}
+
+/// The same with more arguments.
+pub(crate) fn two_servers_with(more: &[&str]) -> [RedisServer; 2] {
     let go_on = ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "120000"];
     let servers = [0, 1].map(|_| {
-        let args = [&["--cluster-enabled", "yes"], &go_on[..]].concat();
+        let args = [&["--cluster-enabled", "yes"], &go_on[..], more].concat();
         RedisServer::builder().args(&args).start()
     });
     servers[0].cmd(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
@@ -20,10 +27,8 @@ pub(crate) fn two_servers() -> [RedisServer; 2] {
     servers[0].cmd(&["CLUSTER", "MEET", "127.0.0.1", &servers[1].port().to_string()]);
     for server in &servers {
         until("the servers know each other", SOON, || {
-            let slots: Vec<redis::Value> =
-                redis::from_redis_value(server.cmd(&["CLUSTER", "SLOTS"])).unwrap();
-            let info: String = redis::from_redis_value(server.cmd(&["CLUSTER", "INFO"])).unwrap();
-            slots.len() == 2 && info.contains("cluster_state:ok")
+            let slots: Vec<Value> = from_redis_value(server.cmd(&["CLUSTER", "SLOTS"])).unwrap();
+            slots.len() == 2 && info_of_cluster(server).contains("cluster_state:ok")
         });
     }
     servers
@@ -31,14 +36,144 @@ pub(crate) fn two_servers() -> [RedisServer; 2] {
 
 /// A name of a queue whose keys are on the first of two servers, or on the second.
 pub(crate) fn queue_on(server: &RedisServer, first: bool) -> String {
+    queue_in(server, if first { 0..8192 } else { 8192..16384 })
+}
+
+/// A name of a queue whose slot is one of these.
+fn queue_in(server: &RedisServer, slots: std::ops::Range<u16>) -> String {
     let names = (0..).map(|nth| format!("q{nth}"));
-    let slot = |name: &str| -> u64 {
-        redis::from_redis_value(server.cmd(&["CLUSTER", "KEYSLOT", &format!("{{{name}}}")])).unwrap()
-    };
-    names.into_iter().find(|name| (slot(name) < 8192) == first).expect("there are names enough")
+    names.into_iter().find(|name| slots.contains(&slot(server, name))).expect("there are names enough")
+}
+
+/// The slot of a queue's keys.
+pub(crate) fn slot(server: &RedisServer, queue: &str) -> u16 {
+    from_redis_value(server.cmd(&["CLUSTER", "KEYSLOT", &format!("{{{queue}}}")])).unwrap()
 }
 
 /// The address of a cluster of which these are known.
 pub(crate) fn url(first: SocketAddr, second: SocketAddr) -> String {
     format!("redis-cluster://{first}?node={second}")
+}
+
+/// Three masters, which share the slots evenly, and a replica of each.
+pub(crate) struct Cluster {
+    pub(crate) masters: Vec<RedisServer>,
+    pub(crate) replicas: Vec<RedisServer>,
+}
+
+/// The first slots of the three masters, and the end of the last.
+const BOUNDS: [u16; 4] = [0, 5461, 10_923, 16_384];
+
+impl Cluster {
+    /// A master is taken for dead when it was silent for so long. Slots without a master stop their own queues alone.
+    pub(crate) fn start(node_timeout: Duration) -> Self {
+        let timeout = node_timeout.as_millis().to_string();
+        let args = [
+            ["--cluster-enabled", "yes"],
+            ["--cluster-node-timeout", &timeout],
+            ["--cluster-require-full-coverage", "no"],
+            ["--repl-diskless-sync-delay", "0"],
+        ]
+        .concat();
+        let server = |_| RedisServer::builder().aof(Aof::Always).args(&args).start();
+        let cluster = Self { masters: (0..3).map(server).collect(), replicas: (0..3).map(server).collect() };
+        cluster.join();
+        cluster
+    }
+
+    fn join(&self) {
+        for (nth, master) in self.masters.iter().enumerate() {
+            let (first, last) = (BOUNDS[nth], BOUNDS[nth + 1] - 1);
+            master.cmd(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
+            master.cmd(&["CLUSTER", "SET-CONFIG-EPOCH", &(nth + 1).to_string()]);
+        }
+        for other in self.all().skip(1) {
+            self.masters[0].cmd(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
+        }
+        for (master, replica) in self.masters.iter().zip(&self.replicas) {
+            let id = id(master);
+            until("a replica to know its master", SOON, || {
+                replica.try_cmd(&["CLUSTER", "REPLICATE", &id]).is_ok()
+            });
+        }
+        for replica in &self.replicas {
+            until("a replica to have all of its master", SOON, || {
+                info(replica, "replication").contains("master_link_status:up")
+            });
+        }
+        for server in self.all() {
+            until("every server to know of all slots and replicas", SOON, || {
+                let ok = info_of_cluster(server).contains("cluster_state:ok");
+                let slots: Vec<Vec<Value>> = from_redis_value(server.cmd(&["CLUSTER", "SLOTS"])).unwrap();
+                ok && slots.len() == 3 && slots.iter().all(|range| range.len() == 4)
+            });
+        }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &RedisServer> {
+        self.masters.iter().chain(&self.replicas)
+    }
+
+    /// The address, by which the masters are known.
+    pub(crate) fn url(&self) -> String {
+        let [first, second, third] = [0, 1, 2].map(|nth| self.masters[nth].addr());
+        format!("redis-cluster://{first}?node={second}&node={third}")
+    }
+
+    /// The names of three queues, each of which has another master.
+    pub(crate) fn queues(&self) -> [String; 3] {
+        [0, 1, 2].map(|nth| queue_in(&self.masters[0], BOUNDS[nth]..BOUNDS[nth + 1]))
+    }
+
+    /// Begins to move a queue's slot from the first master to the second: from now on keys may be on either.
+    pub(crate) fn begin_move(&self, queue: &str) -> Move<'_> {
+        let slot = slot(&self.masters[0], queue).to_string();
+        let (from, to) = (&self.masters[0], &self.masters[1]);
+        to.cmd(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]);
+        from.cmd(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]);
+        Move { cluster: self, slot }
+    }
+}
+
+/// A slot on its way from the first master to the second.
+pub(crate) struct Move<'a> {
+    cluster: &'a Cluster,
+    slot: String,
+}
+
+impl Move<'_> {
+    /// Moves up to so many of the keys; returns how many.
+    pub(crate) fn keys(&self, most: usize) -> usize {
+        let (from, to) = (&self.cluster.masters[0], &self.cluster.masters[1]);
+        let keys = from.cmd(&["CLUSTER", "GETKEYSINSLOT", &self.slot, &most.to_string()]);
+        let keys: Vec<String> = from_redis_value(keys).unwrap();
+        for key in &keys {
+            let port = to.port().to_string();
+            from.cmd(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+        }
+        keys.len()
+    }
+
+    /// Moves the rest, and tells everybody.
+    pub(crate) fn finish(self) {
+        // Keys may still be made until the slot is not served any more.
+        let to = id(&self.cluster.masters[1]);
+        let target = &self.cluster.masters[1];
+        while self.keys(100) > 0 {}
+        for server in std::iter::once(target).chain(&self.cluster.masters) {
+            server.cmd(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &to]);
+        }
+    }
+}
+
+fn id(server: &RedisServer) -> String {
+    from_redis_value(server.cmd(&["CLUSTER", "MYID"])).unwrap()
+}
+
+fn info(server: &RedisServer, section: &str) -> String {
+    from_redis_value(server.cmd(&["INFO", section])).unwrap()
+}
+
+fn info_of_cluster(server: &RedisServer) -> String {
+    from_redis_value(server.cmd(&["CLUSTER", "INFO"])).unwrap()
 }

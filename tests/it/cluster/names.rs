@@ -1,0 +1,73 @@
+//! What the servers of a cluster call each other.
+
+use crate::harness::cluster::{queue_on, two_servers_with, url};
+use crate::harness::process::run;
+use crate::harness::redis_server::RedisServer;
+
+/// A command about each of two queues, on either server.
+fn about_each(servers: &[RedisServer; 2], url: &str) -> [crate::harness::process::Output; 2] {
+    [true, false].map(|first| {
+        let name = queue_on(&servers[0], first);
+        run(&["--redis", url, "enqueue", "test", "--queue", &name], b"")
+    })
+}
+
+#[test]
+fn servers_that_announce_names_are_reached_by_them() {
+    let names = ["--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname"];
+    let servers = two_servers_with(&names);
+    let url = url(servers[0].addr(), servers[1].addr());
+    for output in about_each(&servers, &url) {
+        assert_eq!(output.code, Some(0), "{output:?}");
+    }
+}
+
+#[test]
+fn servers_that_say_nothing_of_where_they_are_are_where_they_were_asked() {
+    let servers = two_servers_with(&["--cluster-preferred-endpoint-type", "unknown-endpoint"]);
+    let url = url(servers[0].addr(), servers[1].addr());
+    for output in about_each(&servers, &url) {
+        assert_eq!(output.code, Some(0), "{output:?}");
+    }
+}
+
+#[test]
+fn an_address_that_only_the_servers_can_reach_is_named_in_one_sentence() {
+    // Nobody listens there.
+    let servers = two_servers_with(&["--cluster-announce-port", "1"]);
+    let url = url(servers[0].addr(), servers[1].addr());
+    for output in about_each(&servers, &url) {
+        assert_eq!(output.code, Some(3), "{output:?}");
+        assert!(
+            output.stderr.contains("127.0.0.1:1,") && output.stderr.contains("the cluster says"),
+            "{output:?}"
+        );
+        assert!(output.stderr.contains("cluster-announce"), "{output:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_part_of_a_cluster_is_told_apart() {
+    let server = RedisServer::start();
+    let url = format!("redis-cluster://{}", server.addr());
+    let output = run(&["--redis", &url, "queues"], b"");
+    assert_eq!(output.code, Some(3), "{output:?}");
+    assert!(output.stderr.contains("is not part of a cluster"), "{output:?}");
+}
+
+#[test]
+fn a_password_is_sent_to_every_server_and_a_wrong_one_is_named() {
+    let servers = two_servers_with(&["--requirepass", "canary"]);
+    // The harness has a user of its own; what has none needs the password.
+    let at = |login: &str| format!("redis-cluster://{login}{}?node={}", servers[0].addr(), servers[1].addr());
+    for server in &servers {
+        server.cmd(&["ACL", "SETUSER", "default", "resetpass", ">canary"]);
+    }
+    for output in about_each(&servers, &at(":canary@")) {
+        assert_eq!(output.code, Some(0), "{output:?}");
+    }
+    let output = run(&["--redis", &at(":wrong@"), "check"], b"");
+    assert_eq!(output.code, Some(3), "{output:?}");
+    assert!(output.stdout.contains("redis.password_file"), "{output:?}");
+    assert!(!output.stdout.contains("canary") && !output.stdout.contains("wrong@"), "{output:?}");
+}

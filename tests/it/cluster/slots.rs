@@ -1,0 +1,34 @@
+//! A queue's slot goes from one master to another while its jobs run.
+
+use std::time::{Duration, Instant};
+
+use super::account::{Account, Load};
+use crate::harness::cluster::Cluster;
+
+/// None is lost, and none runs twice but those whose settlement was under way.
+fn assert_kept(accounts: &[Account]) {
+    for account in accounts {
+        assert_eq!((account.missing, account.dead), (0, 0), "{account:?}");
+    }
+    for account in &accounts[1..] {
+        assert!(account.pause <= Duration::from_secs(2) && account.run_twice == 0, "{account:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_goes_on_at_the_server_that_gets_its_slot_also_where_half_of_it_stays_behind_for_seconds() {
+    let cluster = Cluster::start(Duration::from_secs(5));
+    let load = Load::start(&cluster, Duration::from_secs(15)).await;
+    let begun = Instant::now();
+    let moving = cluster.begin_move(&load.names[0]);
+    assert!(moving.keys(2) > 0);
+    // Scripts over keys on both sides are refused by both: ASK, TRYAGAIN.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let moved = Instant::now();
+    moving.finish();
+    load.until_served(0, moved).await;
+    let served = moved.elapsed();
+    let accounts = load.end("a slot moves, half of it for 3 s", begun).await;
+    println!("a slot moves: its queue went on {:.1} s after all of it was there", served.as_secs_f64());
+    assert_kept(&accounts);
+}
