@@ -93,7 +93,7 @@ impl Cluster {
         for (master, replica) in self.masters.iter().zip(&self.replicas) {
             let id = id(master);
             until("a replica to know its master", SOON, || {
-                replica.try_cmd(&["CLUSTER", "REPLICATE", &id]).is_ok()
+                matches!(replica.try_cmd(&["CLUSTER", "REPLICATE", &id]), Ok(Value::Okay))
             });
         }
         for replica in &self.replicas {
@@ -129,8 +129,8 @@ impl Cluster {
     pub(crate) fn begin_move(&self, queue: &str) -> Move<'_> {
         let slot = slot(&self.masters[0], queue).to_string();
         let (from, to) = (&self.masters[0], &self.masters[1]);
-        to.cmd(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]);
-        from.cmd(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]);
+        assert_eq!(to.cmd(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]), Value::Okay);
+        assert_eq!(from.cmd(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]), Value::Okay);
         Move { cluster: self, slot }
     }
 }
@@ -149,7 +149,8 @@ impl Move<'_> {
         let keys: Vec<String> = from_redis_value(keys).unwrap();
         for key in &keys {
             let port = to.port().to_string();
-            from.cmd(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+            let moved = from.cmd(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+            assert!(matches!(moved, Value::Okay | Value::SimpleString(_)), "{key}: {moved:?}");
         }
         keys.len()
     }
@@ -161,7 +162,8 @@ impl Move<'_> {
         let target = &self.cluster.masters[1];
         while self.keys(100) > 0 {}
         for server in std::iter::once(target).chain(&self.cluster.masters) {
-            server.cmd(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &to]);
+            let told = server.cmd(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &to]);
+            assert_eq!(told, Value::Okay);
         }
     }
 }
