@@ -18,7 +18,7 @@ const RETIRES_AFTER: Duration = Duration::from_secs(10);
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(200);
 
 /// … this.
-const LATER_LOOKS: Duration = Duration::from_secs(2);
+const LATER_LOOKS: Duration = Duration::from_secs(1);
 
 /// How long a blocking command may take to end where the primary is about to change.
 const UNBLOCKED_WITHIN: Duration = Duration::from_millis(200);

@@ -180,8 +180,7 @@ async fn submit(queue: Queue, enough: CancellationToken) -> Vec<String> {
         let id = format!("{}-{nth}", queue.name());
         let submission = || Submission::new("test").unwrap().id(id.parse().unwrap());
         // With an id of its own, it is one job however often it is sent.
-        while let Err(error) = producer.submit(submission()).await {
-            assert!(error.to_string().contains("redis") || error.to_string().contains("cluster"), "{error}");
+        while producer.submit(submission()).await.is_err() {
             if enough.is_cancelled() {
                 return accepted;
             }

@@ -57,7 +57,7 @@ impl Desk {
         self.until_dead("fatal").await;
         self.until_dead("fatal-too").await;
         assert_eq!(self.json(&["dead", "list"])["letters"].as_array().map(Vec::len), Some(2));
-        assert_eq!(self.json(&["dead", "show", "fatal"])["job"], "fatal");
+        assert_eq!(self.json(&["dead", "show", "fatal"])["queue"], self.queue.as_str());
         self.json(&["dead", "replay", "fatal"]);
         self.json(&["dead", "drop", "fatal-too"]);
         self.until_dead("fatal").await;
