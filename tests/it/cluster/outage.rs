@@ -57,10 +57,16 @@ async fn a_master_that_is_killed_stops_its_own_queues_alone_until_its_replica_ha
     let load = Load::start(&cluster, Duration::from_secs(5)).await;
     let killed = Instant::now();
     cluster.masters[0].kill9();
+    until_async("the replica to take over", SOON, async || cluster.has_taken_over()).await;
+    let taken_over = killed.elapsed();
     load.until_served(0, killed).await;
     let served = killed.elapsed();
     let accounts = load.end("a master is killed", killed).await;
-    println!("a master is killed: its own queue went on after {:.1} s", served.as_secs_f64());
+    println!(
+        "a master is killed: its replica took over after {:.1} s, its own queue went on after {:.1} s",
+        taken_over.as_secs_f64(),
+        served.as_secs_f64()
+    );
     assert_calm(&accounts[1..]);
     assert_eq!(accounts[0].dead, 0, "{accounts:?}");
     // What the master had answered and not yet sent to its replica: it was a moment's jobs at most.

@@ -125,6 +125,11 @@ impl Cluster {
         [0, 1, 2].map(|nth| queue_in(&self.masters[0], BOUNDS[nth]..BOUNDS[nth + 1]))
     }
 
+    /// True where the first master's replica has taken its place.
+    pub(crate) fn has_taken_over(&self) -> bool {
+        info(&self.replicas[0], "replication").contains("role:master")
+    }
+
     /// Begins to move a queue's slot from the first master to the second: from now on keys may be on either.
     pub(crate) fn begin_move(&self, queue: &str) -> Move<'_> {
         let slot = slot(&self.masters[0], queue).to_string();
