@@ -24,9 +24,21 @@ const PACE: Duration = Duration::from_millis(10);
 #[derive(Clone, Default)]
 pub(super) struct Notes {
     runs: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
+    /// The jobs that ran here, where others have notes in common.
+    own: Arc<Mutex<Vec<String>>>,
 }
 
 impl Notes {
+    /// Of another worker: what is noted is noted in both.
+    pub(super) fn beside(&self) -> Self {
+        Self { runs: Arc::clone(&self.runs), own: Arc::default() }
+    }
+
+    /// Whether a job of this queue ran here.
+    pub(super) fn has_served(&self, queue: &str) -> bool {
+        self.own.lock().unwrap().iter().any(|job| queue_of(job) == queue)
+    }
+
     /// When this job ran, each time.
     pub(super) fn of(&self, job: &str) -> Vec<Instant> {
         self.runs.lock().unwrap().get(job).cloned().unwrap_or_default()
@@ -45,6 +57,7 @@ impl Handler for Notes {
     type Output = ();
 
     async fn run(&self, payload: RawPayload, context: JobContext) -> Result<(), JobError> {
+        self.own.lock().unwrap().push(context.id().to_string());
         self.runs.lock().unwrap().entry(context.id().to_string()).or_default().push(Instant::now());
         let ms = std::str::from_utf8(&payload.0).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
         tokio::time::sleep(Duration::from_millis(ms)).await;

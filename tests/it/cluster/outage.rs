@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::account::{Account, Load, Notes, worker};
+use super::account::{Account, Load, worker};
 use crate::harness::cluster::Cluster;
 use crate::harness::process::run;
 use crate::harness::wait::until_async;
@@ -21,7 +21,8 @@ fn assert_calm(accounts: &[Account]) {
 }
 
 /// While the first queue's server is away: commands about the others work, what they cannot show they name, and a new worker begins.
-async fn assert_others_are_served(cluster: &Cluster, names: &[String; 3]) {
+async fn assert_others_are_served(cluster: &Cluster, load: &Load) {
+    let names = &load.names;
     let away = cluster.masters[0].addr().to_string();
     let url = cluster.url();
     let command = async |args: &[&str]| {
@@ -42,10 +43,10 @@ async fn assert_others_are_served(cluster: &Cluster, names: &[String; 3]) {
     let refused = command(&["dead", "list", "--queue", &names[0]]).await;
     assert!(refused.code == Some(3) && refused.stderr.contains(&away), "{refused:?}");
     // All three queues are its own, and the first cannot be joined.
-    let (notes, begun) = (Notes::default(), Instant::now());
+    let notes = load.notes.beside();
     let late = worker(cluster, names, Duration::from_secs(15), &notes);
     until_async("a worker that starts now to serve the others", SOON, async || {
-        names[1..].iter().all(|name| notes.after(name, begun) > 0)
+        names[1..].iter().all(|name| notes.has_served(name))
     })
     .await;
     late.stop().await;
@@ -83,7 +84,7 @@ async fn a_master_that_is_away_for_twenty_seconds_costs_no_lease_of_the_other_se
     load.submit_long(1, &long, Duration::from_secs(21)).await;
     let killed = Instant::now();
     cluster.masters[0].kill9();
-    assert_others_are_served(&cluster, &load.names).await;
+    assert_others_are_served(&cluster, &load).await;
     tokio::time::sleep(Duration::from_secs(20).saturating_sub(killed.elapsed())).await;
     let back = Instant::now();
     cluster.masters[0].restart();
