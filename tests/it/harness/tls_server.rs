@@ -16,9 +16,14 @@ impl TlsServer {
     /// A server with this certificate. It trusts clients that the authority has signed; `clients`, Redis's `tls-auth-clients`,
     /// says whether they must prove it.
     pub(crate) fn start(certified: &Certified, clients: &Authority, auth: &str) -> Self {
+        Self::start_with(certified, clients, auth, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn start_with(certified: &Certified, clients: &Authority, auth: &str, more: &[&str]) -> Self {
         let port = free_port();
         let args = arguments(port, certified, &clients.file(), auth);
-        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        let args: Vec<_> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
         Self { server: RedisServer::builder().aof(Aof::EverySec).args(&args).start(), port }
     }
 

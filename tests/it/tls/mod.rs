@@ -3,6 +3,7 @@
 mod refused;
 mod rotated;
 mod spoken;
+mod topologies;
 
 use streamfleet::broker::{self, Tls};
 

@@ -1,0 +1,182 @@
+//! TLS on a cluster, and behind a sentinel: to every server, also to one that a failover makes the primary.
+
+use std::fs::{self, File};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use redis::{ConnectionLike, Value};
+use streamfleet::broker::{Broker, Queue};
+use tempfile::TempDir;
+
+use super::{redis as address, tls};
+use crate::harness::certificates::{Authority, Certified, Valid};
+use crate::harness::fleet::{Acts, Running, config, quick};
+use crate::harness::redis_server::{RedisServer, free_port};
+use crate::harness::server_program;
+use crate::harness::tls_server::{TlsServer, arguments, speaks_tls};
+use crate::harness::wait::{until, until_async};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// A fleet over TLS, with a client certificate.
+struct Scene {
+    fleet: Running,
+    handler: Acts,
+    queue: Queue,
+}
+
+impl Scene {
+    async fn start(url: &str, authority: &Authority) -> Self {
+        let client = authority.issue("client", &["worker"], Valid::Now);
+        let mut config = config("");
+        config.redis = address(url, tls(authority, Some(&client)));
+        let broker =
+            until_async("a connection", SOON, async || Broker::connect(config.redis.clone()).await.ok())
+                .await;
+        let handler = Acts::well();
+        let fleet = Running::start_with(config, quick(3), handler.clone());
+        Self { fleet, handler, queue: broker.queue("default".parse().unwrap()) }
+    }
+
+    /// Submits jobs until one of them is done: a failover may refuse or lose what is submitted during it.
+    async fn works(&self) {
+        let before = self.handler.jobs();
+        until_async("a job to be done", SOON, async || {
+            let submission = streamfleet::Submission::new("test").unwrap();
+            drop(streamfleet::Producer::new(self.queue.clone()).submit(submission).await);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            self.handler.jobs() > before
+        })
+        .await;
+    }
+}
+
+fn text(value: Value) -> String {
+    redis::from_redis_value(value).unwrap()
+}
+
+fn info(server: &RedisServer, line: &str) -> bool {
+    text(server.cmd(&["INFO", "replication"])).lines().any(|told| told.trim_end() == line)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_done_on_a_cluster_and_after_a_failover_of_it() {
+    if !speaks_tls() {
+        return;
+    }
+    let authority = Authority::new("test");
+    let certified = authority.server();
+    let clustered = [
+        "--cluster-enabled",
+        "yes",
+        "--tls-cluster",
+        "yes",
+        "--tls-replication",
+        "yes",
+        "--repl-diskless-sync-delay",
+        "0",
+    ];
+    let [master, replica] = [0, 1].map(|_| TlsServer::start_with(&certified, &authority, "yes", &clustered));
+    master.server.cmd(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    replica.server.cmd(&["CLUSTER", "MEET", "127.0.0.1", &master.port.to_string()]);
+    let id = text(master.server.cmd(&["CLUSTER", "MYID"]));
+    until("the replica to be one", SOON, || {
+        // It does not know the master yet, or is it already.
+        drop(replica.server.try_cmd(&["CLUSTER", "REPLICATE", id.trim()]));
+        info(&replica.server, "role:slave")
+    });
+    until("the replica to follow", SOON, || info(&replica.server, "master_link_status:up"));
+    let url = format!("rediss-cluster://127.0.0.1:{}?node=127.0.0.1:{}", master.port, replica.port);
+    let scene = Scene::start(&url, &authority).await;
+    scene.works().await;
+    replica.server.cmd(&["CLUSTER", "FAILOVER"]);
+    until("the replica to be the master", SOON, || info(&replica.server, "role:master"));
+    scene.works().await;
+    master.server.kill9();
+    scene.works().await;
+    scene.fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_done_behind_a_sentinel_and_after_a_failover_of_it() {
+    if !speaks_tls() {
+        return;
+    }
+    let authority = Authority::new("test");
+    let certified = authority.server();
+    let quick =
+        ["--tls-replication", "yes", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
+    let primary = TlsServer::start_with(&certified, &authority, "yes", &quick);
+    let follow = format!("127.0.0.1 {}", primary.port);
+    let replica = [&quick[..], &["--replicaof", &follow]].concat();
+    let replica = TlsServer::start_with(&certified, &authority, "yes", &replica);
+    until("the replica to follow", SOON, || info(&replica.server, "master_link_status:up"));
+    let sentinel = Sentinel::start(primary.port, &authority, &certified);
+    until("the sentinel to know both", SOON, || sentinel.knows_a_replica());
+    let url = format!("rediss-sentinel://127.0.0.1:{}/0?sentinelServiceName=main", sentinel.tls_port);
+    let scene = Scene::start(&url, &authority).await;
+    scene.works().await;
+    sentinel.cmd(&["SENTINEL", "FAILOVER", "main"]).unwrap();
+    until("the replica to be the primary", SOON, || info(&replica.server, "role:master"));
+    scene.works().await;
+    scene.fleet.stop().await;
+}
+
+/// One sentinel that speaks TLS with everybody, and without it on a port for the test. It is killed on drop.
+struct Sentinel {
+    _dir: TempDir,
+    port: u16,
+    tls_port: u16,
+    child: Child,
+}
+
+impl Sentinel {
+    fn start(primary: u16, authority: &Authority, certified: &Certified) -> Self {
+        let dir = tempfile::Builder::new().prefix("streamfleet-sentinel-").tempdir().unwrap();
+        let (port, tls_port) = (free_port(), free_port());
+        let arguments = arguments(tls_port, certified, &authority.file(), "yes");
+        let tls =
+            arguments.chunks_exact(2).map(|pair| format!("{} {}", pair[0].trim_start_matches('-'), pair[1]));
+        let mut lines: Vec<_> = tls.collect();
+        lines.extend([
+            "tls-replication yes".to_owned(),
+            format!("port {port}"),
+            "bind 127.0.0.1".to_owned(),
+            format!("sentinel monitor main 127.0.0.1 {primary} 1"),
+            "sentinel down-after-milliseconds main 1000".to_owned(),
+            "sentinel failover-timeout main 4000".to_owned(),
+        ]);
+        let file = dir.path().join("sentinel.conf");
+        fs::write(&file, lines.join("\n") + "\n").unwrap();
+        let log = File::create(dir.path().join("sentinel.log")).unwrap();
+        let mut command = server_program::command();
+        command
+            .arg(&file)
+            .arg("--sentinel")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        let sentinel = Self { _dir: dir, port, tls_port, child: command.spawn().unwrap() };
+        until("the sentinel to answer", SOON, || sentinel.cmd(&["PING"]).is_some());
+        sentinel
+    }
+
+    /// What it answers on the port without TLS, where it does.
+    fn cmd(&self, args: &[&str]) -> Option<Value> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
+        let mut command = redis::Cmd::new();
+        command.arg(args);
+        client.get_connection_with_timeout(SOON).ok()?.req_command(&command).ok()
+    }
+
+    fn knows_a_replica(&self) -> bool {
+        matches!(self.cmd(&["SENTINEL", "REPLICAS", "main"]), Some(Value::Array(replicas)) if replicas.len() == 1)
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
