@@ -116,6 +116,31 @@ fn a_worker_that_starts_what_others_took_over_is_found_though_it_stood_still() {
     assert_eq!(tale.broken(), ["what others took over does not start"]);
 }
 
+/// It had decided to start them when it was frozen, in each of its threads one.
+#[test]
+fn what_each_thread_was_about_to_start_when_it_was_frozen_is_excused_and_nothing_more() {
+    let frozen = |count: usize| {
+        let marks: Vec<String> = (0..count).map(|nth| format!("a{nth}")).collect();
+        let jobs: Vec<(&str, Kind)> = marks.iter().map(|mark| (mark.as_str(), Kind::Done)).collect();
+        let lines = marks.iter().flat_map(|mark| {
+            let taken = [
+                format!("start {mark} - {mark} 1 again 5-0 8 2500ms 2500"),
+                format!("end {mark} - 5-0 8 2510ms ok"),
+            ];
+            let late = [
+                format!("start {mark} - {mark} 1 new 1-0 7 3001ms 3001"),
+                format!("end {mark} - 1-0 7 3002ms ok"),
+            ];
+            [taken, late].concat()
+        });
+        let lines: Vec<String> = lines.collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        Tale::of(&jobs, &lines).hit(Cause::Freeze, 100, 3_000).broken()
+    };
+    assert_eq!(frozen(2), Vec::<&str>::new());
+    assert_eq!(frozen(3), ["what others took over does not start"]);
+}
+
 #[test]
 fn a_job_that_was_submitted_twice_is_found_though_its_worker_was_killed() {
     let lines = [START, OK, "start a - a 1 new 5-0 8 5000ms 5000"];

@@ -6,6 +6,9 @@ use std::collections::HashMap;
 use super::diary::Stall;
 use crate::harness::weather::{Cause, Event};
 
+/// How exactly the end of a standstill is known, in nanoseconds.
+const AWAKE: u64 = 60_000_000;
+
 /// What made others take over what a worker held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Why {
@@ -68,6 +71,8 @@ pub(crate) struct Causes {
     ends: HashMap<u32, Vec<(u64, u64, Why)>>,
     silences: HashMap<u32, Vec<Silence>>,
     of_all: Vec<Silence>,
+    /// When a process stood still, whatever it was that stopped it.
+    stills: HashMap<u32, Vec<(u64, u64)>>,
     lease: u64,
     /// What else happened to whom, in words.
     notes: Vec<Note>,
@@ -79,7 +84,11 @@ impl Causes {
         let mut ends: HashMap<u32, Vec<(u64, u64, Why)>> = HashMap::new();
         let mut quiet: HashMap<u32, Vec<Time>> = HashMap::new();
         let mut of_all = Vec::new();
+        let mut stills: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
         for event in events {
+            if let (Cause::Freeze, Some(pid)) = (event.cause, event.pid) {
+                stills.entry(pid).or_default().push((event.from, event.until));
+            }
             // Redis was down where everybody's network is said to have failed.
             let is_network = event.cause == Cause::Network;
             let why = if is_network && event.pid.is_none() { Why::Redis } else { Why::of(event.cause) };
@@ -93,6 +102,7 @@ impl Causes {
             }
         }
         for stall in stalls {
+            stills.entry(stall.pid).or_default().push((stall.from, stall.until));
             quiet.entry(stall.pid).or_default().push((stall.from, stall.until, false, Why::Starved));
         }
         let silences = quiet.into_iter().map(|(pid, mut times)| {
@@ -103,6 +113,7 @@ impl Causes {
             ends,
             silences: silences.collect(),
             of_all: joined(of_all, lease / 3),
+            stills,
             lease,
             notes: Vec::new(),
         }
@@ -126,6 +137,13 @@ impl Causes {
         let long = silences.filter(|quiet| quiet.lasted >= self.bearable(quiet));
         let ends = ends.filter(|(from, until, _)| touches(*from, *until)).map(|(.., why)| *why);
         ends.chain(long.filter(|quiet| touches(quiet.from, quiet.until)).map(|quiet| quiet.why)).next()
+    }
+
+    /// The end of the time for which this process stood still, where it went on just at this moment.
+    pub(crate) fn went_on(&self, pid: u32, at: u64) -> Option<u64> {
+        let stills = self.stills.get(&pid).into_iter().flatten();
+        let ends = stills.map(|(_, until)| *until).filter(|until| until.abs_diff(at) <= AWAKE);
+        ends.min().map(|until| until / AWAKE)
     }
 
     /// When this worker was killed.

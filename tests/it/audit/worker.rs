@@ -42,6 +42,8 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) const MAX_ATTEMPTS: u32 = 4;
     pub(crate) const MAX_LOSSES: u32 = 6;
+    /// Of a worker's runtime.
+    pub(crate) const THREADS: usize = 2;
     /// Of jobs that hang.
     pub(crate) const MAX_HANGS: u32 = 2;
     pub(crate) const TIMEOUT: Duration = Duration::from_millis(700);
@@ -83,7 +85,8 @@ impl Program {
         let fleet = Fleet::builder(config).handler_with("storm", policy.clone(), obeys.clone()).unwrap();
         let fleet = fleet.handler_with("hang", impatient, obeys).unwrap();
         let fleet = fleet.steps("gift", policy, steps).unwrap().build();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(Self::THREADS).enable_all().build();
         runtime.unwrap().block_on(fleet.run(shutdown)).unwrap();
     }
 }
