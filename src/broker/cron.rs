@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use super::error::{Class, Error};
 use super::inspect::timestamp;
 use super::{Queue, Untaken, bytes, decode, script};
-use crate::cron::{Entry, Invalid};
+use crate::cron::{Entry, Invalid, Progress};
 use crate::job::{CronName, Crowd, JobId, Lane, Timestamp};
 
 /// A queue has at most so many recurring jobs.
@@ -25,9 +25,9 @@ const TRIES: usize = 20;
 /// What a state ends with while the entry is paused.
 const PAUSED: &str = " paused";
 
-/// How far one entry has come, as it is written in Redis: `<last tick in ms> <generation>`, and ` paused` where it is. The
-/// generation is the revision in which the entry was last changed. Whoever changes anything names the state that it read,
-/// so nothing is done twice, and nothing by an entry that has changed meanwhile.
+/// How far one entry has come, as it is written in Redis: `<last tick in ms> <generation>`, more words of [`Progress`], and
+/// ` paused` where it is. The generation is the revision in which the entry was last changed. Whoever changes anything names the
+/// state that it read, so nothing is done twice, and nothing by an entry that has changed meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CronState {
     text: String,
@@ -39,15 +39,28 @@ impl CronState {
         timestamp(self.text.split(' ').next().and_then(|ms| ms.parse().ok()).unwrap_or(0))
     }
 
+    /// How far the entry has come.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress::read(self.handled(), self.words())
+    }
+
+    /// What stands behind the generation.
+    fn words(&self) -> &str {
+        let generation = self.text.find(' ').map_or("", |at| &self.text[at + 1..]);
+        generation.find(' ').map_or("", |at| &generation[at..])
+    }
+
     /// True where no tick is to be submitted.
     pub(crate) fn is_paused(&self) -> bool {
         self.text.ends_with(PAUSED)
     }
 
-    /// The state when ticks up to this one are dealt with.
-    pub(crate) fn moved(&self, handled: Timestamp) -> Self {
-        let rest = self.text.split_once(' ').map_or("0", |(_, rest)| rest);
-        Self { text: format!("{} {rest}", handled.as_ms()) }
+    /// The state when the entry has come this far.
+    pub(crate) fn moved(&self, progress: &Progress) -> Self {
+        let generation = self.text.split(' ').nth(1).unwrap_or("0");
+        let (handled, words) = (progress.handled().as_ms(), progress.words());
+        let mark = if self.is_paused() { PAUSED } else { "" };
+        Self { text: format!("{handled} {generation}{words}{mark}") }
     }
 }
 
@@ -178,7 +191,12 @@ impl Queue {
     ) -> Result<Option<Kept>, Error> {
         let same = old.filter(|(old, _)| old.schedule() == entry.schedule());
         let handled = same.map_or_else(String::new, |(_, state)| state.handled().as_ms().to_string());
-        let mark = if state.is_some_and(CronState::is_paused) { PAUSED } else { "" };
+        // What was submitted stays submitted.
+        let mark = match (same, state) {
+            (Some((_, state)), _) => state.words(),
+            (None, Some(state)) if state.is_paused() => PAUSED,
+            (None, _) => "",
+        };
         let args = vec![
             entry.name().as_str().into(),
             state.map_or("", |state| state.text.as_str()).into(),
@@ -304,22 +322,31 @@ impl Queue {
         }
     }
 
-    /// Submits the jobs of these ticks and moves the entry's state to `handled`, in one step; false where the state is not
-    /// the one that was read, and nothing was done.
+    /// Submits the jobs of these ticks and moves the entry's state that far, in one step; false where the state is not the one
+    /// that was read, and nothing was done.
     pub(crate) async fn tick(
         &self,
         entry: &Entry,
-        state: &CronState,
+        (state, next): (&CronState, &CronState),
         ticks: &[Timestamp],
-        handled: Timestamp,
     ) -> Result<bool, Error> {
         let mut args: Vec<Value> =
-            vec![entry.name().as_str().into(), state.text.as_str().into(), state.moved(handled).text.into()];
+            vec![entry.name().as_str().into(), state.text.as_str().into(), next.text.as_str().into()];
         for tick in ticks {
             job_args(&mut args, entry, &entry.job_id(*tick), *tick);
         }
         let keys = vec![self.keys.cron_ticks.clone(), self.keys.stream(entry.lane()).clone()];
         Ok(self.run(&script::TICK, keys, args).await?.status == 1)
+    }
+
+    /// Moves an entry's state, so that every process reads it anew; false where it is not the one that was read.
+    pub(crate) async fn move_cron(
+        &self,
+        name: &CronName,
+        (state, next): (&CronState, &CronState),
+    ) -> Result<bool, Error> {
+        let args = vec![name.as_str().into(), state.text.as_str().into(), next.text.as_str().into()];
+        Ok(self.run(&script::CRON_MOVE, vec![self.keys.cron_ticks.clone()], args).await?.status == 1)
     }
 }
 
@@ -351,8 +378,11 @@ mod tests {
     fn a_state_moves_and_keeps_the_rest() {
         let state = CronState { text: "1700 12 paused".to_owned() };
         assert_eq!((state.handled().as_ms(), state.is_paused()), (1700, true));
-        assert_eq!(state.moved(timestamp(1800)).text, "1800 12 paused");
+        let moved = state.moved(&state.progress().moved(&[], timestamp(1800), 0));
+        assert_eq!(moved.text, "1800 12 run=1700 paused");
+        let skipped = moved.progress().moved(&[timestamp(2000)], timestamp(2000), 3);
+        assert_eq!(moved.moved(&skipped).text, "2000 12 run=1999 from=1800 paused");
         let broken = CronState { text: "x".to_owned() };
-        assert_eq!((broken.handled().as_ms(), broken.is_paused()), (0, false));
+        assert_eq!((broken.handled().as_ms(), broken.is_paused(), broken.words()), (0, false, ""));
     }
 }

@@ -52,6 +52,7 @@ scripts! {
     CANCELLED "cancelled",
     CLAIM "claim",
     COMPLETE "complete",
+    CRON_MOVE "cron_move",
     CRON_PAUSE "cron_pause",
     CRON_PUT "cron_put",
     CRON_REMOVE "cron_remove",

@@ -7,9 +7,10 @@ use fred::types::{Key, Value};
 
 use super::dead::{Evicted, LetterLimits};
 use super::error::Error;
+use super::inspect::timestamp;
 use super::link::Link;
 use super::{Queue, decode, millis, script};
-use crate::job::{ConsumerName, EntryId, JobId, Lane, State};
+use crate::job::{ConsumerName, EntryId, JobId, Lane, State, Timestamp};
 
 /// What one `promote` did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub(crate) struct Leadership {
     pub(crate) consumers: u64,
     /// Grows with every change of the recurring jobs.
     pub(crate) revision: u64,
+    /// What the server's clock showed.
+    pub(crate) now: Timestamp,
 }
 
 impl Queue {
@@ -106,7 +109,8 @@ impl Queue {
         ];
         let answer = self.run(&script::LEAD, keys, vec![consumer.as_str().into(), millis(lease)]).await?;
         let number = |at: usize| answer.rest.get(at).and_then(decode::number).unwrap_or(0);
-        Ok(Leadership { leading: answer.status == 1, consumers: number(0), revision: number(1) })
+        let now = timestamp(number(2));
+        Ok(Leadership { leading: answer.status == 1, consumers: number(0), revision: number(1), now })
     }
 
     /// Replays one dead letter. `job` is the letter's job id.

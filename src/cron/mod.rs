@@ -2,17 +2,19 @@
 //! Redis. (A time zone's rules are read once, when its name is parsed.)
 //!
 //! An [`Expression`] in a [`Zone`] is a [`Schedule`], which knows the next instant after any other. An [`Entry`] adds
-//! what to submit then, and what becomes of ticks that nobody was there for ([`Missed`]). `maintenance/cron.rs` asks
-//! what is [`Due`] and submits it.
+//! what to submit then, and what becomes of ticks that nobody was there for ([`Missed`]). How far it has come is its
+//! [`Progress`]. `maintenance/cron.rs` asks what is [`Due`] and submits it.
 
 mod entry;
 mod expression;
 mod missed;
+mod progress;
 mod schedule;
 
 pub use entry::{Entry, MAX_PAYLOAD_BYTES, Source};
 pub use expression::Expression;
 pub use missed::{Due, IN_TIME, LATE, MAX_CATCH_UP, Missed};
+pub use progress::Progress;
 pub use schedule::{Schedule, Zone};
 
 /// Why something is not a recurring job.

@@ -173,6 +173,13 @@ pub enum Event<'a> {
         /// How many; beyond a thousand they are not counted.
         ticks: usize,
     },
+    /// The clock of a queue's Redis was set back by more than a minute, as the process that does its chores saw.
+    ClockSetBack {
+        /// The queue.
+        queue: &'a QueueName,
+        /// By how much, at the least.
+        by: Duration,
+    },
     /// Streams or groups of a queue in use had to be made again: somebody deleted them.
     GroupRecreated {
         /// The queue.

@@ -124,6 +124,7 @@ impl Fact {
             | Event::Failed { .. }
             | Event::Fenced { .. }
             | Event::SetAside { .. }
+            | Event::ClockSetBack { .. }
             | Event::Served { .. }
             | Event::Unserved { .. }
             | Event::LeaseLost { .. }

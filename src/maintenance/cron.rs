@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::Duty;
 use super::leader::Told;
 use crate::broker::{CronState, Error, Kept};
-use crate::cron::Entry;
+use crate::cron::{Entry, Progress};
 use crate::event::Event;
 use crate::job::{CronName, Timestamp};
 use crate::sabotage::{self, Sabotage};
@@ -32,9 +32,6 @@ const SPREAD: Duration = Duration::from_millis(100);
 /// together they do so twenty times per second at the most.
 const AFTER: Duration = Duration::from_secs(2);
 const AFTER_EACH: Duration = Duration::from_millis(50);
-
-/// An entry that is so far ahead of the server's clock was handled by a clock that was wrong.
-const AHEAD: Duration = Duration::from_secs(600);
 
 /// All processes of a queue together read the entries about so often, should nothing else make them.
 const REFRESH_EVERY: Duration = Duration::from_secs(2);
@@ -53,9 +50,9 @@ const BATCH_BYTES: usize = 512 * 1024;
 
 /// Looks after the recurring jobs of one queue until stopped.
 pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>, owed: Arc<Owed>) {
-    let mut keeper = Keeper { duty, told, table: Table::new(), is_laid: false, owed };
+    let mut keeper = Keeper { duty, told, table: Table::new(), is_laid: false, owed, steps: 0 };
     while !keeper.duty.stop.is_cancelled() {
-        keeper.told.mark_unchanged();
+        keeper.steps = keeper.told.borrow_and_update().steps;
         let turn = keeper.turn().await;
         keeper.owed.note(keeper.table.rows.values().filter_map(|row| row.owed).min());
         match turn {
@@ -100,6 +97,8 @@ struct Keeper {
     table: Table,
     /// True once this process's own entries are in Redis.
     is_laid: bool,
+    /// How often the server's clock had been set back when this process last looked.
+    steps: u64,
 }
 
 /// What this process knows of the entries.
@@ -116,14 +115,16 @@ struct Table {
 struct Row {
     entry: Entry,
     state: CronState,
+    progress: Progress,
     /// The first tick that is not dealt with.
     owed: Option<Timestamp>,
 }
 
 impl Row {
     fn new(entry: Entry, state: CronState) -> Self {
-        let owed = if state.is_paused() { None } else { entry.schedule().next(state.handled()) };
-        Self { entry, state, owed }
+        let progress = state.progress();
+        let owed = if state.is_paused() { None } else { progress.owed(entry.schedule()) };
+        Self { entry, state, progress, owed }
     }
 
     fn set(&mut self, state: CronState) {
@@ -151,15 +152,19 @@ impl Keeper {
         Ok(all)
     }
 
-    /// Lets an entry go on from now. False where somebody else was first.
+    /// Lets an entry go on that comes once more to ticks that were passed over. False where somebody else was first.
     async fn set_back(&mut self, name: &CronName) -> Result<bool, Error> {
         let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
-        let queue = &self.duty.queue;
-        if !queue.tick(&row.entry, &row.state, &[], self.table.now).await? {
+        let Some(progress) = row.progress.set_back(self.table.now) else { return Ok(true) };
+        let (queue, next) = (&self.duty.queue, row.state.moved(&progress));
+        if !queue.move_cron(name, (&row.state, &next)).await? {
             return Ok(false);
         }
-        tracing::warn!(queue = %queue.name(), entry = %name, "the clock of redis was far ahead; a recurring job goes on from now");
-        row.set(row.state.moved(self.table.now));
+        tracing::warn!(
+            queue = %queue.name(), entry = %name, by = ?row.state.handled().since(self.table.now),
+            "the clock of redis was ahead and was set back; a recurring job goes on, without what was submitted meanwhile"
+        );
+        row.set(next);
         Ok(true)
     }
 
@@ -231,7 +236,7 @@ impl Keeper {
     async fn submit(&mut self, name: &CronName) -> Result<bool, Error> {
         let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
         let now = self.table.now;
-        let Some(due) = row.entry.missed().due(row.entry.schedule(), row.state.handled(), now) else {
+        let Some(due) = row.progress.due(row.entry.missed(), row.entry.schedule(), now) else {
             return Ok(true);
         };
         let (queue, events) = (&self.duty.queue, &self.duty.events);
@@ -239,17 +244,21 @@ impl Keeper {
         // Where nothing is submitted, the state moves all the same.
         let batches =
             if due.ticks.is_empty() { vec![&due.ticks[..]] } else { due.ticks.chunks(most).collect() };
+        let count = batches.len();
         for (nth, ticks) in batches.into_iter().enumerate() {
-            let handled = ticks.last().copied().unwrap_or(due.handled);
-            if !queue.tick(&row.entry, &row.state, ticks, handled).await? {
+            let last = ticks.last().copied().unwrap_or(due.handled);
+            let (handled, skipped) =
+                (if nth + 1 == count { due.handled } else { last }, if nth == 0 { due.skipped } else { 0 });
+            let next = row.state.moved(&row.progress.moved(ticks, handled, skipped));
+            if !queue.tick(&row.entry, (&row.state, &next), ticks).await? {
                 return Ok(false);
             }
-            row.set(row.state.moved(handled));
-            if nth == 0 && due.skipped > 0 {
-                events.tell(&Event::CronSkipped { queue: queue.name(), entry: name, ticks: due.skipped });
+            row.set(next);
+            if skipped > 0 {
+                events.tell(&Event::CronSkipped { queue: queue.name(), entry: name, ticks: skipped });
             }
             if !ticks.is_empty() {
-                let (jobs, late) = (ticks.len(), now.since(handled));
+                let (jobs, late) = (ticks.len(), now.since(last));
                 events.tell(&Event::CronTicked { queue: queue.name(), entry: name, jobs, late });
             }
         }
@@ -262,6 +271,7 @@ impl Keeper {
         let refresh = REFRESH_EVERY.mul_f64(live).max(REFRESH_LEAST).mul_f64(0.5 + rand::random::<f64>());
         let refresh = Instant::now() + refresh;
         let (mut passed, mut after) = (self.table.now, None);
+        let steps = self.steps;
         loop {
             let tick = self.table.next_after(passed);
             let spread = if live > 1.0 { SPREAD.mul_f64(rand::random()) } else { Duration::ZERO };
@@ -271,7 +281,7 @@ impl Keeper {
             tokio::select! {
                 biased;
                 () = self.duty.stop.cancelled() => return,
-                () = changed(&mut self.told, self.table.revision) => return,
+                () = changed(&mut self.told, (self.table.revision, steps)) => return,
                 () = tokio::time::sleep_until(at.unwrap_or(ends).into()) => {}
             }
             let is_asking = self.told.borrow().leads || rand::random::<f64>() < ASKING / live;
@@ -311,11 +321,11 @@ impl Table {
         self.until(self.now)
     }
 
-    /// The entries that were handled by a clock that was far ahead. A paused one goes on from when it is resumed.
+    /// The entries that passed over ticks by a clock that was ahead, and has been set back. A paused one goes on from when it is
+    /// resumed.
     fn ahead(&self) -> Vec<CronName> {
-        let latest = self.now.after(AHEAD);
-        let ahead =
-            self.rows.iter().filter(|(_, row)| !row.state.is_paused() && row.state.handled() > latest);
+        let is_ahead = |row: &Row| !row.state.is_paused() && row.progress.set_back(self.now).is_some();
+        let ahead = self.rows.iter().filter(|(_, row)| is_ahead(row));
         ahead.map(|(name, _)| name.clone()).collect()
     }
 
@@ -333,20 +343,21 @@ impl Table {
     fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         let next = |row: &Row| match row.owed? {
             owed if owed > time => Some(owed),
-            _ => row.entry.schedule().next(time),
+            _ => row.progress.next(row.entry.schedule(), time),
         };
         self.rows.values().filter_map(next).min()
     }
 }
 
-/// Waits until the revision that was told is another than the one that is known.
-async fn changed(told: &mut watch::Receiver<Told>, known: Option<u64>) {
+/// Waits until another revision is told than the one that is known, or that the clock was set back once more.
+async fn changed(told: &mut watch::Receiver<Told>, (known, steps): (Option<u64>, u64)) {
     loop {
         if told.changed().await.is_err() {
             // The teller has stopped, so this process is stopping.
             return std::future::pending().await;
         }
-        if Some(told.borrow_and_update().revision) != known {
+        let news = *told.borrow_and_update();
+        if Some(news.revision) != known || news.steps != steps {
             return;
         }
     }

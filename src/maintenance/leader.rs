@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::cron::Owed;
 use super::{Duty, caller, claimer, gauge, promoter, reaper, sweeper, trimmer};
 use crate::event::Event;
-use crate::job::Crowd;
+use crate::job::{Crowd, Timestamp};
 
 /// Together, all candidates of a queue ask about so often …
 const ASK_EVERY: Duration = Duration::from_millis(300);
@@ -23,6 +23,12 @@ const MANY_ASK_EVERY: Duration = Duration::from_millis(500);
 /// A candidate that has just started asks again after this long, and then after three and nine times as long: only by
 /// asking it finds out how many they are.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// A clock that goes back by less is a clock that is kept right.
+const CORRECTED: Duration = Duration::from_secs(1);
+
+/// A clock that goes back by more is worth a warning.
+const WORTH_TELLING: Duration = Duration::from_secs(60);
 
 /// However many they are, each asks within this time.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -59,6 +65,7 @@ pub(super) async fn run(duty: Duty, told: watch::Sender<Told>, owed: Arc<Owed>) 
     let tenure = tenure(duty.lease);
     let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
     let line = duty.vitals.line("the candidate for the chores", Some(duty.queue.name()));
+    let mut clock = ClockSeen::default();
     loop {
         let asked = Instant::now();
         let answer = line.ask(Duration::ZERO, duty.queue.lead(&duty.consumer, tenure)).await;
@@ -66,7 +73,11 @@ pub(super) async fn run(duty: Duty, told: watch::Sender<Told>, owed: Arc<Owed>) 
         if let Ok(answer) = &answer {
             let (revision, leads, crowd) = (answer.revision, answer.leading, Crowd::of(answer.consumers));
             (duty.consumers)(answer.consumers);
-            let news = Told { revision, leads, crowd };
+            let back = clock.set_back([asked, Instant::now()], answer.now);
+            if back > WORTH_TELLING && (leads || term.is_some()) {
+                duty.events.tell(&Event::ClockSetBack { queue: duty.queue.name(), by: back });
+            }
+            let news = Told { revision, leads, crowd, steps: clock.steps };
             told.send_if_modified(|known| std::mem::replace(known, news) != news);
         }
         match answer {
@@ -109,12 +120,37 @@ pub(super) struct Told {
     pub(super) leads: bool,
     /// How many workers the queue has.
     pub(super) crowd: Crowd,
+    /// How often the server's clock was set back.
+    pub(super) steps: u64,
 }
 
 impl Told {
     /// What it knows before it has asked.
     pub(super) fn nothing() -> Self {
-        Self { revision: 0, leads: false, crowd: Crowd::of(1) }
+        Self { revision: 0, leads: false, crowd: Crowd::of(1), steps: 0 }
+    }
+}
+
+/// What a candidate has seen of the server's clock.
+#[derive(Default)]
+struct ClockSeen {
+    /// What it showed at last, and by when the answer was there.
+    last: Option<(Instant, Timestamp)>,
+    /// How often it was set back.
+    steps: u64,
+}
+
+impl ClockSeen {
+    /// Notes what the clock showed some time between these two instants; by how much it was set back since the last time, at
+    /// the least.
+    fn set_back(&mut self, [sent, received]: [Instant; 2], now: Timestamp) -> Duration {
+        let Some((before, shown)) = self.last.replace((received, now)) else { return Duration::ZERO };
+        let back = shown.after(sent.saturating_duration_since(before)).since(now);
+        if back < CORRECTED {
+            return Duration::ZERO;
+        }
+        self.steps += 1;
+        back
     }
 }
 
@@ -158,6 +194,23 @@ impl Term {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_back_is_noticed_and_one_that_is_slow_to_answer_is_not() {
+        let (start, at) = (Instant::now(), |ms| Timestamp::from_ms(1_800_000_000_000 + ms).unwrap());
+        let mut clock = ClockSeen::default();
+        let mut look = |sent, received, shown| {
+            let [sent, received] = [sent, received].map(|ms| start + Duration::from_millis(ms));
+            clock.set_back([sent, received], at(shown)).as_secs()
+        };
+        assert_eq!(look(0, 10, 3_600_000), 0);
+        assert_eq!(look(2_000, 9_000, 3_602_000), 0);
+        assert_eq!(look(10_000, 10_010, 3_609_500), 0, "by less than a second");
+        assert_eq!(look(12_000, 12_010, 12_000), 3_599);
+        assert_eq!(look(14_000, 14_010, 14_000), 0);
+        assert_eq!(look(16_000, 16_010, 3_616_000), 0, "ahead");
+        assert_eq!(clock.steps, 1);
+    }
 
     #[test]
     fn a_new_leader_is_there_before_the_old_ones_entries_are_stale() {

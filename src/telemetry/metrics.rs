@@ -116,6 +116,7 @@ impl Metrics {
             | Event::LongestRun { .. }
             | Event::Fenced { .. }
             | Event::SetAside { .. }
+            | Event::ClockSetBack { .. }
             | Event::Served { .. }
             | Event::Unserved { .. }
             | Event::LeaseLost { .. }
@@ -148,6 +149,9 @@ impl Metrics {
             Event::SetAside { queue, .. } => self.with(queue, |series| series.set_aside.increment(1)),
             Event::Served { queue } => self.with(queue, |series| series.served.set(1.0)),
             Event::Unserved { queue, why: _ } => self.with(queue, |series| series.served.set(0.0)),
+            Event::ClockSetBack { queue, by: _ } => {
+                self.with(queue, |series| series.clock_set_back.increment(1));
+            }
             Event::Fenced { queue } => self.with(queue, |series| series.fenced.increment(1)),
             Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
             Event::Claimed { queue, jobs } => self.with(queue, |series| series.reclaimed.increment(jobs)),

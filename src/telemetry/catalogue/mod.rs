@@ -148,6 +148,8 @@ catalogue! {
             "Ticks of recurring jobs that this process submitted.");
         CRON_SKIPPED = counter("streamfleet_cron_skipped_total", &[QUEUE],
             "Ticks of recurring jobs that were missed, and not made up for.");
+        CLOCK_SET_BACK = counter("streamfleet_redis_clock_set_back_total", &[QUEUE],
+            "Times that the clock of the queue's Redis was set back by more than a minute, while this process did the chores.");
     }
     "Hooks, events and spans" {
         HOOK_FAILURES = counter("streamfleet_hook_failures_total", &[HOOK], "Calls of hooks that failed, by reason.");

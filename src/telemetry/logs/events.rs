@@ -70,6 +70,10 @@ impl Log {
             Event::Unserved { queue, why } => {
                 error!(%queue, why, "a queue is not served; it is tried again by itself, and the others go on");
             }
+            Event::ClockSetBack { queue, by } => warn!(
+                %queue, ?by,
+                "the clock of redis was set back; what was delayed while it was ahead comes later by as much"
+            ),
             Event::Served { queue } => info!(%queue, "a queue is served"),
             Event::LeaseLost { queue } => self.lost.then(|suppressed| {
                 warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");

@@ -1,0 +1,301 @@
+//! How far a recurring job has come, so that each tick is submitted once, also where the clock that it goes by is set back.
+
+use std::time::Duration;
+
+use super::{Due, Missed, Schedule};
+use crate::job::Timestamp;
+
+/// A clock that shows a little less than before was corrected, and will be there again soon.
+const TOLERANCE: Duration = Duration::from_secs(5);
+
+/// More spans than these are not kept: each is another time that the clock was ahead.
+const SPANS_MAX: usize = 8;
+
+/// Ticks after the one, up to and with the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span(Timestamp, Timestamp);
+
+/// How far a recurring job has come.
+///
+/// Every tick up to `handled` is dealt with. Those after `run` were submitted, each of them; those after `from`, up to `run`, were
+/// not, because they were missed. A clock that was ahead, and has been set back, comes to the latter once more: then the job
+/// goes on from `from`, and keeps in mind what was submitted already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    handled: Timestamp,
+    /// `None` where nothing is known: then none was submitted.
+    run: Option<Timestamp>,
+    /// `None` where there was nothing before.
+    from: Option<Timestamp>,
+    /// What was submitted beyond `handled`, or may have been.
+    done: Vec<Span>,
+}
+
+impl Span {
+    fn has(self, tick: Timestamp) -> bool {
+        tick > self.0 && tick <= self.1
+    }
+}
+
+impl Progress {
+    /// That of a recurring job that begins then.
+    pub fn begun(handled: Timestamp) -> Self {
+        Self { handled, run: None, from: None, done: Vec::new() }
+    }
+
+    /// Up to when ticks are dealt with.
+    pub fn handled(&self) -> Timestamp {
+        self.handled
+    }
+
+    /// The first tick that is not dealt with.
+    pub fn owed(&self, schedule: &Schedule) -> Option<Timestamp> {
+        self.next(schedule, self.handled)
+    }
+
+    /// The first tick after an instant that has not been submitted.
+    pub fn next(&self, schedule: &Schedule, after: Timestamp) -> Option<Timestamp> {
+        let mut tick = schedule.next(after)?;
+        while let Some(span) = self.done.iter().find(|span| span.has(tick)) {
+            tick = schedule.next(span.1)?;
+        }
+        Some(tick)
+    }
+
+    /// What is due at `now`; `None` where nothing is.
+    pub fn due(&self, missed: Missed, schedule: &Schedule, now: Timestamp) -> Option<Due> {
+        let mut due = missed.due(schedule, self.handled, now)?;
+        due.ticks.retain(|tick| !self.done.iter().any(|span| span.has(*tick)));
+        Some(due)
+    }
+
+    /// Where the job is when these of its ticks are dealt with, up to `handled`. `skipped` were not submitted, and came before
+    /// all of `ticks`.
+    #[must_use]
+    pub fn moved(&self, ticks: &[Timestamp], handled: Timestamp, skipped: usize) -> Self {
+        let mut next = self.clone();
+        next.handled = handled;
+        next.run = Some(self.run.unwrap_or(self.handled));
+        if skipped > 0 {
+            next.from = Some(self.handled);
+            next.run = Some(ticks.first().map_or(handled, |tick| before(*tick)));
+        }
+        // What lies in between is among what `run` and `handled` say, or what `from` says.
+        let (from, run) = (next.from, next.run.unwrap_or(handled));
+        let is_needed = |span: &Span| from.is_some_and(|from| span.1 > from) && span.0 < run;
+        next.done.retain(|span| span.1 > handled || is_needed(span));
+        next
+    }
+
+    /// Where the job goes on where the clock shows less than what is dealt with, and comes once more to ticks that were not
+    /// submitted. `None` where it need not: what the clock comes to was submitted, each tick of it.
+    #[must_use]
+    pub fn set_back(&self, now: Timestamp) -> Option<Self> {
+        let run = self.run.unwrap_or(self.handled);
+        let latest = now.after(TOLERANCE);
+        if self.handled <= latest || run <= latest {
+            return None;
+        }
+        let mut done = self.done.clone();
+        if run < self.handled {
+            done.push(Span(run, self.handled));
+        }
+        if done.len() > SPANS_MAX {
+            // Rather one tick too few than one twice.
+            let first = done.remove(0);
+            done[0] = Span(first.0.min(done[0].0), first.1.max(done[0].1));
+        }
+        Some(match self.from {
+            // What was before is dealt with, whatever it was.
+            Some(from) => Self { handled: from, run: Some(beginning()), from: None, done },
+            None => Self { handled: now, run: None, from: None, done },
+        })
+    }
+
+    /// What is kept in Redis beside `handled`: words that each begin with a space.
+    pub(crate) fn words(&self) -> String {
+        let word = |name: &str, time: Option<Timestamp>| {
+            time.map_or_else(String::new, |time| format!(" {name}={}", time.as_ms()))
+        };
+        let done = self.done.iter().map(|span| format!(" done={}-{}", span.0.as_ms(), span.1.as_ms()));
+        [word("run", self.run), word("from", self.from)].into_iter().chain(done).collect()
+    }
+
+    /// The same from these words. Those of other versions are passed over.
+    pub(crate) fn read(handled: Timestamp, words: &str) -> Self {
+        let mut read = Self::begun(handled);
+        let time = |text: &str| text.parse().ok().and_then(Timestamp::from_ms);
+        for (name, value) in words.split(' ').filter_map(|word| word.split_once('=')) {
+            match name {
+                // What was set back by hand has nothing behind it.
+                "run" => read.run = time(value).map(|run| run.min(handled)),
+                "from" => read.from = time(value).map(|from| from.min(handled)),
+                "done" => {
+                    let span = value.split_once('-').and_then(|(a, b)| Some(Span(time(a)?, time(b)?)));
+                    read.done.extend(span);
+                }
+                _ => {}
+            }
+        }
+        read
+    }
+}
+
+fn beginning() -> Timestamp {
+    Timestamp::from_ms(0).expect("1970 is before the year 10000")
+}
+
+/// The last instant before it.
+fn before(tick: Timestamp) -> Timestamp {
+    Timestamp::from_ms(tick.as_ms().saturating_sub(1)).unwrap_or(tick)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const START: u64 = 1_800_000_000_000;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_ms(START + 1000 * seconds).unwrap()
+    }
+
+    fn schedule(expression: &str) -> Schedule {
+        Schedule::new(expression, "UTC").unwrap()
+    }
+
+    /// A recurring job, and what was submitted of it.
+    struct Job {
+        schedule: Schedule,
+        missed: Missed,
+        progress: Progress,
+        submitted: BTreeMap<u64, u32>,
+    }
+
+    impl Job {
+        fn new(expression: &str, missed: Missed, begun: u64) -> Self {
+            let (schedule, progress) = (schedule(expression), Progress::begun(at(begun)));
+            Self { schedule, missed, progress, submitted: BTreeMap::new() }
+        }
+
+        /// Somebody looks, when the clock shows this.
+        fn look(&mut self, seconds: u64) {
+            let now = at(seconds);
+            if let Some(progress) = self.progress.set_back(now) {
+                self.progress = progress;
+            }
+            let Some(due) = self.progress.due(self.missed, &self.schedule, now) else { return };
+            let next = self.progress.moved(&due.ticks, due.handled, due.skipped);
+            self.progress = Progress::read(next.handled(), &next.words());
+            assert_eq!(self.progress, next, "what is written is read again");
+            for tick in due.ticks {
+                *self.submitted.entry((tick.as_ms() - START) / 1000).or_default() += 1;
+            }
+        }
+
+        /// Somebody looks all the time while the clock shows this.
+        fn run(&mut self, from: u64, to: u64) {
+            (from..=to).for_each(|seconds| self.look(seconds));
+        }
+
+        fn ticks(&self) -> Vec<u64> {
+            assert!(self.submitted.values().all(|times| *times == 1), "{:?}", self.submitted);
+            self.submitted.keys().copied().collect()
+        }
+    }
+
+    fn minutes(from: u64, to: u64) -> Vec<u64> {
+        (from..=to).map(|minute| 60 * minute).collect()
+    }
+
+    #[test]
+    fn a_clock_that_was_an_hour_ahead_silences_nothing_and_repeats_nothing() {
+        let mut job = Job::new("* * * * *", Missed::Skip, 0);
+        job.run(1, 130);
+        job.run(3_730, 3_850);
+        assert_eq!(job.ticks(), [minutes(1, 2), minutes(62, 64)].concat());
+        job.run(250, 3_600);
+        assert_eq!(job.ticks(), [minutes(1, 2), minutes(4, 60), minutes(62, 64)].concat());
+        job.run(3_601, 4_000);
+        assert_eq!(job.ticks(), [minutes(1, 2), minutes(4, 66)].concat());
+    }
+
+    #[test]
+    fn a_tick_that_came_while_the_clock_was_ahead_is_made_up_for_as_the_policy_says() {
+        for (missed, want) in [(Missed::Skip, 2..=5), (Missed::One, 1..=5), (Missed::All, 1..=5)] {
+            let mut job = Job::new("0 * * * *", missed, 100);
+            job.run(3_590, 3_595);
+            // Four hours ahead for two minutes, over the full hour.
+            job.run(18_005, 18_010);
+            assert!(job.ticks().contains(&18_000), "{missed}");
+            job.run(3_720, 18_100);
+            assert_eq!(job.ticks(), want.map(|hour| 3_600 * hour).collect::<Vec<_>>(), "{missed}");
+        }
+    }
+
+    #[test]
+    fn what_was_submitted_by_a_clock_that_was_set_back_is_not_submitted_again() {
+        let mut job = Job::new("* * * * *", Missed::Skip, 0);
+        job.run(1, 900);
+        job.run(300, 1_000);
+        assert_eq!(job.ticks(), minutes(1, 16));
+    }
+
+    #[test]
+    fn a_job_that_was_added_by_a_clock_that_was_ahead_begins_when_it_is_set_back() {
+        let mut job = Job::new("* * * * *", Missed::Skip, 3_600);
+        job.run(3_601, 3_730);
+        job.run(130, 4_000);
+        assert_eq!(job.ticks(), minutes(3, 66));
+    }
+
+    #[test]
+    fn a_clock_may_be_ahead_again_and_again() {
+        let mut job = Job::new("* * * * *", Missed::Skip, 0);
+        for round in 0..4 {
+            let now = 10 * round;
+            job.look(now + 600 * (4 - round));
+            job.look(now + 5);
+        }
+        assert_eq!(job.ticks(), [600, 1_200, 1_800, 2_400]);
+        job.run(40, 2_500);
+        assert_eq!(job.ticks(), minutes(1, 41));
+    }
+
+    #[test]
+    fn a_small_correction_of_the_clock_changes_nothing() {
+        let mut job = Job::new("0 * * * *", Missed::One, 0);
+        job.look(18_001);
+        job.run(17_999, 18_003);
+        assert_eq!(job.ticks(), [18_000]);
+    }
+
+    #[test]
+    fn words_of_other_versions_are_passed_over() {
+        let begun = Progress::begun(at(7));
+        for words in ["", " ", " paused", " x=1 run= from=a done=1 done=-"] {
+            let read = Progress::read(at(7), words);
+            assert_eq!((read.handled(), read.done.len(), read.from), (at(7), 0, None), "{words:?}");
+        }
+        assert_eq!(Progress::read(at(7), ""), begun);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn however_the_clock_steps_no_tick_comes_twice(
+            looks in prop::collection::vec(0..20_000_u64, 1..40),
+            expression in prop::sample::select(vec!["* * * * *", "*/7 * * * *", "0 * * * *"]),
+            missed in prop::sample::select(Missed::ALL.to_vec()),
+        ) {
+            let mut job = Job::new(expression, missed, 5_000);
+            looks.into_iter().for_each(|look| job.look(look));
+            job.ticks();
+        }
+    }
+}
