@@ -97,6 +97,8 @@ impl DevServer {
     pub async fn start(folder: &Path) -> Result<Self, StartError> {
         let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
         fs::create_dir_all(folder).map_err(unusable)?;
+        // What jobs carry is nobody else's to read.
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(unusable)?;
         // What lies in there is nobody's source code.
         fs::write(folder.join(".gitignore"), "*\n").map_err(unusable)?;
         let lock = File::create(folder.join("lock")).map_err(unusable)?;

@@ -106,6 +106,7 @@ impl Fleet {
             Audience::gather(&self.config.events, &self.hooks, &self.events, &self.consumer);
         let Some(mut worker) = self.start(&shutdown, &events).await? else { return Ok(()) };
         let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
+        warn_of_version(&worker).await;
         self.probe.works(worker.broker(), worker.vitals().clone(), worker.pulses());
         self.scale.started(worker.queues());
         let (stop, last_word) = (CancellationToken::new(), CancellationToken::new());
@@ -216,6 +217,21 @@ impl Fleet {
     async fn start_on(&self, broker: Broker, events: &Events) -> Result<Worker, broker::Error> {
         let (consumer, registry) = (self.consumer.clone(), Arc::clone(&self.registry));
         Worker::start(broker, consumer, &self.config.worker, registry, events.clone(), self.tracer).await
+    }
+}
+
+/// Says where the server is older than what a fleet is made for. One that does not tell its version is left alone.
+async fn warn_of_version(worker: &Worker) {
+    let Some(queue) = worker.queues().into_iter().next() else { return };
+    let asked = tokio::time::timeout(Duration::from_secs(2), queue.server()).await;
+    let Ok(Ok(server)) = asked else { return };
+    if let (Some((name, version)), Some(least)) = (server.product(), server.least_version()) {
+        tracing::error!(
+            server = name,
+            version,
+            least,
+            "this server is too old: it does not say which pending entries were deleted, nor how many a stream has had, so lost jobs go unnoticed"
+        );
     }
 }
 

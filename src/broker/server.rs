@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 
 use super::error::Error;
 use super::link::Link;
-use super::{Broker, bytes, decode, keys, millis, script};
+use super::{Broker, Queue, bytes, decode, keys, millis, script};
 use crate::job::{ConsumerName, QueueName, Timestamp};
 
 /// What `INFO` says, as far as it matters here.
@@ -65,6 +65,15 @@ impl Server {
     pub fn product(&self) -> Option<(&'static str, &str)> {
         let valkey = self.fact("valkey_version").map(|version| ("Valkey", version));
         valkey.or_else(|| self.fact("redis_version").map(|version| ("Redis", version)))
+    }
+
+    /// The oldest version that a fleet is made for, as `7.0`, where the server's is older.
+    pub fn least_version(&self) -> Option<&'static str> {
+        let (name, version) = self.product()?;
+        let (least, text) = if name == "Valkey" { ((7, 2), "7.2") } else { ((7, 0), "7.0") };
+        let mut numbers = version.split('.').map_while(|part| part.parse::<u64>().ok());
+        let have = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        (have < least).then_some(text)
     }
 
     fn read(text: &str) -> Self {
@@ -260,9 +269,29 @@ async fn hash(link: &Link, key: Key) -> Result<BTreeMap<String, String>, Error> 
     Ok(flat.chunks_exact(2).map(|pair| (decode::text(&pair[0]), decode::text(&pair[1]))).collect())
 }
 
+impl Queue {
+    /// What the server that has the queue says of itself.
+    pub(crate) async fn server(&self) -> Result<Server, Error> {
+        let client = self.link().client();
+        let reply = self.link().ask("info", client.info::<Value>(None)).await?;
+        Ok(Server::read(&decode::text(&reply)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_is_too_old_by_the_products_own_numbers() {
+        let least = |info: &str| Server::read(info).least_version();
+        assert_eq!(least("redis_version:6.2.14\r\n"), Some("7.0"));
+        assert_eq!(least("redis_version:7.0.0\r\n"), None);
+        assert_eq!(least("redis_version:10.1\r\n"), None);
+        assert_eq!(least("redis_version:7.2.4\r\nvalkey_version:7.0.1\r\n"), Some("7.2"));
+        assert_eq!(least("redis_version:7.2.4\r\nvalkey_version:8.1.0\r\n"), None);
+        assert_eq!(least("uptime:1\r\n"), None);
+    }
 
     #[test]
     fn a_server_is_called_by_its_own_name_and_version() {

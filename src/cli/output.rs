@@ -26,8 +26,8 @@ impl Output {
         show: impl FnOnce(&T) -> String,
     ) -> anyhow::Result<()> {
         let text = match self {
-            Self::People => show(value),
-            Self::Programs => serde_json::to_string_pretty(value)?,
+            Self::People => harmless_lines(&show(value)),
+            Self::Programs => escaped(&serde_json::to_string_pretty(value)?),
         };
         self.line(&text)
     }
@@ -39,8 +39,8 @@ impl Output {
         show: impl FnOnce(&T) -> String,
     ) -> anyhow::Result<()> {
         let text = match self {
-            Self::People => show(value),
-            Self::Programs => serde_json::to_string(value)?,
+            Self::People => harmless_lines(&show(value)),
+            Self::Programs => escaped(&serde_json::to_string(value)?),
         };
         self.line(&text)
     }
@@ -74,11 +74,35 @@ pub(crate) fn table(headings: &[&str]) -> Table {
     table
 }
 
-/// Text from elsewhere, made harmless for a terminal: control characters become visible.
+/// Text from elsewhere, made harmless for a terminal: what a person would not see becomes visible.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
+    text.chars().map(|c| if is_unseen(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
+
+/// JSON in which whatever a person would not see is escaped as JSON escapes it. It is inside of strings alone.
+fn escaped(json: &str) -> String {
+    if !json.chars().any(|c| c != '\n' && is_unseen(c)) {
+        return json.to_owned();
+    }
+    let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+    json.chars().map(|c| if c != '\n' && is_unseen(c) { escape(c) } else { c.to_string() }).collect()
+}
+
+/// The same of several lines.
+fn harmless_lines(text: &str) -> String {
+    text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
+}
+
+/// What acts on a terminal or on the text around it without being seen: control characters, C0 and C1, overrides and isolates of
+/// the writing direction, separators of lines, and all that has no width.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Names and values, one pair per line; those without a value are left out.
@@ -91,7 +115,7 @@ pub(crate) fn facts(facts: &[(&str, Option<String>)]) -> String {
 /// Tells a person something on stderr: what went wrong, or what happens beside the answer.
 #[expect(clippy::print_stderr, reason = "the one place that writes to stderr, but for the log")]
 pub(crate) fn complain(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", harmless_lines(text));
 }
 
 /// A progress bar on stderr, or, where the end is not known, a counter. Hidden from programs and where stderr is no
@@ -107,4 +131,26 @@ pub(crate) fn progress(output: Output, total: Option<u64>, what: &'static str) -
     // The default style serves as well, should the template ever be wrong.
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.with_style(style).with_message(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_becomes_visible_and_what_is_stays() {
+        for c in "\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200d}\u{200f}\u{2028}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}".chars() {
+            let text = format!("a{c}b");
+            assert_eq!(harmless(&text), format!("a{}b", c.escape_default()));
+            let json = serde_json::to_string(&text).unwrap();
+            let escaped = escaped(&json);
+            assert!(!escaped.chars().any(is_unseen), "{escaped}");
+            assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
+        }
+        for text in ["käse 好 ½ → │ ─ ╞ ✓ шум שלום سلام", ""] {
+            assert_eq!(harmless(text), text);
+            assert_eq!(escaped(text), text);
+        }
+        assert_eq!(harmless_lines("a\u{202e}\nb"), "a\\u{202e}\nb");
+    }
 }

@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_is_noticed_and_one_that_is_slow_to_answer_is_not() {
-        let (start, at) = (Instant::now(), |ms| Timestamp::from_ms(1_800_000_000_000 + ms).unwrap());
+        let (start, at) = (Instant::now(), |ms: u64| Timestamp::from_ms(1_800_000_000_000 + ms).unwrap());
         let mut clock = ClockSeen::default();
         let mut look = |sent, received, shown| {
             let [sent, received] = [sent, received].map(|ms| start + Duration::from_millis(ms));

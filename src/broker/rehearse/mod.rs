@@ -291,8 +291,10 @@ impl Rehearsal<'_> {
         same("cron_put", kept, Kept::Added)?;
         let agenda = self.queue.agenda(None, &[]).await?;
         let (_, state) = agenda.states.first().ok_or_else(|| Error::contract("agenda", "no state"))?;
-        let ticked = self.queue.tick(&entry, state, &[agenda.now], agenda.now).await?;
+        let next = state.moved(&state.progress().moved(&[agenda.now], agenda.now, 0));
+        let ticked = self.queue.tick(&entry, (state, &next), &[agenda.now]).await?;
         same("tick", ticked, true)?;
+        same("cron_move", self.queue.move_cron(entry.name(), (&next, state)).await?, true)?;
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await?;
         self.broker.delete(vec![self.queue.keys.record(&job.id)]).await?;

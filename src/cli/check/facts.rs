@@ -36,14 +36,11 @@ fn version(server: &Server) -> Finding {
         let remedy = "use Redis 7.0 or Valkey 7.2, or later";
         return Finding::warning(CHECK, "the server does not tell", remedy);
     };
-    let least = if name == "Valkey" { (7, 2) } else { (7, 0) };
-    let mut numbers = version.split('.').map_while(|part| part.parse::<u64>().ok());
-    let have = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if have >= least {
-        return Finding::ok(CHECK, format!("{name} {version}"));
+    let found = format!("{name} {version}");
+    match server.least_version() {
+        Some(least) => Finding::error(CHECK, found, format!("use {name} {least} or later")),
+        None => Finding::ok(CHECK, found),
     }
-    let (major, minor) = least;
-    Finding::error(CHECK, format!("{name} {version}"), format!("use {name} {major}.{minor} or later"))
 }
 
 fn eviction(server: &Server) -> Option<Finding> {

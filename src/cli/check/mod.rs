@@ -104,9 +104,19 @@ fn refuses_login(error: &broker::Error) -> bool {
     ["NOAUTH", "WRONGPASS", "invalid password", "Authentication"].iter().any(|word| text.contains(word))
 }
 
+/// What to do where Redis refuses everything because it cannot write what it has.
+const DISK: &str = "free or mend the disk under its `dir` (CONFIG GET dir; its log says more), or give it the right to write there: \
+    it takes jobs again after the next snapshot or write that succeeds";
+
+fn cannot_write(error: &broker::Error) -> bool {
+    error.to_string().contains("MISCONF")
+}
+
 fn unreachable(error: &broker::Error) -> Finding {
     let remedy = if refuses_login(error) {
         "set the user and the password: in redis.url, or redis.password_file"
+    } else if cannot_write(error) {
+        DISK
     } else if error.class() == Some(Class::Busy) {
         "wait until this server is ready, or name the one that is"
     } else if error.to_string().starts_with("TLS with ") {
@@ -197,6 +207,8 @@ fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
     };
     let remedy = if error.class() == Some(Class::Configuration) {
         format!("ACL SETUSER <user> ~{namespace}:* {RIGHTS}")
+    } else if cannot_write(error) {
+        DISK.to_owned()
     } else if error.is_transient() {
         "check again when the server is ready".to_owned()
     } else {
@@ -225,6 +237,20 @@ fn show(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_cannot_write_its_disk_needs_neither_a_start_nor_patience() {
+        let detail = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.";
+        let error =
+            broker::Error::Refused { command: "connect", class: Class::Busy, detail: detail.to_owned() };
+        for finding in [
+            unreachable(&error),
+            rights(&[Step { name: "enqueue", result: Err(error.clone()) }], Duration::ZERO, "sf"),
+        ] {
+            let remedy = finding.remedy.unwrap();
+            assert!(remedy.contains("disk") && !remedy.contains("start Redis"), "{remedy}");
+        }
+    }
 
     #[test]
     fn the_remedy_names_the_rights_of_the_file_of_logins() {

@@ -1,5 +1,6 @@
 //! `dev`: a server and a worker that come and go together.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ fn is_gone(pid: u32) -> bool {
 async fn the_line_to_paste_submits_a_job_that_runs_and_ctrl_c_ends_both() {
     let folder = tempfile::tempdir().unwrap();
     let (process, line) = start(folder.path());
+    let mode = std::fs::metadata(folder.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "nobody else may read what jobs carry");
     let pid = server_pid(&mut connect(&line).unwrap());
     let id: JobId = paste(&line).parse().unwrap();
     let url = format!("redis://127.0.0.1:{}", port(&line));

@@ -163,3 +163,23 @@ fn a_delayed_job_is_rescheduled_edited_and_made_due_and_another_is_exit_code_4()
         assert!(output.stderr.contains(why), "{output:?}");
     }
 }
+
+#[test]
+fn what_a_person_would_not_see_is_shown_in_tables_and_errors_and_escaped_in_json() {
+    let server = RedisServer::start();
+    server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "a.b"]);
+    server.cmd(&["SET", "sf:{default}:leader", "me\u{202e}txt\u{200b}\u{9b}31m"]);
+    let is_clean = |text: &str| !text.contains(['\u{202e}', '\u{200b}', '\u{9b}']);
+    let run =
+        |args: &[&str]| crate::harness::process::run(&[&["--redis", &server.url()], args].concat(), b"");
+    let table = run(&["queues"]).stdout;
+    // The cell may be broken into lines.
+    assert!(is_clean(&table) && table.contains("\\u{202e}"), "{table}");
+    let listed = run(&["--json", "queues"]).stdout;
+    assert!(is_clean(&listed) && listed.contains("\\u202e"), "{listed}");
+    let report: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(report[0]["leader"], "me\u{202e}txt\u{200b}\u{9b}31m");
+    let refused = run(&["status", "no\u{202e}job"]);
+    assert_ne!(refused.code, Some(0));
+    assert!(is_clean(&refused.stderr), "{}", refused.stderr);
+}

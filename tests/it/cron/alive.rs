@@ -1,11 +1,14 @@
 //! Who is counted as alive may be dead, and the clock may have been wrong.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use streamfleet::Fleet;
 use streamfleet::cron::Missed;
+use streamfleet::event::{Event, Events};
 
 use super::{Process, Ran, SOON, each_second, entry, is_every_second, named, status};
-use crate::harness::fleet::{config, queue, until_empty};
+use crate::harness::fleet::{Running, config, queue, quick, until_empty};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
@@ -51,7 +54,16 @@ async fn a_clock_that_was_an_hour_ahead_does_not_silence_recurring_jobs_for_an_h
     let server = RedisServer::builder().clock_shifts().start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     queue.put_cron(&each_second("beat").when_missed(Missed::Skip)).await.unwrap();
-    let process = Process::start(config(&server.url()), vec![], ran.handler());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tells = Arc::clone(&told);
+    let listener = move |event: &Event<'_>| {
+        if let Event::ClockSetBack { by, .. } = event {
+            tells.lock().unwrap().push(*by);
+        }
+    };
+    let builder =
+        Fleet::builder(config(&server.url())).handler_with("test", quick(3), ran.handler()).unwrap();
+    let process = Running::of(builder.events(Events::new(vec![Arc::new(listener)])).build());
     let first = ran.until("beat", 2).await[0];
     let hour = 3_600_000;
     server.shift_clock(hour);
@@ -62,9 +74,19 @@ async fn a_clock_that_was_an_hour_ahead_does_not_silence_recurring_jobs_for_an_h
     server.shift_clock(-hour);
     let now = || queue.clock();
     let back = now().await.unwrap().as_ms();
-    until_async("ticks of the clock as it is again", SOON, async || {
-        ran.ticks("beat").iter().filter(|tick| (back..back + 60_000).contains(tick)).count() >= 3
-    })
-    .await;
+    let came = |from: u64, to: u64| ran.ticks("beat").iter().filter(|tick| (from..to).contains(tick)).count();
+    let since = Instant::now();
+    until_async("ticks of the clock as it is again", SOON, async || came(back, back + 60_000) >= 3).await;
+    assert!(since.elapsed() < Duration::from_secs(12), "{:?}", since.elapsed());
+    until_async("it to be told", SOON, async || !told.lock().unwrap().is_empty()).await;
+    let by = told.lock().unwrap()[0];
+    assert!((3_590..=3_601).contains(&by.as_secs()), "{by:?}");
+    // Once more to the ticks that were submitted while it was ahead, and beyond them.
+    let ahead = *ran.ticks("beat").last().unwrap();
+    let now = queue.clock().await.unwrap().as_ms();
+    server.shift_clock(i64::try_from(ahead - now).unwrap() - 2_000);
+    until_async("ticks beyond those", SOON, async || came(ahead + 1_000, ahead + 60_000) >= 2).await;
     process.stop().await;
+    let ticks = ran.ticks("beat");
+    assert!(ticks.is_sorted_by(|one, next| one < next), "a tick came twice: {ticks:?}");
 }
