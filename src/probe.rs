@@ -53,7 +53,7 @@ struct Watched {
 
 impl Watched {
     fn answers(&self) -> bool {
-        self.pulse.in_touch() && !self.in_vain.is_some_and(|at| at.elapsed() < FORGET_AFTER)
+        self.pulse.in_touch() && self.in_vain.is_none_or(|at| at.elapsed() >= FORGET_AFTER)
     }
 
     fn is_served(&self) -> bool {

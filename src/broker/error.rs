@@ -147,13 +147,11 @@ impl Error {
     }
 
     /// The same, where it is about this one key: Redis does not say of which key its refusal is.
-    pub(crate) fn of_key(self, key: &fred::types::Key) -> Self {
-        match self {
-            Self::Refused { command, class: class @ Class::Configuration, detail } => {
-                Self::Refused { command, class, detail: format!("{detail}: {}", key.as_str_lossy()) }
-            }
-            other => other,
+    pub(crate) fn of_key(mut self, key: &fred::types::Key) -> Self {
+        if let Self::Refused { class: Class::Configuration, detail, .. } = &mut self {
+            *detail = format!("{detail}: {}", key.as_str_lossy());
         }
+        self
     }
 
     pub(crate) fn contract(command: &'static str, reply: impl fmt::Debug) -> Self {

@@ -234,13 +234,12 @@ impl Queue {
     }
 
     async fn run(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
-        self.link.run(script, keys, args).await.map_err(|error| match error {
+        self.link.run(script, keys, args).await.map_err(|mut error| {
             // A person must mend it, and must know where.
-            Error::Refused { command, class: Class::Configuration, detail } => {
-                let detail = self.keys.named(&detail);
-                Error::Refused { command, class: Class::Configuration, detail }
+            if let Error::Refused { class: Class::Configuration, detail, .. } = &mut error {
+                *detail = self.keys.named(detail);
             }
-            other => other,
+            error
         })
     }
 }

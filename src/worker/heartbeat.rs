@@ -89,6 +89,9 @@ impl Beat {
     }
 }
 
+/// Says what a worker does that has these charges.
+pub(crate) type Says = dyn Fn(&[Arc<Charge>]) -> Facts + Send;
+
 /// What a worker says of itself.
 pub(crate) type Facts = Vec<(&'static str, String)>;
 
@@ -99,7 +102,7 @@ pub(crate) struct Heartbeat {
     pub(crate) charges: watch::Receiver<Charges>,
     pub(crate) clock: Arc<ServerClock>,
     pub(crate) events: Events,
-    pub(crate) facts: Box<dyn Fn(&[Arc<Charge>]) -> Facts + Send>,
+    pub(crate) facts: Box<Says>,
     pub(crate) line: Line,
     pub(crate) vitals: Vitals,
     pub(crate) stop: CancellationToken,

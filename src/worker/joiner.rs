@@ -24,8 +24,8 @@ pub(super) struct Joiner {
     pub(super) pulse: Arc<Pulse>,
     pub(super) line: Line,
     pub(super) joined: Membership,
-    /// Told how each try ended.
-    pub(super) tried: mpsc::UnboundedSender<bool>,
+    /// Told how the first try ended.
+    pub(super) tried: Option<mpsc::Sender<bool>>,
     pub(super) stop: CancellationToken,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Joiner {
 pub(super) struct Membership {
     pub(super) stations: Arc<Stations>,
     pub(super) charges: watch::Sender<Charges>,
-    pub(super) served: mpsc::UnboundedSender<Served>,
+    pub(super) served: mpsc::Sender<Served>,
 }
 
 /// The stations that work.
@@ -54,7 +54,7 @@ impl Stations {
 
 impl Joiner {
     /// Joins, or is stopped. No error ends it.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         let mut patience = Patience::new();
         loop {
             let error = tokio::select! {
@@ -67,8 +67,7 @@ impl Joiner {
                 },
             };
             self.refused(&error);
-            // Nobody may want to know any more.
-            self.tried.send(false).ok();
+            self.tell(false);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
@@ -95,7 +94,7 @@ impl Joiner {
     }
 
     /// Lets the station work, and makes it known.
-    fn begin(self, mut station: Station) {
+    fn begin(mut self, mut station: Station) {
         let Membership { stations, charges, served } = &self.joined;
         self.pulse.set_in_touch(true);
         self.pulse.admit();
@@ -103,11 +102,18 @@ impl Joiner {
         let charge = Arc::new(station.charge(&self.shared.vitals));
         charges.send_modify(|charges| charges.push(charge));
         let (queue, lease) = (self.queue.clone(), station.lease);
-        // Whoever does the chores may have stopped.
-        served.send(Served { queue, lease, pulse: Arc::clone(&self.pulse) }).ok();
+        // There is room for each queue. Whoever does the chores may have stopped.
+        served.try_send(Served { queue, lease, pulse: Arc::clone(&self.pulse) }).ok();
         station.read(&self.shared.vitals);
         stations.add(station);
-        self.tried.send(true).ok();
+        self.tell(true);
+    }
+
+    fn tell(&mut self, joined: bool) {
+        if let Some(tried) = self.tried.take() {
+            // There is room for each queue.
+            tried.try_send(joined).ok();
+        }
     }
 
     fn refused(&self, error: &Error) {

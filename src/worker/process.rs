@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Config;
 use super::clock::ServerClock;
-use super::heartbeat::{Charge, Charges, Facts, Heartbeat};
+use super::heartbeat::{Charges, Heartbeat, Says};
 use super::joiner::{Joiner, Membership, Stations};
 use super::pulse::Pulse;
 use super::quota::Quota;
@@ -27,7 +27,7 @@ pub struct Worker {
     shared: Arc<Shared>,
     stations: Arc<Stations>,
     /// Those that have been joined, for whoever does their chores.
-    served: mpsc::UnboundedReceiver<Served>,
+    served: mpsc::Receiver<Served>,
     pulses: Vec<(Queue, Arc<Pulse>)>,
     joining: JoinSet<()>,
     stop_joining: CancellationToken,
@@ -67,10 +67,12 @@ impl Worker {
         let heartbeat_stop = CancellationToken::new();
         let heartbeat = heartbeat(&shared, charges.subscribe(), &stop_joining, &heartbeat_stop)
             .map_err(|error| Error::Address(format!("no heartbeat thread: {error}")))?;
-        let (served, receiver) = mpsc::unbounded_channel();
+        // Each queue is told of once.
+        let most = shared.config.queues.len().max(1);
+        let (served, receiver) = mpsc::channel(most);
         let stations = Arc::new(Stations::default());
         let (mut joining, mut pulses) = (JoinSet::new(), Vec::new());
-        let (tried, mut tries) = mpsc::unbounded_channel();
+        let (tried, mut tries) = mpsc::channel(most);
         let joined = Membership { stations: Arc::clone(&stations), charges, served };
         for (name, own) in &shared.config.queues {
             let pulse = Arc::new(Pulse::new());
@@ -82,7 +84,7 @@ impl Worker {
                 line: shared.vitals.line("the start", Some(name)),
                 shared: Arc::clone(&shared),
                 joined: joined.clone(),
-                tried: tried.clone(),
+                tried: Some(tried.clone()),
                 stop: stop_joining.clone(),
                 pulse,
             };
@@ -198,7 +200,7 @@ fn heartbeat(
     heartbeat.start()
 }
 
-fn facts(registry: &Registry, draining: CancellationToken) -> Box<dyn Fn(&[Arc<Charge>]) -> Facts + Send> {
+fn facts(registry: &Registry, draining: CancellationToken) -> Box<Says> {
     let types: Vec<_> = registry.types().iter().map(ToString::to_string).collect();
     Box::new(move |charges| {
         let mut names: Vec<_> = charges.iter().map(|charge| charge.queue.name().as_str()).collect();

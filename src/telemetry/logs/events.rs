@@ -67,14 +67,7 @@ impl Log {
                     "a job waits aside until somebody mends its keys or the rights on them; it is tried again by itself"
                 );
             }),
-            Event::Unserved { queue, why } => {
-                error!(%queue, why, "a queue is not served; it is tried again by itself, and the others go on");
-            }
-            Event::ClockSetBack { queue, by } => warn!(
-                %queue, ?by,
-                "the clock of redis was set back; what was delayed while it was ahead comes later by as much"
-            ),
-            Event::Served { queue } => info!(%queue, "a queue is served"),
+            Event::Unserved { .. } | Event::Served { .. } | Event::ClockSetBack { .. } => serving(event),
             Event::LeaseLost { queue } => self.lost.then(|suppressed| {
                 warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");
             }),
@@ -140,6 +133,22 @@ impl Log {
         }
         let (outcome, elapsed_ms) = (ending.as_str(), elapsed.as_millis() as u64);
         debug!(%queue, job_type, %job, attempt, outcome, elapsed_ms, "an attempt ended");
+    }
+}
+
+/// Says whether a queue is served, and by which clock.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller names all that comes here")]
+fn serving(event: &Event<'_>) {
+    match *event {
+        Event::Unserved { queue, why } => {
+            error!(%queue, why, "a queue is not served; it is tried again by itself, and the others go on");
+        }
+        Event::ClockSetBack { queue, by } => warn!(
+            %queue, ?by,
+            "the clock of redis was set back; what was delayed while it was ahead comes later by as much"
+        ),
+        Event::Served { queue } => info!(%queue, "a queue is served"),
+        _ => {}
     }
 }
 
