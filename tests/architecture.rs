@@ -35,7 +35,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("maintenance", &["job", "cron", "event", "broker", "sabotage", "vital"]),
     ("hooks", &["job", "event", "broker"]),
-    ("probe", &["vital", "worker"]),
+    ("probe", &["vital", "broker", "worker"]),
     ("scale", &["job", "broker"]),
     ("shutdown", &[]),
     ("recycle", &["worker", "probe"]),

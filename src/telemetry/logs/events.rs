@@ -78,11 +78,7 @@ impl Log {
             Event::GroupRecreated { queue } => {
                 error!(%queue, "somebody deleted streams or groups; they are made again");
             }
-            Event::Leading { queue, leading } => debug!(%queue, leading, "chores"),
-            Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
-            Event::CronTicked { queue, entry, jobs, late } => {
-                debug!(%queue, %entry, jobs, ?late, "a recurring job was submitted");
-            }
+            Event::Leading { .. } | Event::Promoted { .. } | Event::CronTicked { .. } => chores(event),
             Event::CronSkipped { queue, entry, ticks } => self.skipped.then(|suppressed| {
                 warn!(%queue, %entry, ticks, suppressed, "ticks of a recurring job were missed and are skipped");
             }),
@@ -133,6 +129,19 @@ impl Log {
         }
         let (outcome, elapsed_ms) = (ending.as_str(), elapsed.as_millis() as u64);
         debug!(%queue, job_type, %job, attempt, outcome, elapsed_ms, "an attempt ended");
+    }
+}
+
+/// What the process that does a queue's chores says of them.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller names all that comes here")]
+fn chores(event: &Event<'_>) {
+    match *event {
+        Event::Leading { queue, leading } => debug!(%queue, leading, "chores"),
+        Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
+        Event::CronTicked { queue, entry, jobs, late } => {
+            debug!(%queue, %entry, jobs, ?late, "a recurring job was submitted");
+        }
+        _ => {}
     }
 }
 
