@@ -1,14 +1,16 @@
 //! How the Redis client is set up: for a link, and for one question to one server.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use fred::clients::Client;
-use fred::interfaces::ClientLike;
-use fred::types::ConnectHandle;
+use fred::interfaces::{ClientLike, FredResult};
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectError, ReconnectPolicy, ServerConfig,
 };
+use futures_util::poll;
 use socket2::TcpKeepalive;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::error::Error;
 use super::link::Role;
@@ -46,19 +48,30 @@ pub(super) fn of_question(access: &Config, server: &ServerConfig, deadline: Dura
     Client::new(config, Some(performance), Some(connection(deadline)), None)
 }
 
-/// Makes the first connection of a client.
+/// Makes the first connection of a client. It is closed when the handle is dropped, as it is where nobody waits for it any more.
 ///
 /// # Errors
 ///
 /// Why there is none.
-pub(super) async fn first(client: &Client) -> Result<ConnectHandle, Error> {
-    let connected = tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(client.init())).await;
-    let error = match connected {
+pub(super) async fn first(client: &Client) -> Result<AbortOnDropHandle<FredResult<()>>, Error> {
+    let error = match tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(connect(client))).await {
         Ok(Ok(task)) => return Ok(task),
         Ok(Err(error)) => Error::from_connect(&error),
         Err(_) => Error::Unreachable(format!("no connection within {:?}", 3 * CONNECT_DEADLINE)),
     };
     Err(tls::explained(error, &client.client_config()).await)
+}
+
+/// The same without a deadline of its own. The client's `init` leaves the connection open where it is dropped half-way.
+pub(super) async fn connect(client: &Client) -> FredResult<AbortOnDropHandle<FredResult<()>>> {
+    let mut connected = pin!(client.wait_for_connect());
+    // From its first poll on it hears of the connection, however soon that is made.
+    let is_awaited = poll!(&mut connected).is_pending();
+    let task = AbortOnDropHandle::new(client.connect());
+    if is_awaited {
+        connected.await?;
+    }
+    Ok(task)
 }
 
 /// The configuration for this server, whose certificate is for the name that `[redis.tls]` has, if any.

@@ -132,21 +132,17 @@ impl Link {
 
     async fn connect(&self, client: Client) -> Result<(), Error> {
         let task = client::first(&client).await?;
-        if let Err(error) = self.admit(&client).await {
-            task.abort();
-            return Err(error);
-        }
+        self.admit(&client).await?;
         let mut live = self.live();
         if live.client.id() != client.id() {
             // Another server has become the one meanwhile.
-            task.abort();
             return Err(attend::moved(None));
         }
         if self.shared.locator.sentinels().is_some() {
             live.tasks.spawn(attend::attend(self.downgrade()));
         }
         live.again = live.client.reconnect_rx();
-        live.task = Some(task);
+        live.task = Some(task.detach());
         live.sound = Instant::now();
         drop(live);
         self.shared.is_open.store(true, Ordering::Release);

@@ -173,10 +173,9 @@ impl Cluster {
         let client = client::of_question(&self.access, &server, NODE_DEADLINE);
         let late = || Error::Unreachable(format!("no answer within {:?}", 2 * NODE_DEADLINE));
         let reply = async {
-            let task = client.init().await.map_err(|error| Error::from_connect(&error))?;
+            let _open = client::connect(&client).await.map_err(|error| Error::from_connect(&error))?;
             let slots = CustomCommand::new_static("CLUSTER", ClusterHash::Random, false);
             let reply = client.custom::<Value, Value>(slots, vec!["SLOTS".into()]).await;
-            task.abort();
             reply.map_err(|error| Error::from_client(COMMAND, &error))
         };
         let reply = tokio::time::timeout(2 * NODE_DEADLINE, Box::pin(reply)).await.map_err(|_| late())??;

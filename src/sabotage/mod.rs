@@ -1,8 +1,8 @@
 //! Known bugs, built in on purpose: what real job queues got wrong. A process that is started with one of their names in
 //! `STREAMFLEET_SABOTAGE` carries that bug, so that tests and audits can show that they would notice it.
 //!
-//! Only a debug build with the feature `sabotage` has them. In every other build [`is`] is false at compile time, scripts are
-//! as they are written, and nothing reads that variable. Where the bug is in Rust, the engine asks [`is`] at that point; where it is in
+//! Only a debug build with the feature `sabotage` has them. In every other build `is` is false at compile time, scripts are
+//! as they are written, and nothing reads that variable. Where the bug is in Rust, the engine asks `is` at that point; where it is in
 //! a script, a line of the script is replaced when it is loaded.
 
 #[cfg(all(feature = "sabotage", debug_assertions))]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fred::clients::Client;
-use fred::interfaces::{ClientLike, EventInterface, PubsubInterface};
+use fred::interfaces::{ClientLike, EventInterface, FredResult, PubsubInterface};
 use fred::types::config::{Config, Server, ServerConfig};
 use fred::types::{ClusterHash, CustomCommand, Message, RespVersion, Value};
 use tokio::sync::broadcast;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
 use super::announcement::{self, Announcement};
@@ -150,13 +151,7 @@ impl Listener {
 /// A client whose task ends with it.
 struct Guard {
     client: Client,
-    task: fred::types::ConnectHandle,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    task: AbortOnDropHandle<FredResult<()>>,
 }
 
 /// Reads the answer to the question for the primary.

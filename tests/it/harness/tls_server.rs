@@ -1,5 +1,6 @@
 //! A Redis that speaks TLS on a port of its own, beside the one without that the harness uses.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
 use super::certificates::{Authority, Certified};
@@ -21,7 +22,9 @@ impl TlsServer {
 
     /// The same with more arguments.
     pub(crate) fn start_with(certified: &Certified, clients: &Authority, auth: &str, more: &[&str]) -> Self {
-        let port = free_port();
+        // The nodes of a cluster talk with each other on the port that is 10,000 higher.
+        let has_bus = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port + 10_000)).is_ok();
+        let port = std::iter::repeat_with(free_port).take(100).find(has_bus).expect("two free ports");
         let args = arguments(port, certified, &clients.file(), auth);
         let args: Vec<_> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
         Self { server: RedisServer::builder().aof(Aof::EverySec).args(&args).start(), port }

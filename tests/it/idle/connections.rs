@@ -31,9 +31,7 @@ async fn opens(url: &str, servers: &[RedisServer], slots: &[(&str, usize)], (all
     let worker = Running::of(Fleet::builder(config).handler("test", Acts::well()).unwrap().build());
     let opened = async || {
         let open: Vec<_> = servers.iter().map(connections).collect();
-        // Of several servers, one more may have been asked something a moment ago.
-        let most = all + servers.len() - 1;
-        (all..=most).contains(&open.iter().sum::<usize>()) && open.iter().all(|open| *open >= each)
+        open.iter().sum::<usize>() == all && open.iter().all(|open| *open >= each)
     };
     until_async(&format!("{all} connections for {slots:?}"), SOON, opened).await;
     worker.stop().await;
