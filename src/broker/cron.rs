@@ -26,7 +26,7 @@ const TRIES: usize = 20;
 const PAUSED: &str = " paused";
 
 /// How far one entry has come, as it is written in Redis: `<last tick in ms> <generation>`, more words of [`Progress`], and
-/// ` paused` where it is. The generation is the revision in which the entry was last changed. Whoever changes anything names the
+/// ` paused` where it is. The generation is the revision in which the entry was last changed. A caller that changes an entry names the
 /// state that it read, so nothing is done twice, and nothing by an entry that has changed meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CronState {

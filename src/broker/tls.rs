@@ -1,4 +1,4 @@
-//! TLS as a part of the client's configuration, so that whoever copies that speaks TLS alike, to every server; and why it
+//! TLS as a part of the client's configuration, so that every copy of it speaks TLS alike, to every server; and why it
 //! failed, in words.
 
 use std::net::IpAddr;

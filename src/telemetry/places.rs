@@ -1,5 +1,5 @@
-//! The connections of the listener: few, short, and never all taken. Whoever opens many and asks nothing, or asks one byte at
-//! a time, loses them to whoever comes next, so that a probe always gets in.
+//! The connections of the listener: few, short, and never all taken. A client that opens many and asks nothing, or asks one
+//! byte at a time, loses them to those that come next, so that a probe always gets in.
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,7 +28,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(6);
 /// The whole answer must be taken within this time.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// A listener that accepts whoever comes, and hands out a bounded number of connections with bounded lives.
+/// A listener that accepts every client, and hands out a bounded number of connections with bounded lives.
 pub(super) struct Bounded {
     listener: TcpListener,
     places: Arc<Semaphore>,

@@ -46,7 +46,7 @@ impl Stations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(station);
     }
 
-    /// Hands them over to whoever stops them.
+    /// Hands them over to be stopped.
     pub(super) fn take(&self) -> Vec<Station> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -102,7 +102,7 @@ impl Joiner {
         let charge = Arc::new(station.charge(&self.shared.vitals));
         charges.send_modify(|charges| charges.push(charge));
         let (queue, lease) = (self.queue.clone(), station.lease);
-        // There is room for each queue. Whoever does the chores may have stopped.
+        // There is room for each queue. The task that does the chores may have stopped.
         served.try_send(Served { queue, lease, pulse: Arc::clone(&self.pulse) }).ok();
         station.read(&self.shared.vitals);
         stations.add(station);

@@ -26,7 +26,7 @@ use crate::vital::Vitals;
 pub struct Worker {
     shared: Arc<Shared>,
     stations: Arc<Stations>,
-    /// Those that have been joined, for whoever does their chores.
+    /// Those that have been joined, for the tasks that do their chores.
     served: mpsc::Receiver<Served>,
     pulses: Vec<(Queue, Arc<Pulse>)>,
     joining: JoinSet<()>,
@@ -67,7 +67,7 @@ impl Worker {
         let heartbeat_stop = CancellationToken::new();
         let heartbeat = heartbeat(&shared, charges.subscribe(), &stop_joining, &heartbeat_stop)
             .map_err(|error| Error::Address(format!("no heartbeat thread: {error}")))?;
-        // Each queue is told of once.
+        // Each queue is announced once.
         let most = shared.config.queues.len().max(1);
         let (served, receiver) = mpsc::channel(most);
         let stations = Arc::new(Stations::default());

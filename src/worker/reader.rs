@@ -321,7 +321,7 @@ impl Reader {
     async fn repair(&self, error: &Error, patience: &mut Patience) {
         self.events.redis_error(error.kind(), &error);
         if !error.is_transient() {
-            // Whoever joins finds out which key it is.
+            // Joining finds out which key it is.
             let why = self.rejoin().await.err().unwrap_or_else(|| error.clone());
             self.refused(&why);
         }

@@ -27,7 +27,7 @@ use audit::{Dose, Options, Progress};
 use clap::Parser;
 use harness::process::SABOTAGE;
 
-/// A line is printed every so many seconds where nobody can see one change.
+/// How often a line is printed where there is no terminal.
 const EVERY: u64 = 10;
 
 /// Submits jobs of every kind while workers, Redis and the network are hit in every way, and judges each promise.
