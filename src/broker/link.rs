@@ -304,7 +304,7 @@ impl Link {
     async fn first_use(&self, command: Option<&'static str>) -> Result<(), Error> {
         let (_, before) = self.current();
         Box::pin(self.ready()).await?;
-        if self.current().1 == before { Ok(()) } else { Err(attend::moved(command)) }
+        self.unless_moved(&before, command)
     }
 
     /// Drops the connection, so that a new one is made; builds a new client where that has not helped.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use fred::clients::Client;
 use fred::interfaces::ClientLike;
+use fred::types::config::ServerConfig;
 use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
 
 use super::{COMMAND_DEADLINE, Link, Role, WeakLink};
@@ -54,7 +55,16 @@ impl Link {
         };
         let before = self.current().1;
         sentinels.settled().await;
-        if self.current().1 == before { Ok(()) } else { Err(moved(command)) }
+        self.unless_moved(&before, command)
+    }
+
+    /// Refuses a command that is for another server than the one of now.
+    pub(super) fn unless_moved(
+        &self,
+        before: &ServerConfig,
+        command: Option<&'static str>,
+    ) -> Result<(), Error> {
+        if self.current().1 == *before { Ok(()) } else { Err(moved(command)) }
     }
 }
 
