@@ -47,7 +47,7 @@ impl Process {
         let builder = if traces.is_some() { builder.traced() } else { builder };
         let listener = match telemetry.listen {
             Listen::Off => None,
-            Listen::At(address) => opened(Listener::open(address).await, port)?,
+            Listen::At(address) => opened(Listener::open(address), port)?,
         };
         let queues = effective.config.queues.iter().map(|(name, queue)| ServedQueue {
             name,

@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::{Metrics, UPKEEP_EVERY};
@@ -18,6 +18,10 @@ use super::places::Bounded;
 use super::scaling;
 use crate::probe::Probe;
 use crate::scale::Scale;
+
+/// How many clients the system lets in ahead of us. It ignores those beyond, who try again after a second: too late for most
+/// probes. See `listen(2)`.
+const QUEUED: u32 = 1024;
 
 /// What is answered from.
 #[derive(Clone)]
@@ -49,8 +53,12 @@ impl Listener {
     /// # Errors
     ///
     /// [`NotListening`] where it is in use or may not be used.
-    pub async fn open(address: SocketAddr) -> Result<Self, NotListening> {
-        let listener = TcpListener::bind(address).await.and_then(TcpListener::into_std);
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn open(address: SocketAddr) -> Result<Self, NotListening> {
+        let listener = listen(address).and_then(TcpListener::into_std);
         listener.map(|listener| Self { listener }).map_err(|cause| NotListening { address, cause })
     }
 
@@ -94,6 +102,14 @@ impl Listener {
             () = grace => {}
         }
     }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As `TcpListener::bind` does, so that a restarted process gets its port back.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(QUEUED)
 }
 
 async fn figures(State(answers): State<Answers>) -> impl IntoResponse {

@@ -82,6 +82,20 @@ fn probes_and_scrapes_get_in_while_hundreds_of_connections_ask_nothing_or_one_by
 }
 
 #[test]
+fn clients_of_a_process_that_stands_still_are_let_in_and_wait() {
+    let server = RedisServer::start();
+    let (worker, address) = ready(&launch(&server.url()));
+    worker.freeze();
+    let address_of = address.parse().unwrap();
+    // The system would ignore one that finds the queue full.
+    let queued: Vec<_> =
+        (0..HALF_OPEN).map(|_| TcpStream::connect_timeout(&address_of, PROBE_WITHIN).unwrap()).collect();
+    worker.thaw();
+    assert_eq!(status(&address, "/livez"), Some(200));
+    drop(queued);
+}
+
+#[test]
 fn whoever_takes_its_answer_slowly_loses_its_place_to_others() {
     let server = RedisServer::start();
     let (_worker, address) = ready(&launch(&server.url()));
