@@ -1,17 +1,18 @@
-//! A private Redis for trying things out: one child process with its data in one folder, gone when we are gone. Not for
-//! production.
+//! A private Redis for trying things out: one child process with its data and its password in one folder, gone when we are
+//! gone. Not for production.
 
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::net::Ipv4Addr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -81,13 +82,14 @@ pub enum StartError {
 pub struct DevServer {
     child: Child,
     port: u16,
+    password: SecretString,
     folder: PathBuf,
     // Held as long as the server lives.
     _lock: File,
 }
 
 impl DevServer {
-    /// Starts a server whose data and port are kept in `folder`, and waits until it answers.
+    /// Starts a server whose data, port and password are kept in `folder`, and waits until it answers.
     ///
     /// The server dies with the thread that calls this, so call it from one that lives as long as the process.
     ///
@@ -108,13 +110,17 @@ impl DevServer {
         })?;
         let folder = folder.canonicalize().map_err(unusable)?;
         let port = choose_port(&folder).map_err(unusable)?;
-        let mut server = Self { child: spawn(&folder, port)?, port, folder, _lock: lock };
+        let password = password_of(&folder).map_err(unusable)?;
+        let mut server =
+            Self { child: spawn(&folder, port, &password)?, port, password, folder, _lock: lock };
         for _ in 1..PORTS_TRIED {
             match server.answers().await {
                 // Somebody else, perhaps another of these, took the port between our look and the server's.
                 Err(_) if !server.is_running() && !is_free(&server.port) => {
                     server.port = choose_port(&server.folder).map_err(unusable)?;
-                    server.child = spawn(&server.folder, server.port)?;
+                    // Whoever serves there was asked with the password.
+                    server.password = new_password(&server.folder).map_err(unusable)?;
+                    server.child = spawn(&server.folder, server.port, &server.password)?;
                 }
                 answered => return answered.map(|()| server),
             }
@@ -127,9 +133,19 @@ impl DevServer {
         self.port
     }
 
-    /// The address for [`broker::Config`](crate::broker::Config).
-    pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+    /// The address for [`broker::Config`](crate::broker::Config), with the password.
+    pub fn url(&self) -> SecretString {
+        format!("redis://:{}@127.0.0.1:{}", self.password.expose_secret(), self.port).into()
+    }
+
+    /// The password of the server's default user.
+    pub fn password(&self) -> &SecretString {
+        &self.password
+    }
+
+    /// The file that holds the password, which only its owner can read.
+    pub fn password_file(&self) -> PathBuf {
+        password_file(&self.folder)
     }
 
     /// The server's process id; `None` when it has ended.
@@ -179,7 +195,7 @@ impl DevServer {
             if !self.is_running() {
                 break;
             }
-            if is_ours(self.port, &self.folder).await.unwrap_or(false) {
+            if is_ours(self.port, &self.password, &self.folder).await.unwrap_or(false) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -206,14 +222,17 @@ impl Drop for DevServer {
     }
 }
 
-fn spawn(folder: &Path, port: u16) -> Result<Child, StartError> {
+fn spawn(folder: &Path, port: u16, password: &SecretString) -> Result<Child, StartError> {
     let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
     let log = || File::options().create(true).append(true).open(folder.join("server.log"));
     let mut command = Command::new(program()?);
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
+    // `-` reads more configuration from standard input: the arguments are for all users of the machine to see.
+    command.args(["-", "--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
     command.args(["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]);
     command.arg("--dir").arg(folder);
-    command.stdin(Stdio::null()).stdout(log().map_err(unusable)?).stderr(log().map_err(unusable)?);
+    let (input, mut line) = io::pipe().map_err(unusable)?;
+    writeln!(line, "requirepass {}", password.expose_secret()).map_err(unusable)?;
+    command.stdin(input).stdout(log().map_err(unusable)?).stderr(log().map_err(unusable)?);
     // A group of its own: Ctrl-C is for us, and the server is stopped when its clients are done.
     command.process_group(0).kill_on_drop(true);
     tie_to_this_process(&mut command);
@@ -276,13 +295,37 @@ fn is_free(port: &u16) -> bool {
     std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()
 }
 
+fn password_file(folder: &Path) -> PathBuf {
+    folder.join("password")
+}
+
+/// The password of the last time, so that what a shell remembers goes on working; else a new one.
+fn password_of(folder: &Path) -> io::Result<SecretString> {
+    let remembered = fs::read_to_string(password_file(folder)).unwrap_or_default();
+    let remembered = remembered.trim_end();
+    // Anything else could not be one word of the server's configuration.
+    if !remembered.is_empty() && remembered.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Ok(remembered.into());
+    }
+    new_password(folder)
+}
+
+fn new_password(folder: &Path) -> io::Result<SecretString> {
+    let password = format!("{:032x}", rand::random::<u128>());
+    let mut file =
+        File::options().create(true).write(true).truncate(true).mode(0o600).open(password_file(folder))?;
+    writeln!(file, "{password}")?;
+    Ok(password.into())
+}
+
 /// True where a server answers that works in this folder. One that got the port before ours works in another.
-async fn is_ours(port: u16, folder: &Path) -> io::Result<bool> {
+async fn is_ours(port: u16, password: &SecretString, folder: &Path) -> io::Result<bool> {
     let folder = folder.as_os_str().as_encoded_bytes();
-    let mut want = format!("+PONG\r\n*2\r\n$3\r\ndir\r\n${}\r\n", folder.len()).into_bytes();
+    let mut want = format!("+OK\r\n+PONG\r\n*2\r\n$3\r\ndir\r\n${}\r\n", folder.len()).into_bytes();
     want.extend(folder);
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-    stream.write_all(b"PING\r\nCONFIG GET dir\r\n").await?;
+    let asked = format!("AUTH {}\r\nPING\r\nCONFIG GET dir\r\n", password.expose_secret());
+    stream.write_all(asked.as_bytes()).await?;
     let mut reply = vec![0; want.len()];
     let read = tokio::time::timeout(Duration::from_secs(1), stream.read_exact(&mut reply)).await;
     Ok(read.is_ok_and(|read| read.is_ok()) && reply == want)
@@ -310,6 +353,22 @@ mod tests {
         assert_eq!(choose(None, &path).unwrap(), redis.path().join("redis-server"));
         assert_eq!(choose(None, valkey.path().as_os_str()).unwrap(), valkey.path().join("valkey-server"));
         assert!(matches!(choose(None, OsStr::new("/nonexistent")), Err(StartError::NoProgram)));
+    }
+
+    #[test]
+    fn the_password_is_remembered_by_a_file_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = password_of(folder.path()).unwrap();
+        assert_eq!(first.expose_secret().len(), 32);
+        assert_eq!(password_of(folder.path()).unwrap().expose_secret(), first.expose_secret());
+        let mode = fs::metadata(password_file(folder.path())).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        for unusable in ["", "\n", "a b\n", "a\nport 1\n", "\"\n"] {
+            fs::write(password_file(folder.path()), unusable).unwrap();
+            let other = password_of(folder.path()).unwrap();
+            assert_eq!(other.expose_secret().len(), 32, "{unusable:?}");
+            assert_ne!(other.expose_secret(), first.expose_secret());
+        }
     }
 
     #[test]

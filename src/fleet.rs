@@ -327,9 +327,9 @@ impl Builder {
 
     /// The same fleet on another Redis, where every job leaves a record.
     #[cfg(feature = "testing")]
-    pub(crate) fn on_private_server(mut self, url: &str) -> Self {
+    pub(crate) fn on_private_server(mut self, url: secrecy::SecretString) -> Self {
         let namespace = self.config.redis.namespace.clone();
-        self.config.redis = broker::Config { url: url.into(), namespace, ..broker::Config::default() };
+        self.config.redis = broker::Config { url, namespace, ..broker::Config::default() };
         self.registry.track_all();
         self
     }

@@ -9,6 +9,7 @@ use streamfleet::handlers;
 use streamfleet::job::{Lane, Tracking};
 
 use super::exit::Exit;
+use super::output::shell_word;
 use super::serve::{Port, Process, listed};
 use super::{Context, Wrong};
 
@@ -18,7 +19,7 @@ const DEMO: &str = "demo.echo";
 /// The arguments of `dev`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where the server's data and port are kept.
+    /// Where the server's data, port and password are kept.
     #[arg(long, value_name = "FOLDER", default_value = ".streamfleet")]
     folder: PathBuf,
 }
@@ -41,8 +42,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
     let mut server = DevServer::start(&args.folder).await?;
     let namespace = effective.config.redis.namespace.clone();
-    effective.config.redis =
-        broker::Config { url: server.url().into(), namespace, ..broker::Config::default() };
+    effective.config.redis = broker::Config { url: server.url(), namespace, ..broker::Config::default() };
     let worked = work(&effective, context, &mut server, &args.folder).await;
     server.stop().await?;
     worked
@@ -56,7 +56,7 @@ async fn work(
 ) -> anyhow::Result<Exit> {
     let process = Process::prepare(effective, Port::IfFree).await?;
     let metrics = process.metrics_url().unwrap_or_else(|| "off".to_owned());
-    context.output.line(&greeting(effective, server.port(), folder, &metrics))?;
+    context.output.line(&greeting(effective, server, folder, &metrics))?;
     let shutdown = context.shutdown.clone();
     let mut running = std::pin::pin!(process.run(shutdown.clone()));
     tokio::select! {
@@ -76,24 +76,30 @@ async fn work(
 }
 
 /// What to do next, to be copied into another terminal.
-fn greeting(effective: &Effective, port: u16, folder: &Path, metrics: &str) -> String {
+fn greeting(effective: &Effective, server: &DevServer, folder: &Path, metrics: &str) -> String {
     let config = &effective.config;
     let namespace = &config.redis.namespace;
     let types = listed(config.types.keys());
     let job_type = config.types.keys().next().map_or(DEMO, |name| name.as_str());
     let Some(queue) = config.queues.keys().next() else { return String::new() };
     let stream = stream_name(namespace, queue, Lane::Normal);
-    let mut options = format!("--redis redis://127.0.0.1:{port}");
+    let (port, password) = (server.port(), server.password_file());
+    let password = shell_word(&password.to_string_lossy());
+    let mut variables = format!(
+        "STREAMFLEET__REDIS__URL=redis://127.0.0.1:{port} STREAMFLEET__REDIS__PASSWORD_FILE={password} \
+         REDISCLI_AUTH=\"$(cat {password})\""
+    );
     if *namespace != broker::Config::default().namespace {
-        options.push_str(&format!(" --namespace {namespace}"));
+        variables.push_str(&format!(" STREAMFLEET__REDIS__NAMESPACE={namespace}"));
     }
     let queue = if queue.as_str() == "default" { String::new() } else { format!(" --queue {queue}") };
     let (client, payload) = (dev_server::client(), r#"'{"hello":"world"}'"#);
     format!(
-        "redis on port {port}, its data in {}; handlers for {types}; metrics: {metrics}\n\
+        "redis on port {port}, its data and its password in {}; handlers for {types}; metrics: {metrics}\n\
+         log in:        export {variables}\n\
          submit a job:  {client} -p {port} XADD '{stream}' '*' type {job_type} payload {payload}\n\
-         or:            streamfleet {options} enqueue{queue} {job_type} {payload}\n\
-         look at it:    streamfleet {options} queues\n\
+         or:            streamfleet enqueue{queue} {job_type} {payload}\n\
+         look at it:    streamfleet queues\n\
          Ctrl-C stops both.",
         folder.display()
     )

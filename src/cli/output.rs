@@ -105,6 +105,13 @@ fn is_unseen(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// A word as a person types it into a shell.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-:/".contains(c);
+    let plain = !word.is_empty() && word.chars().all(is_plain);
+    if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
 /// Names and values, one pair per line; those without a value are left out.
 pub(crate) fn facts(facts: &[(&str, Option<String>)]) -> String {
     let known = facts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));

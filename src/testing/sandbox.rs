@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use secrecy::ExposeSecret;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -88,7 +89,7 @@ impl Sandbox {
         let folder = tempfile::Builder::new().prefix("streamfleet-sandbox-").tempdir();
         let folder = folder.map_err(Error::Folder)?;
         let server = DevServer::start(folder.path()).await?;
-        let fleet = fleet.on_private_server(&server.url());
+        let fleet = fleet.on_private_server(server.url());
         let (redis, queues) = fleet.place();
         if queues.is_empty() {
             return Err(Error::Fleet("it serves no queue".to_owned()));
@@ -120,9 +121,9 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// The address of the private server.
+    /// The address of the private server, with its password.
     pub fn url(&self) -> String {
-        self.server.url()
+        self.server.url().expose_secret().to_owned()
     }
 
     /// The fleet's queue; the first one by name where it serves several.

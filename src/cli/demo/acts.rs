@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::account::{Account, Balance, Kill, Replay, Reports, Share};
 use super::census::{self, Census, Comeback};
-use super::command::{Command, Sender};
+use super::command::{Command, Sender, Target};
 use super::endpoint::Endpoint;
 use super::folder::Folder;
 use super::plan::{self, Planned};
@@ -30,7 +30,7 @@ const VICTIM: usize = 1;
 /// What the acts work with.
 pub(super) struct Stage<'a> {
     pub(super) folder: &'a Folder,
-    pub(super) port: u16,
+    pub(super) target: Target,
     pub(super) broker: Broker,
     pub(super) queue: Queue,
     pub(super) endpoint: Endpoint,
@@ -98,7 +98,7 @@ impl Stage<'_> {
         let commands: Vec<_> = self.plan.iter().map(command).collect();
         let lines: String = commands.iter().map(|command| command.line() + "\n").collect();
         std::fs::write(self.folder.path.join("jobs.redis"), lines)?;
-        let replies = self.sender.send(self.port, &commands).await?;
+        let replies = self.sender.send(&self.target, &commands).await?;
         for (job, reply) in self.plan.iter().zip(replies) {
             let entry: EntryId = reply.parse().with_context(|| format!("redis refused a job: {reply}"))?;
             match &job.id {
@@ -184,9 +184,9 @@ impl Stage<'_> {
             "\nThe mailbox of {} has room again, so its letter is replayed: an XADD of the letter's own fields\n\
              (dead_* are ignored on delivery; `streamfleet dead replay` does the same for many):\n\n  {}\n",
             plan::REFUSED,
-            xadd.shell(self.port)
+            xadd.shell(self.target.port)
         ))?;
-        self.sender.send(self.port, std::slice::from_ref(&xadd)).await?;
+        self.sender.send(&self.target, std::slice::from_ref(&xadd)).await?;
         let job = letter.job();
         self.deadline = self.deadline.max(Instant::now() + Duration::from_secs(5));
         let census =
@@ -195,13 +195,14 @@ impl Stage<'_> {
         let done = census.recorded_done().any(|done| *done == job);
         if done {
             // The job is done: a letter left behind would count it twice, and somebody might replay it once more.
-            self.sender.send(self.port, std::slice::from_ref(&xdel)).await?;
+            self.sender.send(&self.target, std::slice::from_ref(&xdel)).await?;
             self.screen.print(&format!(
                 "It is done now. The letter is deleted, or somebody might replay it once more:\n\n  {}\n",
-                xdel.shell(self.port)
+                xdel.shell(self.target.port)
             ))?;
         }
-        let (job, letter, command) = (job.to_string(), letter.entry.to_string(), xadd.shell(self.port));
+        let (job, letter, command) =
+            (job.to_string(), letter.entry.to_string(), xadd.shell(self.target.port));
         Ok(Some(Replay { job, letter, command, done }))
     }
 

@@ -1,15 +1,46 @@
 //! A Redis command in words, as a producer in any language could send it: by redis-cli where it is installed, or over a
 //! plain connection. Nothing of this library is between the demo's producer and Redis.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
-use streamfleet::dev_server;
+use secrecy::{ExposeSecret, SecretString};
+use streamfleet::broker;
+use streamfleet::dev_server::{self, DevServer};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
+use crate::cli::output::shell_word;
+
 /// The programs that send, in the order in which they are looked for.
 const PROGRAMS: [&str; 2] = ["redis-cli", "valkey-cli"];
+
+/// The server that commands go to.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// Its port on the loopback address.
+    pub(super) port: u16,
+    password: SecretString,
+    /// The file that holds its password.
+    pub(super) password_file: PathBuf,
+}
+
+impl Target {
+    pub(super) fn of(server: &DevServer) -> Self {
+        let (port, password) = (server.port(), server.password().clone());
+        Self { port, password, password_file: server.password_file() }
+    }
+
+    /// For the library.
+    pub(super) fn config(&self) -> broker::Config {
+        broker::Config {
+            url: format!("redis://127.0.0.1:{}", self.port).into(),
+            password_file: Some(self.password_file.clone()),
+            ..broker::Config::default()
+        }
+    }
+}
 
 /// A command and its arguments.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +58,7 @@ impl Command {
 
     /// What a person types into a shell.
     pub(super) fn shell(&self, port: u16) -> String {
-        let words = self.0.iter().map(|word| in_shell(&String::from_utf8_lossy(word)));
+        let words = self.0.iter().map(|word| shell_word(&String::from_utf8_lossy(word)));
         format!("{} -p {port} {}", dev_server::client(), words.collect::<Vec<_>>().join(" "))
     }
 }
@@ -52,11 +83,6 @@ fn quoted(word: &[u8]) -> String {
 fn is_plain(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-:{}*".contains(c);
     !text.is_empty() && text.chars().all(plain)
-}
-
-fn in_shell(word: &str) -> String {
-    let plain = is_plain(word) && !word.contains(['{', '*']);
-    if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// Who sends commands.
@@ -88,11 +114,11 @@ impl Sender {
     }
 
     /// Sends all, and returns what Redis answered to each.
-    pub(super) async fn send(self, port: u16, commands: &[Command]) -> Result<Vec<String>> {
+    pub(super) async fn send(self, target: &Target, commands: &[Command]) -> Result<Vec<String>> {
         let lines: String = commands.iter().map(|command| command.line() + "\n").collect();
         let replies = match self {
-            Self::Program(name) => by_program(name, port, lines).await?,
-            Self::Connection => by_connection(port, &lines, commands.len()).await?,
+            Self::Program(name) => by_program(name, target, lines).await?,
+            Self::Connection => by_connection(target, &lines, commands.len()).await?,
         };
         ensure!(replies.len() == commands.len(), "{} answers to {} commands", replies.len(), commands.len());
         Ok(replies)
@@ -106,9 +132,10 @@ pub(super) async fn runs(program: &str) -> bool {
     command.status().await.is_ok_and(|status| status.success())
 }
 
-async fn by_program(name: &str, port: u16, lines: String) -> Result<Vec<String>> {
+async fn by_program(name: &str, target: &Target, lines: String) -> Result<Vec<String>> {
     let mut command = tokio::process::Command::new(name);
-    command.args(["-p", &port.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    command.args(["-p", &target.port.to_string()]).env("REDISCLI_AUTH", target.password.expose_secret());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().with_context(|| format!("{name} cannot be started"))?;
     let mut stdin = child.stdin.take().context("no pipe")?;
     // Fed while its answers are read: either pipe may be full.
@@ -118,11 +145,14 @@ async fn by_program(name: &str, port: u16, lines: String) -> Result<Vec<String>>
     Ok(String::from_utf8_lossy(&output?.stdout).lines().map(str::to_owned).collect())
 }
 
-async fn by_connection(port: u16, lines: &str, count: usize) -> Result<Vec<String>> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+async fn by_connection(target: &Target, lines: &str, count: usize) -> Result<Vec<String>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", target.port)).await?;
     let (input, mut output) = stream.split();
+    let lines = format!("AUTH {}\n{lines}", target.password.expose_secret());
     let read = async {
         let (mut lines, mut replies) = (BufReader::new(input).lines(), Vec::new());
+        let login = lines.next_line().await?.context("Redis closed the connection")?;
+        ensure!(login == "+OK", "Redis refused the login: {login}");
         while replies.len() < count {
             let line = lines.next_line().await?.context("Redis closed the connection")?;
             // `$15` announces the line that follows; `:1` and `-ERR …` are whole.

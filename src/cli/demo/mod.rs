@@ -22,12 +22,12 @@ use std::time::Duration;
 
 use acts::Stage;
 use anyhow::{Result, bail};
-use command::Sender;
+use command::{Sender, Target};
 use endpoint::Endpoint;
 use folder::Folder;
 use plan::Python;
 use screen::Screen;
-use streamfleet::broker::{self, Broker};
+use streamfleet::broker::Broker;
 use streamfleet::dev_server::DevServer;
 use streamfleet::job::{InvalidName, QueueName};
 use tokio::time::Instant;
@@ -82,9 +82,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let mut server = DevServer::start(&folder.path.join("redis")).await?;
     let mut workers = Workers::new(folder.path.clone(), args.pace);
     let played = {
-        let (port, log) = (server.port(), folder.show("redis/server.log"));
+        let (target, log) = (Target::of(&server), folder.show("redis/server.log"));
         tokio::select! {
-            played = play(&args, context, &folder, port, &mut workers) => played,
+            played = play(&args, context, &folder, target, &mut workers) => played,
             () = shutdown.requested() => Err(anyhow::anyhow!("stopped by a signal; nothing of the demo runs any more")),
             ended = server.ended() => match ended {
                 Ok(status) => Err(anyhow::anyhow!("the redis server ended by itself: {status}; see {log}")),
@@ -106,7 +106,7 @@ async fn play(
     args: &Args,
     context: &Context,
     folder: &Folder,
-    port: u16,
+    target: Target,
     workers: &mut Workers,
 ) -> Result<account::Account> {
     let seed = args.seed.unwrap_or_else(rand::random);
@@ -114,20 +114,19 @@ async fn play(
     let plan = plan::jobs(seed, python);
     let screen = Screen::new(context.output, plan.len() as u64);
     screen.print(INTRODUCTION)?;
-    let redis =
-        broker::Config { url: format!("redis://127.0.0.1:{port}").into(), ..broker::Config::default() };
-    let broker = Broker::connect(redis).await?;
+    let broker = Broker::connect(target.config()).await?;
     let server = broker.server().await?;
     let (name, version) = server.product().unwrap_or(("server", "of unknown version"));
-    screen.say(&format!("a private {name} {version} serves on port {port}"))?;
+    let (port, password) = (target.port, folder.show("redis/password"));
+    screen.say(&format!("a private {name} {version} serves on port {port}; {password} opens it"))?;
     if python == Python::Missing {
         screen.say("python3 is not installed, so the jobs that run it (report.year) are left out")?;
     }
     let endpoint = Endpoint::open(seed, args.pace).await?;
-    std::fs::write(folder.path.join("fleet.toml"), fleet_toml(port, &endpoint, folder)?)?;
+    std::fs::write(folder.path.join("fleet.toml"), fleet_toml(&target, &endpoint, folder)?)?;
     let stage = Stage {
         folder,
-        port,
+        target,
         queue: broker.queue(queue()?),
         broker,
         endpoint,
@@ -148,15 +147,20 @@ fn queue() -> Result<QueueName, InvalidName> {
 }
 
 /// The configuration of the workers, as a person would write it.
-fn fleet_toml(port: u16, endpoint: &Endpoint, folder: &Folder) -> Result<String> {
+fn fleet_toml(target: &Target, endpoint: &Endpoint, folder: &Folder) -> Result<String> {
     let Some(path) = folder.path.to_str() else { bail!("{} is not UTF-8", folder.path.display()) };
     let directory = toml::Value::from(path);
+    let Some(password) = target.password_file.to_str() else {
+        bail!("{} is not UTF-8", folder.path.display())
+    };
+    let (port, password) = (target.port, toml::Value::from(password));
     let lease = format!("{}s", LEASE.as_secs());
     let url = endpoint.url();
     Ok(format!(
         r#"# The demo's fleet. Beside these types its workers have Rust handlers, which are compiled in.
 [redis]
 url = "redis://127.0.0.1:{port}"
+password_file = {password}
 
 [worker]
 lease = "{lease}"

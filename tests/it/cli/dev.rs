@@ -1,36 +1,74 @@
 //! `dev`: a server and a worker that come and go together.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use redis::ConnectionLike;
-use streamfleet::broker::{Broker, Config};
-use streamfleet::job::{JobId, State};
 
-use crate::harness::process::{Launch, Worker};
+use crate::harness::process::{Launch, Output, Worker};
 use crate::harness::server_program;
-use crate::harness::wait::{until, until_async};
+use crate::harness::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// The process, and the line it says to paste.
-fn start(folder: &Path) -> (Worker, String) {
+/// What is pasted into another terminal.
+struct Pasted {
+    /// Values of variables of the environment.
+    variables: BTreeMap<String, String>,
+    /// The words of the command that submits a job.
+    submit: Vec<String>,
+}
+
+impl Pasted {
+    /// What a shell makes of the lines.
+    fn of(stdout: &str) -> Option<Self> {
+        let line = |start| stdout.lines().find_map(|line| line.strip_prefix(start));
+        let (login, submit) = (line("log in:        ")?, line("submit a job:  ")?);
+        let printed =
+            Command::new("sh").args(["-c", &format!("{login}; env; printf '\\0%s' {submit}")]).output();
+        let printed = String::from_utf8(printed.unwrap().stdout).unwrap();
+        let mut parts = printed.split('\0').map(str::to_owned);
+        let variables = parts.next()?;
+        let variables = variables.lines().filter_map(|line| line.split_once('='));
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Some(Self { variables, submit: parts.collect() })
+    }
+
+    fn port(&self) -> u16 {
+        assert_eq!(self.submit[1], "-p");
+        self.submit[2].parse().unwrap()
+    }
+
+    fn connect(&self) -> Option<redis::Connection> {
+        let password = &self.variables["REDISCLI_AUTH"];
+        let client = redis::Client::open(format!("redis://:{password}@127.0.0.1:{}", self.port())).unwrap();
+        client.get_connection_with_timeout(SOON).ok()
+    }
+
+    /// Submits the job.
+    fn submit(&self) -> String {
+        let mut command = redis::Cmd::new();
+        command.arg(&self.submit[3..]);
+        let reply = self.connect().unwrap().req_command(&command).unwrap();
+        redis::from_redis_value(reply).unwrap()
+    }
+
+    /// Runs the program with the variables.
+    fn run(&self, args: &[&str]) -> Output {
+        let ours = self.variables.iter().filter(|(name, _)| name.starts_with("STREAMFLEET__REDIS"));
+        ours.fold(Launch::new(args), |launch, (name, value)| launch.env(name, value)).output(SOON)
+    }
+}
+
+/// The process, and what it says to paste.
+fn start(folder: &Path) -> (Worker, Pasted) {
     let launch = Launch::new(&["dev", "--folder", folder.to_str().unwrap()]);
     let process = launch.env("STREAMFLEET__TELEMETRY__LISTEN", "127.0.0.1:0").start();
-    let line = until("the line to paste", SOON, || {
-        process.stdout().lines().find_map(|line| line.strip_prefix("submit a job:  ").map(str::to_owned))
-    });
-    (process, line)
-}
-
-fn port(line: &str) -> u16 {
-    line.split(' ').nth(2).unwrap().parse().unwrap()
-}
-
-fn connect(line: &str) -> Option<redis::Connection> {
-    let client = redis::Client::open(format!("redis://127.0.0.1:{}", port(line))).unwrap();
-    client.get_connection_with_timeout(SOON).ok()
+    let pasted = until("the lines to paste", SOON, || Pasted::of(&process.stdout()));
+    (process, pasted)
 }
 
 fn server_pid(connection: &mut redis::Connection) -> u32 {
@@ -39,61 +77,61 @@ fn server_pid(connection: &mut redis::Connection) -> u32 {
     pid.parse().unwrap()
 }
 
-/// Runs what the line says, without a shell.
-fn paste(line: &str) -> String {
-    let words = line.split(' ').skip(3).map(|word| word.trim_matches('\''));
-    let mut command = redis::Cmd::new();
-    words.for_each(|word| {
-        command.arg(word);
-    });
-    let reply = connect(line).unwrap().req_command(&command).unwrap();
-    redis::from_redis_value(reply).unwrap()
-}
-
 fn is_gone(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_line_to_paste_submits_a_job_that_runs_and_ctrl_c_ends_both() {
+#[test]
+fn the_lines_to_paste_submit_a_job_that_runs_and_ctrl_c_ends_both() {
     let folder = tempfile::tempdir().unwrap();
-    let (process, line) = start(folder.path());
-    let mode = std::fs::metadata(folder.path()).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o700, "nobody else may read what jobs carry");
-    let pid = server_pid(&mut connect(&line).unwrap());
-    let id: JobId = paste(&line).parse().unwrap();
-    let url = format!("redis://127.0.0.1:{}", port(&line));
-    let broker = Broker::connect(Config { url: url.into(), ..Config::default() }).await.unwrap();
-    let queue = broker.queue("default".parse().unwrap());
-    until_async("the job is done", SOON, async || {
-        queue.status(&id).await.unwrap().is_some_and(|status| status.state == State::Done)
-    })
-    .await;
+    let (process, pasted) = start(folder.path());
+    let pid = server_pid(&mut pasted.connect().unwrap());
+    let id = pasted.submit();
+    until("the job is done", SOON, || {
+        pasted.run(&["status", &id, "--json"]).stdout.contains(r#""state": "done""#)
+    });
     process.interrupt();
     assert_eq!(process.wait_exit(SOON).code(), Some(0));
     assert!(is_gone(pid));
-    assert!(connect(&line).is_none());
+    assert!(pasted.connect().is_none());
 }
 
 #[test]
-fn the_port_and_the_data_are_the_same_the_next_time() {
+fn nobody_else_may_read_the_data_or_reach_the_server() {
     let folder = tempfile::tempdir().unwrap();
+    let (_process, pasted) = start(folder.path());
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(folder.path()), 0o700);
+    assert_eq!(mode(&folder.path().join("password")), 0o600);
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}", pasted.port())).unwrap();
+    let refused = redis::cmd("PING").query::<()>(&mut client.get_connection().unwrap()).unwrap_err();
+    assert_eq!(refused.code(), Some("NOAUTH"));
+    // All users of a machine see all arguments.
+    let pid = server_pid(&mut pasted.connect().unwrap());
+    let arguments = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    assert!(!arguments.contains(&pasted.variables["REDISCLI_AUTH"]), "{arguments}");
+}
+
+#[test]
+fn the_port_the_password_and_the_data_are_the_same_the_next_time() {
+    // What a shell takes for itself stays one word.
+    let folder = tempfile::Builder::new().prefix("it's $HOME ").tempdir().unwrap();
     let (process, first) = start(folder.path());
-    let _: () = redis::cmd("SET").arg("k").arg("v").query(&mut connect(&first).unwrap()).unwrap();
+    let _: () = redis::cmd("SET").arg("k").arg("v").query(&mut first.connect().unwrap()).unwrap();
     process.interrupt();
     assert_eq!(process.wait_exit(SOON).code(), Some(0));
     let (_process, second) = start(folder.path());
-    assert_eq!(port(&first), port(&second));
-    let value: String = redis::cmd("GET").arg("k").query(&mut connect(&second).unwrap()).unwrap();
+    assert_eq!(first.port(), second.port());
+    let value: String = redis::cmd("GET").arg("k").query(&mut first.connect().unwrap()).unwrap();
     assert_eq!(value, "v");
 }
 
 #[test]
 fn the_server_dies_with_a_killed_process_and_its_folder_serves_one_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
-    let (process, line) = start(folder.path());
-    let pid = server_pid(&mut connect(&line).unwrap());
+    let (process, pasted) = start(folder.path());
+    let pid = server_pid(&mut pasted.connect().unwrap());
     let other = Launch::new(&["dev", "--folder", folder.path().to_str().unwrap()]).output(SOON);
     assert_eq!(other.code, Some(1), "{other:?}");
     assert!(other.stderr.contains("is in use by another process"), "{other:?}");
@@ -104,9 +142,9 @@ fn the_server_dies_with_a_killed_process_and_its_folder_serves_one_at_a_time() {
 #[test]
 fn a_server_that_ends_by_itself_ends_the_worker_and_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let (process, line) = start(folder.path());
+    let (process, pasted) = start(folder.path());
     // The server answers nothing more, so neither does this command.
-    redis::cmd("SHUTDOWN").arg("NOSAVE").query::<()>(&mut connect(&line).unwrap()).unwrap_or_default();
+    redis::cmd("SHUTDOWN").arg("NOSAVE").query::<()>(&mut pasted.connect().unwrap()).unwrap_or_default();
     assert_eq!(process.wait_exit(Duration::from_secs(60)).code(), Some(1));
     assert!(process.stderr().contains("the redis server ended by itself"), "{}", process.stderr());
 }
