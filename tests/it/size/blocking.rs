@@ -1,7 +1,8 @@
 //! How long one script holds Redis up, by the server's own slow log, beside a large backlog.
 //!
 //! That is wall time, and other tests run beside this one, so a script of known work runs all the while, and what it takes at the
-//! most, in proportion to what it takes at the least, is allowed to the others too.
+//! most, in proportion to what it takes at the least, is allowed to the others too. A script that is slow of its own accord is slow
+//! each time; one that the machine held up is not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,6 +90,18 @@ impl Yardstick {
         let (ours, others): (Vec<_>, Vec<_>) = scripts.partition(|slow| slow.is_yardstick);
         (ours.last().unwrap().us, ours[0].us, others)
     }
+
+    /// Whether a script took longer than the machine explains.
+    fn judge(self, server: &RedisServer) -> Verdict {
+        let (least, most, others) = self.read(server);
+        let allowed = 2 * LONGEST * most / least;
+        println!("known work took {least} to {most} us");
+        tell(&others);
+        match others.first() {
+            Some(slow) if slow.us >= allowed => Err(format!("more than {allowed} us: {slow:?}")),
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 /// Of each script the shortest and the longest time that it took.
@@ -137,6 +150,26 @@ async fn until_dead(scene: &Scene, jobs: i64) {
 
 /// No script holds Redis up for long, however many jobs there are: a promise, and tested under its name.
 pub(crate) async fn no_script_holds_redis_up_for_long() {
+    in_one_of_three(async || many_jobs().await).await;
+}
+
+/// Nor do large jobs: the other half of the promise.
+pub(crate) async fn scripts_carry_no_large_fields() {
+    in_one_of_three(async || large_jobs().await).await;
+}
+
+/// What the scripts of one run took, beyond what is allowed.
+type Verdict = Result<(), String>;
+
+async fn in_one_of_three(run: impl AsyncFn() -> Verdict) {
+    let mut slow = Vec::new();
+    while let Err(found) = run().await {
+        slow.push(found);
+        assert!(slow.len() < 3, "three times in a row:\n{}", slow.join("\n"));
+    }
+}
+
+async fn many_jobs() -> Verdict {
     let scene = Scene::new().await;
     fill(&scene.server, OTHERS, backlog(), 100);
     log_from(&scene.server, "300");
@@ -155,15 +188,10 @@ pub(crate) async fn no_script_holds_redis_up_for_long() {
     scene.queue.cancel(&unknown, "a test", LONG).await.unwrap();
     scene.queue.upcoming(0, 1_000).await.unwrap();
     fleet.stop().await;
-    let (least, most, others) = yardstick.read(&scene.server);
-    let allowed = 2 * LONGEST * most / least;
-    println!("known work took {least} to {most} us");
-    tell(&others);
-    assert!(others.first().is_none_or(|slow| slow.us < allowed), "more than {allowed} us: {:?}", others[0]);
+    yardstick.judge(&scene.server)
 }
 
-/// Nor do large jobs: the other half of the promise.
-pub(crate) async fn scripts_carry_no_large_fields() {
+async fn large_jobs() -> Verdict {
     const LARGE: usize = 8 * 1024 * 1024 - 200;
     const JOBS: i64 = 70;
     let scene = Scene::new().await;
@@ -189,9 +217,5 @@ pub(crate) async fn scripts_carry_no_large_fields() {
     for letter in page.iter().take(3) {
         scene.queue.replay(letter.entry, &letter.job()).await.unwrap();
     }
-    let (least, most, others) = yardstick.read(&scene.server);
-    let allowed = 2 * LONGEST * most / least;
-    println!("known work took {least} to {most} us");
-    tell(&others);
-    assert!(others.first().is_none_or(|slow| slow.us < allowed), "more than {allowed} us: {:?}", others[0]);
+    yardstick.judge(&scene.server)
 }
