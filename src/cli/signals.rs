@@ -1,5 +1,6 @@
 //! SIGTERM and SIGINT as requests to stop, from the program's first moment on.
 
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::{emulate_default_handler, signal_name};
@@ -33,8 +34,14 @@ impl Early {
     }
 }
 
+/// Begins to catch both. The library catches a signal for a moment before it knows what to do with it, and one that came then would
+/// be lost: the system holds it back until all is in place.
 fn signals() -> std::io::Result<Signals> {
-    Signals::new([SIGTERM, SIGINT])
+    let ours = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
+    let before = ours.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let signals = Signals::new([SIGTERM, SIGINT]);
+    before.thread_set_mask()?;
+    signals
 }
 
 /// Turns signals into requests to stop: the first in good order, the second at once.
