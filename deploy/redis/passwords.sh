@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: passwords.sh FOLDER
 #
-# Makes a password for each login of users.acl: FOLDER/NAME is the password of NAME, FOLDER/users.acl is what Redis reads. What is there
-# already is kept, so that a new login gets a password and the others stay. The folder is for its owner alone; the files in it can be
-# read by whoever gets them mounted, since a container's user is another one.
+# Creates a password for each login in users.acl. FOLDER/NAME contains the password of NAME, and Redis reads FOLDER/users.acl. Existing
+# passwords are kept, so only a new login gets a new password. Only the owner can enter the folder. The files in it are readable by
+# everybody who gets them mounted, because the user in a container is a different one.
 set -euo pipefail
 
 [ $# = 1 ] || { sed -n 2p "$0" >&2; exit 2; }
