@@ -11,33 +11,33 @@ const REWRITE: &str = "STREAMFLEET_TEST_REWRITE";
 const HEAD: &str = "\
 # Metrics
 
-What each worker tells at `/metrics`, drawn from the catalogue in `src/telemetry/catalogue`; `streamfleet metrics` lists the same, with
-`--json` for programs. This page is not written by hand: `STREAMFLEET_TEST_REWRITE=1 cargo test --test it metrics::page` writes it.
+This page lists the metrics that each worker serves at `/metrics`. It is generated from the catalogue in `src/telemetry/catalogue`;
+`STREAMFLEET_TEST_REWRITE=1 cargo test --test it metrics::page` writes it. `streamfleet metrics` lists the same metrics, with `--json` for programs.
 
-- All series are there from the start of the process, as 0; none comes or goes later. Labels are closed sets: job ids, error texts and
+- All series exist from the start of the process, with the value 0. None appears or disappears later. Labels are closed sets: job ids, error texts and
   payloads are never labels.
-- At most 200 pairs of queue and type have series of their own in one process; the types beyond share `_other`, and types without a
-  handler `_unknown`.
-- **Take** says how the values of all processes become one. `sum`: they add up; of counters and histograms, sum their rates. `max`: the
-  greatest counts.
-- What is marked **leader** is told by the one process that does the queue's chores, every `events.queue_length_every`; all others say 0. So
-  take `max by (queue)`, never the sum: while the chores pass from one process to another, both may tell the same for a moment. Where
-  no process leads, nobody knows, and the greatest is 0 too: `sum by (queue) (streamfleet_scheduler_leader)` tells that apart.
+- In one process, at most 200 pairs of queue and type have their own series. Further types share `_other`, and types without a
+  handler share `_unknown`.
+- The **take** column shows how to combine the values of all processes. `sum`: add them up; for counters and histograms, sum their rates. `max`: use
+  the greatest value.
+- The queue's leader (the one process that does the queue's maintenance) reports the metrics marked **leader**, every `events.queue_length_every`; all other
+  processes report 0. So use `max by (queue)`, never the sum: while the leadership passes from one process to another, both may briefly report the same value. If
+  there is no leader, the value is unknown, and the maximum is 0 too; `sum by (queue) (streamfleet_scheduler_leader)` shows the difference.
 - Attempts and jobs are different things: a job that is retried twice begins three attempts. Of the outcomes, `succeeded`, `dead`, `expired`
-  and `cancelled` end a job. What a person cancels before any worker has it is counted nowhere.
+  and `cancelled` end a job. A job that a person cancels before any worker has it is not counted anywhere.
 ";
 
 const TAIL: &str = "
 ## Worth an alert
 
 - `streamfleet_bodies_lost_total` or `streamfleet_groups_recreated_total` grows: somebody deletes keys.
-- `sum by (queue) (streamfleet_scheduler_leader)` is 0 for a minute: nobody does the chores.
+- `sum by (queue) (streamfleet_scheduler_leader)` is 0 for a minute: the queue has no leader.
 - `max by (queue) (streamfleet_queue_latency_seconds) > max by (queue) (streamfleet_queue_latency_objective_seconds)`: jobs wait longer than
-  they may.
+  the objective allows.
 - `streamfleet_jobs_finished_total{outcome=\"dead\"}` grows faster than the objective allows.
-- `streamfleet_redis_errors_total{kind=\"configuration\"}` grows: a key of another type, or rights that are missing.
+- `streamfleet_redis_errors_total{kind=\"configuration\"}` grows: a key has the wrong type, or permissions are missing.
 - `streamfleet_leases_lost_total` grows: workers freeze, or Redis is slow.
-- `streamfleet_dead_jobs_evicted_total` grows: retention drops dead letters that nobody has looked at.
+- `streamfleet_dead_jobs_evicted_total` grows: retention drops dead letters that nobody has inspected.
 ";
 
 #[test]
