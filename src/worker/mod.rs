@@ -22,6 +22,7 @@ mod patience;
 mod process;
 mod pulse;
 mod quota;
+mod read_clock;
 mod reader;
 mod registry;
 mod report;

@@ -12,6 +12,7 @@ use super::flight::{Flight, Flights};
 use super::outbox::Outbox;
 use super::patience::Patience;
 use super::pulse::Pulse;
+use super::read_clock::ReadClock;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome, Portion};
@@ -275,23 +276,22 @@ impl Reader {
     ) -> Result<Given, Error> {
         let mut read = std::pin::pin!(self.line.ask(longest, read));
         let (asked, deadline) = (Instant::now(), longest.max(LATE) + LATE);
-        let (mut since, mut looked) = (asked, asked);
+        let mut clock = ReadClock::new(asked, self.lease);
         let (mut unblocked, mut due) = (false, asked + deadline);
         loop {
             let rest = due.saturating_duration_since(Instant::now());
             // A reader that waits looks often enough to know about when it was given something.
-            let pause = if self.stop.is_cancelled() { Duration::from_millis(100) } else { self.lease / 24 };
+            let pause = if self.stop.is_cancelled() { Duration::from_millis(100) } else { clock.pause() };
             tokio::select! {
                 biased;
                 result = &mut read => {
                     self.note(result.as_ref().ok().map(Vec::len));
-                    return result.map(|entries| Given { entries, since });
+                    return result.map(|entries| Given { entries, since: clock.unanswered() });
                 }
                 () = self.stop.cancelled(), if !unblocked => unblocked = true,
                 () = tokio::time::sleep(pause.min(rest)) => {}
             }
-            // Not this look: where all stood still until now, the answer may be there, and not have reached us.
-            since = std::mem::replace(&mut looked, Instant::now());
+            clock.look(Instant::now());
             if self.stop.is_cancelled() {
                 self.link.unblock().await;
             }

@@ -1,0 +1,80 @@
+//! Since when a read may have been answered. The reply to a read that waits may lie unheard for long, where this process stood
+//! still: others may have taken over by then what it brings.
+
+use std::time::{Duration, Instant};
+
+/// Looks at the clock while a read is under way.
+#[derive(Debug)]
+pub(super) struct ReadClock {
+    lease: Duration,
+    unanswered: Instant,
+    looked: Instant,
+    /// Until when the runtime may still find out what came while it stood still: its threads return one after the other.
+    catching_up: Option<Instant>,
+}
+
+impl ReadClock {
+    /// A read that is asked for now.
+    pub(super) fn new(asked: Instant, lease: Duration) -> Self {
+        Self { lease, unanswered: asked, looked: asked, catching_up: None }
+    }
+
+    /// How often to look.
+    pub(super) fn pause(&self) -> Duration {
+        self.lease / 24
+    }
+
+    /// The read is not answered, as far as is known at this moment.
+    pub(super) fn look(&mut self, now: Instant) {
+        if now - self.looked > self.lease / 8 {
+            self.catching_up = Some(now + self.lease / 2);
+        }
+        if self.catching_up.is_none_or(|until| now >= until) {
+            self.catching_up = None;
+            // Not this look: the answer may be there, and not have reached us.
+            self.unanswered = self.looked;
+        }
+        self.looked = now;
+    }
+
+    /// When the read had certainly not been answered: the leases of what it brings count from then on.
+    pub(super) fn unanswered(&self) -> Instant {
+        self.unanswered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_millis(2_400);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_read_that_waits_knows_about_when_it_was_given_something() {
+        let asked = Instant::now();
+        let mut clock = ReadClock::new(asked, LEASE);
+        assert_eq!(clock.unanswered(), asked);
+        for look in 1..=50 {
+            clock.look(asked + ms(100 * look));
+            assert_eq!(clock.unanswered(), asked + ms(100 * (look - 1)));
+        }
+    }
+
+    #[test]
+    fn a_process_that_stood_still_hears_for_half_a_lease_what_came_meanwhile() {
+        let asked = Instant::now();
+        let mut clock = ReadClock::new(asked, LEASE);
+        clock.look(asked + ms(100));
+        for look in 0..=12 {
+            clock.look(asked + ms(5_000 + 100 * look));
+            let held = look < 12;
+            assert_eq!(clock.unanswered(), asked + if held { ms(0) } else { ms(6_100) }, "{look}");
+        }
+        clock.look(asked + ms(6_300));
+        assert_eq!(clock.unanswered(), asked + ms(6_200));
+    }
+}
