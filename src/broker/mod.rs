@@ -1,104 +1,67 @@
 //! Redis. The only folder that names the client crate.
 //!
 //! [`Broker`] is the process's access to one Redis; [`Queue`] is one queue of it. Every transition of a job is one
-//! script (`scripts/*.lua`, behind `script`), except reading and the acknowledgement of plain successes, which are
+//! script (a `.lua` file beside the Rust that calls it), except reading and the acknowledgement of plain successes, which are
 //! plain commands because they are the hot path. Everything here is idempotent when sent twice, so an unknown outcome is
 //! answered by sending again; the one exception, appending a new job, reports it to the caller.
 
-mod acknowledge;
-mod address;
-#[cfg(feature = "testing")]
-mod advance;
-mod amend;
-mod assemble;
-mod backlog;
-mod batch;
-mod cancel;
+mod attempt;
+mod chores;
 mod client;
-mod conclusion;
-mod confirm;
-mod cron;
 mod dead;
-mod decode;
-mod delayed;
-mod enqueue;
-mod error;
-mod events;
-mod gauge;
-mod history;
 mod inspect;
-mod keys;
-mod letter;
-mod link;
-mod locate;
-mod lookup;
-mod meter;
-mod offload;
 mod rehearse;
-mod report;
-mod script;
-mod seek;
-mod sentinel;
-mod server;
-mod settle;
-mod slots;
-mod steps;
-mod stream;
 mod submit;
-mod tls;
-mod unread;
-mod upkeep;
-mod url;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fred::types::{Key, Value};
 
-pub use address::Config;
-pub use backlog::Backlog;
-pub use batch::{Awaited, Batch};
-pub use cancel::Cancellation;
-pub use confirm::Durability;
-pub(crate) use cron::CronState;
-pub use cron::{CronStatus, CronTable, Kept, MAX_ENTRIES};
-pub use dead::{DeadLetter, Evicted, LetterLimits};
-pub(crate) use decode::Entry;
-pub use delayed::Upcoming;
-pub use enqueue::{Due, NewJob};
-pub(crate) use enqueue::{RECEIPTS, Untaken};
-pub use error::{Class, Error};
-pub use events::PastEvent;
-pub(crate) use gauge::Gauge;
-pub use history::{Attempt, LogLine, Progress};
-pub use inspect::{Depths, LaneDepth, Status};
-use keys::Keys;
-pub use keys::stream_name;
-pub(crate) use letter::fingerprint;
-use link::WeakLink;
-pub(crate) use link::{Link, Role};
-use locate::Locator;
-pub use meter::COMMANDS;
-pub(crate) use meter::{Meter, Reading};
+pub(crate) use attempt::bury::fingerprint;
+pub use attempt::cancel::Cancellation;
+pub(crate) use attempt::progress::{LOG_LINES, Said, Saying};
+pub use attempt::read::{Consumer, Joined};
+pub(crate) use attempt::settle::{Applied, Begun, Keep, Ran, Taken};
+pub use attempt::steps::{DecideError, Decided, Decider, Steps};
+pub(crate) use attempt::steps::{StepBegun, StepRun, StepTold};
+pub(crate) use chores::claim::{ClaimFrom, Silent};
+pub(crate) use chores::cron::CronState;
+pub use chores::cron::{CronStatus, CronTable, Kept, MAX_ENTRIES};
+pub(crate) use chores::promote::Promoted;
+pub use client::address::Config;
+pub(crate) use client::decode::Entry;
+pub use client::error::{Class, Error};
+use client::keys::Keys;
+pub use client::keys::stream_name;
+use client::link::WeakLink;
+pub(crate) use client::link::{Link, Role};
+use client::locator::Locator;
+pub use client::meter::COMMANDS;
+pub(crate) use client::meter::{Meter, Reading};
+pub use dead::letter::{DeadLetter, Evicted, LetterLimits};
+pub use dead::replay::Replayed;
+pub use inspect::backlog::Backlog;
+pub use inspect::delayed::Upcoming;
+pub use inspect::depths::{Depths, LaneDepth, Status};
+pub use inspect::events::PastEvent;
+pub(crate) use inspect::gauge::Gauge;
+pub use inspect::history::{Attempt, LogLine, Progress};
+pub(crate) use inspect::seek::Sought;
+pub use inspect::server::{Listed, Missing, Server, WorkerInfo};
+pub use inspect::unread::{Part, Unread};
 pub use rehearse::Step;
-pub(crate) use report::{LOG_LINES, Said, Saying};
-pub(crate) use seek::Sought;
-pub use server::{Listed, Missing, Server, WorkerInfo};
-pub(crate) use settle::{Applied, Begun, Keep, Ran, Taken};
-pub use steps::{DecideError, Decided, Decider, Steps};
-pub(crate) use steps::{StepBegun, StepRun, StepTold};
-pub(crate) use stream::{ClaimFrom, Silent};
-pub use stream::{Consumer, Joined};
-pub(crate) use submit::{Holder, Identified, Placed, Unique};
-pub use submit::{UniqueMode, UniqueScope};
-pub use unread::{Part, Unread};
-pub(crate) use upkeep::Promoted;
-pub use upkeep::Replayed;
+pub use submit::batch::{Awaited, Batch};
+pub use submit::durability::Durability;
+pub use submit::enqueue::{Due, NewJob};
+pub(crate) use submit::enqueue::{RECEIPTS, Untaken};
+pub(crate) use submit::unique::{Holder, Identified, Placed, Unique};
+pub use submit::unique::{UniqueMode, UniqueScope};
 
 pub use crate::tls::Files as Tls;
 
 use crate::job::{ConsumerName, Namespace, QueueName};
-use script::{Answer, Script};
+use client::script::{Answer, Script};
 
 /// The consumer group of every work stream.
 pub(crate) const GROUP: &str = "fleet";
@@ -147,7 +110,7 @@ impl Broker {
         let access = config.client_config()?;
         let locator = match Locator::find(&access).await {
             Ok(locator) => locator,
-            Err(error) => return Err(tls::explained(error, &access).await),
+            Err(error) => return Err(client::tls::explained(error, &access).await),
         };
         // Of a cluster, one server that is away must not keep from those that are there.
         let access = locator.cluster().map_or(access, |cluster| cluster.access().clone());
@@ -192,7 +155,7 @@ impl Broker {
 
     /// The connection to the server that has what a worker says of itself.
     pub(crate) fn link_for(&self, consumer: &ConsumerName) -> Link {
-        self.link_to(&keys::worker(self.namespace(), consumer))
+        self.link_to(&client::keys::worker(self.namespace(), consumer))
     }
 
     /// A connection of its own for that.

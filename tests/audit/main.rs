@@ -8,9 +8,6 @@
     reason = "this is a program of the tests"
 )]
 
-#[expect(dead_code, unused_imports, reason = "its tests are not run here")]
-#[path = "../../src/broker/assemble.rs"]
-mod assemble;
 #[path = "../it/audit/mod.rs"]
 mod audit;
 #[expect(dead_code, unused_imports, reason = "other tests use the rest")]

@@ -3,9 +3,6 @@
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
 #[cfg(test)]
-#[path = "../../src/broker/assemble.rs"]
-mod assemble;
-#[cfg(test)]
 mod audit;
 #[cfg(test)]
 mod callbacks;

@@ -10,16 +10,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use fred::types::Key;
 
-use super::enqueue::call;
-use super::error::Error;
-use super::keys::Keys;
-use super::link::{Link, Role};
-use super::report::Saying;
-use super::settle::{Applied, Begun, Keep, Ran, Taken};
-use super::stream::ClaimFrom;
+use super::attempt::progress::Saying;
+use super::attempt::settle::{Applied, Begun, Keep, Ran, Taken};
+use super::chores::claim::ClaimFrom;
+use super::client::decode;
+use super::client::error::Error;
+use super::client::keys::{self, Keys};
+use super::client::link::{Link, Role};
+use super::submit::enqueue::call;
 use super::{
     Broker, Cancellation, Due, Holder, Identified, Kept, NewJob, Placed, Queue, Unique, UniqueMode,
-    UniqueScope, decode, keys,
+    UniqueScope,
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{

@@ -1,14 +1,12 @@
 //! What held Redis up for longest, by its own account.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use serde::Serialize;
 
-use crate::assemble::assemble;
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts;
 
 /// What Redis notes is as slow, in microseconds.
 pub(crate) const NOTED_US: &str = "1000";
@@ -65,20 +63,14 @@ impl Slowest {
         let slowest = if is_script { &mut self.script } else { &mut self.command };
         if slowest.as_ref().is_none_or(|(most, _)| *most < took) {
             let name = words.get(1).and_then(|sha| SCRIPTS.get(sha.as_str())).filter(|_| is_script);
-            *slowest = Some((took, name.cloned().unwrap_or_else(|| command.clone())));
+            *slowest = Some((took, name.map_or_else(|| command.clone(), |name| (*name).to_owned())));
         }
     }
 }
 
 /// The names of the scripts, by their hashes.
-static SCRIPTS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/broker/scripts");
-    let prelude = fs::read_to_string(folder.join("prelude.lua")).unwrap_or_default();
-    let mut names = HashMap::new();
-    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = file.path().file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let script = fs::read_to_string(file.path()).unwrap_or_default();
-        names.insert(fred::util::sha1_hash(&assemble(&prelude, &script)), name);
-    }
-    names
+static SCRIPTS: LazyLock<HashMap<String, &str>> = LazyLock::new(|| {
+    scripts::names()
+        .map(|name| (fred::util::sha1_hash(&scripts::as_sent(scripts::source(name))), name))
+        .collect()
 });

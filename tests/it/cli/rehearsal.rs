@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
 
 use redis::Value;
 
 use crate::harness::process::{Launch, Worker};
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts;
 use crate::traps::scene::SOON;
 
 /// Run by users' own tests alone.
@@ -50,24 +49,13 @@ const FAMILIES: [&str; 23] = [
     "worker:*",
 ];
 
-/// The name and the text of every script.
-fn scripts() -> Vec<(String, String)> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/broker/scripts");
-    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-    let read = |path: PathBuf| {
-        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        (name, fs::read_to_string(path).unwrap())
-    };
-    files.map(read).collect()
-}
-
 /// The commands that scripts call.
 fn commands() -> BTreeSet<String> {
-    let scripts = scripts();
-    let calls = scripts.iter().filter(|(name, _)| name != NOT_REHEARSED).flat_map(|(_, text)| {
-        let after = |begin: &str| text.split(begin).skip(1).map(str::to_owned).collect::<Vec<_>>();
-        [after("redis.call('"), after("redis.pcall('")].concat()
-    });
+    let calls =
+        scripts::names().filter(|name| *name != NOT_REHEARSED).map(scripts::source).flat_map(|text| {
+            let after = |begin: &str| text.split(begin).skip(1).map(str::to_owned).collect::<Vec<_>>();
+            [after("redis.call('"), after("redis.pcall('")].concat()
+        });
     let called = calls.filter_map(|rest| Some(rest.split('\'').next()?.to_lowercase()));
     called.chain(PLAIN.map(str::to_owned)).collect()
 }
@@ -112,8 +100,7 @@ fn every_script_of_workers_and_of_people_is_rehearsed() {
     let check = || assert_eq!(Launch::new(&["--redis", &server.url(), "check"]).output(SOON).code, Some(0));
     // Each is sent whole the first time, and begins with its name.
     let sent = sent(&server, check);
-    let names = scripts().into_iter().map(|(name, _)| name).filter(|name| name != "prelude");
-    let left: Vec<String> = names.filter(|name| !sent.contains(&format!("-- {name}: "))).collect();
+    let left: Vec<&str> = scripts::names().filter(|name| !sent.contains(&format!("-- {name}: "))).collect();
     assert_eq!(left, [NOT_REHEARSED]);
     assert_eq!(server.cmd(&["DBSIZE"]), Value::Int(0));
 }

@@ -8,19 +8,11 @@ use redis::Value;
 use super::STATES;
 use super::witness::Witness;
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::source;
 use crate::harness::wait::until;
 
 const ENTRIES: &str = "sf:{default}:cron";
 const STREAM: &str = "sf:{default}:jobs";
-
-macro_rules! source {
-    ($file:literal) => {
-        concat!(
-            include_str!("../../../src/broker/scripts/prelude.lua"),
-            include_str!(concat!("../../../src/broker/scripts/", $file, ".lua"))
-        )
-    };
-}
 
 struct Scripts {
     server: RedisServer,
@@ -46,12 +38,12 @@ impl Scripts {
     }
 
     fn put(&self, state: &str, payload: &str) -> i64 {
-        self.call(source!("cron_put"), &[ENTRIES, STATES], &["a", state, payload, "1000", "", "2"])
+        self.call(source("cron_put"), &[ENTRIES, STATES], &["a", state, payload, "1000", "", "2"])
     }
 
     fn tick(&self, state: &str, next: &str) -> redis::RedisResult<i64> {
         let jobs = ["4", "id", "cron.a.2000", "type", "test", "4", "id", "cron.a.3000", "type", "test"];
-        self.try_call(source!("tick"), &[STATES, STREAM], &[&["a", state, next], &jobs[..]].concat())
+        self.try_call(source("tick"), &[STATES, STREAM], &[&["a", state, next], &jobs[..]].concat())
     }
 
     fn state(&self) -> Option<String> {
@@ -78,9 +70,9 @@ fn a_tick_that_is_sent_twice_or_too_late_is_submitted_once() {
     // By an entry that has changed meanwhile, was paused, or is gone.
     assert_eq!(scripts.put("3000 1", "y"), 1);
     assert_eq!(scripts.tick("3000 1", "5000 1").unwrap(), 0);
-    assert_eq!(scripts.call(source!("cron_pause"), &[STATES], &["a", " paused"]), 1);
+    assert_eq!(scripts.call(source("cron_pause"), &[STATES], &["a", " paused"]), 1);
     assert_eq!(scripts.tick("1000 2", "5000 2").unwrap(), 0);
-    assert_eq!(scripts.call(source!("cron_remove"), &[ENTRIES, STATES], &["a"]), 1);
+    assert_eq!(scripts.call(source("cron_remove"), &[ENTRIES, STATES], &["a"]), 1);
     assert_eq!(scripts.tick("1000 2 paused", "5000 2").unwrap(), 0);
     assert_eq!((scripts.jobs(), scripts.state()), (2, None));
 }
@@ -98,15 +90,15 @@ fn a_tick_whose_stream_is_none_moves_nothing() {
 fn a_change_that_is_sent_twice_happens_once() {
     let scripts = Scripts::new();
     assert_eq!([scripts.put("", "x"), scripts.put("", "x")], [1, 0]);
-    let pause = |mark: &str| scripts.call(source!("cron_pause"), &[STATES], &["a", mark]);
+    let pause = |mark: &str| scripts.call(source("cron_pause"), &[STATES], &["a", mark]);
     assert_eq!([pause(" paused"), pause(" paused")], [1, 0]);
     assert_eq!(scripts.state().as_deref(), Some("1000 1 paused"));
     assert_eq!([pause(""), pause("")], [1, 0]);
     assert!(scripts.state().unwrap().ends_with(" 1"));
-    let remove = || scripts.call(source!("cron_remove"), &[ENTRIES, STATES], &["a"]);
+    let remove = || scripts.call(source("cron_remove"), &[ENTRIES, STATES], &["a"]);
     assert_eq!([remove(), remove(), pause("")], [1, 0, 2]);
     let put = |name: &str| {
-        scripts.call(source!("cron_put"), &[ENTRIES, STATES], &[name, "", "x", "", " paused", "2"])
+        scripts.call(source("cron_put"), &[ENTRIES, STATES], &[name, "", "x", "", " paused", "2"])
     };
     assert_eq!(["b", "c", "d"].map(put), [1, 1, 2]);
 }
@@ -117,17 +109,17 @@ fn a_full_server_refuses_whole_what_needs_memory_and_allows_a_pause() {
     scripts.put("", "x");
     scripts.fill(true);
     assert!(scripts.tick("1000 1", "3000 1").unwrap_err().to_string().contains("OOM"));
-    let put = scripts.try_call(source!("cron_put"), &[ENTRIES, STATES], &["a", "1000 1", "y", "", "", "2"]);
+    let put = scripts.try_call(source("cron_put"), &[ENTRIES, STATES], &["a", "1000 1", "y", "", "", "2"]);
     assert!(put.unwrap_err().to_string().contains("OOM"));
     assert_eq!(scripts.state().as_deref(), Some("1000 1"));
-    assert_eq!(scripts.call(source!("cron_pause"), &[STATES], &["a", " paused"]), 1);
-    assert_eq!(scripts.call(source!("cron_pause"), &[STATES], &["a", ""]), 1);
+    assert_eq!(scripts.call(source("cron_pause"), &[STATES], &["a", " paused"]), 1);
+    assert_eq!(scripts.call(source("cron_pause"), &[STATES], &["a", ""]), 1);
     let state = scripts.state().unwrap();
     scripts.fill(false);
     assert_eq!(scripts.jobs(), 0);
     assert_eq!(scripts.tick(&state, "3000 1").unwrap(), 1);
     scripts.fill(true);
-    assert_eq!(scripts.call(source!("cron_remove"), &[ENTRIES, STATES], &["a"]), 1);
+    assert_eq!(scripts.call(source("cron_remove"), &[ENTRIES, STATES], &["a"]), 1);
 }
 
 #[test]
@@ -135,7 +127,7 @@ fn an_agenda_is_whole_or_what_was_asked_for() {
     let scripts = Scripts::new();
     scripts.put("", "x");
     let agenda = |args: &[&str]| {
-        let command = [&["EVAL", source!("agenda"), "2", ENTRIES, STATES], args].concat();
+        let command = [&["EVAL", source("agenda"), "2", ENTRIES, STATES], args].concat();
         let Value::Array(answer) = scripts.server.cmd(&command) else { panic!("no list") };
         let list = |at: usize| redis::from_redis_value::<Vec<String>>(answer[at].clone()).unwrap();
         (redis::from_redis_value::<u64>(answer[1].clone()).unwrap(), list(2), list(3))

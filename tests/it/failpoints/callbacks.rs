@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::drill::{Drill, script};
+use super::drill::Drill;
 use crate::harness::ledger::{Ledger, Record};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::rest::jobs_left;
@@ -34,13 +34,7 @@ fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
 #[test]
 fn whatever_happens_at_a_settlement_each_callback_is_submitted_once() {
     let drill = Drill {
-        scripts: &[
-            script!("begin"),
-            script!("complete"),
-            script!("defer"),
-            script!("bury"),
-            script!("promote"),
-        ],
+        scripts: &["begin", "complete", "defer", "bury", "promote"],
         submit,
         is_done: |server| jobs_left(server) == 0,
         judge,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::harness::ledger::Ledger;
 use crate::harness::proxy::{Direction, Mode, Proxy};
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts;
 use crate::harness::wait::until;
 use crate::program::Program;
 
@@ -25,8 +26,8 @@ const AT_ONCE: usize = 4;
 
 /// What a drill does, and what must be true afterwards.
 pub(super) struct Drill {
-    /// The scripts whose calls are struck: name and source.
-    pub(super) scripts: &'static [(&'static str, &'static str)],
+    /// The names of the scripts whose calls are struck.
+    pub(super) scripts: &'static [&'static str],
     /// Submits the work.
     pub(super) submit: fn(&RedisServer),
     /// Whether there is nothing left to do.
@@ -34,14 +35,6 @@ pub(super) struct Drill {
     /// Judges what happened. The ledger is read anew whenever it is looked at: a worker that was frozen goes on.
     pub(super) judge: fn(&RedisServer, &Ledger) -> Result<(), String>,
 }
-
-/// A script's name and own source.
-macro_rules! script {
-    ($file:literal) => {
-        ($file, include_str!(concat!("../../../src/broker/scripts/", $file, ".lua")))
-    };
-}
-pub(super) use script;
 
 /// What happens.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +50,7 @@ enum Fault {
 /// Where it happens: at the nth call of a script, on this way.
 #[derive(Clone, Copy)]
 struct Point {
-    script: (&'static str, &'static str),
+    script: &'static str,
     nth: usize,
     way: Direction,
 }
@@ -65,7 +58,7 @@ struct Point {
 impl fmt::Display for Point {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let way = if self.way == Direction::Requests { "before" } else { "after" };
-        write!(out, "{way} call {} of {}", self.nth, self.script.0)
+        write!(out, "{way} call {} of {}", self.nth, self.script)
     }
 }
 
@@ -91,15 +84,15 @@ impl Stage {
         }
     }
 
-    fn sha(&self, source: &str) -> Vec<u8> {
-        crate::traps::scripts::sha(&self.server, source).into_bytes()
+    fn sha(&self, script: &str) -> Vec<u8> {
+        scripts::sha(&self.server, scripts::source(script)).into_bytes()
     }
 }
 
 impl Drill {
     /// Finds out how often each script is called, and strikes before and after each call with each fault.
     pub(super) fn run(&self, name: &str) {
-        let points: Vec<Point> = self.scripts.iter().flat_map(|script| self.points(*script)).collect();
+        let points: Vec<Point> = self.scripts.iter().flat_map(|script| self.points(script)).collect();
         let faults = [Fault::Abort, Fault::Freeze, Fault::Lose];
         let cases: Vec<(Point, Fault)> =
             points.iter().flat_map(|point| faults.map(|fault| (*point, fault))).collect();
@@ -125,15 +118,15 @@ impl Drill {
     }
 
     /// The points of one script, counted in calm weather.
-    fn points(&self, script: (&'static str, &'static str)) -> Vec<Point> {
+    fn points(&self, script: &'static str) -> Vec<Point> {
         let stage = Stage::new();
-        let needle = stage.sha(script.1);
+        let needle = stage.sha(script);
         stage.proxy.set(Mode::Hold { needle, nth: usize::MAX, way: Direction::Requests });
         let _worker = stage.program(&stage.server.url_through(stage.proxy.addr())).launch().start();
         (self.submit)(&stage.server);
         until("calm work to be done", DONE, || (self.is_done)(&stage.server));
         let calls = stage.proxy.met();
-        assert!(calls > 0, "{} is never called", script.0);
+        assert!(calls > 0, "{} is never called", script);
         let ways = [Direction::Requests, Direction::Replies];
         (1..=calls).flat_map(|nth| ways.map(|way| Point { script, nth, way })).collect()
     }
@@ -141,7 +134,7 @@ impl Drill {
     /// One case. False where its point was not reached.
     fn strike(&self, point: &Point, fault: Fault) -> Result<bool, String> {
         let stage = Stage::new();
-        let needle = stage.sha(point.script.1);
+        let needle = stage.sha(point.script);
         stage.proxy.set(Mode::Hold { needle, nth: point.nth, way: point.way });
         let struck = stage.program(&stage.server.url_through(stage.proxy.addr())).launch().start();
         (self.submit)(&stage.server);

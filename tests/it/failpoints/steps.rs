@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::drill::{Drill, script};
+use super::drill::Drill;
 use crate::harness::ledger::{Ledger, Record};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::rest::jobs_left;
@@ -63,14 +63,7 @@ fn is_right(server: &RedisServer, records: &[Record]) -> Result<(), String> {
 #[test]
 fn whatever_happens_at_a_call_of_the_steps_no_once_step_runs_twice() {
     let drill = Drill {
-        scripts: &[
-            script!("begin"),
-            script!("steps"),
-            script!("step_begin"),
-            script!("step_end"),
-            script!("defer"),
-            script!("complete"),
-        ],
+        scripts: &["begin", "steps", "step_begin", "step_end", "defer", "complete"],
         submit,
         is_done: |server| {
             jobs_left(server) == 0 && !field(server, "sf:{default}:job:gift", "state").is_empty()

@@ -3,7 +3,7 @@
 use streamfleet::job::Encoding;
 use streamfleet::{Producer, Submission, UniqueMode, UniqueScope};
 
-use super::drill::{Drill, script};
+use super::drill::Drill;
 use crate::harness::fleet::queue;
 use crate::harness::ledger::Ledger;
 use crate::harness::redis_server::RedisServer;
@@ -45,13 +45,7 @@ fn judge(server: &RedisServer, _ledger: &Ledger) -> Result<(), String> {
 #[test]
 fn whatever_happens_to_a_worker_no_lock_is_left_without_a_live_job() {
     let drill = Drill {
-        scripts: &[
-            script!("begin"),
-            script!("complete"),
-            script!("defer"),
-            script!("bury"),
-            script!("promote"),
-        ],
+        scripts: &["begin", "complete", "defer", "bury", "promote"],
         submit,
         is_done: |server| jobs_left(server) == 0,
         judge,

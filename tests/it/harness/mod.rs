@@ -24,6 +24,7 @@ mod recovery;
 pub(crate) mod redis_server;
 pub(crate) mod resp;
 pub(crate) mod rest;
+pub(crate) mod scripts;
 pub(crate) mod sentinel;
 pub(crate) mod server_program;
 pub(crate) mod tls_server;

@@ -3,19 +3,16 @@
 use redis::Value;
 
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::source;
 
 const EVENTS: &str = "sf:{q}:events";
-const SOURCE: &str = concat!(
-    include_str!("../../../src/broker/scripts/prelude.lua"),
-    include_str!("../../../src/broker/scripts/publish.lua")
-);
 
 /// Two events with different numbers of fields, of which about a hundred are kept.
-const CALL: [&str; 12] =
-    ["EVAL", SOURCE, "1", EVENTS, "100", "2", "event", "queue_length", "4", "event", "before_handle", "id"];
+const CALL: [&str; 10] =
+    ["1", EVENTS, "100", "2", "event", "queue_length", "4", "event", "before_handle", "id"];
 
 fn call() -> Vec<&'static str> {
-    CALL.into_iter().chain(["message"]).collect()
+    ["EVAL", source("publish")].into_iter().chain(CALL).chain(["message"]).collect()
 }
 
 #[test]

@@ -8,9 +8,10 @@ use redis::Value;
 
 use crate::harness::fleet::Acts;
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::source;
 use crate::harness::wait::until_async;
 use crate::traps::scene::{SOON, STREAM, Scene};
-use crate::traps::scripts::{Scripts, source};
+use crate::traps::scripts::Scripts;
 
 const LANE: &str = "sf:{q}:jobs";
 const LANES: [&str; 3] = ["sf:{q}:jobs:high", LANE, "sf:{q}:jobs:low"];
@@ -37,7 +38,7 @@ fn text(value: &Value) -> String {
 fn a_look_for_silent_entries_is_cut_where_many_are_pending_and_so_is_a_claim() {
     let scripts = Scripts::new();
     let stale = || {
-        let (_, lanes) = scripts.call(source!("stale"), &LANES, &["60000"]);
+        let (_, lanes) = scripts.call(source("stale"), &LANES, &["60000"]);
         lanes.iter().map(text).collect::<Vec<_>>()
     };
     let mut held = hold(&scripts.server, LANE, 10_000);
@@ -48,7 +49,7 @@ fn a_look_for_silent_entries_is_cut_where_many_are_pending_and_so_is_a_claim() {
     assert_eq!((held.len(), stale()), (10_001, vec![String::new(), "0-0".to_owned(), String::new()]));
     let claim = |from: &str| {
         let args = ["me", "60000", from, "100", "0", "9000000000000"];
-        let (status, rest) = scripts.call(source!("claim"), &[LANE], &args);
+        let (status, rest) = scripts.call(source("claim"), &[LANE], &args);
         let Value::Array(taken) = &rest[2] else { panic!("{rest:?}") };
         (status, text(&rest[0]), taken.len())
     };

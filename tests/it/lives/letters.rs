@@ -176,10 +176,10 @@ async fn a_job_that_a_once_step_dropped_is_cancelled_though_its_worker_died_befo
     scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", stream, ">"]);
     let id = job.to_string();
     let begin = ["ghost", &id, "1", "charge", "once", &id, "charge once\nmail auto charge"];
-    let source = crate::traps::scripts::source!("step_begin");
+    let source = crate::harness::scripts::source("step_begin");
     scene.server.cmd(&[&["EVAL", source, "2", stream, &ledger][..], &begin].concat());
     let end = ["charge", "1", "pending", "0", "", "", "", "", "a duplicate", &id];
-    let source = crate::traps::scripts::source!("step_end");
+    let source = crate::harness::scripts::source("step_end");
     scene.server.cmd(&[&["EVAL", source, "1", &ledger][..], &end].concat());
     let handler = Walks::well();
     let fleet = scene.fleet(quick(3), steps(&handler));

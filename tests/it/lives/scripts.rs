@@ -2,7 +2,8 @@
 
 use streamfleet::job::{Envelope, Lane};
 
-use crate::traps::scripts::{NOTHING, Scripts, source};
+use crate::harness::scripts::source;
+use crate::traps::scripts::{NOTHING, Scripts};
 
 const STREAM: &str = "sf:{q}:jobs";
 const DELAYED: &str = "sf:{q}:delayed";
@@ -36,23 +37,23 @@ impl<'a> Attempt<'a> {
         let tail = ["retrying", "5", "error", "me", "no", "test", "normal", "1", &self.life, "", "0"]
             .map(str::as_bytes);
         let args: Vec<&[u8]> = head.into_iter().chain([&packed[..]]).chain(tail).collect();
-        self.scripts.call(source!("defer"), &DEFER, &args).0
+        self.scripts.call(source("defer"), &DEFER, &args).0
     }
 
     fn complete(&self, retention: &str) -> i64 {
         let args = ["me", &self.entry, "j", "5", "", retention, "test", "normal", "1", "1", "", &self.life];
-        self.scripts.call(source!("complete"), &COMPLETE, &args).0
+        self.scripts.call(source("complete"), &COMPLETE, &args).0
     }
 
     fn begin(&self) -> i64 {
         let args = ["me", &self.entry, "", "", "1", "test", "normal", "1", "1", "j", "0", &self.life, "", ""];
-        self.scripts.call(source!("begin"), &BEGIN, &args).0
+        self.scripts.call(source("begin"), &BEGIN, &args).0
     }
 
     /// The life's retry, once it is promoted and delivered.
     fn retried(&self) -> Self {
         let promote = [DELAYED, FIELDS, "sf:{q}:dead", "sf:{q}:jobs:high", STREAM, "sf:{q}:jobs:low"];
-        self.scripts.call(source!("promote"), &promote, &["500", "1048576"]);
+        self.scripts.call(source("promote"), &promote, &["500", "1048576"]);
         self.scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", STREAM, ">"]);
         let range: Vec<(String, Vec<String>)> =
             redis::from_redis_value(self.scripts.server.cmd(&["XRANGE", STREAM, "-", "+"])).unwrap();
@@ -96,7 +97,7 @@ fn a_late_success_is_known_for_as_long_as_its_retry_waits_whatever_the_retention
     let release = ["me", &retry.entry, &retry.life, "0", "type", "test", "id", "j", "life", &retry.life]
         .map(str::to_owned);
     let keys = [STREAM, RECORD, "sf:{q}:cancels", RECEIPTS, NOTHING, NOTHING];
-    assert_eq!(scripts.call(source!("release"), &keys, &release).0, 2);
+    assert_eq!(scripts.call(source("release"), &keys, &release).0, 2);
     assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
     let ttl = scripts.int(&["PTTL", RECORD]);
     assert!(ttl == -2 || (0..=1).contains(&ttl), "its retention begins then: {ttl}");
@@ -123,7 +124,7 @@ fn a_settlement_leaves_a_receipt_for_its_own_consumer_alone() {
     assert_eq!((two.defer("0"), two.complete("60000")), (0, 4), "somebody else settled it");
     // The receipts go with the consumer.
     let keys = ["sf:{q}:jobs:high", STREAM, "sf:{q}:jobs:low", RECEIPTS];
-    assert_eq!(scripts.call(source!("reap"), &keys, &["me"]).0, 3);
+    assert_eq!(scripts.call(source("reap"), &keys, &["me"]).0, 3);
     assert_eq!(scripts.int(&["EXISTS", RECEIPTS]), 0);
 }
 
@@ -152,7 +153,7 @@ fn keys_of_another_type_neither_keep_a_job_from_ending_nor_make_copies_of_it() {
             .map(|(at, text)| if at == 1 { two.entry.as_bytes() } else { *text })
             .collect();
         let count = DEFER.len().to_string();
-        let head = ["EVAL", source!("defer"), &count].into_iter().chain(DEFER).map(str::as_bytes);
+        let head = ["EVAL", source("defer"), &count].into_iter().chain(DEFER).map(str::as_bytes);
         let refused = scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>());
         assert!(format!("{refused:?}").contains("WRONGTYPE"), "{refused:?}");
     }

@@ -3,7 +3,8 @@
 use redis::Value;
 
 use crate::harness::redis_server::RedisServer;
-use crate::traps::scripts::{Scripts, source};
+use crate::harness::scripts::source;
+use crate::traps::scripts::Scripts;
 
 const STREAM: &str = "sf:{q}:jobs";
 const HIGH: &str = "sf:{q}:jobs:high";
@@ -16,7 +17,7 @@ const ARGS: [&str; 2] = ["1000", "60000"];
 
 /// The numbers of an answer; texts are -1 where they are empty, and 1 where not.
 fn gauge(scripts: &Scripts) -> Vec<i64> {
-    let (_, mut rest) = scripts.call(source!("gauge"), &KEYS, &ARGS);
+    let (_, mut rest) = scripts.call(source("gauge"), &KEYS, &ARGS);
     assert_eq!(rest.remove(0), Value::Array(Vec::new()), "all keys are read");
     let number = |value: Value| match value {
         Value::Int(number) => number,

@@ -14,8 +14,8 @@ use crate::harness::fleet::{Acts, Running, config, quick};
 use crate::harness::process::{Launch, Worker};
 use crate::harness::proxy::{Direction, Mode, Proxy, Scope};
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::{sha, source};
 use crate::harness::wait::{until, until_async};
-use crate::traps::scripts::{ACKNOWLEDGE, sha};
 
 /// The promise for a loop that hangs.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -74,7 +74,7 @@ fn a_wedged_connection_fails_liveness_within_30_s_and_says_whose() {
     let reader = Scene::with(|launch| manager.supervises(launch));
     let (settler, heartbeat, chores) = (Scene::new(), Scene::new(), Scene::new());
     reader.wedge("XREADGROUP");
-    settler.wedge(&format!("XACK {}", sha(&settler.server, ACKNOWLEDGE)));
+    settler.wedge(&format!("XACK {}", sha(&settler.server, source("acknowledge"))));
     settler.submit("note");
     heartbeat.wedge(&heartbeat.worker_key());
     chores.wedge("sf:{default}:leader");

@@ -3,6 +3,7 @@
 use redis::Value;
 
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::source;
 use crate::traps::scripts::NOTHING;
 
 const STREAM: &str = "sf:{q}:jobs";
@@ -13,15 +14,6 @@ const PLACES: &str = "sf:{q}:cancels:places";
 const RECEIPTS: &str = "sf:{q}:receipts:me";
 const CREATED: &str = "1700000000000";
 const LIFE: &str = "1650000000000-0";
-
-macro_rules! source {
-    ($file:literal) => {
-        concat!(
-            include_str!("../../../src/broker/scripts/prelude.lua"),
-            include_str!(concat!("../../../src/broker/scripts/", $file, ".lua"))
-        )
-    };
-}
 
 /// A server with a group on its stream.
 struct Scripts {
@@ -65,7 +57,7 @@ impl Scripts {
 
     /// Lets `me` report of an entry.
     fn report(&self, args: &[&str]) -> i64 {
-        self.call(source!("report"), &[STREAM, RECORD], args)
+        self.call(source("report"), &[STREAM, RECORD], args)
     }
 }
 
@@ -123,10 +115,10 @@ fn a_full_server_takes_no_report_and_a_record_of_another_type_spoils_no_other() 
     let keys = [STREAM, "sf:{q}:job:broken", STREAM, RECORD];
     let one = said("me", &entry);
     let args = [&one[..], &one[2..]].concat();
-    assert_eq!(scripts.call(source!("report"), &keys, &args), 1);
+    assert_eq!(scripts.call(source("report"), &keys, &args), 1);
     scripts.server.cmd(&["DEL", RECORD]);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    let count = ["EVAL", source!("report"), "2", STREAM, RECORD];
+    let count = ["EVAL", source("report"), "2", STREAM, RECORD];
     let refused = scripts.server.try_cmd(&[&count[..], &one[..]].concat());
     assert!(format!("{refused:?}").contains("OOM"), "{refused:?}");
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0);
@@ -139,7 +131,7 @@ fn a_record_that_only_a_report_made_goes_with_its_attempt() {
     scripts.report(&said("me", &entry));
     let args = ["me", &entry, LIFE, "0", "type", "test", "id", "j"];
     assert_eq!(
-        scripts.call(source!("release"), &[STREAM, RECORD, CANCELS, RECEIPTS, NOTHING, NOTHING], &args),
+        scripts.call(source("release"), &[STREAM, RECORD, CANCELS, RECEIPTS, NOTHING, NOTHING], &args),
         1
     );
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0);
@@ -168,9 +160,9 @@ fn a_waiting_job_is_cancelled_once_however_often_it_is_asked() {
     let scripts = Scripts::new();
     let added = scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j"]);
     let entry: String = redis::from_redis_value(added).unwrap();
-    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 1);
+    assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 1);
     let between = scripts.digest();
-    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 3);
+    assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 3);
     assert_eq!(scripts.digest(), between);
     assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.field("state").as_deref()), (0, Some("cancelled")));
     assert!(scripts.int(&["PTTL", RECORD]) > 0);
@@ -182,23 +174,23 @@ fn of_a_job_that_somebody_holds_the_wish_is_noted_and_kept_from_running_again() 
     let entry = scripts.delivered();
     let before = scripts.server.cmd(&["XPENDING", STREAM, "fleet"]);
     for _ in 0..2 {
-        assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
+        assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
     }
     assert_eq!(scripts.int(&["ZCARD", CANCELS]), 1);
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0, "a wish makes no record");
     let keys = [STREAM, RECORD, CANCELS, RECEIPTS];
     let release = ["me", &entry, LIFE, "0", "type", "test", "id", "j"];
-    assert_eq!(scripts.call(source!("release"), &keys, &release), 3);
+    assert_eq!(scripts.call(source("release"), &keys, &release), 3);
     let begin = ["me", &entry, "", "", "1", "test", "normal", CREATED, "0", "j", "0", LIFE, "", ""];
-    assert_eq!(scripts.call(source!("begin"), &keys, &begin), 5);
+    assert_eq!(scripts.call(source("begin"), &keys, &begin), 5);
     let keys = [STREAM, DELAYED, "sf:{q}:delayed:fields", RECORD, "sf:{q}:wake", CANCELS, RECEIPTS];
     let defer = ["me", &entry, "j", "0", "packed", "retrying", "5", "error", "me", "no", "test", "normal"];
     let defer = [&defer[..], &[CREATED, LIFE]].concat();
-    assert_eq!(scripts.call(source!("defer"), &keys, &defer), 3);
+    assert_eq!(scripts.call(source("defer"), &keys, &defer), 3);
     let keys = [STREAM, "sf:{q}:dead", RECORD, "sf:{q}:unique:k", "sf:{q}:batch:b", CANCELS];
     let bury = ["me", &entry, "j", "fatal", "no", "1", "5", "error", "me", "test", "normal", CREATED, "0123"];
     let bury = [&bury[..], &["", LIFE]].concat();
-    assert_eq!(scripts.call(source!("bury"), &keys, &bury), 3);
+    assert_eq!(scripts.call(source("bury"), &keys, &bury), 3);
     assert_eq!(scripts.server.cmd(&["XPENDING", STREAM, "fleet"]), before);
     let keys = [
         STREAM,
@@ -213,7 +205,7 @@ fn of_a_job_that_somebody_holds_the_wish_is_noted_and_kept_from_running_again() 
     ];
     let end =
         ["me", &entry, "why", "5", "cancelled", "me", "test", "normal", CREATED, "60000", "j", "", LIFE];
-    assert_eq!(scripts.call(source!("cancelled"), &keys, &end), 1);
+    assert_eq!(scripts.call(source("cancelled"), &keys, &end), 1);
     assert_eq!((scripts.int(&["EXISTS", CANCELS, PLACES]), scripts.int(&["XLEN", STREAM])), (0, 0));
 }
 
@@ -222,18 +214,18 @@ fn a_wish_is_for_one_life_and_goes_with_the_entry_that_was_held_or_after_a_day()
     let scripts = Scripts::new();
     let wishes = || scripts.int(&["ZCARD", CANCELS]);
     let entry = scripts.delivered();
-    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
+    assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
     let keys = [STREAM, RECORD, CANCELS, "sf:{q}:unique:k", "sf:{q}:dead"];
     let begin = ["me", &entry, "", "", "1", "test", "normal", CREATED, "0", "j", "0", "another", "", ""];
-    assert_eq!(scripts.call(source!("begin"), &keys, &begin), 1, "another life begins");
-    assert_eq!(scripts.call(source!("cancels"), &[CANCELS], &[]), 1);
-    let sweep = || scripts.call(source!("wishes"), &[CANCELS, PLACES, "h", STREAM, "l"], &["0", "100"]);
+    assert_eq!(scripts.call(source("begin"), &keys, &begin), 1, "another life begins");
+    assert_eq!(scripts.call(source("cancels"), &[CANCELS], &[]), 1);
+    let sweep = || scripts.call(source("wishes"), &[CANCELS, PLACES, "h", STREAM, "l"], &["0", "100"]);
     assert_eq!((sweep(), wishes()), (1, 1), "its entry is still held");
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
     assert_eq!((sweep(), scripts.int(&["EXISTS", CANCELS, PLACES])), (0, 0));
     // Of a wish for a job that nobody was seen to hold, only time tells.
     scripts.server.cmd(&["HSET", RECORD, "state", "retrying", "life", LIFE]);
-    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel("1-1", "1")), 2);
+    assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel("1-1", "1")), 2);
     assert_eq!((sweep(), wishes()), (1, 1));
     scripts.server.cmd(&["ZADD", CANCELS, "1699999999999", LIFE]);
     assert_eq!((sweep(), wishes()), (0, 0));
@@ -245,24 +237,24 @@ fn on_a_full_server_a_job_is_cancelled_all_the_same() {
     let added = scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j"]);
     let entry: String = redis::from_redis_value(added).unwrap();
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 1);
+    assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 1);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     let entry = scripts.delivered();
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
+    assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
 }
 
 #[test]
 fn a_job_that_moves_while_it_is_looked_for_is_looked_for_again_and_at_last_flagged() {
     let scripts = Scripts::new();
-    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel("", "1")), 0);
+    assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel("", "1")), 0);
     scripts.server.cmd(&["HSET", RECORD, "state", "retrying"]);
-    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel("1-1", "0")), 4);
-    assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel("1-1", "1")), 2);
+    assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel("1-1", "0")), 4);
+    assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel("1-1", "1")), 2);
     for state in ["done", "dead", "cancelled"] {
         scripts.server.cmd(&["HSET", RECORD, "state", state]);
         let before = scripts.digest();
-        assert_eq!(scripts.call(source!("cancel"), &CANCEL_KEYS, &cancel("1-1", "1")), 3, "{state}");
+        assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel("1-1", "1")), 3, "{state}");
         assert_eq!(scripts.digest(), before);
     }
 }

@@ -10,9 +10,10 @@ use streamfleet::{Producer, Submission, SubmitError};
 use crate::harness::fleet::{Acts, queue, until_state};
 use crate::harness::process::run;
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::source;
 use crate::harness::wait::until_async;
 use crate::traps::scene::{LONG, SOON, Scene, job};
-use crate::traps::scripts::{Scripts, source};
+use crate::traps::scripts::Scripts;
 
 const DELAYED: &str = "sf:{default}:delayed";
 const FIELDS: &str = "sf:{default}:delayed:fields";
@@ -95,7 +96,7 @@ fn a_script_that_finds_a_job_with_too_many_fields_has_appended_none() {
     let flat = (0..4100).flat_map(|nth| [format!("h.{nth}"), "x".to_owned()]);
     let bad: Vec<String> = std::iter::once("8200".to_owned()).chain(flat).collect();
     let args = [vec![String::new(), "2".to_owned()], good, bad].concat();
-    let head = ["EVAL", source!("enqueue"), "6"].into_iter().chain(keys).map(str::to_owned);
+    let head = ["EVAL", source("enqueue"), "6"].into_iter().chain(keys).map(str::to_owned);
     let refused = format!("{:?}", scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>()));
     assert!(refused.contains("job 2 of these has 8200 names and values"), "{refused}");
     assert_eq!(scripts.int(&["XLEN", "sf:{q}:jobs"]), 0);

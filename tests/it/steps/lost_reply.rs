@@ -6,13 +6,13 @@ use streamfleet::job::{State, StepState};
 use super::scene::{Scene, Walks, plan};
 use crate::harness::fleet::{config, quick, until_state};
 use crate::harness::proxy::{Mode, Proxy};
-use crate::traps::scripts::source;
+use crate::harness::scripts::source;
 
 /// A job whose every call of this script loses its first reply.
 async fn losing(source: &str, times: usize) {
     let scene = Scene::new().await;
     let proxy = Proxy::start(scene.server.addr());
-    let sha = crate::traps::scripts::sha(&scene.server, source);
+    let sha = crate::harness::scripts::sha(&scene.server, source);
     proxy.set(Mode::drop_reply_to(&sha, times));
     let handler = Walks::well();
     let config = config(&scene.server.url_through(proxy.addr()));
@@ -28,15 +28,15 @@ async fn losing(source: &str, times: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_once_step_whose_begin_lost_its_reply_runs_once() {
-    losing(source!("step_begin"), 3).await;
+    losing(source("step_begin"), 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_once_step_whose_end_lost_its_reply_runs_once() {
-    losing(source!("step_end"), 3).await;
+    losing(source("step_end"), 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_look_whose_reply_was_lost_is_repeated() {
-    losing(source!("steps"), 1).await;
+    losing(source("steps"), 1).await;
 }

@@ -3,6 +3,7 @@
 
 use redis::Value;
 
+use crate::harness::scripts::source;
 use crate::traps::scripts::{NOTHING, Scripts};
 
 const STREAM: &str = "sf:{q}:jobs";
@@ -23,15 +24,6 @@ const DECIDE_KEYS: [&str; 10] = [
     NOTHING,
 ];
 
-macro_rules! source {
-    ($file:literal) => {
-        concat!(
-            include_str!("../../../src/broker/scripts/prelude.lua"),
-            include_str!(concat!("../../../src/broker/scripts/", $file, ".lua"))
-        )
-    };
-}
-
 fn begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 7] {
     ["me", entry, run, "charge", kind, "1700", "charge once"]
 }
@@ -51,8 +43,8 @@ fn field(scripts: &Scripts, name: &str) -> String {
 /// A dead letter of `j`, whose step `charge` failed in the run `1`.
 fn buried(scripts: &Scripts) -> String {
     let entry = scripts.delivered();
-    assert_eq!(scripts.call(source!("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once")).0, 1);
-    assert_eq!(scripts.call(source!("step_end"), &[LEDGER], &end("1", "failed")).0, 1);
+    assert_eq!(scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once")).0, 1);
+    assert_eq!(scripts.call(source("step_end"), &[LEDGER], &end("1", "failed")).0, 1);
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
     scripts.server.cmd(&["XDEL", STREAM, &entry]);
     let add = [
@@ -77,12 +69,12 @@ fn buried(scripts: &Scripts) -> String {
 fn a_begin_that_is_sent_twice_starts_one_run_and_another_run_finds_a_once_step_unknown() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
-    scripts.twice(source!("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [1, 1]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [1, 1]);
     assert_eq!((field(&scripts, "charge:state"), field(&scripts, "v")), ("started".into(), "1".into()));
-    scripts.twice(source!("step_begin"), &BEGIN_KEYS, &begin(&entry, "2", "once"), [3, 2]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "2", "once"), [3, 2]);
     assert_eq!(field(&scripts, "charge:state"), "unknown");
     // What the first run tells late is the truth, and told once.
-    scripts.twice(source!("step_end"), &[LEDGER], &end("1", "failed"), [2, 1]);
+    scripts.twice(source("step_end"), &[LEDGER], &end("1", "failed"), [2, 1]);
     assert_eq!(
         (field(&scripts, "charge:state"), field(&scripts, "charge:noted")),
         ("failed".into(), "2".into())
@@ -94,12 +86,12 @@ fn an_auto_step_that_another_run_started_runs_again() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     for run in ["1", "2"] {
-        scripts.twice(source!("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "auto"), [1, 1]);
+        scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "auto"), [1, 1]);
     }
     // The first run is no longer the one that counts.
-    scripts.twice(source!("step_end"), &[LEDGER], &end("1", "done"), [0, 0]);
-    scripts.twice(source!("step_end"), &[LEDGER], &end("2", "done"), [1, 1]);
-    scripts.twice(source!("step_begin"), &BEGIN_KEYS, &begin(&entry, "3", "auto"), [2, 2]);
+    scripts.twice(source("step_end"), &[LEDGER], &end("1", "done"), [0, 0]);
+    scripts.twice(source("step_end"), &[LEDGER], &end("2", "done"), [1, 1]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "3", "auto"), [2, 2]);
 }
 
 #[test]
@@ -107,7 +99,7 @@ fn nothing_begins_for_an_entry_that_somebody_settled() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
-    scripts.twice(source!("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [0, 0]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [0, 0]);
     assert_eq!(scripts.int(&["EXISTS", LEDGER]), 0);
 }
 
@@ -117,7 +109,7 @@ fn a_decision_that_is_sent_twice_is_taken_once() {
         let scripts = Scripts::new();
         let letter = buried(&scripts);
         let args = decide("2", &letter, "a", then);
-        scripts.twice(source!("decide"), &DECIDE_KEYS, &args, [status, status]);
+        scripts.twice(source("decide"), &DECIDE_KEYS, &args, [status, status]);
         assert_eq!(field(&scripts, "charge:state"), "done");
         let left = (scripts.int(&["XLEN", DEAD]), scripts.int(&["XLEN", STREAM]));
         assert_eq!(left, [(1, 0), (0, 1), (0, 0)][status as usize - 1]);
@@ -128,11 +120,11 @@ fn a_decision_that_is_sent_twice_is_taken_once() {
 fn a_decision_that_rests_on_something_that_has_changed_changes_nothing() {
     let scripts = Scripts::new();
     let letter = buried(&scripts);
-    scripts.twice(source!("decide"), &DECIDE_KEYS, &decide("1", &letter, "a", "replay"), [0, 0]);
-    scripts.twice(source!("decide"), &DECIDE_KEYS, &decide("2", "1-1", "b", "replay"), [0, 0]);
-    assert_eq!(scripts.call(source!("decide"), &DECIDE_KEYS, &decide("2", &letter, "c", "replay")).0, 2);
+    scripts.twice(source("decide"), &DECIDE_KEYS, &decide("1", &letter, "a", "replay"), [0, 0]);
+    scripts.twice(source("decide"), &DECIDE_KEYS, &decide("2", "1-1", "b", "replay"), [0, 0]);
+    assert_eq!(scripts.call(source("decide"), &DECIDE_KEYS, &decide("2", &letter, "c", "replay")).0, 2);
     // The run that was decided about is over, whatever its worker tells.
-    scripts.twice(source!("step_end"), &[LEDGER], &end("1", "unknown"), [0, 0]);
+    scripts.twice(source("step_end"), &[LEDGER], &end("1", "unknown"), [0, 0]);
     assert_eq!(field(&scripts, "charge:state"), "done");
 }
 
@@ -143,9 +135,9 @@ fn a_full_server_takes_what_a_run_tells_and_refuses_a_decision_whole() {
     let entry = scripts.delivered();
     let other = |run| [&["me", &entry, run, "mail", "once", "1700", "charge once\nmail once"][..]].concat();
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    scripts.twice(source!("step_begin"), &BEGIN_KEYS, &other("5"), [1, 1]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &other("5"), [1, 1]);
     let told = ["mail", "5", "done", "1", "", "", "", "\"receipt\"", "", "1700"];
-    scripts.twice(source!("step_end"), &[LEDGER], &told, [1, 1]);
+    scripts.twice(source("step_end"), &[LEDGER], &told, [1, 1]);
     assert_eq!(
         (field(&scripts, "mail:state"), field(&scripts, "mail:result")),
         ("done".into(), "\"receipt\"".into())
@@ -154,13 +146,13 @@ fn a_full_server_takes_what_a_run_tells_and_refuses_a_decision_whole() {
     let version = field(&scripts, "v");
     let args = decide(&version, &letter, "a", "replay");
     let sha: String =
-        redis::from_redis_value(scripts.server.cmd(&["SCRIPT", "LOAD", source!("decide")])).unwrap();
+        redis::from_redis_value(scripts.server.cmd(&["SCRIPT", "LOAD", source("decide")])).unwrap();
     let head = ["EVALSHA", &sha, "10"].into_iter().chain(DECIDE_KEYS);
     let refused = scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>());
     assert!(format!("{refused:?}").contains("OOM"), "{refused:?}");
     assert_eq!(scripts.digest(), before);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
-    assert_eq!(scripts.call(source!("decide"), &DECIDE_KEYS, &args).0, 2);
+    assert_eq!(scripts.call(source("decide"), &DECIDE_KEYS, &args).0, 2);
 }
 
 #[test]
@@ -168,7 +160,7 @@ fn a_look_changes_nothing() {
     let scripts = Scripts::new();
     let letter = buried(&scripts);
     let before = scripts.digest();
-    let (now, rest) = scripts.call(source!("steps"), &[LEDGER, RECORD], &["", ""]);
+    let (now, rest) = scripts.call(source("steps"), &[LEDGER, RECORD], &["", ""]);
     assert!(now > 0);
     assert_eq!(rest[2], Value::BulkString(letter.into_bytes()));
     assert_eq!(scripts.digest(), before);

@@ -8,8 +8,9 @@ use streamfleet::{JobError, Producer, SubmitError};
 
 use crate::harness::fleet::{Acts, Running, queue, quick, until_state};
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::source;
 use crate::traps::scene::{LONG, job};
-use crate::traps::scripts::{Scripts, source};
+use crate::traps::scripts::Scripts;
 
 const KEYS: [&str; 5] =
     ["sf:{q}:delayed", "sf:{q}:delayed:fields", "sf:{q}:job:j", "sf:{q}:wake", "sf:{q}:steps:j"];
@@ -91,18 +92,18 @@ fn a_change_that_is_sent_twice_happens_once_and_a_full_server_refuses_it_whole()
     scripts.server.cmd(&["HSET", KEYS[2], "state", "scheduled"]);
     scripts.server.cmd(&["HSET", KEYS[4], "charge:due", "9999", "charge:state", "pending"]);
     for args in [["j", "at", "9999999999999", "", ""], ["j", "", "", "old", "new"]] {
-        let statuses = [0, 1].map(|_| scripts.call(source!("amend"), &KEYS, &args).0);
+        let statuses = [0, 1].map(|_| scripts.call(source("amend"), &KEYS, &args).0);
         assert_eq!(statuses, [1, 1]);
     }
     assert_eq!(scripts.int(&["HLEN", KEYS[4]]), 1, "its steps have no time of their own any more");
     let stale = ["j", "", "", "old", "newer"];
     let before = scripts.digest();
-    assert_eq!(scripts.call(source!("amend"), &KEYS, &stale).0, 2);
-    assert_eq!(scripts.call(source!("amend"), &KEYS, &["k", "in", "0", "", ""]).0, 0);
+    assert_eq!(scripts.call(source("amend"), &KEYS, &stale).0, 2);
+    assert_eq!(scripts.call(source("amend"), &KEYS, &["k", "in", "0", "", ""]).0, 0);
     assert_eq!(scripts.digest(), before);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     for args in [["j", "in", "0", "", ""], ["j", "", "", "new", "newer"]] {
-        let mut command = vec!["EVAL", source!("amend"), "5"];
+        let mut command = vec!["EVAL", source("amend"), "5"];
         command.extend(KEYS);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
@@ -124,12 +125,12 @@ fn a_change_leaves_another_life_of_the_id_alone() {
         scripts.server.cmd(&[b"HSET", KEYS[1].as_bytes(), member.as_bytes(), &life(token)]);
     }
     scripts.server.cmd(&["HSET", KEYS[2], "state", "scheduled", "life", "own", "member", "j#own"]);
-    assert_eq!(scripts.call(source!("amend"), &KEYS, &["j", "at", "9999", "", ""]).0, 1);
+    assert_eq!(scripts.call(source("amend"), &KEYS, &["j", "at", "9999", "", ""]).0, 1);
     assert_eq!(
         (scripts.int(&["ZCOUNT", KEYS[0], "5", "5"]), scripts.int(&["ZCOUNT", KEYS[0], "9999", "9999"])),
         (1, 1)
     );
     // Its own is in its lane: the other one is not what was meant.
     scripts.server.cmd(&["HSET", KEYS[2], "member", "j"]);
-    assert_eq!(scripts.call(source!("amend"), &KEYS, &["j", "at", "7777", "", ""]).0, 0);
+    assert_eq!(scripts.call(source("amend"), &KEYS, &["j", "at", "7777", "", ""]).0, 0);
 }

@@ -3,7 +3,8 @@
 use redis::Value;
 use streamfleet::job::{Envelope, Lane};
 
-use crate::traps::scripts::{Scripts, source};
+use crate::harness::scripts::source;
+use crate::traps::scripts::Scripts;
 
 const RECORD: &str = "sf:{q}:job:j";
 
@@ -59,10 +60,10 @@ fn verdicts(answer: Vec<Value>) -> Vec<String> {
 #[test]
 fn a_job_with_an_id_that_is_sent_twice_is_taken_once() {
     let scripts = Scripts::new();
-    scripts.twice(source!("submit"), &KEYS, &now(), [1, 1]);
+    scripts.twice(source("submit"), &KEYS, &now(), [1, 1]);
     assert_eq!(scripts.int(&["XLEN", KEYS[5]]), 1);
     let scripts = Scripts::new();
-    scripts.twice(source!("submit"), &KEYS, &later(), [1, 1]);
+    scripts.twice(source("submit"), &KEYS, &later(), [1, 1]);
     assert_eq!((scripts.int(&["ZCARD", KEYS[1]]), scripts.int(&["HLEN", KEYS[2]])), (1, 1));
 }
 
@@ -71,7 +72,7 @@ fn a_job_twice_in_one_call_is_taken_once() {
     let scripts = Scripts::new();
     let keys = [&KEYS[..], &KEYS[8..]].concat();
     let args = [&now()[..], &later()[1..]].concat();
-    let (jobs, answer) = scripts.call(source!("submit"), &keys, &args);
+    let (jobs, answer) = scripts.call(source("submit"), &keys, &args);
     assert_eq!(
         (jobs, verdicts(answer)),
         (2, ["new", "j", "waiting", "known", "j", "waiting"].map(str::to_owned).to_vec())
@@ -84,7 +85,7 @@ fn a_delayed_job_of_the_id_without_a_record_is_known_too() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["ZADD", KEYS[1], "9999999999999", "j"]);
     scripts.server.cmd(&["HSET", KEYS[2], "j", "packed"]);
-    let (_, answer) = scripts.call(source!("submit"), &KEYS, &now());
+    let (_, answer) = scripts.call(source("submit"), &KEYS, &now());
     assert_eq!(verdicts(answer), ["known", "j", "scheduled"]);
     assert_eq!(scripts.int(&["XLEN", KEYS[5]]), 0);
 }
@@ -95,7 +96,7 @@ fn a_full_server_refuses_jobs_with_ids_whole() {
         let scripts = Scripts::new();
         scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
         let before = scripts.digest();
-        let mut command = vec!["EVAL", source!("submit"), "13"];
+        let mut command = vec!["EVAL", source("submit"), "13"];
         command.extend(KEYS);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
@@ -108,11 +109,11 @@ fn a_full_server_refuses_jobs_with_ids_whole() {
 fn a_queue_at_its_limit_takes_what_it_knows_and_nothing_else() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["HSET", KEYS[0], "max_depth", "1"]);
-    scripts.twice(source!("submit"), &KEYS, &now(), [1, 1]);
+    scripts.twice(source("submit"), &KEYS, &now(), [1, 1]);
     let other = [vec![""], args("k", "now", NO_LOCK)].concat();
     let mut keys = KEYS;
     (keys[7], keys[8]) = ("sf:{q}:receipt:k", "sf:{q}:job:k");
-    scripts.twice(source!("submit"), &keys, &other, [-1, -1]);
+    scripts.twice(source("submit"), &keys, &other, [-1, -1]);
 }
 
 /// The second job of the key `k`, whose holder `j` is known to it.
@@ -130,9 +131,9 @@ fn first(when: &'static str) -> Vec<&'static str> {
 fn a_job_that_replaces_another_does_so_once_when_it_is_sent_twice() {
     for when in ["now", "in"] {
         let scripts = Scripts::new();
-        scripts.twice(source!("submit"), &KEYS, &first(when), [1, 1]);
+        scripts.twice(source("submit"), &KEYS, &first(when), [1, 1]);
         let (keys, args) = second("now", "replace");
-        scripts.twice(source!("submit"), &keys, &args, [1, 1]);
+        scripts.twice(source("submit"), &keys, &args, [1, 1]);
         assert_eq!((scripts.int(&["XLEN", KEYS[5]]), scripts.int(&["ZCARD", KEYS[1]])), (1, 0));
         let holder: String = redis::from_redis_value(scripts.server.cmd(&["GET", LOCK])).unwrap();
         assert_eq!((holder.as_str(), scripts.state()), ("second", "cancelled".to_owned()));
@@ -142,13 +143,13 @@ fn a_job_that_replaces_another_does_so_once_when_it_is_sent_twice() {
 #[test]
 fn a_job_that_is_rejected_or_whose_holder_is_not_known_changes_nothing() {
     let scripts = Scripts::new();
-    scripts.call(source!("submit"), &KEYS, &first("now"));
+    scripts.call(source("submit"), &KEYS, &first("now"));
     let before = scripts.digest();
     for (holder, want) in [("j", ["held", "j", "waiting"]), ("", ["holder", "j", ""])] {
         let mut keys = KEYS;
         (keys[7], keys[8]) = ("sf:{q}:receipt:second", "sf:{q}:job:second");
         let args = [vec![""], args("second", "now", ["k", "running", "0", "reject", holder])].concat();
-        assert_eq!(verdicts(scripts.call(source!("submit"), &keys, &args).1), want);
+        assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1), want);
         assert_eq!(scripts.digest(), before);
     }
 }
@@ -157,12 +158,12 @@ fn a_job_that_is_rejected_or_whose_holder_is_not_known_changes_nothing() {
 fn a_full_server_refuses_a_replacement_and_a_debounce_whole() {
     for mode in ["replace", "debounce"] {
         let scripts = Scripts::new();
-        scripts.call(source!("submit"), &KEYS, &first("in"));
+        scripts.call(source("submit"), &KEYS, &first("in"));
         scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
         scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
         let before = scripts.digest();
         let (keys, args) = second("in", mode);
-        let mut command = vec!["EVAL", source!("submit"), "13"];
+        let mut command = vec!["EVAL", source("submit"), "13"];
         command.extend(keys);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
@@ -182,10 +183,10 @@ fn a_lock_is_stale_where_its_holder_has_no_record_has_ended_or_is_another_life()
     ];
     for command in leave {
         let scripts = Scripts::new();
-        scripts.call(source!("submit"), &KEYS, &first("now"));
+        scripts.call(source("submit"), &KEYS, &first("now"));
         scripts.server.cmd(command);
         let (keys, args) = second("now", "reject");
-        let answer = verdicts(scripts.call(source!("submit"), &keys, &args).1);
+        let answer = verdicts(scripts.call(source("submit"), &keys, &args).1);
         assert_eq!(answer, ["new", "second", "waiting"], "{command:?}");
     }
 }
@@ -203,15 +204,15 @@ fn same(scripts: &Scripts, source: &str, keys: &[&str], args: &[&str]) -> Vec<Va
 fn a_call_whose_reply_was_lost_is_answered_as_it_was_the_first_time() {
     for when in ["now", "in"] {
         let scripts = Scripts::new();
-        let answer = same(&scripts, source!("submit"), &KEYS, &first(when));
+        let answer = same(&scripts, source("submit"), &KEYS, &first(when));
         assert_eq!(verdicts(answer), ["new", "j", if when == "now" { "waiting" } else { "scheduled" }]);
     }
     for mode in ["replace", "debounce"] {
         let scripts = Scripts::new();
-        scripts.call(source!("submit"), &KEYS, &first("in"));
+        scripts.call(source("submit"), &KEYS, &first("in"));
         scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
         let (keys, args) = second("in", mode);
-        let answer = same(&scripts, source!("submit"), &keys, &args);
+        let answer = same(&scripts, source("submit"), &keys, &args);
         assert_eq!(verdicts(answer)[0], format!("{mode}d"));
     }
 }
@@ -222,10 +223,10 @@ fn a_delayed_job_whose_reply_was_lost_is_not_scheduled_again_after_it_ran() {
     let mut keys = vec![KEYS[1], KEYS[2], KEYS[3], KEYS[0]];
     keys.extend(&KEYS[4..8]);
     let args = ["", "drawn", "in", "0", "<", ">", ""];
-    assert_eq!(scripts.call(source!("schedule"), &keys, &args), (1, vec![]));
+    assert_eq!(scripts.call(source("schedule"), &keys, &args), (1, vec![]));
     // It is due, and runs.
     scripts.server.cmd(&["DEL", KEYS[1], KEYS[2]]);
-    assert_eq!(scripts.call(source!("schedule"), &keys, &args), (1, vec![]));
+    assert_eq!(scripts.call(source("schedule"), &keys, &args), (1, vec![]));
     assert_eq!(scripts.int(&["ZCARD", KEYS[1]]), 0);
 }
 
@@ -233,12 +234,12 @@ fn a_delayed_job_whose_reply_was_lost_is_not_scheduled_again_after_it_ran() {
 fn a_holder_of_which_a_step_has_run_is_neither_replaced_nor_put_off() {
     for mode in ["replace", "debounce"] {
         let scripts = Scripts::new();
-        scripts.call(source!("submit"), &KEYS, &first("in"));
+        scripts.call(source("submit"), &KEYS, &first("in"));
         scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
         scripts.server.cmd(&["HSET", "sf:{q}:steps:j", "charge:state", "succeeded"]);
         let before = scripts.digest();
         let (keys, args) = second("in", mode);
-        let answer = scripts.call(source!("submit"), &keys, &args).1;
+        let answer = scripts.call(source("submit"), &keys, &args).1;
         assert_eq!(verdicts(answer), ["held", "j", "scheduled"], "{mode}");
         assert_eq!(scripts.digest(), before);
     }
@@ -247,11 +248,11 @@ fn a_holder_of_which_a_step_has_run_is_neither_replaced_nor_put_off() {
 #[test]
 fn a_holder_of_another_type_is_not_put_off() {
     let scripts = Scripts::new();
-    scripts.call(source!("submit"), &KEYS, &first("in"));
+    scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
     scripts.server.cmd(&["HSET", RECORD, "type", "other"]);
     let (keys, args) = second("in", "debounce");
-    assert_eq!(verdicts(scripts.call(source!("submit"), &keys, &args).1), ["held", "j", "scheduled"]);
+    assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1), ["held", "j", "scheduled"]);
 }
 
 #[test]
@@ -262,7 +263,7 @@ fn a_job_whose_keys_hold_something_else_is_refused_alone() {
         let mut keys = KEYS.to_vec();
         keys.extend(["sf:{q}:job:good", "sf:{q}:unique:", "sf:{q}:job:good", "sf:{q}:steps:good", BATCH]);
         let args = [&first("now")[..], &args("good", "now", NO_LOCK)].concat();
-        let answer = verdicts(scripts.call(source!("submit"), &keys, &args).1);
+        let answer = verdicts(scripts.call(source("submit"), &keys, &args).1);
         assert_eq!(
             [&answer[0], &answer[1], &answer[3], &answer[4]],
             ["refused", "j", "new", "good"],
@@ -283,7 +284,7 @@ fn life(token: &str) -> Vec<u8> {
 fn a_replacement_takes_out_the_holder_and_not_another_life_of_its_id() {
     for holder in ["j", "j#1f"] {
         let scripts = Scripts::new();
-        scripts.call(source!("submit"), &KEYS, &first("in"));
+        scripts.call(source("submit"), &KEYS, &first("in"));
         // Another one of the id was put off, and one of the two has a name of its own in the delayed set.
         let other = if holder == "j" { "j#2f" } else { "j" };
         scripts.server.cmd(&["DEL", KEYS[1], KEYS[2]]);
@@ -293,26 +294,26 @@ fn a_replacement_takes_out_the_holder_and_not_another_life_of_its_id() {
         }
         scripts.server.cmd(&["HSET", RECORD, "member", holder]);
         let (keys, args) = second("now", "replace");
-        assert_eq!(verdicts(scripts.call(source!("submit"), &keys, &args).1)[0], "replaced");
+        assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1)[0], "replaced");
         assert_eq!(scripts.int(&["ZCARD", KEYS[1]]), 1);
         assert_eq!(scripts.int(&["HEXISTS", KEYS[2], other]), 1, "{holder}");
     }
     // The holder is elsewhere, and what has its place is another one.
     let scripts = Scripts::new();
-    scripts.call(source!("submit"), &KEYS, &first("in"));
+    scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&[b"HSET", KEYS[2].as_bytes(), b"j", &life("2f")]);
     let (keys, args) = second("now", "replace");
-    assert_eq!(verdicts(scripts.call(source!("submit"), &keys, &args).1)[0], "held");
+    assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1)[0], "held");
     assert_eq!(scripts.int(&["HEXISTS", KEYS[2], "j"]), 1);
 }
 
 #[test]
 fn a_clock_that_was_ahead_when_a_job_came_keeps_its_record_no_longer_than_was_wanted() {
     let scripts = Scripts::new();
-    scripts.call(source!("submit"), &KEYS, &first("in"));
+    scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&["HSET", RECORD, "created_ms", "4000000000000", "keep_until_ms", "4000000060000"]);
     let (keys, args) = second("now", "replace");
-    scripts.call(source!("submit"), &keys, &args);
+    scripts.call(source("submit"), &keys, &args);
     let left = scripts.int(&["PTTL", RECORD]);
     assert!((1..=60_000).contains(&left), "{left} ms");
 }

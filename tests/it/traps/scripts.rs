@@ -5,6 +5,7 @@ use redis::Value;
 use streamfleet::job::{Envelope, Lane};
 
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::{sha, source};
 
 const STREAM: &str = "sf:{q}:jobs";
 const HIGH: &str = "sf:{q}:jobs:high";
@@ -23,27 +24,6 @@ const LOCK: &str = "sf:{q}:unique:k";
 const BATCH: &str = "sf:{q}:batch:b";
 const CREATED: &str = "1700000000000";
 const LIFE: &str = "1650000000000-0";
-
-macro_rules! source {
-    ($file:literal) => {
-        concat!(
-            include_str!("../../../src/broker/scripts/prelude.lua"),
-            include_str!(concat!("../../../src/broker/scripts/", $file, ".lua"))
-        )
-    };
-}
-pub(crate) use source;
-
-/// What fleets send to settle plain successes where two plain commands did not.
-pub(crate) const ACKNOWLEDGE: &str = include_str!("../../../src/broker/scripts/acknowledge.lua");
-
-/// The name by which a fleet calls a script, of which this is the source with or without the prelude.
-pub(crate) fn sha(server: &RedisServer, source: &str) -> String {
-    let prelude = include_str!("../../../src/broker/scripts/prelude.lua");
-    let whole = crate::assemble::assemble(prelude, source.strip_prefix(prelude).unwrap_or(source));
-    let Value::BulkString(sha) = server.cmd(&["SCRIPT", "LOAD", &whole]) else { panic!("no sha") };
-    String::from_utf8(sha).unwrap()
-}
 
 /// A server with a group on each stream.
 pub(crate) struct Scripts {
@@ -98,7 +78,7 @@ impl Scripts {
     }
 
     fn defer(&self, entry: &str, delay: &str) -> (i64, Vec<Value>) {
-        self.call(source!("defer"), &DEFER_KEYS, &defer_args(entry, delay, &packed()))
+        self.call(source("defer"), &DEFER_KEYS, &defer_args(entry, delay, &packed()))
     }
 
     pub(crate) fn int(&self, command: &[&str]) -> i64 {
@@ -113,7 +93,7 @@ impl Scripts {
     fn retried(&self) -> (String, String) {
         let first = self.delivered();
         assert_eq!(self.defer(&first, "0").0, 1);
-        assert_eq!(self.call(source!("promote"), &PROMOTE_KEYS, &["500", "1048576"]).0, 1);
+        assert_eq!(self.call(source("promote"), &PROMOTE_KEYS, &["500", "1048576"]).0, 1);
         self.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "COUNT", "1", "STREAMS", STREAM, ">"]);
         let range: Vec<(String, Vec<String>)> =
             redis::from_redis_value(self.server.cmd(&["XRANGE", STREAM, "-", "+"])).unwrap();
@@ -123,7 +103,7 @@ impl Scripts {
     /// The same, after the first attempt succeeded all the same.
     fn succeeded_late(&self) -> String {
         let (first, retry) = self.retried();
-        assert_eq!(self.call(source!("complete"), &COMPLETE_KEYS, &complete_args(&first)).0, 2);
+        assert_eq!(self.call(source("complete"), &COMPLETE_KEYS, &complete_args(&first)).0, 2);
         assert_eq!(self.state(), "done");
         retry
     }
@@ -192,16 +172,16 @@ fn begin_args(entry: &str) -> [&str; 14] {
 fn a_settlement_that_is_sent_twice_happens_once() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
-    scripts.twice(source!("defer"), &DEFER_KEYS, &defer_args(&entry, "60000", &packed()), [1, 1]);
+    scripts.twice(source("defer"), &DEFER_KEYS, &defer_args(&entry, "60000", &packed()), [1, 1]);
     let entry = scripts.delivered();
-    scripts.twice(source!("bury"), &BURY_KEYS, &bury_args(&entry), [1, 1]);
+    scripts.twice(source("bury"), &BURY_KEYS, &bury_args(&entry), [1, 1]);
     let entry = scripts.delivered();
-    scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [1, 1]);
+    scripts.twice(source("complete"), &COMPLETE_KEYS, &complete_args(&entry), [1, 1]);
     let entry = scripts.delivered();
     let args = ["me", &entry, LIFE, "0", "type", "test", "id", "j"];
-    scripts.twice(source!("release"), &RELEASE_KEYS, &args, [1, 1]);
+    scripts.twice(source("release"), &RELEASE_KEYS, &args, [1, 1]);
     let entry = scripts.delivered();
-    scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(&entry), [1, 1]);
+    scripts.twice(source("cancelled"), &CANCELLED_KEYS, &cancelled_args(&entry), [1, 1]);
     assert_eq!(scripts.state(), "cancelled");
     assert_eq!(scripts.int(&["XLEN", STREAM]), 1);
     assert_eq!(scripts.int(&["XLEN", DEAD]), 1);
@@ -213,7 +193,7 @@ fn a_late_success_that_is_sent_twice_cancels_the_parked_retry_once() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.defer(&entry, "60000");
-    scripts.twice(source!("complete"), &COMPLETE_KEYS, &complete_args(&entry), [2, 2]);
+    scripts.twice(source("complete"), &COMPLETE_KEYS, &complete_args(&entry), [2, 2]);
     assert_eq!((scripts.int(&["ZCARD", DELAYED]), scripts.int(&["HLEN", FIELDS])), (0, 0));
 }
 
@@ -237,7 +217,7 @@ fn what_a_jobs_end_sets_off_happens_once_for_each_way_to_end() {
         let entry = scripts.delivered();
         let mut args: Vec<&[u8]> = bury_args(&entry).map(str::as_bytes).to_vec();
         args[13] = &dead;
-        scripts.twice(source!("bury"), &BURY_KEYS, &args, [1, 1]);
+        scripts.twice(source("bury"), &BURY_KEYS, &args, [1, 1]);
     }
     assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", LOCK])), (1, 0));
     scripts.server.cmd(&["SET", LOCK, "another"]);
@@ -247,7 +227,7 @@ fn what_a_jobs_end_sets_off_happens_once_for_each_way_to_end() {
         let entry = scripts.delivered();
         let mut args: Vec<&[u8]> = complete_args(&entry).map(str::as_bytes).to_vec();
         args[10] = &done;
-        scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [1, 1]);
+        scripts.twice(source("complete"), &COMPLETE_KEYS, &args, [1, 1]);
     }
     let followed = scripts.int(&["XLEN", STREAM]);
     assert_eq!((followed, scripts.int(&["EXISTS", LOCK])), (0, 1), "the second success sets nothing off");
@@ -259,27 +239,27 @@ fn a_batch_is_followed_once_however_often_its_parts_are_sent() {
     let follow = Envelope::new([(b"type".as_slice(), b"after".as_slice())].into_iter()).pack(Lane::Normal);
     let keys = [BATCH, STREAM];
     let add: [&[u8]; 4] = [&follow, b"60000", b"j", b"k"];
-    scripts.twice(source!("batch"), &keys, &add, [1, 1]);
+    scripts.twice(source("batch"), &keys, &add, [1, 1]);
     let end = |id: &str| {
         let entry = scripts.delivered();
         let done = ends("done");
         let mut args: Vec<&[u8]> = complete_args(&entry).map(str::as_bytes).to_vec();
         (args[2], args[10]) = (id.as_bytes(), &done);
-        scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [1, 1]);
+        scripts.twice(source("complete"), &COMPLETE_KEYS, &args, [1, 1]);
     };
     end("j");
     let after_first = scripts.int(&["XLEN", STREAM]);
     // A member that is done and named again is not awaited again.
-    scripts.twice(source!("batch"), &keys, &add, [1, 1]);
-    scripts.twice(source!("batch"), &keys, &add[..2], [1, 1]);
-    scripts.twice(source!("batch"), &keys, &add, [1, 1]);
+    scripts.twice(source("batch"), &keys, &add, [1, 1]);
+    scripts.twice(source("batch"), &keys, &add[..2], [1, 1]);
+    scripts.twice(source("batch"), &keys, &add, [1, 1]);
     let stranger: [&[u8]; 3] = [&follow, b"60000", b"x"];
-    scripts.twice(source!("batch"), &keys, &stranger, [0, 0]);
+    scripts.twice(source("batch"), &keys, &stranger, [0, 0]);
     assert_eq!(scripts.int(&["XLEN", STREAM]), after_first);
     end("k");
     // Both jobs have the same record here, which calls back once; the other is the batch's.
     assert_eq!(scripts.int(&["XLEN", STREAM]), after_first + 1);
-    let (status, rest) = scripts.call(source!("batched"), &[BATCH], &["0"]);
+    let (status, rest) = scripts.call(source("batched"), &[BATCH], &["0"]);
     assert_eq!((status, rest.len()), (1, 5), "{rest:?}");
 }
 
@@ -288,12 +268,12 @@ fn a_start_that_is_asked_for_twice_is_answered_alike() {
     let scripts = Scripts::new();
     let (_first, retry) = scripts.retried();
     for _ in 0..2 {
-        assert_eq!(scripts.call(source!("begin"), &BEGIN_KEYS, &begin_args(&retry)).0, 1);
+        assert_eq!(scripts.call(source("begin"), &BEGIN_KEYS, &begin_args(&retry)).0, 1);
     }
     assert_eq!(scripts.state(), "running");
     let scripts = Scripts::new();
     let retry = scripts.succeeded_late();
-    scripts.twice(source!("begin"), &BEGIN_KEYS, &begin_args(&retry), [2, 2]);
+    scripts.twice(source("begin"), &BEGIN_KEYS, &begin_args(&retry), [2, 2]);
 }
 
 #[test]
@@ -310,15 +290,15 @@ fn a_retry_of_a_job_that_succeeded_late_ends_however_it_is_settled() {
     };
     check(&|scripts, retry| {
         let args = defer_args(retry, "0", &packed);
-        scripts.twice(source!("defer"), &DEFER_KEYS, &args, [2, 2]);
+        scripts.twice(source("defer"), &DEFER_KEYS, &args, [2, 2]);
     });
-    check(&|scripts, retry| scripts.twice(source!("bury"), &BURY_KEYS, &bury_args(retry), [2, 2]));
+    check(&|scripts, retry| scripts.twice(source("bury"), &BURY_KEYS, &bury_args(retry), [2, 2]));
     check(&|scripts, retry| {
-        scripts.twice(source!("cancelled"), &CANCELLED_KEYS, &cancelled_args(retry), [2, 2]);
+        scripts.twice(source("cancelled"), &CANCELLED_KEYS, &cancelled_args(retry), [2, 2]);
     });
     check(&|scripts, retry| {
         let args = ["me", retry, LIFE, "0", "type", "test", "id", "j"];
-        scripts.twice(source!("release"), &RELEASE_KEYS, &args, [2, 2]);
+        scripts.twice(source("release"), &RELEASE_KEYS, &args, [2, 2]);
     });
 }
 
@@ -328,7 +308,7 @@ fn a_late_success_of_an_earlier_life_cancels_nothing() {
     let (first, _retry) = scripts.retried();
     let mut args = complete_args(&first);
     args[11] = "1600000000000-0";
-    scripts.twice(source!("complete"), &COMPLETE_KEYS, &args, [4, 4]);
+    scripts.twice(source("complete"), &COMPLETE_KEYS, &args, [4, 4]);
     // A job of the same id that is submitted after the late success is another life too.
     let scripts = Scripts::new();
     scripts.succeeded_late();
@@ -336,7 +316,7 @@ fn a_late_success_of_an_earlier_life_cancels_nothing() {
     let packed = packed();
     let mut args = defer_args(&again, "60000", &packed);
     args[13] = b"1800000000000-0";
-    scripts.twice(source!("defer"), &DEFER_KEYS, &args, [1, 1]);
+    scripts.twice(source("defer"), &DEFER_KEYS, &args, [1, 1]);
 }
 
 #[test]
@@ -345,16 +325,16 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
     let packed = packed();
     let (head, tail) = accepted(&packed);
     let schedule = [b"".as_slice(), b"j", b"in", b"0", head, tail, b""];
-    scripts.twice(source!("schedule"), &SCHEDULE_KEYS, &schedule, [1, 1]);
-    scripts.twice(source!("promote"), &PROMOTE_KEYS, &["500", "1048576"], [1, 0]);
+    scripts.twice(source("schedule"), &SCHEDULE_KEYS, &schedule, [1, 1]);
+    scripts.twice(source("promote"), &PROMOTE_KEYS, &["500", "1048576"], [1, 0]);
     let mut again = SCHEDULE_KEYS;
     again[7] = "sf:{q}:receipt:second";
-    scripts.call(source!("schedule"), &again, &[b"".as_slice(), b"j", b"in", b"60000", head, tail, b""]);
+    scripts.call(source("schedule"), &again, &[b"".as_slice(), b"j", b"in", b"60000", head, tail, b""]);
     let cancel = ["j", "", "60000", "me", "test", "normal", "", "", "0", LIFE];
-    scripts.twice(source!("cancel"), &CANCEL_KEYS, &cancel, [1, 3]);
-    for script in [source!("replay"), source!("drop")] {
+    scripts.twice(source("cancel"), &CANCEL_KEYS, &cancel, [1, 3]);
+    for script in [source("replay"), source("drop")] {
         let entry = scripts.delivered();
-        scripts.call(source!("bury"), &BURY_KEYS, &bury_args(&entry));
+        scripts.call(source("bury"), &BURY_KEYS, &bury_args(&entry));
         let letters: Vec<(String, Vec<String>)> =
             redis::from_redis_value(scripts.server.cmd(&["XRANGE", DEAD, "-", "+"])).unwrap();
         let letter = &letters[0].0;
@@ -368,26 +348,26 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
         );
     }
     let control = ["sf:{q}:control", HIGH, STREAM, LOW];
-    scripts.twice(source!("join"), &control, &["1000", "1", "7"], [0, 0]);
+    scripts.twice(source("join"), &control, &["1000", "1", "7"], [0, 0]);
     let leader = ["sf:{q}:leader", HIGH, "sf:{q}:cron:ticks"];
-    scripts.twice(source!("lead"), &leader, &["me", "60000"], [1, 1]);
-    scripts.twice(source!("lead"), &leader, &["you", "60000"], [0, 0]);
+    scripts.twice(source("lead"), &leader, &["me", "60000"], [1, 1]);
+    scripts.twice(source("lead"), &leader, &["you", "60000"], [0, 0]);
 }
 
 #[test]
 fn keeping_alive_twice_keeps_and_never_takes_an_entry_back() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
-    scripts.twice(source!("keepalive"), &[STREAM], &["me", &entry], [1, 1]);
-    scripts.twice(source!("keepalive"), &[STREAM], &["you", &entry], [0, 0]);
+    scripts.twice(source("keepalive"), &[STREAM], &["me", &entry], [1, 1]);
+    scripts.twice(source("keepalive"), &[STREAM], &["you", &entry], [0, 0]);
 }
 
 #[test]
 fn acknowledging_twice_settles_once_and_says_what_was_settled_before() {
     let scripts = Scripts::new();
     let (first, second) = (scripts.delivered(), scripts.delivered());
-    scripts.twice(source!("acknowledge"), &[STREAM], &[&first], [1, 0]);
-    let (settled, places) = scripts.call(source!("acknowledge"), &[STREAM], &[&first, &second]);
+    scripts.twice(source("acknowledge"), &[STREAM], &[&first], [1, 0]);
+    let (settled, places) = scripts.call(source("acknowledge"), &[STREAM], &[&first, &second]);
     assert_eq!((settled, places), (1, vec![Value::Int(1)]));
     assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
 }
@@ -397,16 +377,16 @@ fn an_entry_that_somebody_deleted_while_it_was_pending_is_acknowledged() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.server.cmd(&["XDEL", STREAM, &entry]);
-    scripts.twice(source!("acknowledge"), &[STREAM], &[&entry], [1, 0]);
+    scripts.twice(source("acknowledge"), &[STREAM], &[&entry], [1, 0]);
 }
 
 #[test]
 fn a_consumer_with_something_pending_is_never_deleted() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
-    scripts.twice(source!("reap"), &[HIGH, STREAM, LOW, RECEIPTS], &["me"], [2, 2]);
+    scripts.twice(source("reap"), &[HIGH, STREAM, LOW, RECEIPTS], &["me"], [2, 2]);
     assert_eq!(scripts.int(&["XACK", STREAM, "fleet", &entry]), 1, "the pending entry is forgotten");
-    assert_eq!(scripts.call(source!("reap"), &[HIGH, STREAM, LOW, RECEIPTS], &["me"]).0, 3);
+    assert_eq!(scripts.call(source("reap"), &[HIGH, STREAM, LOW, RECEIPTS], &["me"]).0, 3);
 }
 
 #[test]
@@ -417,12 +397,12 @@ fn time_that_passes_twice_for_one_step_passes_once() {
     }
     let keys = [DELAYED, WAKE, "sf:{q}:advanced"];
     let due = |job: &str| scripts.server.cmd(&["ZSCORE", DELAYED, job]);
-    scripts.twice(source!("advance"), &keys, &["3000", "1", "10"], [2, 0]);
+    scripts.twice(source("advance"), &keys, &["3000", "1", "10"], [2, 0]);
     assert_eq!(
         [due("a"), due("b")],
         [Value::BulkString(b"2000".to_vec()), Value::BulkString(b"6000".to_vec())]
     );
-    scripts.twice(source!("advance"), &keys, &["1000", "2", "1"], [-1, -1]);
+    scripts.twice(source("advance"), &keys, &["1000", "2", "1"], [-1, -1]);
     assert_eq!(due("a"), Value::BulkString(b"2000".to_vec()), "too many: nothing moved");
 }
 
@@ -433,7 +413,7 @@ fn a_full_server_lets_no_time_pass() {
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     let keys = [DELAYED, WAKE, "sf:{q}:advanced"];
     let command =
-        ["EVAL", source!("advance"), "3", keys[0], keys[1], keys[2], "3000", "1", "10"].map(str::as_bytes);
+        ["EVAL", source("advance"), "3", keys[0], keys[1], keys[2], "3000", "1", "10"].map(str::as_bytes);
     let refused = format!("{:?}", scripts.server.try_cmd(&command));
     assert!(refused.contains("OOM"), "{refused}");
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
@@ -443,7 +423,7 @@ fn a_full_server_lets_no_time_pass() {
 #[test]
 fn calls_are_as_many_as_jobs_wait_and_not_more_when_called_twice() {
     let scripts = Scripts::new();
-    let (source, keys) = (source!("call"), [CALLS, HIGH, STREAM, LOW]);
+    let (source, keys) = (source("call"), [CALLS, HIGH, STREAM, LOW]);
     scripts.twice(source, &keys, &["0", "64"], [0, 0]);
     scripts.delivered();
     scripts.twice(source, &keys, &["0", "64"], [0, 0]);
@@ -465,9 +445,9 @@ fn a_full_server_and_one_without_streams_can_be_called_on_all_the_same() {
     let server = RedisServer::start();
     let scripts = Scripts { server };
     let keys = [CALLS, HIGH, STREAM, LOW];
-    assert_eq!(scripts.call(source!("call"), &keys, &["0", "64"]).0, 0);
+    assert_eq!(scripts.call(source("call"), &keys, &["0", "64"]).0, 0);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    assert_eq!(scripts.call(source!("call"), &keys, &["1", "64"]).0, 1);
+    assert_eq!(scripts.call(source("call"), &keys, &["1", "64"]).0, 1);
 }
 
 #[test]
@@ -475,7 +455,7 @@ fn whoever_asks_to_lead_is_a_member_and_counts_though_it_was_never_given_anythin
     let scripts = Scripts::new();
     let keys = ["sf:{q}:leader", STREAM, "sf:{q}:cron:ticks"];
     let asked = |who: &str| {
-        let (leads, mut rest) = scripts.call(source!("lead"), &keys, &[who, "5000"]);
+        let (leads, mut rest) = scripts.call(source("lead"), &keys, &[who, "5000"]);
         // The last one is the time.
         rest.truncate(2);
         (leads, rest)

@@ -1,0 +1,177 @@
+//! Burying: what a dead letter holds, and the script that writes it.
+
+use crate::broker::client::script::scripts;
+use fred::types::{Key, Value};
+
+use crate::broker::attempt::followup::Conclusion;
+use crate::broker::attempt::settle::{Applied, Ran, Taken, edited, flatten, letter_of, text};
+use crate::broker::client::error::Error;
+use crate::broker::submit::offload::Carried;
+use crate::broker::{Answer, Entry, Queue, bytes, millis};
+use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext};
+
+scripts! { BURY "bury" }
+
+/// Where an entry has a time that its producer gave, and where its letter keeps it.
+const TIMES: [([&[u8]; 2], &[u8]); 2] = [
+    ([b"delay_ms", b"was_delay_ms"], b"dead_delay_ms"),
+    ([b"run_at_ms", b"was_run_at_ms"], b"dead_run_at_ms"),
+];
+
+/// What is buried: a job, or bytes that are none.
+pub(in crate::broker) struct Letter<'a> {
+    entry: EntryId,
+    lane: Lane,
+    id: JobId,
+    job_type: &'a str,
+    created_ms: u64,
+    envelope: &'a Envelope,
+    trace: Option<&'a TraceContext>,
+    life: Life,
+    root: Option<Life>,
+    /// The letter whose fields these are; see `bury.lua`.
+    former: [Value; 2],
+    conclusion: Conclusion,
+    /// The key of what was offloaded of the entry.
+    offloaded: Key,
+}
+
+impl<'a> Letter<'a> {
+    /// The letter of a job.
+    pub(in crate::broker) fn of(
+        Taken { job, envelope, trace }: Taken<'a>,
+        conclusion: Conclusion,
+        offloaded: Key,
+    ) -> Self {
+        Self {
+            entry: job.entry,
+            lane: job.lane,
+            id: job.id.clone(),
+            job_type: job.job_type.as_str(),
+            created_ms: job.created.as_ms(),
+            envelope,
+            trace,
+            life: job.life.clone(),
+            root: Some(job.root()).filter(|root| **root != job.life).cloned(),
+            former: letter_of(job),
+            conclusion,
+            offloaded,
+        }
+    }
+
+    /// The original fields, so that an XADD of them is a replay: counters reset, identity kept. An entry with more
+    /// fields than a script can append keeps them packed in one. Bytes that are no job get no `id`, but `dead_job`, so
+    /// that their record can be found.
+    fn fields(&self) -> Envelope {
+        let id = self.id.to_string();
+        let broken = [(b"dead_job".as_slice(), id.as_bytes())];
+        if self.envelope.len() > Envelope::MAX_FIELDS + Envelope::FLEET_FIELDS {
+            let packed = self.envelope.pack(self.lane);
+            let raw = [(b"raw".as_slice(), packed.as_slice()), broken[0]];
+            return Envelope::new(raw.into_iter());
+        }
+        let fleet = |name: &[u8]| {
+            matches!(
+                name,
+                b"attempt" | b"lost" | b"created_ms" | b"life" | b"root" | b"delay_ms" | b"run_at_ms"
+            ) || matches!(name, b"was_delay_ms" | b"was_run_at_ms" | b"unroutable_ms")
+                || name.starts_with(b"dead_")
+        };
+        let mut add: Vec<(&[u8], &[u8])> = match self.envelope.get(b"id") {
+            _ if self.job_type.is_empty() => broken.to_vec(),
+            Some(_) => Vec::new(),
+            None => vec![(b"id", id.as_bytes())],
+        };
+        if self.job_type.is_empty() {
+            return edited(self.envelope, self.trace, |name| name.starts_with(b"dead_"), &add);
+        }
+        // What the producer said of its time, and when the life began, for people: a replay has a time of its own.
+        let created = self.created_ms.to_string();
+        add.push((b"dead_created_ms", created.as_bytes()));
+        for (names, kept) in TIMES {
+            add.extend(names.iter().find_map(|name| Some((kept, self.envelope.get(name)?))));
+        }
+        edited(self.envelope, self.trace, fleet, &add)
+    }
+}
+
+impl Queue {
+    /// Buries an entry that is no job, bytes and all. Its id, or `None` where somebody else settled it.
+    pub(crate) async fn bury_malformed(
+        &self,
+        consumer: &ConsumerName,
+        entry: &Entry,
+        why: &str,
+        ran: &Ran<'_>,
+    ) -> Result<Option<JobId>, Error> {
+        let empty = Envelope::default();
+        let id = JobId::derived(entry.id, entry.lane);
+        let letter = Letter {
+            entry: entry.id,
+            lane: entry.lane,
+            id: id.clone(),
+            job_type: "",
+            created_ms: entry.id.ms,
+            envelope: entry.envelope.as_ref().unwrap_or(&empty),
+            trace: None,
+            life: Life::of_entry(entry.id, entry.lane),
+            root: None,
+            former: ["".into(), "".into()],
+            conclusion: Conclusion::none(&self.keys),
+            // What it names is gone.
+            offloaded: self.keys.offloaded(""),
+        };
+        let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
+        let applied = self.applied(self.bury(consumer, letter, &burial, ran).await?)?;
+        Ok((applied == Applied::Moved).then_some(id))
+    }
+
+    /// Moves an attempt to the dead stream. See `bury.lua`.
+    pub(in crate::broker) async fn bury(
+        &self,
+        consumer: &ConsumerName,
+        letter: Letter<'_>,
+        burial: &Burial,
+        ran: &Ran<'_>,
+    ) -> Result<Answer, Error> {
+        let Carried { envelope: fields, offloaded } = self.lighten(letter.fields(), &letter.life).await?;
+        let Conclusion { keys: [lock, batch], ends } = letter.conclusion;
+        let (stream, record) = (self.keys.stream(letter.lane).clone(), self.keys.record(&letter.id));
+        let mut keys = vec![stream, self.keys.dead.clone(), record, lock, batch, self.keys.cancels.clone()];
+        keys.extend([self.keys.ledger(&letter.id), self.keys.receipts(consumer.as_str())]);
+        keys.extend([letter.offloaded, offloaded]);
+        let steps = letter.envelope.get(b"dead_steps").map_or_else(|| "".into(), bytes);
+        let mut args = vec![
+            consumer.as_str().into(),
+            letter.entry.to_string().into(),
+            letter.id.to_string().into(),
+            burial.reason.as_str().into(),
+            bytes(burial.error.as_bytes()),
+            i64::from(burial.attempts).into(),
+            millis(ran.elapsed),
+            ran.outcome.into(),
+            ran.worker.into(),
+            letter.job_type.into(),
+            letter.lane.as_str().into(),
+            Value::Integer(letter.created_ms.cast_signed()),
+            fingerprint(letter.job_type, burial.reason, &burial.error).into(),
+            ends,
+            text(&letter.life),
+            letter.root.as_ref().map_or_else(|| "".into(), text),
+        ];
+        args.extend(letter.former);
+        args.push(steps);
+        flatten(&fields, &mut args);
+        self.run(&BURY, keys, args).await
+    }
+}
+
+/// A short name for what went wrong, the same for errors that differ only in their numbers.
+pub(crate) fn fingerprint(job_type: &str, reason: DeadReason, error: &str) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let error = error.bytes().filter(|byte| !byte.is_ascii_digit());
+    for byte in job_type.bytes().chain(reason.as_str().bytes()).chain(error) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    format!("{hash:016x}")
+}

@@ -1,0 +1,55 @@
+//! What a job's end sets off, in the form in which the script that ends the job is told: its lock is freed, its batch
+//! hears of its success, and the jobs that follow are appended, in the same step.
+
+use fred::types::{Key, Value};
+
+use crate::broker::attempt::settle::Taken;
+use crate::broker::client::keys::Keys;
+use crate::job::{End, Envelope, Life};
+
+/// The part of a script's keys and arguments that is about what follows.
+pub(in crate::broker) struct Conclusion {
+    /// The lock and the batch, of this job or of none.
+    pub(in crate::broker) keys: [Key; 2],
+    /// How the job ended and what follows, packed; empty where it is tied to nothing.
+    pub(in crate::broker) ends: Value,
+}
+
+impl Conclusion {
+    /// What follows this end of a job.
+    pub(in crate::broker) fn of(
+        keys: &Keys,
+        Taken { job, envelope, trace }: Taken<'_>,
+        end: End<'_>,
+    ) -> Self {
+        let Some(ties) = job.ties.as_deref() else { return Self::none(keys) };
+        let own = trace.map(|trace| trace.as_str().as_bytes());
+        let packed =
+            pack(end, job.root(), &ties.follow(job, own.or_else(|| envelope.get(b"traceparent")), end));
+        Self {
+            keys: [keys.lock(ties.unique.as_ref()), keys.batch(ties.batch.as_ref())],
+            ends: Value::Bytes(packed.into()),
+        }
+    }
+
+    /// Of what is tied to nothing.
+    pub(in crate::broker) fn none(keys: &Keys) -> Self {
+        Self { keys: [keys.lock(None), keys.batch(None)], ends: Value::from("") }
+    }
+}
+
+/// One flat MessagePack array of texts: how the job ended, the life it is noted for, then for each job that follows the number of its names and
+/// values together, and these.
+fn pack(end: End<'_>, root: &Life, follow: &[Envelope]) -> Vec<u8> {
+    let word = match end {
+        End::Done(_) => "done",
+        End::Dead(..) => "dead",
+        End::Cancelled => "cancelled",
+    };
+    let mut items = vec![word.as_bytes().to_vec(), root.to_string().into_bytes()];
+    for envelope in follow {
+        items.push((2 * envelope.len()).to_string().into_bytes());
+        items.extend(envelope.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]));
+    }
+    crate::job::pack_texts(items.iter().map(Vec::as_slice))
+}

@@ -1,0 +1,68 @@
+//! What running attempts say of themselves, written to their records.
+
+use crate::broker::client::script::scripts;
+use std::time::Duration;
+
+use fred::types::Value;
+
+use crate::broker::client::error::Error;
+use crate::broker::{Queue, bytes, millis};
+use crate::job::{ConsumerName, Job};
+
+scripts! { REPORT "report" }
+
+/// The most log lines that a record keeps, and that one report brings.
+pub(crate) const LOG_LINES: usize = 100;
+
+/// What one attempt has said. Everything has a number that grows with time, so that nothing is written twice.
+#[derive(Debug, Clone)]
+pub(crate) struct Saying<'a> {
+    pub(crate) job: &'a Job,
+    /// Its number, percent and note.
+    pub(crate) progress: Option<(u64, u8, String)>,
+    /// At most [`LOG_LINES`].
+    pub(crate) lines: Vec<Said>,
+}
+
+/// One log line of an attempt.
+#[derive(Debug, Clone)]
+pub(crate) struct Said {
+    pub(crate) nth: u64,
+    /// How long ago it was said.
+    pub(crate) age: Duration,
+    pub(crate) text: String,
+}
+
+impl Queue {
+    /// Writes what attempts of this consumer say; those whose entries are not its own any more are left out. A record
+    /// that has to be made for it expires after `keep`. See `report.lua`.
+    pub(crate) async fn report(
+        &self,
+        consumer: &ConsumerName,
+        sayings: &[Saying<'_>],
+        keep: Duration,
+    ) -> Result<(), Error> {
+        let mut keys = Vec::with_capacity(2 * sayings.len());
+        let mut args = vec![consumer.as_str().into(), millis(keep)];
+        for Saying { job, progress, lines } in sayings {
+            keys.extend([self.keys.stream(job.lane).clone(), self.keys.record(&job.id)]);
+            let (nth, percent, note) =
+                progress.as_ref().map_or((0, 0, ""), |(nth, percent, note)| (*nth, *percent, note));
+            args.extend([
+                job.entry.to_string().into(),
+                Value::Integer(job.created.as_ms().cast_signed()),
+                job.job_type.as_str().into(),
+                job.lane.as_str().into(),
+                crate::broker::attempt::settle::text(&job.life),
+                Value::Integer(nth.cast_signed()),
+                i64::from(percent).into(),
+                bytes(note.as_bytes()),
+                Value::Integer(lines.len() as i64),
+            ]);
+            for Said { nth, age, text } in lines {
+                args.extend([Value::Integer(nth.cast_signed()), millis(*age), bytes(text.as_bytes())]);
+            }
+        }
+        self.run(&REPORT, keys, args).await.map(drop)
+    }
+}

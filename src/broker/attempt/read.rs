@@ -1,0 +1,228 @@
+//! Reading and claiming entries of a queue's work streams.
+
+use crate::broker::client::script::scripts;
+use std::time::Duration;
+
+use fred::interfaces::{ClientLike, StreamsInterface};
+use fred::types::{ClusterHash, CustomCommand, Key, Value};
+
+use crate::broker::client::decode::{self, Entry, Reply};
+use crate::broker::client::error::{Class, Error};
+use crate::broker::client::link::Link;
+use crate::broker::{GROUP, Queue, millis};
+use crate::job::{ConsumerName, EntryId, Lane};
+
+scripts! { JOIN "join", KEEPALIVE "keepalive" }
+
+/// The most ids that one keepalive renews.
+const KEEPALIVE_BATCH: usize = 500;
+
+/// What `join` found out about the fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joined {
+    /// Groups that had to be made. On a queue that was in use, this means that they were lost.
+    pub groups_created: u64,
+    /// How long an entry may be silent, for the whole fleet.
+    pub lease: Duration,
+    /// The version of the wire contract that the fleet writes.
+    pub wire: u64,
+}
+
+/// One member of the group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consumer {
+    /// Its name.
+    pub name: String,
+    /// Entries delivered to it and not settled.
+    pub pending: u64,
+    /// How long it has not read.
+    pub idle: Duration,
+}
+
+impl Queue {
+    /// Makes streams and groups where they are missing, and agrees on the lease. See `join.lua`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer, refuses, or holds keys of another type under these names.
+    pub async fn join(&self, lease: Duration) -> Result<Joined, Error> {
+        self.join_with(lease, "".into()).await
+    }
+
+    /// The same, and agrees on the most jobs that the queue takes; `None` takes away such a limit.
+    pub(crate) async fn join_limited(&self, lease: Duration, limit: Option<u64>) -> Result<Joined, Error> {
+        self.join_with(lease, Value::Integer(limit.unwrap_or(0).cast_signed())).await
+    }
+
+    async fn join_with(&self, lease: Duration, limit: Value) -> Result<Joined, Error> {
+        let mut keys = vec![self.keys.control.clone()];
+        keys.extend(self.keys.streams().clone());
+        let lease_ms = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
+        let args = vec![lease_ms.into(), i64::from(crate::broker::WIRE_VERSION).into(), limit];
+        let answer = self.run(&JOIN, keys, args).await?;
+        let number = |at: usize| answer.rest.get(at).and_then(decode::number);
+        match (u64::try_from(answer.status), number(0), number(1)) {
+            (Ok(groups_created), Some(lease_ms), Some(wire)) => {
+                Ok(Joined { groups_created, lease: Duration::from_millis(lease_ms), wire })
+            }
+            _ => Err(Error::contract("join", answer)),
+        }
+    }
+
+    /// Takes up to `count` new entries of one lane, without waiting.
+    pub(crate) async fn read_lane(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lane: Lane,
+        count: usize,
+    ) -> Result<Vec<Entry>, Error> {
+        self.read(
+            link,
+            consumer,
+            vec![self.keys.stream(lane).clone()],
+            Take { count, block: None, after: ">" },
+        )
+        .await
+    }
+
+    /// Takes up to `count` new entries of each lane, waiting up to `block` for the first.
+    ///
+    /// The future must be awaited to its end: an entry that is delivered to a dropped future is pending for nobody.
+    pub(crate) async fn read_waiting(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<Entry>, Error> {
+        self.read(
+            link,
+            consumer,
+            self.keys.streams().to_vec(),
+            Take { count, block: Some(block), after: ">" },
+        )
+        .await
+    }
+
+    /// Up to `count` entries of one lane that are pending for this consumer, from the one after `after` on.
+    pub(crate) async fn read_own(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lane: Lane,
+        after: EntryId,
+        count: usize,
+    ) -> Result<Vec<Entry>, Error> {
+        let after = after.to_string();
+        self.read(
+            link,
+            consumer,
+            vec![self.keys.stream(lane).clone()],
+            Take { count, block: None, after: &after },
+        )
+        .await
+    }
+
+    async fn read(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        streams: Vec<Key>,
+        take: Take<'_>,
+    ) -> Result<Vec<Entry>, Error> {
+        let mut args: Vec<Value> = vec!["GROUP".into(), GROUP.into(), consumer.as_str().into()];
+        args.extend(["COUNT".into(), Value::Integer(take.count as i64)]);
+        args.extend(take.block.into_iter().flat_map(|block| ["BLOCK".into(), millis(block)]));
+        args.push("STREAMS".into());
+        // Said outright: of a custom command, the client would hash the first argument, whatever offset is named.
+        let slot = streams.first().map_or(ClusterHash::Random, |key| ClusterHash::Custom(key.cluster_hash()));
+        let ids = vec![Value::from(take.after); streams.len()];
+        args.extend(streams.into_iter().map(Value::from).chain(ids));
+        let command = CustomCommand::new_static("XREADGROUP", slot, take.block.is_some());
+        let client = link.client();
+        // As it came: to make values of a large reply costs as much again as to read it.
+        let reply = async move {
+            let frame = Box::pin(client.custom_raw(command, args)).await?;
+            // Of an error, only the client can make one of its own.
+            if frame.items().is_none() { Value::try_from(frame).map(|_| None) } else { Ok(Some(frame)) }
+        };
+        let frame = match take.block {
+            Some(_) => link.ask_waiting("xreadgroup", reply).await?,
+            None => link.ask("xreadgroup", reply).await?,
+        };
+        let Some(frame) = frame else { return Ok(Vec::new()) };
+        let mut entries = decode::streams("xreadgroup", &frame, |name| self.lane_of(name))?;
+        self.restore_delivered(link, &mut entries).await?;
+        Ok(entries)
+    }
+
+    fn lane_of(&self, name: &[u8]) -> Option<Lane> {
+        Lane::ALL.into_iter().find(|lane| self.keys.stream(*lane).as_bytes() == name)
+    }
+
+    /// Renews the lease of entries that are still this consumer's; returns those that are not.
+    pub(crate) async fn keep_alive(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lane: Lane,
+        ids: &[EntryId],
+    ) -> Result<Vec<EntryId>, Error> {
+        let mut lost = Vec::new();
+        for batch in ids.chunks(KEEPALIVE_BATCH) {
+            let mut args: Vec<Value> = vec![consumer.as_str().into()];
+            args.extend(batch.iter().map(|id| Value::from(id.to_string())));
+            let keys = vec![self.keys.stream(lane).clone()];
+            let answer = link.run(&KEEPALIVE, keys, args).await?;
+            lost.extend(answer.rest.iter().filter_map(decode::entry_id));
+        }
+        Ok(lost)
+    }
+
+    /// One entry of a lane; `None` where it is deleted.
+    pub(crate) async fn read_entry(&self, lane: Lane, id: EntryId) -> Result<Option<Entry>, Error> {
+        let (client, text) = (self.link.client(), id.to_string());
+        let reply = client.xrange(self.keys.stream(lane).clone(), text.clone(), text, Some(1));
+        let reply: Value = self.link.ask("xrange", reply).await?;
+        let mut entries = decode::entries("xrange", &reply, lane)?;
+        self.restore(&self.link, &mut entries).await?;
+        Ok(entries.pop())
+    }
+
+    /// The members of one lane's group; none where nobody has joined it yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn consumers(&self, lane: Lane) -> Result<Vec<Consumer>, Error> {
+        let client = self.link.client();
+        let reply = client.xinfo_consumers(self.keys.stream(lane).clone(), GROUP);
+        match self.link.ask("xinfo", reply).await {
+            Ok(Value::Array(items)) => Ok(items.iter().filter_map(consumer).collect()),
+            Ok(reply) => Err(Error::contract("xinfo", reply)),
+            Err(error) if error.class() == Some(Class::NoGroup) => Ok(Vec::new()),
+            // No stream at all, which this command alone answers with these words.
+            Err(Error::Refused { detail, .. }) if detail.ends_with("no such key") => Ok(Vec::new()),
+            Err(error) => Err(error.of_key(self.keys.stream(lane))),
+        }
+    }
+}
+
+struct Take<'a> {
+    count: usize,
+    block: Option<Duration>,
+    after: &'a str,
+}
+
+fn consumer(item: &Value) -> Option<Consumer> {
+    let Value::Array(flat) = item else { return None };
+    let find = |name: &str| {
+        flat.chunks_exact(2).find(|pair| decode::data(&pair[0]) == name.as_bytes()).map(|pair| &pair[1])
+    };
+    Some(Consumer {
+        name: decode::text(find("name")?),
+        pending: find("pending").and_then(decode::number)?,
+        idle: Duration::from_millis(find("idle").and_then(decode::number)?),
+    })
+}

@@ -1,0 +1,440 @@
+//! The transitions of one attempt. Each is one script, and safe to send again.
+
+use crate::broker::client::script::scripts;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fred::types::Value;
+
+use crate::broker::attempt::bury::Letter;
+use crate::broker::attempt::followup::Conclusion;
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::submit::offload::Carried;
+use crate::broker::{Answer, Queue, bytes, millis};
+use crate::job::{
+    ConsumerName, Deferral, End, Envelope, Job, JobId, Settlement, Ties, TraceContext, Tracking, Unroutable,
+};
+use crate::sabotage::{self, Sabotage};
+
+scripts! { BEGIN "begin", CANCELLED "cancelled", COMPLETE "complete", DEFER "defer", RELEASE "release" }
+
+/// What `begin` says to an attempt that wants to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// Go.
+    Start,
+    /// Somebody else settled this entry.
+    Stale,
+    /// An earlier attempt succeeded after it was given up: the job is done.
+    DoneAlready,
+    /// Its `expires_at_ms` has passed.
+    Expired,
+    /// Somebody wants the job cancelled.
+    Unwanted,
+    /// It is too early by this much.
+    NotDue(Duration),
+}
+
+/// What became of a settlement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Applied {
+    /// The job is where the settlement wanted it.
+    Moved,
+    /// Somebody else settled this entry: nothing was changed.
+    Stale,
+    /// An attempt of the job succeeded after it was given up, and its retry has not started and never will.
+    Late,
+    /// Somebody wanted the job cancelled, so it was, and does not run again.
+    Cancelled,
+    /// The entry was settled before, and nobody has noted anything of this life: a plain acknowledgement did it.
+    Untraced,
+}
+
+/// A job with the fields of the entry that carries it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) envelope: &'a Envelope,
+    /// The span of the attempt that ended, where it had one.
+    pub(crate) trace: Option<&'a TraceContext>,
+}
+
+/// The fields of the entry with these in place of those that `replaced` names. What an attempt with a span leaves behind
+/// links to it.
+pub(in crate::broker) fn edited(
+    envelope: &Envelope,
+    trace: Option<&TraceContext>,
+    replaced: impl Fn(&[u8]) -> bool,
+    add: &[(&[u8], &[u8])],
+) -> Envelope {
+    const LINK: &[u8] = b"trace_link";
+    let Some(trace) = trace else { return envelope.edited(replaced, add) };
+    let add: Vec<_> = add.iter().copied().chain([(LINK, trace.as_str().as_bytes())]).collect();
+    envelope.edited(|name| name == LINK || replaced(name), &add)
+}
+
+/// What is noted of an attempt that ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Ran<'a> {
+    /// How long it ran.
+    pub(crate) elapsed: Duration,
+    /// How it ended, in one word.
+    pub(crate) outcome: &'a str,
+    /// Who ran it.
+    pub(crate) worker: &'a str,
+}
+
+impl Queue {
+    /// Asks whether a delivered attempt may start. See `begin.lua`.
+    pub(crate) async fn begin(
+        &self,
+        consumer: &ConsumerName,
+        job: &Job,
+        keep_record: bool,
+    ) -> Result<Begun, Error> {
+        let lock = job.ties.as_deref().and_then(Ties::freed_at_start);
+        let optional = |time: Option<crate::job::Timestamp>| {
+            time.map_or_else(|| Value::from(""), |time| Value::Integer(time.as_ms().cast_signed()))
+        };
+        let mut args = vec![
+            consumer.as_str().into(),
+            job.entry.to_string().into(),
+            optional(job.not_before),
+            optional(job.expires_at),
+            flag(keep_record),
+            job.job_type.as_str().into(),
+            job.lane.as_str().into(),
+            Value::Integer(job.created.as_ms().cast_signed()),
+            flag(job.is_repeated()),
+            job.id.to_string().into(),
+            flag(lock.is_some()),
+            text(&job.life),
+        ];
+        args.extend(letter_of(job));
+        let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+        keys.extend([self.keys.cancels.clone(), self.keys.lock(lock), self.keys.dead.clone()]);
+        let answer = self.run(&BEGIN, keys, args).await?;
+        match (answer.status, answer.rest.first().and_then(decode::number)) {
+            (0, _) => Ok(Begun::Stale),
+            (1, _) => Ok(Begun::Start),
+            (2, _) => Ok(Begun::DoneAlready),
+            (3, _) => Ok(Begun::Expired),
+            (5, _) => Ok(Begun::Unwanted),
+            (4, Some(ms)) => Ok(Begun::NotDue(Duration::from_millis(ms))),
+            _ => Err(Error::contract("begin", answer)),
+        }
+    }
+
+    /// The keys that the scripts of a job's attempt touch, for people. Ties may add others.
+    pub(crate) fn keys_of(&self, job: &JobId) -> String {
+        let keys = [self.keys.record(job), self.keys.ledger(job)];
+        let shared = [&self.keys.dead, &self.keys.delayed, &self.keys.delayed_fields, &self.keys.cancels];
+        let keys = keys.iter().chain(shared).map(|key| key.as_str_lossy().into_owned());
+        keys.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Does what was decided about an attempt, in one script.
+    pub(crate) async fn apply(
+        &self,
+        consumer: &ConsumerName,
+        taken: Taken<'_>,
+        settlement: &Settlement,
+        keep: Keep<'_>,
+        ran: &Ran<'_>,
+    ) -> Result<Applied, Error> {
+        match settlement {
+            Settlement::Ack => self.complete(consumer, taken, keep, ran).await,
+            Settlement::Defer(to) => {
+                let why = to.error.as_deref().map(|error| format!("cancelled; its last attempt: {error}"));
+                let answer = self.defer(consumer, taken, to, ran).await?;
+                self.unless_unwanted(answer, (consumer, taken, why), keep, ran).await
+            }
+            Settlement::Release => {
+                let answer = self.release(consumer, taken, ran).await?;
+                self.unless_unwanted(answer, (consumer, taken, None), keep, ran).await
+            }
+            Settlement::Bury(burial) => {
+                let end = End::Dead(burial.reason, &burial.error);
+                let letter =
+                    Letter::of(taken, Conclusion::of(&self.keys, taken, end), self.offloaded_of(taken));
+                let answer = self.bury(consumer, letter, burial, ran).await?;
+                let why = Some(format!("cancelled; its last attempt: {}", burial.error));
+                self.unless_unwanted(answer, (consumer, taken, why), keep, ran).await
+            }
+            Settlement::Cancel(why) => {
+                self.cancelled(consumer, taken, (why, keep.retention_of_cancelled()), ran).await
+            }
+        }
+    }
+
+    /// What became of an attempt that failed or was given back. Where somebody wants the job cancelled, nothing was changed, and the
+    /// attempt ends it: who dies in between leaves the entry pending, and the wish to whoever claims it.
+    async fn unless_unwanted(
+        &self,
+        answer: Answer,
+        (consumer, taken, why): (&ConsumerName, Taken<'_>, Option<String>),
+        keep: Keep<'_>,
+        ran: &Ran<'_>,
+    ) -> Result<Applied, Error> {
+        if answer.status != 3 {
+            return self.applied(answer);
+        }
+        let why = why.as_deref().unwrap_or("cancelled");
+        let retention = keep.retention_of_cancelled();
+        let applied = self.cancelled(consumer, taken, (why, retention), ran).await?;
+        Ok(if applied == Applied::Moved { Applied::Cancelled } else { applied })
+    }
+
+    /// Ends a job with success. See `complete.lua`.
+    async fn complete(
+        &self,
+        consumer: &ConsumerName,
+        taken: Taken<'_>,
+        keep: Keep<'_>,
+        ran: &Ran<'_>,
+    ) -> Result<Applied, Error> {
+        let job = taken.job;
+        let Conclusion { keys: [lock, batch], ends } =
+            Conclusion::of(&self.keys, taken, End::Done(keep.result));
+        let keys = vec![
+            self.keys.stream(job.lane).clone(),
+            self.keys.delayed.clone(),
+            self.keys.delayed_fields.clone(),
+            self.keys.record(&job.id),
+            lock,
+            batch,
+            self.keys.ledger(&job.id),
+            self.keys.receipts(consumer.as_str()),
+            self.offloaded_of(taken),
+        ];
+        let args = vec![
+            consumer.as_str().into(),
+            job.entry.to_string().into(),
+            job.id.to_string().into(),
+            millis(ran.elapsed),
+            keep.result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
+            millis(keep.retention),
+            job.job_type.as_str().into(),
+            job.lane.as_str().into(),
+            Value::Integer(job.created.as_ms().cast_signed()),
+            keep.mode().into(),
+            ends,
+            text(&job.life),
+        ];
+        self.applied(self.run(&COMPLETE, keys, args).await?)
+    }
+
+    /// Moves an attempt to the delayed set. See `defer.lua`.
+    async fn defer(
+        &self,
+        consumer: &ConsumerName,
+        taken: Taken<'_>,
+        to: &Deferral,
+        ran: &Ran<'_>,
+    ) -> Result<Answer, Error> {
+        let job = taken.job;
+        let next = self.lighten(next_attempt(taken, to), &job.life).await?;
+        let keys = vec![
+            self.keys.stream(job.lane).clone(),
+            self.keys.delayed.clone(),
+            self.keys.delayed_fields.clone(),
+            self.keys.record(&job.id),
+            self.keys.wake.clone(),
+            self.keys.cancels.clone(),
+            self.keys.receipts(consumer.as_str()),
+            self.offloaded_of(taken),
+            next.offloaded,
+        ];
+        let packed = next.envelope.pack(job.lane);
+        let args = vec![
+            consumer.as_str().into(),
+            job.entry.to_string().into(),
+            job.id.to_string().into(),
+            millis(to.delay),
+            Value::Bytes(packed.into()),
+            if to.error.is_some() { "retrying" } else { "scheduled" }.into(),
+            millis(ran.elapsed),
+            ran.outcome.into(),
+            ran.worker.into(),
+            bytes(to.error.as_deref().unwrap_or_default().as_bytes()),
+            job.job_type.as_str().into(),
+            job.lane.as_str().into(),
+            Value::Integer(job.created.as_ms().cast_signed()),
+            text(&job.life),
+            job.not_before.map_or_else(|| Value::from(""), |due| Value::Integer(due.as_ms().cast_signed())),
+            flag(to.unroutable == Some(Unroutable::Now)),
+        ];
+        self.run(&DEFER, keys, args).await
+    }
+
+    /// Gives an entry back unchanged. See `release.lua`.
+    async fn release(
+        &self,
+        consumer: &ConsumerName,
+        taken: Taken<'_>,
+        ran: &Ran<'_>,
+    ) -> Result<Answer, Error> {
+        let job = taken.job;
+        let id = job.id.to_string();
+        let created = job.created.as_ms().to_string();
+        let life = job.life.to_string();
+        let identity: [(&[u8], &[u8]); 3] =
+            [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes()), (b"life", life.as_bytes())];
+        let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms" | b"life");
+        let fields = edited(taken.envelope, taken.trace, replaced, &identity);
+        let Carried { envelope: fields, offloaded } = self.lighten(fields, &job.life).await?;
+        let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
+        keys.extend([self.keys.cancels.clone(), self.keys.receipts(consumer.as_str())]);
+        keys.extend([self.offloaded_of(taken), offloaded]);
+        let mut args = vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(life.as_bytes())];
+        // A handler that was cut short within its first millisecond has run all the same.
+        let elapsed =
+            if ran.elapsed.is_zero() { ran.elapsed } else { ran.elapsed.max(Duration::from_millis(1)) };
+        args.push(millis(elapsed));
+        flatten(&fields, &mut args);
+        self.run(&RELEASE, keys, args).await
+    }
+
+    /// Ends a cancelled job. See `cancelled.lua`.
+    async fn cancelled(
+        &self,
+        consumer: &ConsumerName,
+        taken: Taken<'_>,
+        (why, retention): (&str, Duration),
+        ran: &Ran<'_>,
+    ) -> Result<Applied, Error> {
+        let job = taken.job;
+        let Conclusion { keys: [lock, batch], ends } = Conclusion::of(&self.keys, taken, End::Cancelled);
+        let keys = vec![
+            self.keys.stream(job.lane).clone(),
+            self.keys.record(&job.id),
+            lock,
+            batch,
+            self.keys.ledger(&job.id),
+            self.keys.cancels.clone(),
+            self.keys.cancel_places.clone(),
+            self.keys.receipts(consumer.as_str()),
+            self.offloaded_of(taken),
+        ];
+        let args = vec![
+            consumer.as_str().into(),
+            job.entry.to_string().into(),
+            bytes(why.as_bytes()),
+            millis(ran.elapsed),
+            ran.outcome.into(),
+            ran.worker.into(),
+            job.job_type.as_str().into(),
+            job.lane.as_str().into(),
+            Value::Integer(job.created.as_ms().cast_signed()),
+            millis(retention),
+            job.id.to_string().into(),
+            ends,
+            text(&job.life),
+        ];
+        self.applied(self.run(&CANCELLED, keys, args).await?)
+    }
+
+    pub(in crate::broker) fn applied(&self, answer: Answer) -> Result<Applied, Error> {
+        match answer.status {
+            0 => Ok(Applied::Stale),
+            1 => Ok(Applied::Moved),
+            2 => Ok(Applied::Late),
+            4 => Ok(Applied::Untraced),
+            _ => Err(Error::contract("settle", answer)),
+        }
+    }
+}
+
+/// Whether and how long a job's record is kept after its end, and with what result.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keep<'a> {
+    /// Whether there is a record.
+    pub(crate) record: bool,
+    pub(crate) tracking: Tracking,
+    pub(crate) retention: Duration,
+    pub(crate) result: Option<&'a Bytes>,
+}
+
+impl Keep<'_> {
+    fn mode(&self) -> &'static str {
+        match (self.record, self.tracking) {
+            (false, _) => "0",
+            (true, Tracking::None) => "forget",
+            (true, Tracking::Failures | Tracking::All) => "1",
+        }
+    }
+
+    /// How long the record of a cancelled job is kept: not at all where none is wanted.
+    fn retention_of_cancelled(&self) -> Duration {
+        match self.tracking {
+            Tracking::None => Duration::ZERO,
+            Tracking::Failures | Tracking::All => self.retention,
+        }
+    }
+}
+
+/// The fields of the attempt that follows: counters written, waiting times honoured and gone, identity fixed.
+fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
+    let job = taken.job;
+    let id = job.id.to_string();
+    let life = job.life.to_string();
+    let failures = match &to.error {
+        Some(_) if sabotage::is(Sabotage::RetryNotCounted) => job.attempt,
+        None if sabotage::is(Sabotage::SnoozeCounted) => to.attempt + 1,
+        Some(_) | None => to.attempt,
+    };
+    let (attempt, lost, created) =
+        (failures.to_string(), to.lost.to_string(), job.created.as_ms().to_string());
+    let mut add: Vec<(&[u8], &[u8])> = vec![(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
+    if failures > 0 {
+        add.push((b"attempt", attempt.as_bytes()));
+    }
+    if to.lost > 0 {
+        add.push((b"lost", lost.as_bytes()));
+    }
+    // Its letter, should there be one, tells what time its producer gave it.
+    for (time, kept) in
+        [(b"delay_ms".as_slice(), b"was_delay_ms".as_slice()), (b"run_at_ms", b"was_run_at_ms")]
+    {
+        add.extend(taken.envelope.get(time).map(|time| (kept, time)));
+    }
+    let replaced = |name: &[u8]| {
+        matches!(name, b"id" | b"created_ms" | b"life" | b"attempt" | b"lost" | b"run_at_ms" | b"delay_ms")
+            || name == UNROUTABLE
+    };
+    // Scripts read the life from the beginning of the packed fields.
+    let next = edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes());
+    // And write the time of now over the end.
+    match to.unroutable {
+        None => next,
+        Some(Unroutable::Now) => next.edited(|_| false, &[(UNROUTABLE, b"0000000000000")]),
+        Some(Unroutable::Since(at)) => {
+            next.edited(|_| false, &[(UNROUTABLE, at.as_ms().to_string().as_bytes())])
+        }
+    }
+}
+
+/// Since when no worker has known the job's type.
+const UNROUTABLE: &[u8] = b"unroutable_ms";
+
+/// What `begin` and `bury` must know of the dead letter whose fields a job has: which life ended in it, and when.
+pub(in crate::broker) fn letter_of(job: &Job) -> [Value; 2] {
+    let former = job.former.as_deref();
+    let life = former.and_then(|former| former.life.as_ref()).map_or_else(|| Value::from(""), text);
+    let at = former.and_then(|former| former.dead_at);
+    [life, at.map_or_else(|| Value::from(""), |at| at.to_string().into())]
+}
+
+/// Anything that is written as text, as an argument.
+pub(in crate::broker) fn text(shown: &impl ToString) -> Value {
+    shown.to_string().into()
+}
+
+pub(in crate::broker) fn flatten(envelope: &Envelope, args: &mut Vec<Value>) {
+    args.extend(envelope.fields().flat_map(|(name, value)| [bytes(name), bytes(value)]));
+}
+
+fn flag(set: bool) -> Value {
+    Value::from(if set { "1" } else { "0" })
+}

@@ -1,0 +1,369 @@
+//! The ledgers of jobs made of steps: how a worker begins and ends a step, and how a person looks and decides.
+
+use crate::broker::client::script::scripts;
+use fred::types::Value;
+
+use crate::broker::attempt::followup::Conclusion;
+use crate::broker::attempt::settle::{Taken, text};
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::inspect::depths;
+use crate::broker::{Queue, bytes, millis};
+use crate::job::{
+    ConsumerName, DeadReason, End, EntryId, Job, JobId, Lane, Ledger, State, StepEnd, StepKind, StepName,
+    StepRecord, StepState, Then, Timestamp, Undecidable, Verdict, cut, judge,
+};
+
+scripts! { DECIDE "decide", STEP_BEGIN "step_begin", STEP_END "step_end", STEPS "steps" }
+
+/// The ledger of a job's steps, as it was at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Steps {
+    /// When this was true.
+    pub now: Timestamp,
+    /// What is known about the steps.
+    pub ledger: Ledger,
+    /// The job's dead letter, where it is dead.
+    pub dead: Option<EntryId>,
+}
+
+/// What `step_begin` says to a run that wants to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepBegun {
+    /// Go.
+    Start,
+    /// Somebody else settled the entry.
+    Stale,
+    /// It may not run: the ledger says why.
+    Refused,
+}
+
+/// What became of the report of a run's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepTold {
+    /// It is in the ledger.
+    Noted,
+    /// It is in the ledger, after the step was taken for unknown.
+    Late,
+    /// Another run or a person came first.
+    Stale,
+}
+
+/// Which run of which step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StepRun<'a> {
+    pub(crate) step: &'a StepName,
+    pub(crate) kind: StepKind,
+    /// A name of its own for every run of an entry's steps.
+    pub(crate) run: &'a str,
+}
+
+/// Who decides, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decider {
+    /// A short name, without white space.
+    pub who: String,
+    /// Why; may be empty.
+    pub reason: String,
+}
+
+/// What a decision led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decided {
+    /// It is written. The job stays where it is.
+    Written,
+    /// It is written, and the job runs again; its entry, where this is known.
+    Replayed(Option<EntryId>),
+    /// All steps are done, and so is the job.
+    Done,
+}
+
+/// Why a decision was not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecideError {
+    /// No worker has started a step of this job.
+    #[error("the queue {queue} has no ledger of steps of the job {job}")]
+    NoLedger {
+        /// The queue.
+        queue: String,
+        /// The job.
+        job: JobId,
+    },
+    /// The job has no such step.
+    #[error("the job has no step {step}; it has {known}")]
+    NoStep {
+        /// What was asked for.
+        step: StepName,
+        /// The steps there are.
+        known: String,
+    },
+    /// The step is in no state for this verdict.
+    #[error("{step} is {state}: {why}")]
+    Refused {
+        /// The step.
+        step: StepName,
+        /// Its state.
+        state: StepState,
+        /// Why not.
+        why: Undecidable,
+    },
+    /// Somebody else decided, or the step moved on, between the look and the decision.
+    #[error("{0} changed in the meantime: look again")]
+    Changed(StepName),
+    /// Redis does not answer or refuses.
+    #[error(transparent)]
+    Redis(#[from] Error),
+}
+
+impl Decider {
+    /// A longer name is cut.
+    const MAX_WHO_BYTES: usize = 64;
+
+    /// Somebody, with white space and what controls a terminal taken out of the name, and the reason cut to what a ledger
+    /// keeps.
+    pub fn new(who: &str, reason: &str) -> Self {
+        let plain: String = who.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
+        let who = if plain.is_empty() { "somebody".to_owned() } else { cut(plain, Self::MAX_WHO_BYTES) };
+        let who = who.replace(' ', "");
+        Self { who, reason: cut(reason.to_owned(), StepRecord::MAX_ERROR_BYTES) }
+    }
+}
+
+impl Queue {
+    /// The ledger of a job's steps; `None` where no step of it has begun, or it has expired with its job.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn steps(&self, job: &JobId) -> Result<Option<Steps>, Error> {
+        let steps = self.look_at_steps(job, None).await?;
+        Ok(Some(steps).filter(|steps| steps.ledger.plan.is_some()))
+    }
+
+    /// The same, empty where there is nothing. Where the ledger has gone, what the job's fields say of its steps is written
+    /// into a new one first, with the plan. See `steps.lua`.
+    pub(crate) async fn look_at_steps(
+        &self,
+        job: &JobId,
+        known: Option<(&[u8], &str)>,
+    ) -> Result<Steps, Error> {
+        let keys = vec![self.keys.ledger(job), self.keys.record(job)];
+        let (states, plan) = known.unwrap_or_default();
+        let answer = self.run(&STEPS, keys, vec![bytes(states), plan.into()]).await?;
+        let [Value::Array(fields), state, dead] = &answer.rest[..] else {
+            return Err(Error::contract("steps", answer));
+        };
+        let is_dead = decode::text(state).parse() == Ok(State::Dead);
+        Ok(Steps {
+            now: depths::timestamp(answer.status.cast_unsigned()),
+            ledger: Ledger::read(decode::envelope(fields).fields()),
+            dead: decode::entry_id(dead).filter(|_| is_dead),
+        })
+    }
+
+    /// Asks whether a run of a step may start, and writes down that it does. See `step_begin.lua`.
+    pub(crate) async fn step_begin(
+        &self,
+        consumer: &ConsumerName,
+        job: &Job,
+        StepRun { step, kind, run }: StepRun<'_>,
+        plan: &str,
+    ) -> Result<StepBegun, Error> {
+        let keys = vec![self.keys.stream(job.lane).clone(), self.keys.ledger(&job.id)];
+        let args = vec![
+            consumer.as_str().into(),
+            job.entry.to_string().into(),
+            run.into(),
+            step.as_str().into(),
+            kind.as_str().into(),
+            text(&job.life),
+            plan.into(),
+        ];
+        match self.run(&STEP_BEGIN, keys, args).await? {
+            answer if answer.status == 1 => Ok(StepBegun::Start),
+            answer if answer.status == 0 => Ok(StepBegun::Stale),
+            answer if matches!(answer.status, 2 | 3) => Ok(StepBegun::Refused),
+            answer => Err(Error::contract("step_begin", answer)),
+        }
+    }
+
+    /// Writes down how a run of a step ended, and says when. See `step_end.lua`.
+    pub(crate) async fn step_end(
+        &self,
+        job: &Job,
+        StepRun { step, run, .. }: StepRun<'_>,
+        end: &StepEnd,
+        dropped: Option<&str>,
+    ) -> Result<(StepTold, Timestamp), Error> {
+        let (kind, error) = end.error.as_ref().map_or(("", ""), |(kind, error)| (*kind, error.as_str()));
+        let error = cut(error.to_owned(), StepRecord::MAX_ERROR_BYTES);
+        let result = end.result.as_ref().filter(|result| result.len() <= StepRecord::MAX_RESULT_BYTES);
+        let args = vec![
+            step.as_str().into(),
+            run.into(),
+            end.state.as_str().into(),
+            i64::from(end.attempts).into(),
+            end.delay.map_or_else(|| Value::from(""), millis),
+            kind.into(),
+            bytes(error.as_bytes()),
+            result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
+            bytes(dropped.unwrap_or_default().as_bytes()),
+            text(&job.life),
+        ];
+        let answer = self.run(&STEP_END, vec![self.keys.ledger(&job.id)], args).await?;
+        let now = answer.rest.first().and_then(decode::number).map(depths::timestamp);
+        match (answer.status, now) {
+            (0, Some(now)) => Ok((StepTold::Stale, now)),
+            (1, Some(now)) => Ok((StepTold::Noted, now)),
+            (2, Some(now)) => Ok((StepTold::Late, now)),
+            _ => Err(Error::contract("step_end", answer)),
+        }
+    }
+
+    /// Takes a person's verdict on a step. A dead job whose steps are then all done is done, with all that this sets off,
+    /// and its record is kept for `retention`; one that can go on is replayed. Two people never both decide: whoever comes
+    /// second is told [`DecideError::Changed`] or [`DecideError::Refused`].
+    ///
+    /// # Errors
+    ///
+    /// [`DecideError`] where the step is in no state for this verdict, or Redis does not answer.
+    pub async fn decide(
+        &self,
+        job: &JobId,
+        (step, verdict): (&StepName, Verdict),
+        decider: &Decider,
+        retention: std::time::Duration,
+    ) -> Result<Decided, DecideError> {
+        let first = self.look_at_steps(job, None).await?;
+        let seen = first.ledger.get(step).cloned();
+        let mut steps = first;
+        // Other steps may move on meanwhile; this one may not.
+        for _ in 0..Self::DECIDE_TRIES {
+            if steps.ledger.get(step) != seen.as_ref() {
+                break;
+            }
+            let Some(plan) = &steps.ledger.plan else {
+                return Err(DecideError::NoLedger { queue: self.name().to_string(), job: job.clone() });
+            };
+            if plan.get(step).is_none() {
+                let known: Vec<&str> = plan.steps().iter().map(|step| step.name.as_str()).collect();
+                return Err(DecideError::NoStep { step: step.clone(), known: known.join(", ") });
+            }
+            let state = steps.ledger.state(step);
+            let refused = |why| DecideError::Refused { step: step.clone(), state, why };
+            let next = judge(state, steps.dead.is_some(), verdict).map_err(refused)?;
+            let mut after = steps.ledger.clone();
+            after.decided(step, next);
+            let then = if verdict == Verdict::GiveUp { Then::Stay } else { plan.then(&after) };
+            let call = Call { step: Some((step, next, verdict)), then, decider, retention };
+            if let Some(decided) = self.call_decide(job, &steps, &call).await? {
+                return Ok(decided);
+            }
+            steps = self.look_at_steps(job, None).await?;
+        }
+        Err(DecideError::Changed(step.clone()))
+    }
+
+    const DECIDE_TRIES: usize = 5;
+
+    /// Lets a job go on that was buried because of a step whose end is known by now. False where there is nothing to do, or
+    /// where a person must look at it all the same: a replay would give exhausted steps their attempts again.
+    pub(crate) async fn resume_steps(
+        &self,
+        job: &JobId,
+        retention: std::time::Duration,
+    ) -> Result<bool, Error> {
+        let steps = self.look_at_steps(job, None).await?;
+        let then = steps.ledger.plan.as_ref().map_or(Then::Stay, |plan| plan.then(&steps.ledger));
+        let worn = [StepState::Exhausted, StepState::GivenUp];
+        if then == Then::Stay || steps.ledger.steps().any(|(_, record)| worn.contains(&record.state)) {
+            return Ok(false);
+        }
+        let Some(dead) = steps.dead else { return Ok(false) };
+        let reason = self.dead_letter(dead).await?.map(|letter| letter.text("dead_reason"));
+        if reason.as_deref() != Some(DeadReason::NeedsDecision.as_str()) {
+            return Ok(false);
+        }
+        let decider = Decider::new("worker", "");
+        let call = Call { step: None, then, decider: &decider, retention };
+        Ok(self.call_decide(job, &steps, &call).await?.is_some())
+    }
+
+    /// Sends one decision; `None` where what it rests on has changed. See `decide.lua`.
+    async fn call_decide(
+        &self,
+        job: &JobId,
+        steps: &Steps,
+        call: &Call<'_>,
+    ) -> Result<Option<Decided>, Error> {
+        let (lane, conclusion, offloaded) = self.ending_of(steps.dead).await?;
+        let Conclusion { keys: [lock, batch], ends } = conclusion;
+        let mut keys = vec![self.keys.ledger(job), self.keys.record(job), self.keys.dead.clone()];
+        keys.extend(self.keys.streams().clone());
+        keys.extend([lock, batch, self.keys.stream(lane).clone(), offloaded]);
+        let then = match call.then {
+            Then::Done => "done",
+            Then::Replay => "replay",
+            Then::Stay => "stay",
+        };
+        let dead = steps.dead.map_or_else(String::new, |dead| dead.to_string());
+        let (step, state, verdict) = call
+            .step
+            .map_or(("", "", ""), |(step, state, verdict)| (step.as_str(), state.as_str(), verdict.as_str()));
+        let args: Vec<Value> = vec![
+            steps.ledger.version.to_string().into(),
+            dead.into(),
+            format!("{:032x}", rand::random::<u128>()).into(),
+            step.into(),
+            state.into(),
+            verdict.into(),
+            call.decider.who.as_str().into(),
+            bytes(call.decider.reason.as_bytes()),
+            then.into(),
+            millis(call.retention),
+            job.to_string().into(),
+            ends,
+        ];
+        let answer = self.insist_on_decide(keys, args).await?;
+        match answer.status {
+            0 => Ok(None),
+            1 => Ok(Some(Decided::Written)),
+            2 => Ok(Some(Decided::Replayed(answer.rest.first().and_then(decode::entry_id)))),
+            3 => Ok(Some(Decided::Done)),
+            _ => Err(Error::contract("decide", answer)),
+        }
+    }
+
+    /// Sends it a second time where the first answer was lost: the script knows the call by its name.
+    async fn insist_on_decide(
+        &self,
+        keys: Vec<fred::types::Key>,
+        args: Vec<Value>,
+    ) -> Result<crate::broker::Answer, Error> {
+        match self.run(&DECIDE, keys.clone(), args.clone()).await {
+            Err(Error::Unknown { .. }) => self.run(&DECIDE, keys, args).await,
+            answer => answer,
+        }
+    }
+
+    /// The lane that a dead job came by, what its end sets off, and the key of what was offloaded of it.
+    async fn ending_of(&self, dead: Option<EntryId>) -> Result<(Lane, Conclusion, fred::types::Key), Error> {
+        let nothing = (Lane::Normal, Conclusion::none(&self.keys), self.keys.offloaded(""));
+        let Some(dead) = dead else { return Ok(nothing) };
+        let Some(letter) = self.dead_letter(dead).await? else { return Ok(nothing) };
+        let lane = letter.text("dead_origin").parse().unwrap_or_default();
+        // What cannot be read sets off nothing.
+        let Ok(job) = Job::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
+        let taken = Taken { job: &job, envelope: &letter.fields, trace: None };
+        Ok((lane, Conclusion::of(&self.keys, taken, End::Done(None)), self.offloaded_of(taken)))
+    }
+}
+
+/// What one call of the script is to do.
+struct Call<'a> {
+    step: Option<(&'a StepName, StepState, Verdict)>,
+    then: Then,
+    decider: &'a Decider,
+    retention: std::time::Duration,
+}

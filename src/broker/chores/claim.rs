@@ -1,0 +1,122 @@
+//! Taking over the entries of workers that are silent, and removing those that are gone.
+
+use std::time::Duration;
+
+use fred::types::Value;
+
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::client::link::Link;
+use crate::broker::client::script::scripts;
+use crate::broker::{Queue, millis};
+use crate::job::{ConsumerName, EntryId, Lane};
+
+scripts! { CLAIM "claim", REAP "reap", REDATE "redate", STALE "stale" }
+
+/// The most entries that one `redate` looks at.
+const REDATE_BATCH: i64 = 500;
+
+/// A page of claimed entries.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    /// Where the next page begins; `None` at the end.
+    pub(crate) next: Option<EntryId>,
+    pub(crate) entries: Vec<Silent>,
+    /// Entries that were pending, but deleted: their bodies are lost.
+    pub(crate) deleted: u64,
+}
+
+/// An entry that was taken over.
+#[derive(Debug)]
+pub(crate) struct Silent {
+    pub(crate) id: EntryId,
+    /// The consumer that held it; `-` where that is not known.
+    pub(crate) owner: String,
+    /// How long ago it was delivered, or renewed last.
+    pub(crate) silence: Duration,
+}
+
+/// What one look for silent entries found.
+#[derive(Debug)]
+pub(crate) struct Stale {
+    /// The server's clock.
+    pub(crate) now_ms: u64,
+    /// For each lane, the first entry that was silent for too long.
+    pub(crate) first: [(Lane, Option<EntryId>); 3],
+}
+
+/// Where a claim begins, and what it takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClaimFrom {
+    pub(crate) start: EntryId,
+    /// How long an entry must have been silent.
+    pub(crate) silence: Duration,
+    pub(crate) count: u64,
+    /// What the server's clock must show, in milliseconds.
+    pub(crate) window: [i64; 2],
+}
+
+impl Queue {
+    /// What the server's clock shows, and the first entry of each lane that was silent for so long. See
+    /// `stale.lua`.
+    pub(crate) async fn stale(&self, silence: Duration) -> Result<Stale, Error> {
+        let answer = self.run(&STALE, self.keys.streams().to_vec(), vec![millis(silence)]).await?;
+        let first = |lane: Lane| answer.rest.get(lane as usize).and_then(decode::entry_id);
+        Ok(Stale { now_ms: answer.status.cast_unsigned(), first: Lane::ALL.map(|lane| (lane, first(lane))) })
+    }
+
+    /// Takes over entries of a lane that were silent for so long; `None` where the server's clock shows a time outside the
+    /// window. See `claim.lua`.
+    pub(crate) async fn claim(
+        &self,
+        consumer: &ConsumerName,
+        lane: Lane,
+        from: ClaimFrom,
+    ) -> Result<Option<Claimed>, Error> {
+        let mut args = vec![consumer.as_str().into(), millis(from.silence), from.start.to_string().into()];
+        args.extend([from.count.cast_signed(), from.window[0], from.window[1]].map(Value::Integer));
+        let keys = vec![self.keys.stream(lane).clone()];
+        let answer = self.run(&CLAIM, keys, args).await?;
+        match (answer.status, &answer.rest[..]) {
+            (0, _) => Ok(None),
+            (1, [next, deleted, Value::Array(ids)]) => Ok(Some(Claimed {
+                next: decode::entry_id(next).filter(|id| *id != EntryId::new(0, 0)),
+                entries: ids.iter().filter_map(silent).collect(),
+                deleted: decode::number(deleted).unwrap_or(0),
+            })),
+            _ => Err(Error::contract("claim", answer)),
+        }
+    }
+
+    /// Dates entries from now on that were renewed before the server's clock was set back; returns how many. See
+    /// `redate.lua`.
+    pub(crate) async fn redate(&self) -> Result<u64, Error> {
+        let mut dated = 0;
+        for lane in Lane::ALL {
+            let mut start = "-".to_owned();
+            while !start.is_empty() {
+                let args = vec![start.into(), REDATE_BATCH.into()];
+                let answer = self.run(&REDATE, vec![self.keys.stream(lane).clone()], args).await?;
+                dated += answer.status.cast_unsigned();
+                start = answer.rest.first().map(decode::text).unwrap_or_default();
+            }
+        }
+        Ok(dated)
+    }
+
+    /// Deletes a consumer from the lanes in which it has nothing pending. True where it is gone from all.
+    pub(crate) async fn reap(&self, link: &Link, consumer: &str) -> Result<bool, Error> {
+        let args = vec![consumer.into()];
+        let mut keys = self.keys.streams().to_vec();
+        keys.push(self.keys.receipts(consumer));
+        let answer = link.run(&REAP, keys, args).await?;
+        Ok(answer.rest.first().and_then(decode::number) == Some(0))
+    }
+}
+
+fn silent(item: &Value) -> Option<Silent> {
+    let Value::Array(parts) = item else { return None };
+    let [id, owner, silence] = &parts[..] else { return None };
+    let silence = Duration::from_millis(decode::number(silence)?);
+    Some(Silent { id: decode::entry_id(id)?, owner: decode::text(owner), silence })
+}

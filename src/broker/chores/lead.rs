@@ -1,0 +1,57 @@
+//! Which process leads, and the calls to workers that stand by.
+
+use std::time::Duration;
+
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::client::link::Link;
+use crate::broker::client::script::scripts;
+use crate::broker::inspect::depths::timestamp;
+use crate::broker::{Queue, millis};
+use crate::job::{ConsumerName, Lane, Timestamp};
+
+scripts! { CALL "call", LEAD "lead" }
+
+/// The most workers that one script calls.
+const MOST_CALLS: u8 = 64;
+
+/// Who leads, as `lead` found it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leadership {
+    pub(crate) leading: bool,
+    /// How many consumers the group has.
+    pub(crate) consumers: u64,
+    /// Grows with every change of the recurring jobs.
+    pub(crate) revision: u64,
+    /// What the server's clock showed.
+    pub(crate) now: Timestamp,
+}
+
+impl Queue {
+    /// Waits until somebody calls a worker that stands by, at most so long. True where somebody did. The future may be
+    /// dropped: a call that is lost with it is made again by the leader, as long as jobs wait.
+    pub(crate) async fn await_call(&self, link: &Link, longest: Duration) -> Result<bool, Error> {
+        link.pop(self.keys.calls.clone(), longest).await
+    }
+
+    /// Calls workers that stand by: as many as there are jobs that wait, but `least` at the least. See `call.lua`.
+    pub(crate) async fn call(&self, least: u8) -> Result<(), Error> {
+        let mut keys = vec![self.keys.calls.clone()];
+        keys.extend(self.keys.streams().clone());
+        let args = [least, MOST_CALLS].map(|calls| i64::from(calls).into()).to_vec();
+        self.run(&CALL, keys, args).await.map(drop)
+    }
+
+    /// Takes or keeps the lease of the process that does the chores. See `lead.lua`.
+    pub(crate) async fn lead(&self, consumer: &ConsumerName, lease: Duration) -> Result<Leadership, Error> {
+        let keys = vec![
+            self.keys.leader.clone(),
+            self.keys.stream(Lane::Normal).clone(),
+            self.keys.cron_ticks.clone(),
+        ];
+        let answer = self.run(&LEAD, keys, vec![consumer.as_str().into(), millis(lease)]).await?;
+        let number = |at: usize| answer.rest.get(at).and_then(decode::number).unwrap_or(0);
+        let now = timestamp(number(2));
+        Ok(Leadership { leading: answer.status == 1, consumers: number(0), revision: number(1), now })
+    }
+}

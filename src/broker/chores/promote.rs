@@ -1,0 +1,52 @@
+//! Moving due jobs from the delayed set to their lanes.
+
+use std::time::Duration;
+
+use crate::broker::Queue;
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::client::link::Link;
+use crate::broker::client::script::scripts;
+
+scripts! { PROMOTE "promote" }
+
+/// What one `promote` did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Promoted {
+    pub(crate) moved: u64,
+    /// Until the next job is due; `None` where nothing is delayed.
+    pub(crate) next_in: Option<Duration>,
+    /// By how much the first job was late.
+    pub(crate) late: Duration,
+    /// True where more jobs are due than this one moved.
+    pub(crate) more: bool,
+}
+
+/// The most bytes that one script promotes, unless a job alone has more. Lua reads and hashes each byte twice on the way, which
+/// costs Redis about a millisecond.
+const PROMOTED_BYTES: i64 = 512 * 1024;
+
+impl Queue {
+    /// Moves up to `limit` due jobs to their lanes, fewer where they are large. See `promote.lua`.
+    pub(crate) async fn promote(&self, limit: u32) -> Result<Promoted, Error> {
+        let mut keys =
+            vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.dead.clone()];
+        keys.extend(self.keys.streams().clone());
+        let args = vec![i64::from(limit).into(), PROMOTED_BYTES.into()];
+        let answer = self.run(&PROMOTE, keys, args).await?;
+        let (Ok(moved), [next, late, more]) = (u64::try_from(answer.status), &answer.rest[..]) else {
+            return Err(Error::contract("promote", answer));
+        };
+        Ok(Promoted {
+            moved,
+            next_in: decode::number(next).map(Duration::from_millis),
+            late: Duration::from_millis(decode::number(late).unwrap_or(0)),
+            more: decode::number(more) == Some(1),
+        })
+    }
+
+    /// Waits until the head of the delayed set changes, at most so long. True where it changed.
+    pub(crate) async fn await_nudge(&self, link: &Link, longest: Duration) -> Result<bool, Error> {
+        link.pop(self.keys.wake.clone(), longest).await
+    }
+}

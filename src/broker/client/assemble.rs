@@ -1,0 +1,59 @@
+//! Puts a script together from its own source and what it uses of the prelude.
+
+/// A script behind what it uses of the prelude, directly or not. The prelude's parts are separated by blank lines, and each
+/// defines one local name.
+pub(crate) fn assemble(prelude: &str, script: &str) -> String {
+    let parts: Vec<&str> = prelude.split("\n\n").collect();
+    let mut used = vec![false; parts.len()];
+    // A part uses only what stands before it, so one pass from the end finds all.
+    for at in (0..parts.len()).rev() {
+        let behind = parts[at + 1..].iter().zip(&used[at + 1..]).filter(|(_, used)| **used);
+        let mut texts = behind.map(|(part, _)| *part).chain([script]);
+        used[at] = defined(parts[at]).is_some_and(|name| texts.any(|text| mentions(text, name)));
+    }
+    let kept = parts.iter().zip(used).filter(|(_, used)| *used).map(|(part, _)| *part);
+    kept.chain([script]).collect::<Vec<_>>().join("\n\n")
+}
+
+/// The name that a part of the prelude defines.
+fn defined(part: &str) -> Option<&str> {
+    let line = part.lines().find_map(|line| line.strip_prefix("local "))?;
+    let name = line.strip_prefix("function ").unwrap_or(line);
+    name.split(|c: char| !is_name(c)).next()
+}
+
+fn mentions(text: &str, name: &str) -> bool {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("--"));
+    code.flat_map(|line| line.split(|c: char| !is_name(c))).any(|word| word == name)
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRELUDE: &str = include_str!("prelude.lua");
+
+    #[test]
+    fn a_script_gets_what_it_uses_of_the_prelude_and_nothing_else() {
+        let prelude =
+            "-- a\nlocal function a() end\n\n-- b uses a\nlocal function b() a() end\n\nlocal C = 1";
+        assert_eq!(assemble(prelude, "-- b\nreturn 1"), "-- b\nreturn 1");
+        assert_eq!(assemble(prelude, "return C"), "local C = 1\n\nreturn C");
+        let both = "-- a\nlocal function a() end\n\n-- b uses a\nlocal function b() a() end\n\nb()";
+        assert_eq!(assemble(prelude, "b()"), both);
+    }
+
+    #[test]
+    fn every_part_of_the_prelude_defines_one_name() {
+        let parts: Vec<_> = PRELUDE.split("\n\n").collect();
+        let defines = |part: &str| part.lines().filter(|line| line.starts_with("local ")).count();
+        // The first one is about all of them.
+        for part in &parts[1..] {
+            assert_eq!(defines(part), 1, "{part}");
+        }
+    }
+}

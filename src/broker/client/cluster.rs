@@ -1,0 +1,360 @@
+//! Which master of a cluster has which slots, learned from any node that answers: those in the address, and all that were
+//! ever learned. What was learned stays in use until something better is known, so an outage of those who know costs nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fred::interfaces::ClientLike;
+use fred::types::config::{Config, Server, ServerConfig};
+use fred::types::{ClusterHash, CustomCommand, Value};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use rand::seq::SliceRandom as _;
+
+use crate::broker::client::decode;
+use crate::broker::client::error::{Class, Error};
+use crate::broker::client::setup;
+
+/// How long a node may take to accept a connection, and to answer.
+const NODE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Where a node has not answered for so long, another one is asked too.
+const STAGGER: Duration = Duration::from_millis(300);
+
+/// The least time between two looks of one process.
+const APART: Duration = Duration::from_millis(300);
+
+/// What a MOVED answer says is believed for so long against a map that says something else.
+const HEARD_FOR: Duration = Duration::from_secs(1);
+
+/// The most nodes that are remembered: a cluster has up to 1000, and addresses of old ones must not pile up.
+const NODES_MAX: usize = 1000;
+
+const COMMAND: &str = "cluster slots";
+
+/// A cluster, by what is known of it.
+pub(crate) struct Cluster {
+    access: Config,
+    map: Mutex<Map>,
+    version: AtomicU64,
+    last: tokio::sync::Mutex<Option<Look>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Map {
+    /// By MOVED answers that came after the map: the slot, who is said to have it, and when that was said.
+    heard: Vec<(u16, Server, Instant)>,
+    ranges: Vec<Range>,
+    /// Every node that was ever named, in the address or by another node; the masters of the moment first.
+    nodes: Vec<Server>,
+}
+
+/// Slots that one master has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Range {
+    first: u16,
+    last: u16,
+    owner: Server,
+    replicas: Vec<Server>,
+}
+
+/// The last time that nodes were asked.
+struct Look {
+    begun: Instant,
+    ended: Instant,
+    result: Result<(), Error>,
+}
+
+impl Cluster {
+    /// Nothing is known but the nodes in the address.
+    pub(in crate::broker) fn new(access: Config) -> Self {
+        let map = Map { nodes: access.server.hosts(), ..Map::default() };
+        // A cluster has one database, and the client would select it.
+        let access = Config { database: None, ..access };
+        Self { access, map: Mutex::new(map), version: AtomicU64::new(0), last: tokio::sync::Mutex::default() }
+    }
+
+    /// What the client needs to connect to any of the nodes.
+    pub(in crate::broker) fn access(&self) -> &Config {
+        &self.access
+    }
+
+    /// The master that has a slot. Where nobody is known to have it, some node, which will say so.
+    pub(in crate::broker) fn owner(&self, slot: u16) -> Server {
+        let map = self.map();
+        let heard = map.heard.iter().find(|(of, ..)| *of == slot).map(|(_, server, _)| server);
+        let range = || map.ranges.iter().find(|range| (range.first..=range.last).contains(&slot));
+        let owner = heard.or_else(|| range().map(|range| &range.owner)).or_else(|| map.nodes.first());
+        owner.cloned().unwrap_or_else(|| Server::new("", 0))
+    }
+
+    /// Every master that has slots.
+    pub(in crate::broker) fn masters(&self) -> Vec<Server> {
+        let mut masters: Vec<_> = self.map().ranges.iter().map(|range| range.owner.clone()).collect();
+        masters.sort();
+        masters.dedup();
+        masters
+    }
+
+    pub(in crate::broker) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// A node says that another one has the slot.
+    pub(in crate::broker) fn hear(&self, slot: u16, to: &Server) {
+        if self.owner(slot) == *to {
+            return;
+        }
+        let mut map = self.map();
+        map.heard.retain(|(of, ..)| *of != slot);
+        map.heard.push((slot, to.clone(), Instant::now()));
+        if !map.nodes.contains(to) {
+            map.nodes.push(to.clone());
+        }
+        drop(map);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Asks where the slots are, the doubted node last. Who asks while somebody else does, gets the same answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where no node answers.
+    pub(in crate::broker) async fn look_again(&self, doubted: Option<&Server>) -> Result<(), Error> {
+        let asked = Instant::now();
+        let mut last = self.last.lock().await;
+        if let Some(look) = &*last {
+            if look.begun >= asked {
+                return look.result.clone();
+            }
+            let apart = APART.mul_f64(0.5 + rand::random::<f64>());
+            tokio::time::sleep(apart.saturating_sub(look.ended.elapsed())).await;
+        }
+        let begun = Instant::now();
+        let result = self.learn(doubted).await;
+        *last = Some(Look { begun, ended: Instant::now(), result: result.clone() });
+        result
+    }
+
+    async fn learn(&self, doubted: Option<&Server>) -> Result<(), Error> {
+        let nodes = self.in_order(doubted);
+        let (mut rest, mut asked, mut failed) = (nodes.iter(), FuturesUnordered::new(), Vec::new());
+        loop {
+            match rest.next() {
+                Some(node) => asked.push(async move { (node, self.ask(node).await) }),
+                None if asked.is_empty() => return Err(nobody(failed)),
+                None => {}
+            }
+            let pause = if rest.len() > 0 { STAGGER } else { 3 * NODE_DEADLINE };
+            match tokio::time::timeout(pause, asked.next()).await {
+                Ok(Some((node, Ok(ranges)))) => {
+                    self.keep(node, ranges);
+                    return Ok(());
+                }
+                Ok(Some((node, Err(error)))) => failed.push((node, error)),
+                Ok(None) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Whom to ask first: who is said to have got a slot, then the others by chance, so that a fleet spreads over them.
+    fn in_order(&self, doubted: Option<&Server>) -> Vec<Server> {
+        let map = self.map();
+        let named = map.heard.last().map(|(_, server, _)| server.clone());
+        let mut nodes = map.nodes.clone();
+        drop(map);
+        nodes.shuffle(&mut rand::rng());
+        nodes.sort_by_key(|node| (named.as_ref() != Some(node), doubted == Some(node)));
+        nodes
+    }
+
+    async fn ask(&self, node: &Server) -> Result<Vec<Range>, Error> {
+        let server = ServerConfig::Centralized { server: node.clone() };
+        let client = setup::of_question(&self.access, &server, NODE_DEADLINE);
+        let late = || Error::Unreachable(format!("no answer within {:?}", 2 * NODE_DEADLINE));
+        let reply = async {
+            let _open = setup::connect(&client).await.map_err(|error| Error::from_connect(&error))?;
+            let slots = CustomCommand::new_static("CLUSTER", ClusterHash::Random, false);
+            let reply = client.custom::<Value, Value>(slots, vec!["SLOTS".into()]).await;
+            reply.map_err(|error| Error::from_client(COMMAND, &error))
+        };
+        let reply = tokio::time::timeout(2 * NODE_DEADLINE, Box::pin(reply)).await.map_err(|_| late())??;
+        let ranges = ranges(&reply, node, self.access.uses_tls())?;
+        if ranges.is_empty() {
+            let detail = "it knows of no slots".to_owned();
+            return Err(Error::Refused { command: COMMAND, class: Class::Busy, detail });
+        }
+        Ok(ranges)
+    }
+
+    fn keep(&self, told_by: &Server, ranges: Vec<Range>) {
+        let mut map = self.map();
+        let all = ranges.iter().flat_map(|range| std::iter::once(&range.owner).chain(&range.replicas));
+        let mut nodes: Vec<Server> = all.chain([told_by]).cloned().collect();
+        nodes.extend(map.nodes.iter().cloned());
+        let mut seen = std::collections::HashSet::new();
+        nodes.retain(|node| seen.insert(node.clone()));
+        nodes.truncate(NODES_MAX);
+        // A node that has not heard yet what another one said may be asked just after that.
+        let is_fresh = |(_, to, at): &&(u16, Server, Instant)| to != told_by && at.elapsed() < HEARD_FOR;
+        let heard: Vec<_> = map.heard.iter().filter(is_fresh).cloned().collect();
+        let changed = map.ranges != ranges || map.heard != heard;
+        *map = Map { heard, ranges, nodes };
+        drop(map);
+        if changed {
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    fn map(&self) -> std::sync::MutexGuard<'_, Map> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why no node said where the slots are: by an answer that only a person can change, if there is one.
+fn nobody(failed: Vec<(&Server, Error)>) -> Error {
+    for (node, error) in &failed {
+        let Error::Refused { command, class, detail } = error else { continue };
+        if detail.contains("cluster support disabled") {
+            let detail = format!(
+                "{node} is not part of a cluster: begin redis.url with redis:// (or rediss://), or name one that is"
+            );
+            return Error::Refused { command: COMMAND, class: Class::Configuration, detail };
+        }
+        if *class == Class::Configuration {
+            return Error::Refused { command, class: *class, detail: format!("{node}: {detail}") };
+        }
+    }
+    let said: Vec<_> = failed.iter().take(4).map(|(node, error)| format!("{node}: {error}")).collect();
+    let more = failed.len().saturating_sub(said.len());
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Error::Unreachable(format!("no node of the cluster says where its slots are: {}{more}", said.join("; ")))
+}
+
+/// The answer to CLUSTER SLOTS: for each range, its first and last slot, its master, and its replicas.
+fn ranges(reply: &Value, asked: &Server, by_tls: bool) -> Result<Vec<Range>, Error> {
+    let wrong = || Error::contract(COMMAND, reply);
+    let Value::Array(ranges) = reply else { return Err(wrong()) };
+    let range = |range: &Value| {
+        let Value::Array(parts) = range else { return Err(wrong()) };
+        let [first, last, owner, replicas @ ..] = &parts[..] else { return Err(wrong()) };
+        let slot = |value: &Value| decode::number(value).and_then(|slot| u16::try_from(slot).ok());
+        let (Some(first), Some(last)) = (slot(first), slot(last)) else { return Err(wrong()) };
+        let Some(owner) = node(owner, asked, by_tls) else {
+            let detail = format!(
+                "it does not tell the name of the node that has the slots {first} to {last}: set \
+                 cluster-announce-hostname there, or another cluster-preferred-endpoint-type"
+            );
+            return Err(Error::Refused { command: COMMAND, class: Class::Configuration, detail });
+        };
+        let replicas = replicas.iter().filter_map(|replica| node(replica, asked, by_tls)).collect();
+        Ok(Range { first, last, owner, replicas })
+    };
+    ranges.iter().map(range).collect()
+}
+
+/// A node as CLUSTER SLOTS names it: its preferred name, its port, its id, and other names of it. `None` where it has no name
+/// that could be used.
+fn node(node: &Value, asked: &Server, by_tls: bool) -> Option<Server> {
+    let Value::Array(parts) = node else { return None };
+    let port = u16::try_from(decode::number(parts.get(1)?)?).ok()?;
+    let others = match parts.get(3) {
+        Some(Value::Array(others)) => &others[..],
+        _ => &[],
+    };
+    let other = |kind: &str| {
+        let named = others.chunks_exact(2).find(|pair| decode::text(&pair[0]) == kind);
+        named.map(|pair| decode::text(&pair[1])).filter(|name| !name.is_empty() && name != "?")
+    };
+    // A certificate is more often for a name than for an address.
+    if let Some(name) = other("hostname").filter(|_| by_tls) {
+        return Some(Server::new(name, port));
+    }
+    match decode::text(parts.first()?).as_str() {
+        // The node does not know how it is reached, or does not say: as it just was.
+        "" => Some(Server::new(asked.host.clone(), port)),
+        // The names are preferred, but this one has none.
+        "?" => Some(Server::new(other("ip")?, port)),
+        name => Some(Server::new(name, port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(parts: impl IntoIterator<Item = Value>) -> Value {
+        Value::Array(parts.into_iter().collect())
+    }
+
+    /// One range whose master is named like this, as told by `asked`.
+    fn owner(name: Value, others: &[&str], by_tls: bool) -> Result<Server, Error> {
+        let others = array(others.iter().map(|text| Value::from(*text)));
+        let master = array([name, 7001.into(), "id".into(), others]);
+        let reply = array([array([0.into(), 16383.into(), master])]);
+        ranges(&reply, &Server::new("asked", 7000), by_tls).map(|ranges| ranges[0].owner.clone())
+    }
+
+    #[test]
+    fn a_node_is_called_by_the_name_that_it_prefers() {
+        let named = |name: Value, others: &[&str]| owner(name, others, false).unwrap().to_string();
+        assert_eq!(named("10.0.0.1".into(), &["hostname", "one.example"]), "10.0.0.1:7001");
+        assert_eq!(named("one.example".into(), &["ip", "10.0.0.1"]), "one.example:7001");
+        assert_eq!(named("".into(), &[]), "asked:7001");
+        assert_eq!(named(Value::Null, &["ip", "10.0.0.1"]), "asked:7001");
+        assert_eq!(named("?".into(), &["ip", "10.0.0.1"]), "10.0.0.1:7001");
+    }
+
+    #[test]
+    fn a_certificate_is_checked_against_a_name_where_there_is_one() {
+        let by_tls = |others: &[&str]| owner("10.0.0.1".into(), others, true).unwrap().to_string();
+        assert_eq!(by_tls(&["hostname", "one.example"]), "one.example:7001");
+        assert_eq!(by_tls(&[]), "10.0.0.1:7001");
+    }
+
+    #[test]
+    fn a_node_without_any_name_is_an_error_that_says_what_to_set() {
+        let error = owner("?".into(), &[], false).unwrap_err();
+        assert!(
+            error.is_configuration() && error.to_string().contains("cluster-announce-hostname"),
+            "{error}"
+        );
+    }
+
+    fn cluster() -> Cluster {
+        let server = ServerConfig::new_clustered(vec![("seed", 7000)]);
+        Cluster::new(Config { server, ..Config::default() })
+    }
+
+    fn range(first: u16, last: u16, port: u16) -> Range {
+        Range { first, last, owner: Server::new("host", port), replicas: vec![] }
+    }
+
+    #[test]
+    fn a_slot_is_where_the_latest_word_says() {
+        let (cluster, told_by) = (cluster(), Server::new("host", 7003));
+        assert_eq!(cluster.owner(5), Server::new("seed", 7000), "some node, where nobody is known");
+        cluster.keep(&told_by, vec![range(0, 99, 7001), range(100, 16383, 7002)]);
+        assert_eq!((cluster.owner(5).port, cluster.owner(100).port), (7001, 7002));
+        let before = cluster.version();
+        cluster.hear(5, &Server::new("host", 7002));
+        assert_eq!((cluster.owner(5).port, cluster.owner(6).port), (7002, 7001));
+        assert!(cluster.version() > before);
+        cluster.keep(&told_by, vec![range(0, 99, 7001), range(100, 16383, 7002)]);
+        assert_eq!(cluster.owner(5).port, 7002, "the one who told has not heard of it yet");
+        cluster.keep(&Server::new("host", 7002), vec![range(0, 99, 7001), range(100, 16383, 7002)]);
+        assert_eq!(cluster.owner(5).port, 7001, "the one who was named says that it has not got it");
+    }
+
+    #[test]
+    fn every_node_that_was_ever_named_is_asked_and_the_doubted_one_last() {
+        let cluster = cluster();
+        cluster.keep(&Server::new("host", 7003), vec![range(0, 16383, 7001)]);
+        let doubted = Server::new("host", 7001);
+        let order = cluster.in_order(Some(&doubted));
+        assert_eq!(order.len(), 3);
+        assert_eq!(order.last(), Some(&doubted));
+        assert_eq!(cluster.masters(), [doubted]);
+    }
+}

@@ -1,0 +1,505 @@
+//! One connection to Redis that mends itself. The client neither notices a half-open connection under steady writes nor
+//! one on which a read blocks, and a client whose own task ended accepts commands for ever without answering; so a link
+//! watches the answers, forces a new connection when they stop, and builds a new client when that does not help.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use fred::clients::Client;
+use fred::interfaces::{ClientInterface, ClientLike, EventInterface, ListInterface};
+use fred::types::config::{Config, Server, ServerConfig};
+use fred::types::{ClientUnblockFlag, ConnectHandle, Key, Value};
+use futures_util::FutureExt;
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
+
+use crate::broker::client::error::Error;
+use crate::broker::client::locator::{Doubt, Locator};
+use crate::broker::client::meter::{Meter, Reading};
+use crate::broker::client::script::{Answer, Script};
+use crate::broker::client::setup::{self, COMMAND_DEADLINE};
+
+mod attend;
+
+/// What a link is for, which decides its deadlines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Short commands, many at a time.
+    Commands,
+    /// One blocking command at a time.
+    Blocking,
+    /// Writes, and commands that wait until they are kept. Its connection is never mended: see `confirm`.
+    Confirming,
+}
+
+/// After this long without an answer to anything, a new client is built.
+const REBUILD_AFTER: Duration = Duration::from_secs(20);
+
+/// A script is sent so often again where its server says that another one has the keys: that one was not asked yet.
+const MOVES: usize = 3;
+
+/// A connection that mends itself, to the server that has what the link is for. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    access: Config,
+    locator: Locator,
+    role: Role,
+    meter: Option<Meter>,
+    /// Whether the first connection was made.
+    is_open: AtomicBool,
+    opening: tokio::sync::Mutex<()>,
+    live: Mutex<Live>,
+}
+
+struct Live {
+    client: Client,
+    server: ServerConfig,
+    /// What the locator's version was when it named this server.
+    version: u64,
+    /// None before the first connection was made.
+    task: Option<ConnectHandle>,
+    /// Since when nothing was answered; `None` while answers come.
+    silent_since: Option<Instant>,
+    /// When something was last answered, or the client was made.
+    sound: Instant,
+    /// Whether a new connection was asked for since then. Each request is one more for the client to work off, with a
+    /// pause before it, so one at a time must do.
+    forced: bool,
+    /// Has one message for each connection that the client made after its first.
+    again: broadcast::Receiver<Server>,
+    /// Whether it is being found out where the server is.
+    looks: bool,
+    /// That, and clients whose server is no longer the one.
+    tasks: JoinSet<()>,
+}
+
+impl Link {
+    /// A link that connects when it is first used, or by [`Link::ready`].
+    pub(crate) fn new(access: Config, locator: Locator, role: Role, meter: Option<Meter>) -> Self {
+        let (version, server) = (locator.version(), locator.current());
+        let client = setup::of_link(&access, &server, role, false);
+        let again = client.reconnect_rx();
+        let live = Live {
+            client,
+            server,
+            version,
+            task: None,
+            silent_since: None,
+            sound: Instant::now(),
+            forced: false,
+            again,
+            looks: false,
+            tasks: JoinSet::new(),
+        };
+        let (is_open, opening, live) =
+            (AtomicBool::new(false), tokio::sync::Mutex::default(), Mutex::new(live));
+        Self { shared: Arc::new(Shared { access, locator, role, meter, is_open, opening, live }) }
+    }
+
+    /// Connects, where that was not done yet.
+    ///
+    /// # Errors
+    ///
+    /// Why the first connection failed: a wrong address or password, or nobody listening.
+    pub(crate) async fn ready(&self) -> Result<(), Error> {
+        if self.shared.is_open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _turn = self.shared.opening.lock().await;
+        if self.shared.is_open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let (client, server) = self.current();
+        let error = match self.connect(client).await {
+            Ok(()) => return Ok(()),
+            Err(error) => self.shared.locator.explain(&server, error),
+        };
+        if Doubt::of(&error, &server).is_none() || !self.shared.locator.may_change() {
+            return Err(error);
+        }
+        self.shared.locator.look_again(&server).await?;
+        match self.current() {
+            (_, same) if same == server => Err(error),
+            (client, _) => self.connect(client).await,
+        }
+    }
+
+    async fn connect(&self, client: Client) -> Result<(), Error> {
+        let task = setup::first(&client).await?;
+        self.admit(&client).await?;
+        let mut live = self.live();
+        if live.client.id() != client.id() {
+            // Another server has become the one meanwhile.
+            return Err(attend::moved(None));
+        }
+        if self.shared.locator.sentinels().is_some() {
+            live.tasks.spawn(attend::attend(self.downgrade()));
+        }
+        live.again = live.client.reconnect_rx();
+        live.task = Some(task.detach());
+        live.sound = Instant::now();
+        drop(live);
+        self.shared.is_open.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// A further connection to the same server.
+    pub(crate) async fn beside(&self, role: Role) -> Result<Self, Error> {
+        let shared = &self.shared;
+        let link = Self::new(shared.access.clone(), shared.locator.clone(), role, shared.meter.clone());
+        link.ready().await?;
+        Ok(link)
+    }
+
+    /// A connection of the same kind for what belongs to this key, wherever that is.
+    pub(in crate::broker) fn toward(&self, key: &Key) -> Self {
+        let shared = &self.shared;
+        Self::new(shared.access.clone(), shared.locator.toward(key), shared.role, shared.meter.clone())
+    }
+
+    /// A connection of the same kind to this server, whatever it has.
+    pub(in crate::broker) fn to(&self, server: Server) -> Self {
+        let (shared, locator) = (&self.shared, Locator::Fixed(ServerConfig::Centralized { server }));
+        Self::new(shared.access.clone(), locator, shared.role, None)
+    }
+
+    /// True where the other one is the same connection.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Says which server it talks with.
+    pub(in crate::broker) fn locator(&self) -> &Locator {
+        &self.shared.locator
+    }
+
+    /// True where the server is one of several that share the keys.
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.shared.locator.cluster().is_some()
+    }
+
+    /// The client of the moment. Commands go through [`Link::ask`] and [`Link::run`].
+    pub(crate) fn client(&self) -> Client {
+        self.current().0
+    }
+
+    /// The client of the moment, and its server.
+    fn current(&self) -> (Client, ServerConfig) {
+        let mut live = self.live();
+        self.shared.follow(&mut live);
+        (live.client.clone(), live.server.clone())
+    }
+
+    /// True where its server is this one, by `host:port`.
+    pub(in crate::broker) fn is_to(&self, node: &str) -> bool {
+        self.shared.locator.current().hosts().first().is_some_and(|server| server.to_string() == node)
+    }
+
+    /// True where the connection is known to be gone. That it is not known proves nothing.
+    pub(crate) fn is_broken(&self) -> bool {
+        !self.live().client.is_connected()
+    }
+
+    /// What a weak handle needs to find it again, while somebody has it.
+    pub(in crate::broker) fn downgrade(&self) -> WeakLink {
+        WeakLink(Arc::downgrade(&self.shared))
+    }
+
+    /// Ends the blocking command that is under way, if there is one, with an empty answer. Best effort: where the server
+    /// does not know the command, the block ends by itself.
+    pub(crate) async fn unblock(&self) {
+        let client = self.client();
+        let unblock = Box::pin(client.unblock_self(Some(ClientUnblockFlag::Timeout)));
+        if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(1), unblock).await {
+            tracing::debug!(error = error.details(), "nothing was unblocked");
+        }
+    }
+
+    /// Awaits the reply to one command of the client, and draws conclusions from its absence.
+    pub(crate) fn ask<'a, T: 'a>(
+        &'a self,
+        command: &'static str,
+        reply: impl Future<Output = Result<T, fred::error::Error>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
+        let reply = Box::pin(reply);
+        self.watch(
+            Some(command),
+            async move { reply.await.map_err(|error| Error::from_client(command, &error)) },
+        )
+    }
+
+    /// The same for a command that waits for something to happen. How long that takes says nothing of Redis.
+    pub(crate) fn ask_waiting<'a, T: 'a>(
+        &'a self,
+        command: &'static str,
+        reply: impl Future<Output = Result<T, fred::error::Error>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
+        let reply = Box::pin(reply);
+        self.watch(None, async move { reply.await.map_err(|error| Error::from_client(command, &error)) })
+    }
+
+    /// Runs a script.
+    pub(crate) async fn run(
+        &self,
+        script: &Script,
+        keys: Vec<Key>,
+        args: Vec<Value>,
+    ) -> Result<Answer, Error> {
+        self.ready().await?;
+        self.await_change().await;
+        if !self.is_clustered() {
+            return self.watch(Some(script.name), script.run(&self.client(), keys, args)).await;
+        }
+        let mut moves = 0;
+        loop {
+            let (client, server) = self.current();
+            let answer = script.run(&client, keys.clone(), args.clone());
+            let result = self.watch(Some(script.name), answer).await;
+            let moved = result.as_ref().err().and_then(|error| Doubt::of(error, &server));
+            match moved {
+                Some(Doubt::Moved(_)) if moves < MOVES => moves += 1,
+                _ => return result,
+            }
+            // Who was named may have to hear of it yet.
+            tokio::time::sleep(attend::FIRST_LOOK.mul_f64(rand::random::<f64>() * moves as f64 / 4.0)).await;
+        }
+    }
+
+    /// Awaits one answer, and draws conclusions from its absence; measures the round trip of a command that has a name. The
+    /// client's futures are tens of kilobytes large, so they are put into a box here, and into nobody's stack.
+    pub(in crate::broker) fn watch<'a, T: 'a>(
+        &'a self,
+        command: Option<&'static str>,
+        answer: impl Future<Output = Result<T, Error>> + Send + 'a,
+    ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
+        let answer = Box::pin(answer);
+        async move {
+            if !self.shared.is_open.load(Ordering::Acquire) {
+                self.first_use(command).await?;
+            }
+            self.await_change_before(command).await?;
+            let asked = Instant::now();
+            let result = answer.await;
+            match &result {
+                Err(Error::Unknown { .. }) => self.note_silence(asked),
+                _ => self.note_answer(),
+            }
+            if let Err(error) = &result {
+                self.note_error(error);
+            }
+            if let (Some(command), Some(meter)) = (command, &self.shared.meter) {
+                meter(Reading::Trip { command, took: asked.elapsed() });
+            }
+            result
+        }
+    }
+
+    /// Connects, for a command that is about to be sent by the client of the moment.
+    async fn first_use(&self, command: Option<&'static str>) -> Result<(), Error> {
+        let (_, before) = self.current();
+        Box::pin(self.ready()).await?;
+        self.unless_moved(&before, command)
+    }
+
+    /// Drops the connection, so that a new one is made; builds a new client where that has not helped.
+    pub(crate) fn reconnect(&self) {
+        if self.shared.role == Role::Confirming || !self.shared.is_open.load(Ordering::Acquire) {
+            return;
+        }
+        let mut live = self.live();
+        let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
+        self.look(&mut live);
+        if silent_since.elapsed() > REBUILD_AFTER || live.has_ended() {
+            self.shared.rebuild(&mut live);
+        } else if !live.forced {
+            live.forced = true;
+            let client = live.client.clone();
+            drop(live);
+            // The first poll queues the request for the client's own task; its answer tells nothing that matters.
+            client.force_reconnection().now_or_never();
+        }
+    }
+
+    fn note_answer(&self) {
+        let mut live = self.live();
+        live.silent_since = None;
+        live.sound = Instant::now();
+        live.forced = false;
+        let times = live.connected_again();
+        if times > 0 && self.shared.locator.sentinels().is_some() {
+            live.tasks.spawn(attend::verify(self.downgrade()));
+        }
+        drop(live);
+        if let (1.., Some(meter)) = (times, &self.shared.meter) {
+            meter(Reading::Reconnected(times));
+        }
+    }
+
+    fn note_silence(&self, asked: Instant) {
+        let mut live = self.live();
+        let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
+        // A broken connection is mended by the client: asking it to would only make it do so once more. One on which a command waited in vain for its whole deadline,
+        // and nothing else was answered meanwhile, is dead without knowing it.
+        let dead = asked.elapsed() >= COMMAND_DEADLINE && live.sound < asked;
+        let stuck = dead || silent_since.elapsed() > REBUILD_AFTER || live.has_ended();
+        drop(live);
+        if stuck {
+            self.reconnect();
+        }
+    }
+
+    /// Finds out anew which server it is, where that can change.
+    pub(crate) async fn look_again(&self) {
+        let (_, doubted) = self.current();
+        if let Err(error) = self.shared.locator.look_again(&doubted).await {
+            tracing::debug!(%error, "it is not known which server it is");
+        }
+    }
+
+    fn doubted(&self) -> (Locator, ServerConfig) {
+        (self.shared.locator.clone(), self.live().server.clone())
+    }
+
+    /// True where another server is the one now, or the doubted one answers.
+    fn has_found(&self, doubted: &ServerConfig) -> bool {
+        let mut live = self.live();
+        self.shared.follow(&mut live);
+        let found = live.server != *doubted || live.silent_since.is_none();
+        live.looks = !found;
+        found
+    }
+
+    /// Where an error says that the server may not be the one, finds out which is.
+    fn note_error(&self, error: &Error) {
+        if !self.shared.locator.may_change() {
+            return;
+        }
+        let mut live = self.live();
+        let Some(doubt) = Doubt::of(error, &live.server) else { return };
+        self.shared.locator.hear(&doubt);
+        self.look(&mut live);
+    }
+
+    /// Finds out which server it is, beside whatever else is done; until that is another one, or this one answers.
+    fn look(&self, live: &mut Live) {
+        if live.looks || !self.shared.locator.may_change() {
+            return;
+        }
+        live.looks = true;
+        while live.tasks.try_join_next().is_some() {}
+        live.tasks.spawn(attend::look(self.downgrade()));
+    }
+
+    fn live(&self) -> std::sync::MutexGuard<'_, Live> {
+        self.shared.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a list has an item and removes it, for `longest` at most. True if there was one. The link must be one of
+    /// [`Role::Blocking`].
+    pub(crate) async fn pop(&self, list: Key, longest: Duration) -> Result<bool, Error> {
+        let client = self.client();
+        let item = Box::pin(client.blpop(list, longest.as_secs_f64()));
+        let popped = async {
+            match item.await {
+                Ok(Value::Null) => Ok(false),
+                Ok(_) => Ok(true),
+                // The client has no deadline of its own here: this is how it reports that nothing came in time.
+                Err(error) if *error.kind() == fred::error::ErrorKind::Timeout => Ok(false),
+                Err(error) => Err(Error::from_client("blpop", &error)),
+            }
+        };
+        self.watch(None, popped).await
+    }
+}
+
+/// A link that is somebody else's, and may be gone.
+#[derive(Clone)]
+pub(in crate::broker) struct WeakLink(Weak<Shared>);
+
+impl WeakLink {
+    /// The link, where somebody still has it.
+    pub(in crate::broker) fn upgrade(&self) -> Option<Link> {
+        self.0.upgrade().map(|shared| Link { shared })
+    }
+}
+
+impl Shared {
+    /// Where another server is the one now, takes a client of that one.
+    fn follow(&self, live: &mut Live) {
+        let version = self.locator.version();
+        if live.version == version {
+            return;
+        }
+        let server = self.locator.current();
+        live.version = version;
+        if server == live.server {
+            return;
+        }
+        // What was written over it can only be confirmed by the same connection.
+        if self.role == Role::Confirming {
+            live.task.iter().for_each(ConnectHandle::abort);
+            return;
+        }
+        if live.task.is_some() {
+            tracing::info!(from = ?live.server.hosts(), to = ?server.hosts(), "another redis server has the keys now");
+        }
+        live.server = server;
+        self.replace(live);
+    }
+
+    fn rebuild(&self, live: &mut Live) {
+        tracing::warn!("the redis client does not recover; a new one is made");
+        self.replace(live);
+    }
+
+    fn replace(&self, live: &mut Live) {
+        let client = setup::of_link(&self.access, &live.server, self.role, live.task.is_some());
+        live.again = client.reconnect_rx();
+        if let Some(old) = live.task.take() {
+            live.task = Some(client.connect());
+            if live.silent_since.is_none() && self.locator.sentinels().is_none() {
+                // The old server answers: also what is under way. A former primary's answers are worth nothing.
+                live.tasks.spawn(attend::retire(old));
+            } else {
+                old.abort();
+            }
+        }
+        live.client = client;
+        live.silent_since = None;
+        // What the old client leaves unanswered says nothing of the new one.
+        live.sound = Instant::now();
+        live.forced = false;
+    }
+}
+
+impl Live {
+    fn has_ended(&self) -> bool {
+        self.task.as_ref().is_some_and(ConnectHandle::is_finished)
+    }
+
+    /// How often the client has connected again since this was asked last.
+    fn connected_again(&mut self) -> u64 {
+        let mut times = 0;
+        loop {
+            times += match self.again.try_recv() {
+                Ok(_server) => 1,
+                Err(broadcast::error::TryRecvError::Lagged(missed)) => missed,
+                Err(_) => return times,
+            };
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(task) = &self.live.get_mut().unwrap_or_else(PoisonError::into_inner).task {
+            task.abort();
+        }
+    }
+}

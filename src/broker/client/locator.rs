@@ -1,0 +1,203 @@
+//! Which server has what a link is for. A plain address says it once and for all; of a cluster it is the master that has the
+//! slot of the link's keys, and may change at any time.
+
+use std::sync::Arc;
+
+use fred::types::Key;
+use fred::types::config::{Config, Server, ServerConfig};
+
+use crate::broker::client::cluster::Cluster;
+use crate::broker::client::error::{Class, Error};
+use crate::broker::client::sentinel::Sentinels;
+
+/// Says which server a link is to talk with. Clones of one address share what they learn.
+#[derive(Clone)]
+pub(crate) enum Locator {
+    /// Always the same.
+    Fixed(ServerConfig),
+    /// The master that has this slot.
+    Slot {
+        /// What is known of the cluster.
+        cluster: Arc<Cluster>,
+        /// The slot of the link's keys.
+        slot: u16,
+    },
+    /// The primary, as sentinels say it.
+    Watched(Arc<Sentinels>),
+}
+
+/// Why a link doubts that its server is still the one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// It did not answer, or no connection to it could be made.
+    Silent,
+    /// It said that it cannot serve: a replica, or a part of a cluster that is down.
+    Refuses,
+    /// It named another one, where the name can be used.
+    Moved(Option<Server>),
+}
+
+impl Locator {
+    /// Of an address, for keys that belong to no queue. Asks a cluster where its slots are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where no node of a cluster, or no sentinel, says so.
+    pub(in crate::broker) async fn find(access: &Config) -> Result<Self, Error> {
+        if let Some(sentinels) = Sentinels::listen(access) {
+            sentinels.primary().await?;
+            return Ok(Self::Watched(Arc::new(sentinels)));
+        }
+        if !access.server.is_clustered() {
+            return Ok(Self::Fixed(access.server.clone()));
+        }
+        let cluster = Arc::new(Cluster::new(access.clone()));
+        cluster.look_again(None).await?;
+        Ok(Self::Slot { cluster, slot: 0 })
+    }
+
+    /// Of the same address, for what belongs to this key.
+    pub(in crate::broker) fn toward(&self, key: &Key) -> Self {
+        match self {
+            Self::Fixed(server) => Self::Fixed(server.clone()),
+            Self::Slot { cluster, slot: _ } => {
+                Self::Slot { cluster: Arc::clone(cluster), slot: key.cluster_hash() }
+            }
+            Self::Watched(sentinels) => Self::Watched(Arc::clone(sentinels)),
+        }
+    }
+
+    /// True where the server may change.
+    pub(in crate::broker) fn may_change(&self) -> bool {
+        match self {
+            Self::Fixed(_) => false,
+            Self::Slot { .. } | Self::Watched(_) => true,
+        }
+    }
+
+    /// The cluster, where it is one.
+    pub(in crate::broker) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match self {
+            Self::Fixed(_) | Self::Watched(_) => None,
+            Self::Slot { cluster, slot: _ } => Some(cluster),
+        }
+    }
+
+    /// The sentinels, where there are any.
+    pub(in crate::broker) fn sentinels(&self) -> Option<&Arc<Sentinels>> {
+        match self {
+            Self::Fixed(_) | Self::Slot { .. } => None,
+            Self::Watched(sentinels) => Some(sentinels),
+        }
+    }
+
+    /// The server, by what is known. Nothing is asked.
+    pub(in crate::broker) fn current(&self) -> ServerConfig {
+        match self {
+            Self::Fixed(server) => server.clone(),
+            Self::Slot { cluster, slot } => ServerConfig::Centralized { server: cluster.owner(*slot) },
+            Self::Watched(sentinels) => ServerConfig::Centralized { server: sentinels.current() },
+        }
+    }
+
+    /// Changes whenever [`Locator::current`] may have changed.
+    pub(in crate::broker) fn version(&self) -> u64 {
+        match self {
+            Self::Fixed(_) => 0,
+            Self::Slot { cluster, slot: _ } => cluster.version(),
+            Self::Watched(sentinels) => sentinels.version(),
+        }
+    }
+
+    /// Takes an answer for what it is worth. Nothing is asked.
+    pub(in crate::broker) fn hear(&self, doubt: &Doubt) {
+        if let (Self::Slot { cluster, slot }, Doubt::Moved(Some(to))) = (self, doubt) {
+            cluster.hear(*slot, to);
+        }
+    }
+
+    /// Finds out anew which server it is, where that can change. However many ask, few questions are sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where nobody knows. What was known before stays.
+    pub(in crate::broker) async fn look_again(&self, doubted: &ServerConfig) -> Result<(), Error> {
+        match self {
+            Self::Fixed(_) => Ok(()),
+            Self::Slot { cluster, slot: _ } => cluster.look_again(doubted.hosts().first()).await,
+            Self::Watched(sentinels) => sentinels.look_again(doubted.hosts().first()).await,
+        }
+    }
+
+    /// Says of an error of the first connection what the address alone does not tell.
+    pub(in crate::broker) fn explain(&self, server: &ServerConfig, error: Error) -> Error {
+        let at = server.hosts().first().map(ToString::to_string).unwrap_or_default();
+        match (self, error) {
+            (Self::Slot { .. }, Error::Unreachable(why)) => Error::Unreachable(format!(
+                "{at}, where the cluster says that the keys are, cannot be reached: {why} (if it runs, and this address is \
+                     not right from here, set cluster-announce-ip or cluster-announce-hostname on it)"
+            )),
+            (Self::Watched(_), Error::Unreachable(why)) => Error::Unreachable(format!(
+                "{at}, which is the primary by what the sentinels say, cannot be used: {why}"
+            )),
+            (_, error) => error,
+        }
+    }
+}
+
+impl Doubt {
+    /// What an error of a command gives reason to doubt.
+    pub(in crate::broker) fn of(error: &Error, asked: &ServerConfig) -> Option<Self> {
+        match error {
+            Error::Unknown { .. } | Error::Unreachable(_) => Some(Self::Silent),
+            Error::Refused { class: Class::Busy, detail, .. } => match detail.split(' ').next()? {
+                "MOVED" => Some(Self::Moved(target(detail, asked))),
+                // Without replicas it may be a primary that was left behind.
+                "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "NOREPLICAS" => Some(Self::Refuses),
+                _ => None,
+            },
+            Error::Refused { .. } | Error::Contract { .. } | Error::Address(_) => None,
+        }
+    }
+}
+
+/// The server that `MOVED 3999 host:port` names. Without a host, it is on the host that was asked.
+fn target(detail: &str, asked: &ServerConfig) -> Option<Server> {
+    let (host, port) = detail.split(' ').nth(2)?.rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    match host {
+        "" => Some(Server::new(asked.hosts().first()?.host.clone(), port)),
+        // The node does not know the other one's name.
+        "?" => None,
+        host => Some(Server::new(host, port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(detail: &str) -> Error {
+        Error::Refused { command: "xadd", class: Class::Busy, detail: detail.to_owned() }
+    }
+
+    #[test]
+    fn an_answer_that_names_another_server_is_taken_by_its_word() {
+        let asked = ServerConfig::new_centralized("10.0.0.1", 7000);
+        let moved = |host, port| Some(Doubt::Moved(Some(Server::new(host, port))));
+        let heard = |detail| Doubt::of(&refused(detail), &asked);
+        assert_eq!(heard("MOVED 3999 10.0.0.2:7001"), moved("10.0.0.2", 7001));
+        assert_eq!(heard("MOVED 3999 fd00::2:7001"), moved("fd00::2", 7001));
+        assert_eq!(heard("MOVED 3999 :7001"), moved("10.0.0.1", 7001));
+        assert_eq!(heard("MOVED 3999 ?:7001"), Some(Doubt::Moved(None)));
+        assert_eq!(heard("CLUSTERDOWN Hash slot not served"), Some(Doubt::Refuses));
+    }
+
+    #[test]
+    fn a_slot_on_its_way_is_nobody_elses_yet() {
+        let asked = ServerConfig::new_centralized("10.0.0.1", 7000);
+        for detail in ["ASK 3999 10.0.0.2:7001", "TRYAGAIN Multiple keys request during rehashing of slot"] {
+            assert_eq!(Doubt::of(&refused(detail), &asked), None, "{detail}");
+        }
+    }
+}

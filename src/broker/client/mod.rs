@@ -1,0 +1,16 @@
+//! One connection to Redis: where it is, how it mends itself, what is sent over it, and what its answers mean.
+
+pub(super) mod address;
+pub(super) mod assemble;
+pub(super) mod cluster;
+pub(super) mod decode;
+pub(super) mod error;
+pub(super) mod keys;
+pub(super) mod link;
+pub(super) mod locator;
+pub(super) mod meter;
+pub(super) mod script;
+pub(super) mod sentinel;
+pub(super) mod setup;
+pub(super) mod tls;
+pub(super) mod url;

@@ -1,0 +1,94 @@
+//! The Lua scripts: one file per transition, each behind one typed function elsewhere in this folder.
+
+use std::sync::LazyLock;
+
+use fred::clients::Client;
+use fred::interfaces::LuaInterface;
+use fred::types::{Key, Value};
+
+use crate::broker::client::assemble::assemble;
+use crate::broker::client::error::{Class, Error};
+use crate::sabotage::spoiled;
+
+/// One script, with its name for errors and metrics.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    source: LazyLock<String>,
+    sha: LazyLock<String>,
+}
+
+/// What scripts share. Redis makes every function anew for every call, so each gets those alone that it uses.
+const PRELUDE: &str = include_str!("prelude.lua");
+
+/// The scripts of a file: each a static and the name of the `.lua` file beside it.
+macro_rules! scripts {
+    ($($constant:ident $file:literal),* $(,)?) => {
+        $(pub(in crate::broker) static $constant: $crate::broker::client::script::Script = $crate::broker::client::script::Script::new(
+            $file,
+            || $crate::broker::client::script::whole($file, include_str!(concat!($file, ".lua"))),
+            || $crate::broker::client::script::sha(&$constant),
+        );)*
+    };
+}
+pub(in crate::broker) use scripts;
+
+/// A script behind what it uses of the prelude.
+pub(in crate::broker) fn whole(name: &str, own: &'static str) -> String {
+    assemble(&spoiled("prelude", PRELUDE), &spoiled(name, own))
+}
+
+/// By which Redis knows it.
+pub(in crate::broker) fn sha(script: &Script) -> String {
+    fred::util::sha1_hash(&script.source)
+}
+
+/// A script's answer: always an integer, and what follows it. The client takes a reply that begins with a text such as
+/// `message` for a published message, so no script may begin its answer with data.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: i64,
+    pub(crate) rest: Vec<Value>,
+}
+
+impl Script {
+    pub(in crate::broker) const fn new(
+        name: &'static str,
+        source: fn() -> String,
+        sha: fn() -> String,
+    ) -> Self {
+        Self { name, source: LazyLock::new(source), sha: LazyLock::new(sha) }
+    }
+
+    /// Runs the script; sends its source where Redis does not have it, which also loads it, on the node that has the
+    /// keys, and cannot be beaten by the next flush of the script cache.
+    pub(crate) async fn run(
+        &self,
+        client: &Client,
+        keys: Vec<Key>,
+        args: Vec<Value>,
+    ) -> Result<Answer, Error> {
+        let reply = match self.call(client, keys.clone(), args.clone()).await {
+            Err(error) if error.class() == Some(Class::NoScript) => {
+                let reply = Box::pin(client.eval(self.source.as_str(), keys, args)).await;
+                reply.map_err(|error| Error::from_client(self.name, &error))?
+            }
+            other => other?,
+        };
+        self.read(reply)
+    }
+
+    async fn call(&self, client: &Client, keys: Vec<Key>, args: Vec<Value>) -> Result<Value, Error> {
+        let reply = Box::pin(client.evalsha(self.sha.as_str(), keys, args)).await;
+        reply.map_err(|error| Error::from_client(self.name, &error))
+    }
+
+    fn read(&self, reply: Value) -> Result<Answer, Error> {
+        let Value::Array(items) = reply else { return Err(Error::contract(self.name, reply)) };
+        let mut items = items.into_iter();
+        match items.next() {
+            Some(Value::Integer(status)) => Ok(Answer { status, rest: items.collect() }),
+            other => Err(Error::contract(self.name, other)),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A connection to one sentinel: hears its announcements, and asks it now and then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fred::clients::Client;
+use fred::interfaces::{ClientLike, EventInterface, FredResult, PubsubInterface};
+use fred::types::config::{Config, Server, ServerConfig};
+use fred::types::{ClusterHash, CustomCommand, Message, RespVersion, Value};
+use tokio::sync::broadcast;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Shared;
+use super::announcement::{self, Announcement};
+use super::opinion::View;
+use crate::broker::client::decode;
+use crate::broker::client::error::{Class, Error};
+use crate::broker::client::setup;
+
+/// How long a sentinel may take to let us in, or to answer.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// How often a sentinel is asked that announces nothing. This also shows whether it still answers, and makes up for
+/// announcements that it may not let us hear.
+const ASKED_EVERY: Duration = Duration::from_secs(3);
+
+/// However odd things are, a sentinel is not asked more often.
+const ASKED_AT_MOST_EVERY: Duration = Duration::from_millis(500);
+
+/// The pauses between tries to reach a sentinel that does not answer.
+const FIRST_PAUSE: Duration = Duration::from_millis(300);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Listens to one sentinel.
+pub(super) struct Listener {
+    pub(super) shared: Arc<Shared>,
+    /// Which of the sentinels it is.
+    pub(super) nth: usize,
+    /// How to log in there.
+    pub(super) config: Config,
+}
+
+impl Listener {
+    /// How to reach a sentinel, given what leads to the primary and what the address says of sentinels.
+    pub(super) fn config(
+        base: &Config,
+        sentinel: Server,
+        username: Option<String>,
+        password: Option<String>,
+    ) -> Config {
+        Config {
+            server: ServerConfig::Centralized { server: sentinel },
+            // An announcement is a type of its own there, and other commands may go the same way.
+            version: RespVersion::RESP3,
+            username,
+            password,
+            database: None,
+            fail_fast: true,
+            ..base.clone()
+        }
+    }
+
+    /// Listens until the task is aborted.
+    pub(super) async fn run(self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let view = match self.enter().await {
+                Ok(mut guard) => {
+                    pause = FIRST_PAUSE;
+                    self.stay(&mut guard).await
+                }
+                Err(view) => view,
+            };
+            tracing::debug!(sentinel = self.nth, ?view, "a sentinel is not heard for now");
+            self.shared.answered(self.nth, view);
+            tokio::select! {
+                () = tokio::time::sleep(spread(pause)) => {}
+                // Where things are odd it is not waited for long.
+                () = self.shared.odd.notified() => tokio::time::sleep(spread(ASKED_AT_MOST_EVERY)).await,
+            }
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Connects and logs in.
+    async fn enter(&self) -> Result<Guard, View> {
+        let client = setup::of_question(&self.config, &self.config.server, DEADLINE);
+        let late = |_elapsed| View::Silent(format!("no connection within {:?}", 2 * DEADLINE));
+        let connected = tokio::time::timeout(2 * DEADLINE, Box::pin(setup::first(&client))).await;
+        let task = connected.map_err(late)?.map_err(|error| view(&error))?;
+        Ok(Guard { client, task })
+    }
+
+    /// Hears and asks until that fails; returns why.
+    async fn stay(&self, guard: &mut Guard) -> View {
+        let mut messages = guard.client.message_rx();
+        // The client does not wait for the answer to a subscription.
+        let channels = Announcement::CHANNELS.map(str::to_owned).to_vec();
+        if let Err(error) = Box::pin(guard.client.subscribe(channels)).await {
+            return view(&Error::from_client("subscribe", &error));
+        }
+        loop {
+            match self.ask(&guard.client).await {
+                view @ (View::Says(_) | View::Ignorant) => self.shared.answered(self.nth, view),
+                failed @ (View::Silent(_) | View::Refused(_) | View::Unasked) => return failed,
+            }
+            tokio::select! {
+                () = self.hear(&mut messages) => {}
+                _ = &mut guard.task => return View::Silent("the connection was closed".to_owned()),
+            }
+        }
+    }
+
+    /// Hears what is announced until it is time to ask.
+    async fn hear(&self, messages: &mut broadcast::Receiver<Message>) {
+        let asked = tokio::time::Instant::now();
+        let mut due = std::pin::pin!(tokio::time::sleep(spread(ASKED_EVERY)));
+        loop {
+            tokio::select! {
+                message = messages.recv() => match message {
+                    Ok(message) => self.note(&message),
+                    Err(_missed) => return,
+                },
+                () = &mut due => return,
+                () = self.shared.odd.notified() => {
+                    let soon = asked + spread(ASKED_AT_MOST_EVERY);
+                    let due_then = due.deadline().min(soon);
+                    due.as_mut().reset(due_then);
+                }
+            }
+        }
+    }
+
+    fn note(&self, message: &Message) {
+        let text = decode::text(&message.value);
+        if let Some(announcement) = Announcement::read(&self.shared.service, &message.channel, &text) {
+            tracing::info!(channel = &*message.channel, message = text, "a sentinel announces");
+            self.shared.heard(self.nth, announcement);
+        }
+    }
+
+    async fn ask(&self, client: &Client) -> View {
+        let command = CustomCommand::new_static("SENTINEL", ClusterHash::Random, false);
+        let args: Vec<Value> = vec!["GET-MASTER-ADDR-BY-NAME".into(), self.shared.service.as_str().into()];
+        match Box::pin(client.custom::<Value, Value>(command, args)).await {
+            Ok(reply) => read(&reply),
+            Err(error) => view(&Error::from_client("sentinel", &error)),
+        }
+    }
+}
+
+/// A client whose task ends with it.
+struct Guard {
+    client: Client,
+    task: AbortOnDropHandle<FredResult<()>>,
+}
+
+/// Reads the answer to the question for the primary.
+fn read(reply: &Value) -> View {
+    if reply.is_null() {
+        return View::Ignorant;
+    }
+    let parts = if let Value::Array(parts) = reply { &parts[..] } else { &[] };
+    let named = if let [host, port] = parts {
+        announcement::server(&decode::text(host), &decode::text(port))
+    } else {
+        None
+    };
+    named.map_or_else(|| View::Refused("answers with something that is no address".to_owned()), View::Says)
+}
+
+/// What an error says of a sentinel.
+fn view(error: &Error) -> View {
+    match error {
+        Error::Refused { class, detail, .. } => refusal(*class, detail),
+        Error::Unreachable(why) | Error::Unknown { detail: why, .. } => View::Silent(why.clone()),
+        Error::Contract { .. } | Error::Address(_) => View::Silent(error.to_string()),
+    }
+}
+
+fn refusal(class: Class, detail: &str) -> View {
+    View::Refused(match detail.split(' ').next().unwrap_or_default() {
+        "WRONGPASS" => format!("rejects the login; see sentinelUsername and sentinelPassword ({detail})"),
+        "NOAUTH" => "asks for a password, and the address has no sentinelPassword".to_owned(),
+        "NOPERM" => format!("lets this user in, but denies it what a client needs ({detail})"),
+        _ if detail.starts_with("ERR unknown command") => "is no sentinel".to_owned(),
+        _ if class == Class::Configuration => format!("rejects the login ({detail})"),
+        _ => return View::Silent(detail.to_owned()),
+    })
+}
+
+/// A fleet shall not ask in step.
+fn spread(pause: Duration) -> Duration {
+    pause.mul_f64(0.5 + rand::random::<f64>())
+}

@@ -1,0 +1,116 @@
+//! TLS as a part of the client's configuration, so that every copy of it speaks TLS alike, to every server; and why it
+//! failed, in words.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use fred::types::config::{
+    Config, HostMapping, Server, ServerConfig, TlsConfig, TlsConnector, TlsHostMapping,
+};
+use rustls::pki_types::ServerName;
+
+use crate::broker::client::error::Error;
+use crate::tls::{Files, Greeting, greet};
+
+/// How many of several servers are asked why.
+const ASKED: usize = 3;
+
+/// What the client needs to speak TLS.
+///
+/// # Errors
+///
+/// The key of `[redis.tls]` that is wrong, and why.
+pub(in crate::broker) fn connector(files: &Files) -> Result<TlsConfig, Error> {
+    let config = files.client().map_err(|(key, reason)| wrong(key, &reason))?;
+    let name = files.name().map_err(|(key, reason)| wrong(key, &reason))?;
+    let hostnames = name.map_or(TlsHostMapping::None, |name| TlsHostMapping::Custom(Arc::new(OneName(name))));
+    Ok(TlsConfig { connector: TlsConnector::from(config), hostnames })
+}
+
+/// Refuses what would silently protect nothing.
+pub(in crate::broker) fn unused(files: &Files) -> Result<(), Error> {
+    let why = "has no effect, since the address does not ask for TLS: begin it with rediss://";
+    files.keys().next().map_or(Ok(()), |key| Err(wrong(key, why)))
+}
+
+fn wrong(key: &str, reason: &str) -> Error {
+    Error::Address(format!("redis.tls.{key}: {reason}"))
+}
+
+/// The name for all servers, which also goes into the handshake (SNI). The client asks for it by IP address.
+#[derive(Debug)]
+struct OneName(ServerName<'static>);
+
+impl HostMapping for OneName {
+    fn map(&self, _ip: &IpAddr, _default_host: &str) -> Option<String> {
+        Some(self.0.to_str().into_owned())
+    }
+}
+
+/// The server, with the name that its certificate must be for where the configuration has one.
+fn named(server: &mut Server, tls: Option<&TlsConfig>) {
+    if let Some(TlsHostMapping::Custom(mapping)) = tls.map(|tls| &tls.hostnames) {
+        let any = IpAddr::from([0, 0, 0, 0]);
+        server.tls_server_name = mapping.map(&any, &server.host).map(Into::into);
+    }
+}
+
+/// Puts the name of the certificates into a configuration for the servers that it names.
+pub(in crate::broker) fn name_servers(config: &mut Config) {
+    let tls = config.tls.clone();
+    match &mut config.server {
+        ServerConfig::Centralized { server } => named(server, tls.as_ref()),
+        ServerConfig::Clustered { hosts, .. } | ServerConfig::Sentinel { hosts, .. } => {
+            hosts.iter_mut().for_each(|server| named(server, tls.as_ref()));
+        }
+        ServerConfig::Unix { .. } => {}
+    }
+}
+
+/// The error of a connection that was not made, with the reason where that is TLS: the client tells it as the programmers of
+/// a library see it, or as silence.
+pub(in crate::broker) async fn explained(error: Error, config: &Config) -> Error {
+    let Error::Unreachable(detail) = &error else { return error };
+    // A server that speaks TLS ends a connection without; it neither refuses it nor is it silent.
+    let foregone: &[&str] =
+        if config.tls.is_some() { &["lookup"] } else { &["lookup", "efused", "timed out", "within"] };
+    if foregone.iter().any(|word| detail.contains(word)) {
+        return error;
+    }
+    let servers = match &config.server {
+        ServerConfig::Centralized { server } => std::slice::from_ref(server),
+        ServerConfig::Clustered { hosts, .. } | ServerConfig::Sentinel { hosts, .. } => hosts,
+        ServerConfig::Unix { .. } => return error,
+    };
+    for server in servers.iter().take(ASKED) {
+        let mut server = server.clone();
+        named(&mut server, config.tls.as_ref());
+        if let Some(why) = reason(&server, config.tls.as_ref()).await {
+            return Error::Unreachable(format!("TLS with {}:{}: {why}", server.host, server.port));
+        }
+    }
+    error
+}
+
+async fn reason(server: &Server, tls: Option<&TlsConfig>) -> Option<String> {
+    const HELLO: &[u8] = b"PING\r\n";
+    let name = server.tls_server_name.as_deref().unwrap_or(&server.host);
+    let name = ServerName::try_from(name.to_owned()).ok();
+    let config = tls.map(|TlsConfig { connector: TlsConnector::Rustls(connector), .. }| connector.config());
+    let greeting = greet(&server.host, server.port, config.map(|config| &**config), name, HELLO).await;
+    let why = match (greeting, tls.is_some()) {
+        (Greeting::Refused(why), true) => why,
+        (Greeting::Plain, true) => {
+            "the server speaks no TLS at this port: name its TLS port, or begin redis.url with redis:// \
+             for a connection that others can read"
+                .to_owned()
+        }
+        (Greeting::Foreign, true) => "what answers at this port speaks no TLS".to_owned(),
+        (Greeting::Well | Greeting::Refused(_), false) => {
+            "the server speaks TLS at this port: begin redis.url with rediss://, or name its port without"
+                .to_owned()
+        }
+        _ => return None,
+    };
+    Some(why)
+}

@@ -1,0 +1,4 @@
+//! Dead letters: read, replayed, dropped.
+
+pub(super) mod letter;
+pub(super) mod replay;

@@ -1,0 +1,92 @@
+//! Looking at the delayed set, page by page. What moves its jobs is in `upkeep`.
+
+use crate::broker::client::script::scripts;
+use fred::interfaces::HashesInterface;
+use fred::types::{Key, Value};
+use futures_util::future::try_join_all;
+
+use crate::broker::Queue;
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::inspect::depths::timestamp;
+use crate::job::{Envelope, Lane, Timestamp};
+
+scripts! { UPCOMING "upcoming" }
+
+/// One script reads at most so many jobs …
+const PORTION: u64 = 200;
+
+/// … and so many bytes, unless a job alone has more …
+const PORTION_BYTES: i64 = 1024 * 1024;
+
+/// … and no fields of a job that has more than this: they are read by a command of their own …
+const LARGE_BYTES: i64 = 64 * 1024;
+
+/// … and one page has not many more than these.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// A job in the delayed set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upcoming {
+    /// Its id.
+    pub id: String,
+    /// When it is due.
+    pub due: Timestamp,
+    /// Its lane and fields; `None` where they cannot be read, or where it became due just then.
+    pub fields: Option<(Lane, Envelope)>,
+}
+
+impl Queue {
+    /// A page of the delayed set, the next due first: `count` of them, or fewer where they are large. An empty page is the
+    /// end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while (page.len() as u64) < count && bytes < PAGE_BYTES {
+            let done = page.len() as u64;
+            let some = self.some_upcoming(skip + done, (count - done).min(PORTION)).await?;
+            if some.is_empty() {
+                break;
+            }
+            for mut job in some {
+                if let Some((_, envelope)) = &mut job.fields {
+                    self.restore_fields(&self.link, envelope).await?;
+                    bytes += envelope.size();
+                }
+                page.push(job);
+                if bytes >= PAGE_BYTES {
+                    break;
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    async fn some_upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
+        let keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
+        let args = [skip.cast_signed(), count.cast_signed(), PORTION_BYTES, LARGE_BYTES];
+        let answer = self.run(&UPCOMING, keys, args.map(Value::Integer).to_vec()).await?;
+        let upcoming = async |item: &[Value]| {
+            let fields = &item[2];
+            let packed = if fields.is_null() { self.packed(&item[0]).await? } else { Some(fields.clone()) };
+            let packed = packed.unwrap_or(Value::Null);
+            Ok(Upcoming {
+                id: decode::text(&item[0]),
+                due: timestamp(decode::number(&item[1]).unwrap_or(0)),
+                fields: Envelope::unpack(decode::data(&packed)).ok().map(|(envelope, lane)| (lane, envelope)),
+            })
+        };
+        try_join_all(answer.rest.chunks_exact(3).map(upcoming)).await
+    }
+
+    /// The packed fields of a member of the delayed set; `None` where it has none, or is gone.
+    pub(in crate::broker) async fn packed(&self, member: &Value) -> Result<Option<Value>, Error> {
+        let (client, key) = (self.link.client(), self.keys.delayed_fields.clone());
+        let member = Key::from(decode::data(member));
+        let packed: Value = self.link.ask("hget", client.hget(key, member)).await?;
+        Ok(Some(packed).filter(|packed| !packed.is_null()))
+    }
+}

@@ -1,0 +1,87 @@
+//! A queue's stream of events: what happened to its jobs, for whoever wants to know. It is capped, and has ids and facts,
+//! never payloads.
+
+use crate::broker::client::script::scripts;
+use fred::interfaces::StreamsInterface;
+use fred::types::Value;
+
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::{Entry, Queue, bytes};
+use crate::job::{EntryId, Envelope, Lane, Timestamp};
+
+scripts! { PUBLISH "publish" }
+
+/// One event of the stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastEvent {
+    /// Its entry. Later events have greater ids.
+    pub entry: EntryId,
+    /// What it tells; see `docs/hooks.md`.
+    pub fields: Envelope,
+}
+
+impl PastEvent {
+    /// A field as text; `None` where there is none.
+    pub fn text(&self, name: &str) -> Option<String> {
+        Some(String::from_utf8_lossy(self.fields.get(name.as_bytes())?).into_owned())
+    }
+
+    /// When it was told, by the server's clock.
+    pub fn at(&self) -> Timestamp {
+        Timestamp::from_ms(self.entry.ms).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl Queue {
+    /// Appends events, all or none, and keeps about `max_length`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses. Not to be sent again: they may have been appended.
+    pub(crate) async fn publish(
+        &self,
+        max_length: u64,
+        events: &[Vec<(&'static str, String)>],
+    ) -> Result<(), Error> {
+        let mut args = vec![Value::Integer(i64::try_from(max_length).unwrap_or(i64::MAX))];
+        for event in events {
+            args.push(Value::Integer(2 * event.len() as i64));
+            let flat = event.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+            args.extend(flat.map(bytes));
+        }
+        let answer = self.run(&PUBLISH, vec![self.keys.events.clone()], args).await?;
+        (answer.status == events.len() as i64).then_some(()).ok_or_else(|| Error::contract("publish", answer))
+    }
+
+    /// A page of the events, oldest first, from the one behind `after` on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn events(&self, after: Option<EntryId>, count: u64) -> Result<Vec<PastEvent>, Error> {
+        let start = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
+        let client = self.link.client();
+        let reply = client.xrange(self.keys.events.clone(), start, "+", Some(count));
+        past("xrange", &self.link.ask("xrange", reply).await?)
+    }
+
+    /// The last events, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn last_events(&self, count: u64) -> Result<Vec<PastEvent>, Error> {
+        let client = self.link.client();
+        let reply = client.xrevrange(self.keys.events.clone(), "+", "-", Some(count));
+        let mut events = past("xrevrange", &self.link.ask("xrevrange", reply).await?)?;
+        events.reverse();
+        Ok(events)
+    }
+}
+
+fn past(command: &'static str, reply: &Value) -> Result<Vec<PastEvent>, Error> {
+    let event = |entry: Entry| PastEvent { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
+    // The lane means nothing here.
+    Ok(decode::entries(command, reply, Lane::Normal)?.into_iter().map(event).collect())
+}

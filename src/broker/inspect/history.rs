@@ -1,0 +1,167 @@
+//! What a job's record tells of its attempts: how they ended, how far the last one is, and what it said.
+
+use std::time::Duration;
+
+use crate::broker::attempt::progress::LOG_LINES;
+use crate::broker::inspect::depths::timestamp;
+use crate::job::{Envelope, Timestamp};
+
+/// One attempt that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// When it began.
+    pub started: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// How it ended, in one word.
+    pub outcome: String,
+    /// Who ran it.
+    pub worker: String,
+    /// What went wrong, if something did.
+    pub error: String,
+}
+
+impl Attempt {
+    /// How long it ran.
+    pub fn duration(&self) -> Duration {
+        self.ended.since(self.started)
+    }
+}
+
+/// How far a job is, by its handler's own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// From 0 to 100.
+    pub percent: u8,
+    /// A few words; perhaps none.
+    pub note: String,
+    /// When it was written.
+    pub at: Timestamp,
+}
+
+/// A line that a job's handler has logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// When it was said.
+    pub at: Timestamp,
+    /// The line.
+    pub text: String,
+}
+
+/// The fields of a record.
+#[derive(Debug)]
+pub(in crate::broker) struct Record(pub(in crate::broker) Envelope);
+
+/// A record keeps so many attempts.
+const ATTEMPTS: usize = 20;
+
+/// What else a record may tell.
+const FIELDS: [&str; 12] = [
+    "state",
+    "type",
+    "lane",
+    "created_ms",
+    "cancelled_by",
+    "error",
+    "result",
+    "dead_id",
+    "progress",
+    "note",
+    "progress_ms",
+    "logged",
+];
+
+impl Record {
+    /// The fields to read, with the log lines or without. Of a record that tells of many lives there are many more.
+    pub(in crate::broker) fn names(with_log: bool) -> impl Iterator<Item = String> {
+        let lines = if with_log { LOG_LINES } else { 0 };
+        let rings =
+            (0..ATTEMPTS).map(|nth| format!("a:{nth}")).chain((0..lines).map(|nth| format!("l:{nth}")));
+        FIELDS.into_iter().map(str::to_owned).chain(rings)
+    }
+
+    pub(in crate::broker) fn text(&self, name: &str) -> Option<String> {
+        self.0.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    pub(in crate::broker) fn time(&self, name: &str) -> Option<Timestamp> {
+        self.text(name)?.parse().ok().map(timestamp)
+    }
+
+    /// The last attempts, oldest first.
+    pub(in crate::broker) fn attempts(&self) -> Vec<Attempt> {
+        let ring = self.0.fields().filter(|(name, _)| name.starts_with(b"a:"));
+        let mut attempts: Vec<_> =
+            ring.filter_map(|(_, text)| attempt(&String::from_utf8_lossy(text))).collect();
+        attempts.sort_by_key(|attempt| (attempt.ended, attempt.started));
+        attempts
+    }
+
+    pub(in crate::broker) fn progress(&self) -> Option<Progress> {
+        let percent: u8 = self.text("progress")?.parse().ok()?;
+        let (note, at) = (self.text("note").unwrap_or_default(), self.time("progress_ms")?);
+        Some(Progress { percent: percent.min(100), note, at })
+    }
+
+    /// The last log lines, oldest first.
+    pub(in crate::broker) fn log(&self) -> Vec<LogLine> {
+        let (logged, ring) = (self.logged(), LOG_LINES as u64);
+        let kept = logged.saturating_sub(ring)..logged;
+        kept.filter_map(|nth| line(&self.text(&format!("l:{}", nth % ring))?)).collect()
+    }
+
+    /// How many lines were logged in all.
+    pub(in crate::broker) fn logged(&self) -> u64 {
+        self.text("logged").and_then(|count| count.parse().ok()).unwrap_or(0)
+    }
+}
+
+fn attempt(text: &str) -> Option<Attempt> {
+    let mut parts = text.splitn(5, ' ');
+    let mut next = || parts.next();
+    Some(Attempt {
+        started: timestamp(next()?.parse().ok()?),
+        ended: timestamp(next()?.parse().ok()?),
+        outcome: next()?.to_owned(),
+        worker: next()?.to_owned(),
+        error: next()?.to_owned(),
+    })
+}
+
+fn line(text: &str) -> Option<LogLine> {
+    let (at, text) = text.split_once(' ')?;
+    Some(LogLine { at: timestamp(at.parse().ok()?), text: text.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(fields: &[(String, String)]) -> Record {
+        Record(Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()))))
+    }
+
+    #[test]
+    fn the_ring_of_log_lines_is_read_in_the_order_in_which_they_were_said() {
+        for logged in [3_usize, 100, 101, 250] {
+            let mut fields: Vec<_> = (0..logged)
+                .rev()
+                .take(LOG_LINES)
+                .map(|nth| (format!("l:{}", nth % LOG_LINES), format!("{nth} line {nth}")))
+                .collect();
+            fields.push(("logged".to_owned(), logged.to_string()));
+            let log = record(&fields).log();
+            let want: Vec<_> =
+                (logged.saturating_sub(LOG_LINES)..logged).map(|nth| format!("line {nth}")).collect();
+            assert_eq!(log.iter().map(|line| line.text.clone()).collect::<Vec<_>>(), want);
+        }
+    }
+
+    #[test]
+    fn broken_fields_are_left_out() {
+        let fields =
+            [("logged", "9"), ("l:0", "x"), ("a:0", "1 2"), ("progress", "300"), ("progress_ms", "1")];
+        let record = record(&fields.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!((record.log(), record.attempts(), record.progress()), (vec![], vec![], None));
+    }
+}

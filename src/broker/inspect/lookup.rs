@@ -1,0 +1,277 @@
+//! Looking for one job: its record, its place in the delayed set, its entry. No script reads a job's fields, which may have
+//! 8 MiB and would hold Redis up by a millisecond for each.
+
+use crate::broker::client::script::scripts;
+use fred::interfaces::{SortedSetsInterface, StreamsInterface};
+use fred::types::Value;
+use futures_util::future::try_join_all;
+
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::inspect::depths::{Status, timestamp};
+use crate::broker::inspect::history::Record;
+use crate::broker::{Entry, Queue};
+use crate::job::{EntryId, Envelope, JobId, Lane, State, Timestamp};
+
+scripts! { LOOKUP "lookup" }
+
+/// How often a job is looked for that moves meanwhile.
+const TRIES: u32 = 16;
+
+impl Queue {
+    /// What is known about a job: from its record, the delayed set, its entry, or the dead stream's record of it. `None`
+    /// for a job that is unknown here, or that succeeded without leaving a record.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn status(&self, id: &JobId) -> Result<Option<Status>, Error> {
+        self.status_at(id, id.origin(), true).await
+    }
+
+    /// The same without the log lines, for those who ask often.
+    pub(crate) async fn status_without_log(&self, id: &JobId) -> Result<Option<Status>, Error> {
+        self.status_at(id, id.origin(), false).await
+    }
+
+    /// The same for a job of which one entry is known.
+    pub(in crate::broker) async fn status_at(
+        &self,
+        id: &JobId,
+        origin: Option<(EntryId, Lane)>,
+        with_log: bool,
+    ) -> Result<Option<Status>, Error> {
+        Ok(self.lookup(id, origin, with_log).await?.status(id))
+    }
+
+    /// The fields of a job that is in the delayed set, and the entry of one that is in a stream.
+    pub(in crate::broker) async fn place(&self, id: &JobId) -> Result<Place, Error> {
+        let found = self.lookup(id, id.origin(), false).await?;
+        Ok((found.parked.filter(|_| found.due.is_some()), found.entry.zip(found.lane)))
+    }
+
+    /// What one run of the script tells holds for one moment, and an entry that is found later was there at that moment too.
+    /// Only where nothing is found may the job have moved in between: then it is looked for again.
+    async fn lookup(
+        &self,
+        id: &JobId,
+        origin: Option<(EntryId, Lane)>,
+        with_log: bool,
+    ) -> Result<Found, Error> {
+        let mut gone: Vec<(Lane, EntryId)> = Vec::new();
+        let mut left = TRIES;
+        loop {
+            left -= 1;
+            let seen = self.look(id, origin, with_log).await?;
+            let fresh = seen.places.iter().filter(|place| !gone.contains(&(place.lane, place.entry)));
+            let fresh: Vec<Held> = fresh.cloned().collect();
+            let entries = fresh.iter().map(|place| self.bare_entry(place.lane, place.entry));
+            let packed = async {
+                match &seen.member {
+                    Some(member) => self.packed(member).await,
+                    None => Ok(None),
+                }
+            };
+            let (entries, packed) = tokio::try_join!(try_join_all(entries), packed)?;
+            let found = fresh.iter().zip(entries).find_map(|(place, entry)| Some((place.clone(), entry?)));
+            let has_moved = match &seen.member {
+                Some(_) => packed.is_none(),
+                None => seen.due.is_none() && found.is_none() && !fresh.is_empty() && !seen.is_final(),
+            };
+            if left == 0 || !has_moved {
+                return self.found(seen, found, packed).await;
+            }
+            gone.extend(fresh.iter().map(|place| (place.lane, place.entry)));
+        }
+    }
+
+    /// One run of the script.
+    async fn look(&self, id: &JobId, origin: Option<(EntryId, Lane)>, with_log: bool) -> Result<Seen, Error> {
+        let mut keys = vec![self.keys.record(id), self.keys.delayed.clone()];
+        keys.extend(self.keys.streams().clone());
+        keys.extend([self.keys.cancels.clone(), self.keys.delayed_fields.clone()]);
+        let (entry, lane) =
+            origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
+        let mut args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
+        args.extend(Record::names(with_log).map(Value::from));
+        let answer = self.run(&LOOKUP, keys, args).await?;
+        let [Value::Array(record), due, member, life, wished, places @ ..] = &answer.rest[..] else {
+            return Err(Error::contract("lookup", answer));
+        };
+        let place = |place: &Value| {
+            let Value::Array(parts) = place else { return None };
+            let [lane, entry, worker] = &parts[..] else { return None };
+            let worker = Some(decode::text(worker)).filter(|name| !name.is_empty());
+            Some(Held { lane: decode::text(lane).parse().ok()?, entry: decode::entry_id(entry)?, worker })
+        };
+        Ok(Seen {
+            now: timestamp(answer.status.cast_unsigned()),
+            record: Record(decode::envelope(record)),
+            due: decode::number(due).map(timestamp),
+            member: Some(member.clone()).filter(|member| !member.is_null()),
+            life: Some(decode::text(life)).filter(|life| !life.is_empty()),
+            wished: decode::number(wished).map(timestamp),
+            places: places.iter().filter_map(place).collect(),
+        })
+    }
+
+    /// One entry as it is in its lane, without what was offloaded of it; `None` where it is not there.
+    async fn bare_entry(&self, lane: Lane, id: EntryId) -> Result<Option<Entry>, Error> {
+        let (client, text) = (self.link.client(), id.to_string());
+        let reply = client.xrange(self.keys.stream(lane).clone(), text.clone(), text, Some(1));
+        let reply: Value = self.link.ask("xrange", reply).await?;
+        Ok(decode::entries("xrange", &reply, lane)?.pop())
+    }
+
+    /// All of it, with the wish to cancel the life that the entry names, where that is not the one of the record.
+    async fn found(
+        &self,
+        seen: Seen,
+        found: Option<(Held, Entry)>,
+        packed: Option<Value>,
+    ) -> Result<Found, Error> {
+        let (mut wished, mut job_type, mut created) = (seen.wished, None, None);
+        if let Some((place, entry)) = &found {
+            let field = |name: &str| {
+                let value = entry.envelope.as_ref()?.get(name.as_bytes())?;
+                Some(String::from_utf8_lossy(value).into_owned())
+            };
+            let began = field("created_ms");
+            job_type = field("type").filter(|name| !name.is_empty());
+            // An entry that names no time is the first of its job.
+            created = began.as_ref().and_then(|ms| ms.parse().ok()).or(Some(place.entry.ms)).map(timestamp);
+            let life = field("life").or(began);
+            let life = life.unwrap_or_else(|| JobId::derived(place.entry, place.lane).to_string());
+            if seen.life.as_ref() != Some(&life) {
+                wished = self.wish_for(life).await?;
+            }
+        }
+        let place = found.map(|(place, _)| place);
+        Ok(Found {
+            now: seen.now,
+            record: seen.record,
+            due: seen.due,
+            parked: packed.and_then(|packed| Envelope::unpack(decode::data(&packed)).ok()),
+            lane: place.as_ref().map(|place| place.lane),
+            entry: place.as_ref().map(|place| place.entry),
+            worker: place.and_then(|place| place.worker),
+            job_type,
+            created,
+            wished,
+        })
+    }
+
+    /// Since when somebody wants this life cancelled.
+    async fn wish_for(&self, life: String) -> Result<Option<Timestamp>, Error> {
+        let client = self.link.client();
+        let wish: Value = self.link.ask("zscore", client.zscore(self.keys.cancels.clone(), life)).await?;
+        Ok(decode::number(&wish).map(timestamp))
+    }
+}
+
+/// What the script saw at one moment.
+struct Seen {
+    now: Timestamp,
+    record: Record,
+    due: Option<Timestamp>,
+    /// Its member of the delayed set.
+    member: Option<Value>,
+    /// The life of which the record tells.
+    life: Option<String>,
+    /// When somebody said that this life is to be cancelled.
+    wished: Option<Timestamp>,
+    /// Where its entry may be.
+    places: Vec<Held>,
+}
+
+/// An entry that may be the job's, and who holds it.
+#[derive(Debug, Clone)]
+struct Held {
+    lane: Lane,
+    entry: EntryId,
+    worker: Option<String>,
+}
+
+impl Seen {
+    fn is_final(&self) -> bool {
+        let state = self.record.text("state").and_then(|state| state.parse::<State>().ok());
+        state.is_some_and(State::is_final)
+    }
+}
+
+struct Found {
+    now: Timestamp,
+    record: Record,
+    due: Option<Timestamp>,
+    parked: Option<(Envelope, Lane)>,
+    lane: Option<Lane>,
+    entry: Option<EntryId>,
+    worker: Option<String>,
+    /// The type that its entry names.
+    job_type: Option<String>,
+    /// The time of the first entry, which its entry names.
+    created: Option<Timestamp>,
+    /// When somebody said that it is to be cancelled.
+    wished: Option<Timestamp>,
+}
+
+/// The fields and lane of a delayed job; the entry and lane of one in a stream.
+pub(in crate::broker) type Place = (Option<(Envelope, Lane)>, Option<(EntryId, Lane)>);
+
+impl Found {
+    fn status(self, id: &JobId) -> Option<Status> {
+        let state = self.state()?;
+        let parked = |name: &str| {
+            let value = self.parked.as_ref().and_then(|(fields, _)| fields.get(name.as_bytes()));
+            value.map(|value| String::from_utf8_lossy(value).into_owned())
+        };
+        let job_type = self.record.text("type").or_else(|| self.job_type.clone()).or_else(|| parked("type"));
+        let cancelled_by = self.record.text("cancelled_by");
+        let cancelled_by = cancelled_by.filter(|_| state == State::Cancelled || self.wished.is_some());
+        let parked_since = || parked("created_ms")?.parse().ok().map(timestamp);
+        Some(Status {
+            now: self.now,
+            id: id.clone(),
+            state,
+            job_type: job_type.unwrap_or_default(),
+            lane: self
+                .lane
+                .or(self.record.text("lane").and_then(|lane| lane.parse().ok()))
+                .unwrap_or_default(),
+            created: self
+                .record
+                .time("created_ms")
+                .or(self.created)
+                .or_else(parked_since)
+                .or_else(|| id.origin().map(|(entry, _)| timestamp(entry.ms))),
+            due: self.due,
+            entry: self.entry,
+            worker: self.worker.clone(),
+            error: self.record.text("error").filter(|_| state != State::Done),
+            result: self.record.text("result"),
+            cancelling: self.wished.filter(|_| !state.is_final()),
+            cancelled_by,
+            dead: self.record.text("dead_id").and_then(|dead| dead.parse().ok()),
+            attempts: self.record.attempts(),
+            progress: self.record.progress(),
+            log: self.record.log(),
+            logged: self.record.logged(),
+        })
+    }
+
+    fn state(&self) -> Option<State> {
+        let recorded = self.record.text("state").and_then(|state| state.parse().ok());
+        if self.due.is_some() {
+            return Some(recorded.filter(|state| *state == State::Retrying).unwrap_or(State::Scheduled));
+        }
+        match (self.entry, &self.worker) {
+            // A late success may have ended the job while its retry still lies in the stream.
+            (Some(_), None) if recorded == Some(State::Done) => Some(State::Done),
+            (Some(_), None) => Some(State::Waiting),
+            (Some(_), Some(_)) => Some(State::Running),
+            // The entry a record names is the last one it saw; a promoted job has a newer one.
+            (None, _) if matches!(recorded, Some(State::Scheduled | State::Retrying)) => Some(State::Waiting),
+            (None, _) => recorded,
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! What Redis says of itself, and what workers say of themselves.
+
+use crate::broker::client::script::scripts;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use fred::interfaces::{ClientLike, KeysInterface};
+use fred::types::config::Server as Node;
+use fred::types::{ClusterHash, CustomCommand, Key, Value};
+use futures_util::future::join_all;
+
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::client::keys;
+use crate::broker::client::link::Link;
+use crate::broker::{Broker, Queue, bytes, millis};
+use crate::job::{ConsumerName, QueueName, Timestamp};
+
+scripts! { BEAT "beat" }
+
+/// What `INFO` says, as far as it matters here.
+#[derive(Debug, Clone, Default)]
+pub struct Server {
+    /// Which one of a cluster it is, as `host:port`; none where there is one alone.
+    pub node: Option<String>,
+    facts: BTreeMap<String, String>,
+}
+
+/// What was found on all servers that hold a part of it.
+#[derive(Debug, Clone)]
+pub struct Listed<T> {
+    /// All that was found.
+    pub found: Vec<T>,
+    /// Servers of a cluster that could not be asked: what they hold is not among it.
+    pub missing: Vec<Missing>,
+}
+
+/// A server of a cluster that could not be asked.
+#[derive(Debug, Clone)]
+pub struct Missing {
+    /// Its address, as `host:port`.
+    pub node: String,
+    /// Why not.
+    pub error: Error,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "what {} holds is not shown, since it could not be asked: {}", self.node, self.error)
+    }
+}
+
+impl<T> Listed<T> {
+    /// The same of something else; without what it is nothing of.
+    fn map<U>(self, what: impl Fn(T) -> Option<U>) -> Listed<U> {
+        Listed { found: self.found.into_iter().filter_map(what).collect(), missing: self.missing }
+    }
+}
+
+impl Server {
+    /// One line of `INFO`, such as `redis_version`.
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.facts.get(name).map(String::as_str)
+    }
+
+    /// `Redis` or `Valkey`, with its version. `None` where the server tells neither.
+    ///
+    /// Valkey's `redis_version` is that of the Redis which it is compatible with, so it is none of its own.
+    pub fn product(&self) -> Option<(&'static str, &str)> {
+        let valkey = self.fact("valkey_version").map(|version| ("Valkey", version));
+        valkey.or_else(|| self.fact("redis_version").map(|version| ("Redis", version)))
+    }
+
+    /// The oldest version that a fleet is made for, as `7.0`, where the server's is older.
+    pub fn least_version(&self) -> Option<&'static str> {
+        let (name, version) = self.product()?;
+        let (least, text) = if name == "Valkey" { ((7, 2), "7.2") } else { ((7, 0), "7.0") };
+        let mut numbers = version.split('.').map_while(|part| part.parse::<u64>().ok());
+        let have = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        (have < least).then_some(text)
+    }
+
+    fn read(text: &str) -> Self {
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        let facts = lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
+        Self { node: None, facts }
+    }
+}
+
+/// A live worker, by its own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerInfo {
+    /// Its consumer name.
+    pub consumer: String,
+    /// What it said: `queues`, `types`, `running`, `slots`, `version`, `started_ms`, `state`.
+    pub facts: BTreeMap<String, String>,
+}
+
+impl Broker {
+    /// Asks Redis for a sign of life; of a cluster, each server that has slots.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where there is none; of a cluster, where no server gives one.
+    pub async fn ping(&self) -> Result<(), Error> {
+        let ping = async |link: Link| {
+            let client = link.client();
+            link.ask("ping", client.ping::<Value>(None)).await.map(|_| vec![()])
+        };
+        let listed = self.of_all(ping).await?;
+        match (listed.found.first(), listed.missing.into_iter().next()) {
+            (None, Some(missing)) => Err(missing.error),
+            _ => Ok(()),
+        }
+    }
+
+    /// What Redis says of itself; of a cluster, what any of its servers says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses.
+    pub async fn server(&self) -> Result<Server, Error> {
+        let listed = self.servers().await?;
+        match (listed.found.into_iter().next(), listed.missing.into_iter().next()) {
+            (Some(server), _) => Ok(server),
+            (None, Some(missing)) => Err(missing.error),
+            (None, None) => Err(Error::Unreachable("the cluster has no server with slots".to_owned())),
+        }
+    }
+
+    /// What each server says of itself: the one there is, or of a cluster those that have slots.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses; of a cluster, where it is not known which servers there are.
+    pub async fn servers(&self) -> Result<Listed<Server>, Error> {
+        let info = async |link: Link| {
+            let client = link.client();
+            let reply = link.ask("info", client.info::<Value>(None)).await?;
+            let node = link.locator().current().hosts().first().map(ToString::to_string);
+            Ok(vec![Server {
+                node: node.filter(|_| self.is_clustered()),
+                ..Server::read(&decode::text(&reply))
+            }])
+        };
+        self.of_all(info).await
+    }
+
+    /// Asks the one server there is, or all of a cluster that have slots, at once, over connections of its own.
+    async fn of_all<T>(&self, ask: impl AsyncFn(Link) -> Result<Vec<T>, Error>) -> Result<Listed<T>, Error> {
+        let Some(cluster) = self.shared.link.locator().cluster() else {
+            return Ok(Listed { found: ask(self.shared.link.clone()).await?, missing: Vec::new() });
+        };
+        // Who is away now may have been replaced.
+        if let Err(error) = cluster.look_again(None).await {
+            tracing::debug!(%error, "the servers are asked that were known before");
+        }
+        let of = async |node: Node| (node.to_string(), ask(self.shared.link.to(node)).await);
+        let mut listed = Listed { found: Vec::new(), missing: Vec::new() };
+        for (node, answer) in join_all(cluster.masters().into_iter().map(of)).await {
+            match answer {
+                Ok(found) => listed.found.extend(found),
+                Err(error) => listed.missing.push(Missing { node, error }),
+            }
+        }
+        Ok(listed)
+    }
+
+    /// Says that a worker lives and what it does; returns the server's time. See `beat.lua`.
+    pub(crate) async fn beat(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lives: Duration,
+        facts: &[(&str, String)],
+    ) -> Result<Timestamp, Error> {
+        let mut args = vec![millis(lives)];
+        args.extend(facts.iter().flat_map(|(name, value)| [bytes(name.as_bytes()), bytes(value.as_bytes())]));
+        let key = keys::worker(self.namespace(), consumer);
+        let answer = link.run(&BEAT, vec![key], args).await?;
+        let now = u64::try_from(answer.status).ok().and_then(Timestamp::from_ms);
+        now.ok_or_else(|| Error::contract("beat", answer))
+    }
+
+    /// Says that a worker is gone.
+    pub(crate) async fn forget(&self, consumer: &ConsumerName) -> Result<(), Error> {
+        self.delete(vec![keys::worker(self.namespace(), consumer)]).await
+    }
+
+    /// The queues of this namespace, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses; of a cluster, where it is not known which servers there are.
+    pub async fn queues(&self) -> Result<Listed<QueueName>, Error> {
+        let pattern = keys::queues(self.namespace());
+        let mut listed = self
+            .of_all(async |link: Link| scan(&link, &pattern).await)
+            .await?
+            .map(|key| keys::queue_of(self.namespace(), &key.as_str_lossy()));
+        listed.found.sort();
+        listed.found.dedup();
+        Ok(listed)
+    }
+
+    /// The live workers of this namespace, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] where Redis does not answer or refuses; of a cluster, where it is not known which servers there are.
+    pub async fn workers(&self) -> Result<Listed<WorkerInfo>, Error> {
+        let pattern = keys::workers(self.namespace());
+        let workers = async |link: Link| {
+            let mut workers = Vec::new();
+            for key in scan(&link, &pattern).await? {
+                let consumer = key.as_str_lossy().rsplit(':').next().unwrap_or_default().to_owned();
+                let facts = hash(&link, key).await?;
+                // An empty hash is one that expired between the two commands.
+                if !facts.is_empty() {
+                    workers.push(WorkerInfo { consumer, facts });
+                }
+            }
+            Ok(workers)
+        };
+        let mut listed = self.of_all(workers).await?;
+        listed.found.sort_by(|one, other| one.consumer.cmp(&other.consumer));
+        Ok(listed)
+    }
+
+    /// Deletes keys of this namespace that a check has made, or a worker. All belong together.
+    pub(crate) async fn delete(&self, keys: Vec<Key>) -> Result<(), Error> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        let link = self.link_to(first);
+        let client = link.client();
+        link.ask("del", client.del::<Value, _>(keys)).await.map(drop)
+    }
+}
+
+/// All keys of a server that the pattern finds.
+async fn scan(link: &Link, pattern: &str) -> Result<Vec<Key>, Error> {
+    let (mut found, mut cursor) = (Vec::new(), "0".to_owned());
+    loop {
+        cursor = scan_page(link, &cursor, pattern, &mut found).await?;
+        if cursor == "0" {
+            break;
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// One page, by hand: the client's own scan does not say why it was refused. The cursor of the next page, or `0`.
+async fn scan_page(link: &Link, cursor: &str, pattern: &str, found: &mut Vec<Key>) -> Result<String, Error> {
+    let client = link.client();
+    let command = CustomCommand::new_static("SCAN", ClusterHash::Random, false);
+    let args: Vec<Value> = vec![cursor.into(), "MATCH".into(), pattern.into(), "COUNT".into(), 1000.into()];
+    let page = link.ask("scan", client.custom::<Value, Value>(command, args)).await?;
+    let Value::Array(parts) = page else { return Err(Error::contract("scan", page)) };
+    let [next, Value::Array(keys)] = &parts[..] else { return Err(Error::contract("scan", parts)) };
+    found.extend(keys.iter().map(|key| Key::from(decode::data(key))));
+    Ok(decode::text(next))
+}
+
+/// A hash, read by HSCAN because its reply begins with a cursor, not with data.
+async fn hash(link: &Link, key: Key) -> Result<BTreeMap<String, String>, Error> {
+    let client = link.client();
+    let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
+    let args: Vec<Value> = vec![key.into(), "0".into(), "COUNT".into(), 1000.into()];
+    let page = link.ask("hscan", client.custom::<Value, Value>(command, args)).await?;
+    let Value::Array(parts) = page else { return Err(Error::contract("hscan", page)) };
+    let Some(Value::Array(flat)) = parts.get(1) else { return Err(Error::contract("hscan", parts)) };
+    Ok(flat.chunks_exact(2).map(|pair| (decode::text(&pair[0]), decode::text(&pair[1]))).collect())
+}
+
+impl Queue {
+    /// What the server that has the queue says of itself.
+    pub(crate) async fn server(&self) -> Result<Server, Error> {
+        let client = self.link().client();
+        let reply = self.link().ask("info", client.info::<Value>(None)).await?;
+        Ok(Server::read(&decode::text(&reply)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_too_old_by_the_products_own_numbers() {
+        let least = |info: &str| Server::read(info).least_version();
+        assert_eq!(least("redis_version:6.2.14\r\n"), Some("7.0"));
+        assert_eq!(least("redis_version:7.0.0\r\n"), None);
+        assert_eq!(least("redis_version:10.1\r\n"), None);
+        assert_eq!(least("redis_version:7.2.4\r\nvalkey_version:7.0.1\r\n"), Some("7.2"));
+        assert_eq!(least("redis_version:7.2.4\r\nvalkey_version:8.1.0\r\n"), None);
+        assert_eq!(least("uptime:1\r\n"), None);
+    }
+
+    #[test]
+    fn a_server_is_called_by_its_own_name_and_version() {
+        let valkey = Server::read("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n");
+        assert_eq!(valkey.product(), Some(("Valkey", "8.0.1")));
+        assert_eq!(Server::read("redis_version:7.0.15\r\n").product(), Some(("Redis", "7.0.15")));
+        assert_eq!(Server::read("").product(), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! Changing a job that is in the delayed set, a retry too: when it is due, and its payload.
+
+use crate::broker::client::script::scripts;
+use fred::types::Value;
+
+use crate::broker::Queue;
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::inspect::depths::timestamp;
+use crate::broker::submit::enqueue::Due;
+use crate::job::{Encoding, EntryId, Envelope, JobId, Lane, Life, Timestamp};
+
+scripts! { AMEND "amend" }
+
+/// Fields that somebody else changes meanwhile are read again, so often.
+const TRIES: u32 = 5;
+
+impl Queue {
+    /// Changes when a delayed job is due; what it is then, or `None` where it is not in the delayed set.
+    pub(crate) async fn reschedule(&self, id: &JobId, due: Due) -> Result<Option<Timestamp>, Error> {
+        let due = if due == Due::Now { Due::In(std::time::Duration::ZERO) } else { due };
+        let [kind, ms] = due.args();
+        let answer = self.amend(id, [kind, ms, "".into(), "".into()]).await?;
+        Ok(answer.ok().flatten())
+    }
+
+    /// Replaces the payload of a delayed job; when it is due, or `None` where it is not in the delayed set. All its other
+    /// fields stay as they are, its attempts too.
+    pub(crate) async fn replace_payload(
+        &self,
+        id: &JobId,
+        payload: &[u8],
+        encoding: Encoding,
+    ) -> Result<Option<Timestamp>, Error> {
+        for _ in 0..TRIES {
+            let (Some((envelope, lane)), _) = self.place(id).await? else { return Ok(None) };
+            let mut add: Vec<(&[u8], &[u8])> = vec![(b"payload", payload)];
+            if encoding != Encoding::Json {
+                add.push((b"encoding", encoding.as_str().as_bytes()));
+            }
+            let is_payload = |name: &[u8]| matches!(name, b"payload" | b"encoding");
+            let edited = self.with_fields(&envelope, is_payload, &add).await?;
+            let [read, wanted] = [envelope, edited].map(|fields| Value::Bytes(fields.pack(lane).into()));
+            if let Ok(answer) = self.amend(id, ["".into(), "".into(), read, wanted]).await? {
+                return Ok(answer);
+            }
+        }
+        Err(Error::contract("amend", "fields that change each time they are read"))
+    }
+
+    /// The fields of a delayed job, as scripts shall carry them, with these in place of those that `replaced` names.
+    pub(in crate::broker) async fn with_fields(
+        &self,
+        envelope: &Envelope,
+        replaced: impl Fn(&[u8]) -> bool,
+        add: &[(&[u8], &[u8])],
+    ) -> Result<Envelope, Error> {
+        let mut whole = envelope.clone();
+        self.restore_fields(&self.link, &mut whole).await?;
+        // Where the key is gone, the job has lost its fields, and says so once it is read.
+        let is_stale = |name: &[u8]| whole.is_whole() && name == b"offloaded";
+        let edited = whole.edited(|name| replaced(name) || is_stale(name), add);
+        let of = [b"life".as_slice(), b"created_ms"].into_iter().find_map(|name| edited.get(name));
+        let life = of.and_then(|life| std::str::from_utf8(life).ok()?.parse().ok());
+        // Only a producer without this crate puts off what names no life, and what it names nobody else has.
+        let life = life.unwrap_or_else(|| Life::of_entry(EntryId::new(0, 0), Lane::Normal));
+        Ok(self.lighten(edited, &life).await?.envelope)
+    }
+
+    /// Runs the script; an inner error where the fields are others than those that were read.
+    async fn amend(&self, id: &JobId, change: [Value; 4]) -> Result<Result<Option<Timestamp>, ()>, Error> {
+        let own = &self.keys;
+        let (record, ledger) = (own.record(id), own.ledger(id));
+        let keys = vec![own.delayed.clone(), own.delayed_fields.clone(), record, own.wake.clone(), ledger];
+        let args = std::iter::once(id.to_string().into()).chain(change).collect();
+        let answer = self.run(&AMEND, keys, args).await?;
+        match (answer.status, answer.rest.first().and_then(decode::number)) {
+            (0, _) => Ok(Ok(None)),
+            (1, Some(due)) => Ok(Ok(Some(timestamp(due)))),
+            (2, _) => Ok(Err(())),
+            _ => Err(Error::contract("amend", answer)),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Waiting until what was written is kept elsewhere too: by replicas, or on the disk.
+//!
+//! Redis answers for what the asking connection has seen, so the writing and the waiting take one connection that is
+//! never mended: on a new one, perhaps to a server that was restarted, the answer would be about nothing.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use fred::interfaces::ClientLike;
+use fred::types::config::Options;
+use fred::types::{ClusterHash, CustomCommand, Value};
+
+use crate::broker::Queue;
+use crate::broker::client::decode;
+use crate::broker::client::error::{Class, Error};
+use crate::broker::client::link::{Link, Role};
+use crate::broker::client::setup::COMMAND_DEADLINE;
+
+/// What must be true of a job before its submission counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Redis has it in memory, and keeps it as it is set up to.
+    #[default]
+    Memory,
+    /// So many replicas have it too.
+    Replicas(u32),
+    /// It is on the disk of the server, in its append-only file. Redis 7.2 or later.
+    Aof,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => out.write_str("memory"),
+            Self::Replicas(count) => write!(out, "replicas:{count}"),
+            Self::Aof => out.write_str("aof"),
+        }
+    }
+}
+
+impl FromStr for Durability {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const RULE: &str = "a durability is memory, aof, or replicas and how many, like replicas:1";
+        match (text, text.split_once(':')) {
+            ("memory", _) => Ok(Self::Memory),
+            ("aof", _) => Ok(Self::Aof),
+            (_, Some(("replicas", count))) => {
+                count.parse().ok().filter(|count| *count > 0).map(Self::Replicas).ok_or(RULE)
+            }
+            _ => Err(RULE),
+        }
+    }
+}
+
+impl Queue {
+    /// Opens a connection that is never mended; writes over it can be confirmed.
+    pub(crate) async fn confirming(&self) -> Result<Link, Error> {
+        if self.link.is_clustered() {
+            let detail = "a cluster's nodes cannot be asked for what they have kept".to_owned();
+            return Err(Error::Refused { command: "wait", class: Class::Configuration, detail });
+        }
+        self.link.beside(Role::Confirming).await
+    }
+
+    /// How many replicas have, within this time, what was written over this connection.
+    pub(crate) async fn await_replicas(&self, count: u32, within: Duration) -> Result<u64, Error> {
+        let args = vec![Value::Integer(count.into()), whole(within)];
+        let reply = self.await_kept("WAIT", args, within).await?;
+        decode::number(&reply).ok_or_else(|| Error::contract("wait", reply))
+    }
+
+    /// True where the disk of the server has, within this time, what was written over this connection.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] where Redis is older than 7.2 or writes no append-only file.
+    pub(crate) async fn await_aof(&self, within: Duration) -> Result<bool, Error> {
+        let args = vec![Value::Integer(1), Value::Integer(0), whole(within)];
+        let reply = self.await_kept("WAITAOF", args, within).await?;
+        let Value::Array(kept) = &reply else { return Err(Error::contract("waitaof", reply)) };
+        let local = kept.first().and_then(decode::number);
+        local.map(|local| local > 0).ok_or_else(|| Error::contract("waitaof", reply))
+    }
+
+    async fn await_kept(
+        &self,
+        command: &'static str,
+        args: Vec<Value>,
+        within: Duration,
+    ) -> Result<Value, Error> {
+        let options = Options { timeout: Some(within + COMMAND_DEADLINE), ..Options::default() };
+        let client = self.link.client().with_options(&options);
+        let custom = CustomCommand::new_static(command, ClusterHash::Random, false);
+        let reply = async move { Box::pin(client.custom::<Value, Value>(custom, args)).await };
+        self.link.ask_waiting(if command == "WAIT" { "wait" } else { "waitaof" }, reply).await
+    }
+}
+
+/// Zero would mean for ever.
+fn whole(within: Duration) -> Value {
+    Value::Integer(i64::try_from(within.as_millis()).unwrap_or(i64::MAX).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_durability_is_read_back_from_its_text() {
+        for durability in [Durability::Memory, Durability::Replicas(2), Durability::Aof] {
+            assert_eq!(durability.to_string().parse(), Ok(durability));
+        }
+        for text in ["", "disk", "replicas", "replicas:", "replicas:0", "replicas:-1", "aof:1"] {
+            assert!(text.parse::<Durability>().is_err(), "{text}");
+        }
+    }
+}

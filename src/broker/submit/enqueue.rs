@@ -1,0 +1,252 @@
+//! New jobs into the streams and the delayed set.
+
+use crate::broker::client::script::scripts;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fred::interfaces::ClientLike;
+use fred::types::{ClusterHash, CustomCommand, Key, Value};
+
+use crate::broker::client::decode;
+use crate::broker::client::error::{Class, Error};
+use crate::broker::{Answer, Queue, bytes};
+use crate::job::{EntryId, Envelope, JobId, Lane, Timestamp};
+
+scripts! { ENQUEUE "enqueue", SCHEDULE "schedule" }
+
+/// For how long a producer may send one call again. Redis keeps the answer for longer, for what is still under way.
+pub(crate) const RECEIPTS: Duration = Duration::from_secs(25);
+
+/// When a job is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// As soon as a worker is free.
+    Now,
+    /// After this long, by the server's clock.
+    In(Duration),
+    /// At this instant of the server's clock.
+    At(Timestamp),
+}
+
+impl Due {
+    /// As the scripts have it: how the milliseconds count, and these.
+    pub(in crate::broker) fn args(self) -> [Value; 2] {
+        let (kind, ms) = match self {
+            Self::Now => ("now", 0),
+            Self::In(delay) => ("in", i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)),
+            Self::At(time) => ("at", time.as_ms().cast_signed()),
+        };
+        [kind.into(), ms.into()]
+    }
+}
+
+/// A job to be appended or scheduled: its fields as the wire contract has them, without its id.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    pub(crate) lane: Lane,
+    pub(crate) due: Due,
+    pub(crate) fields: Vec<(Bytes, Bytes)>,
+    /// The token of its life: drawn once, however often it is sent.
+    pub(crate) life: u64,
+}
+
+/// A job's packed fields around the time of its acceptance, which the script writes between them: it has the clock, and
+/// need not unpack anything.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::broker) struct Packed {
+    head: Bytes,
+    tail: Bytes,
+}
+
+/// Why jobs were not taken.
+#[derive(Debug)]
+pub(crate) enum Untaken {
+    /// The queue would have more jobs than its limit allows. None was taken.
+    Full { depth: u64, limit: u64 },
+    /// Redis refused, or did not answer.
+    Broker(Error),
+}
+
+impl From<Error> for Untaken {
+    fn from(error: Error) -> Self {
+        Self::Broker(error)
+    }
+}
+
+impl From<Untaken> for Error {
+    fn from(untaken: Untaken) -> Self {
+        match untaken {
+            Untaken::Broker(error) => error,
+            Untaken::Full { depth, limit } => {
+                let detail = format!("the queue is full: it has {depth} jobs of at most {limit}");
+                Self::Refused { command: "enqueue", class: Class::Busy, detail }
+            }
+        }
+    }
+}
+
+impl Untaken {
+    /// Reads an answer that may be a refusal.
+    pub(in crate::broker) fn unless(name: &'static str, answer: Answer) -> Result<Answer, Self> {
+        if answer.status >= 0 {
+            return Ok(answer);
+        }
+        match answer.rest.iter().map(decode::number).collect::<Option<Vec<_>>>().as_deref() {
+            Some([depth, limit]) => Err(Self::Full { depth: *depth, limit: *limit }),
+            _ => Err(Error::contract(name, answer).into()),
+        }
+    }
+}
+
+impl Queue {
+    /// Appends jobs to one lane in one round trip; the ids of their entries come back in the same order. `limit` is the
+    /// depth that the queue may reach, where the producer has one of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unknown`] where the answer was lost: the jobs may have been accepted. Nothing was accepted after any
+    /// other error.
+    pub(crate) async fn append(
+        &self,
+        lane: Lane,
+        jobs: &[NewJob],
+        limit: Option<u64>,
+    ) -> Result<Vec<EntryId>, Untaken> {
+        if let [job] = jobs
+            && job.size() > Envelope::LARGE_BYTES
+        {
+            return self.append_large(lane, job, limit).await;
+        }
+        let mut args = Vec::with_capacity(2 + jobs.iter().map(|job| 1 + 2 * job.fields.len()).sum::<usize>());
+        args.extend([optional(limit), Value::Integer(jobs.len() as i64)]);
+        for job in jobs {
+            args.push(Value::Integer(2 * job.fields.len() as i64));
+            for (name, value) in &job.fields {
+                args.extend([Value::Bytes(name.clone()), Value::Bytes(value.clone())]);
+            }
+        }
+        let answer = self.run(&ENQUEUE, self.enqueue_keys(lane), args).await?;
+        let answer = Untaken::unless("enqueue", answer)?;
+        let ids: Vec<EntryId> = answer.rest.iter().filter_map(decode::entry_id).collect();
+        if ids.len() != jobs.len() {
+            return Err(Error::contract("enqueue", answer).into());
+        }
+        Ok(ids)
+    }
+
+    /// Appends a job that no script shall carry. The depth is looked at before, so that jobs which others send at the same time
+    /// may exceed it by one each.
+    async fn append_large(
+        &self,
+        lane: Lane,
+        job: &NewJob,
+        limit: Option<u64>,
+    ) -> Result<Vec<EntryId>, Untaken> {
+        let look = vec![optional(limit), Value::Integer(1)];
+        Untaken::unless("enqueue", self.run(&ENQUEUE, self.enqueue_keys(lane), look).await?)?;
+        let key = self.keys.stream(lane).clone();
+        let slot = ClusterHash::Custom(key.cluster_hash());
+        let mut args: Vec<Value> = vec![key.into(), "*".into()];
+        args.extend(job.fields.iter().flat_map(|(name, value)| [name, value]).cloned().map(Value::Bytes));
+        let client = self.link.client();
+        let command = CustomCommand::new_static("XADD", slot, false);
+        let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
+        let reply = self.link.ask("enqueue", reply).await?;
+        let id = decode::entry_id(&reply).ok_or_else(|| Error::contract("enqueue", reply))?;
+        Ok(vec![id])
+    }
+
+    pub(in crate::broker) fn enqueue_keys(&self, lane: Lane) -> Vec<Key> {
+        let mut keys = vec![self.keys.stream(lane).clone(), self.keys.control.clone()];
+        keys.push(self.keys.delayed.clone());
+        keys.extend(self.keys.streams().clone());
+        keys
+    }
+
+    /// Puts jobs with ids into the delayed set in one round trip. Sending these again is safe for as long as
+    /// [`RECEIPTS`] last.
+    pub(crate) async fn schedule(&self, jobs: &[(JobId, NewJob)], limit: Option<u64>) -> Result<(), Untaken> {
+        let mut args = Vec::with_capacity(1 + 6 * jobs.len());
+        args.push(optional(limit));
+        for (id, job) in jobs {
+            let (job, offloaded) = self.lighten_new(job).await?;
+            let due = if job.due == Due::Now { Due::In(Duration::ZERO) } else { job.due };
+            args.push(bytes(id.to_string().as_bytes()));
+            args.extend(due.args());
+            args.extend(job.packed(id).args());
+            args.push(offloaded.into());
+        }
+        let keys = [&self.keys.delayed, &self.keys.delayed_fields, &self.keys.wake, &self.keys.control];
+        let mut keys: Vec<Key> = keys.into_iter().cloned().collect();
+        keys.extend(self.keys.streams().clone());
+        keys.push(self.keys.receipt(&call(jobs.iter().map(|(_, job)| job.life))));
+        Untaken::unless("schedule", self.run(&SCHEDULE, keys, args).await?).map(drop)
+    }
+}
+
+impl NewJob {
+    pub(in crate::broker) fn size(&self) -> usize {
+        self.fields.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
+    /// As the delayed set keeps it. Scripts read the life from the beginning.
+    pub(in crate::broker) fn packed(&self, id: &JobId) -> Packed {
+        const CREATED: &[u8] = b"created_ms";
+        const NO_TIME: &[u8] = b"0000000000000";
+        let (life, id) = (self.life_text(), id.to_string());
+        let fields = self.fields.iter().map(|(name, value)| (&name[..], &value[..]));
+        let own = [(b"life".as_slice(), life.as_bytes()), (CREATED, NO_TIME), (b"id", id.as_bytes())];
+        let packed = Bytes::from(Envelope::new(own.into_iter().chain(fields)).pack(self.lane));
+        // The name comes before everything that a producer wrote; its value has one byte of length.
+        let name =
+            packed.windows(CREATED.len()).position(|part| part == CREATED).expect("it was just written");
+        let at = name + CREATED.len() + 1;
+        Packed { head: packed.slice(..at), tail: packed.slice(at + NO_TIME.len()..) }
+    }
+
+    /// The value of its field `life`.
+    pub(in crate::broker) fn life_text(&self) -> String {
+        format!("{:016x}", self.life)
+    }
+}
+
+impl Packed {
+    pub(in crate::broker) fn args(self) -> [Value; 2] {
+        [Value::Bytes(self.head), Value::Bytes(self.tail)]
+    }
+}
+
+/// The name of one call about these: the same when it is sent again, and of no other call.
+pub(in crate::broker) fn call(about: impl Iterator<Item = impl Hash>) -> String {
+    let mut hasher = DefaultHasher::new();
+    about.for_each(|part| part.hash(&mut hasher));
+    format!("{:016x}", hasher.finish())
+}
+
+/// A number as an argument, or ''.
+pub(in crate::broker) fn optional(number: Option<u64>) -> Value {
+    number.map_or_else(|| Value::from(""), |number| Value::Integer(number.cast_signed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_between_the_parts_of_packed_fields_makes_them_whole() {
+        for count in [0, 3, 20, 70_000] {
+            let field = (Bytes::from_static(b"created_ms"), Bytes::from_static(b"x"));
+            let job =
+                NewJob { lane: Lane::Low, due: Due::Now, fields: vec![field; count], life: 0xfeed_beef };
+            let Packed { head, tail } = job.packed(&"order-7".parse().unwrap());
+            let whole = [&head[..], b"1700000000000", &tail[..]].concat();
+            let (envelope, lane) = Envelope::unpack(&whole).unwrap();
+            assert_eq!((lane, envelope.len()), (Lane::Low, 3 + count));
+            let mut fields = envelope.fields();
+            assert_eq!(fields.next().unwrap(), (b"life".as_slice(), b"00000000feedbeef".as_slice()));
+            assert_eq!(fields.next().unwrap(), (b"created_ms".as_slice(), b"1700000000000".as_slice()));
+            assert_eq!(fields.next().unwrap(), (b"id".as_slice(), b"order-7".as_slice()));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Large fields, kept in keys of their own: written before the script that needs them there, read before anybody looks at
+//! an entry. See `job/offload.rs`.
+//!
+//! Such a key lives as long as an entry, a delayed job or a dead letter names it. It is written with a day to live, which the
+//! script takes away that moves the job, so that a process which dies in between leaves nothing for ever; and the
+//! script that ends the job deletes it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fred::interfaces::KeysInterface;
+use fred::types::{Expiration, Key, SetOptions, Value};
+
+use crate::broker::attempt::settle::Taken;
+use crate::broker::client::error::{Class, Error};
+use crate::broker::client::link::Link;
+use crate::broker::submit::enqueue::NewJob;
+use crate::broker::{Entry, Queue};
+use crate::job::{Envelope, Life, Light};
+
+/// What no script has confirmed goes after so long.
+const UNCONFIRMED: Duration = Duration::from_secs(24 * 3600);
+
+/// Fields as a script shall carry them.
+#[derive(Debug)]
+pub(in crate::broker) struct Carried {
+    pub(in crate::broker) envelope: Envelope,
+    /// The key that has the others, which stays if the script says so; where there are none, one that never exists.
+    pub(in crate::broker) offloaded: Key,
+}
+
+impl Queue {
+    /// Offloads the large fields of an entry, where it has any. Where Redis has no room for a copy or refuses it, the script
+    /// carries them: that takes it longer, but it needs no more memory than there is.
+    pub(in crate::broker) async fn lighten(&self, envelope: Envelope, life: &Life) -> Result<Carried, Error> {
+        let offloaded = self.keys.offloaded("");
+        let Some(light) = envelope.lightened(life) else { return Ok(Carried { envelope, offloaded }) };
+        match self.offload(light).await {
+            Err(Error::Refused { class: Class::Full | Class::Configuration, .. }) => {
+                Ok(Carried { envelope, offloaded })
+            }
+            carried => carried,
+        }
+    }
+
+    /// Writes the large fields of an entry into their key.
+    pub(in crate::broker) async fn offload(&self, light: Light) -> Result<Carried, Error> {
+        let key = self.keys.offloaded(&light.offloaded.token);
+        let (client, day) = (self.link.client(), i64::try_from(UNCONFIRMED.as_secs()).unwrap_or(i64::MAX));
+        let fields = Value::Bytes(light.fields.into());
+        // What is there has the same fields, and perhaps no time to live any more.
+        let set = client.set::<Value, _, _>(
+            key.clone(),
+            fields,
+            Some(Expiration::EX(day)),
+            Some(SetOptions::NX),
+            false,
+        );
+        self.link.ask("set", set).await?;
+        Ok(Carried { envelope: light.envelope, offloaded: key })
+    }
+
+    /// Offloads the large fields of a job that is submitted. What is left of it, and the token of the rest; '' where nothing
+    /// was offloaded.
+    pub(in crate::broker) async fn lighten_new<'a>(
+        &self,
+        job: &'a NewJob,
+    ) -> Result<(Cow<'a, NewJob>, String), Error> {
+        if job.size() <= Envelope::LARGE_BYTES {
+            return Ok((Cow::Borrowed(job), String::new()));
+        }
+        let life: Life = job.life_text().parse().map_err(|error| Error::contract("set", error))?;
+        let fields = job.fields.iter().map(|(name, value)| (&name[..], &value[..]));
+        let Carried { envelope, .. } = self.lighten(Envelope::new(fields), &life).await?;
+        let token = envelope.offloaded().map(|offloaded| offloaded.token).unwrap_or_default();
+        let fields = envelope.fields().map(|(name, value)| [name, value].map(Bytes::copy_from_slice).into());
+        Ok((Cow::Owned(NewJob { fields: fields.collect(), ..job.clone() }), token))
+    }
+
+    /// Puts the large fields of these entries back. An entry stays as it is where they are gone; reading it as a job says so.
+    pub(in crate::broker) async fn restore(&self, link: &Link, entries: &mut [Entry]) -> Result<(), Error> {
+        for entry in entries {
+            if let Some(envelope) = &mut entry.envelope {
+                self.restore_fields(link, envelope).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of what was just delivered. An entry whose fields Redis refuses to give is left out: it stays pending, and the
+    /// process that claims it deals with it alone.
+    pub(in crate::broker) async fn restore_delivered(
+        &self,
+        link: &Link,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), Error> {
+        if entries.iter().all(|entry| entry.envelope.as_ref().is_none_or(Envelope::is_whole)) {
+            return Ok(());
+        }
+        let mut kept = Vec::with_capacity(entries.len());
+        for mut entry in entries.drain(..) {
+            let restored = match &mut entry.envelope {
+                Some(envelope) => self.restore_fields(link, envelope).await,
+                None => Ok(()),
+            };
+            match restored {
+                Err(error @ Error::Refused { .. }) if !error.is_transient() => {
+                    tracing::warn!(entry = %entry.id, %error, "the large fields of a job cannot be read; it waits until somebody mends that");
+                }
+                Err(error) => return Err(error),
+                Ok(()) => kept.push(entry),
+            }
+        }
+        *entries = kept;
+        Ok(())
+    }
+
+    /// The same of one entry's fields.
+    pub(in crate::broker) async fn restore_fields(
+        &self,
+        link: &Link,
+        envelope: &mut Envelope,
+    ) -> Result<(), Error> {
+        if envelope.is_whole() {
+            return Ok(());
+        }
+        let Some(offloaded) = envelope.offloaded() else { return Ok(()) };
+        let client = link.client();
+        let get = client.get::<Value, _>(self.keys.offloaded(&offloaded.token));
+        match link.ask("get", get).await {
+            Ok(fields) => {
+                if let Some(whole) = fields.as_bytes().and_then(|packed| envelope.restored(packed)) {
+                    *envelope = whole;
+                }
+                Ok(())
+            }
+            // Whatever is there, it is not what was put there.
+            Err(Error::Refused { detail, .. }) if detail.starts_with("WRONGTYPE") => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The key of what was offloaded of a job whose life ends, or is moved with new fields: by the entry itself, or by the
+    /// process that took it over from this attempt. Where there is nothing of the kind, a key that never exists.
+    pub(in crate::broker) fn offloaded_of(&self, Taken { job, envelope, .. }: Taken<'_>) -> Key {
+        let by_another = || envelope.lightened(&job.life).map(|light| light.offloaded);
+        let offloaded = envelope.offloaded().or_else(by_another);
+        self.keys.offloaded(offloaded.as_ref().map_or("", |offloaded| &offloaded.token))
+    }
+}
