@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::autoscale::Autoscale;
 use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
 use crate::event::{Event, Events};
-use crate::hooks::{self, Audience, Called, Hook};
+use crate::health::Probe;
+use crate::hooks::{self, Called, Dispatch, Hook};
 #[cfg(feature = "testing")]
 use crate::job::QueueName;
 use crate::job::{ConsumerName, InvalidName, JobType, Policy};
 use crate::maintenance::{self, Duty};
-use crate::probe::Probe;
 use crate::recycle::Recycler;
-use crate::scale::Scale;
 use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 use crate::worker::{self, Handler, Middleware, Registry, Served, Steps, Worker};
@@ -61,7 +61,7 @@ pub struct Fleet {
     tracer: Option<Tracer>,
     consumer: ConsumerName,
     probe: Probe,
-    scale: Scale,
+    scale: Autoscale,
 }
 
 impl Fleet {
@@ -83,7 +83,7 @@ impl Fleet {
     }
 
     /// What whoever scales the fleet may ask this process, before and while it runs.
-    pub fn scale(&self) -> Scale {
+    pub fn autoscale(&self) -> Autoscale {
         self.scale.clone()
     }
 
@@ -102,15 +102,15 @@ impl Fleet {
         let bounds = self.config.worker.recycle;
         // Before Redis is asked, so that a bound that cannot be kept is told at once.
         Recycler::new(bounds, None).map_err(broker::Error::Address)?;
-        let (audience, events) =
-            Audience::gather(&self.config.events, &self.hooks, &self.events, &self.consumer);
+        let (dispatch, events) =
+            Dispatch::gather(&self.config.events, &self.hooks, &self.events, &self.consumer);
         let Some(mut worker) = self.start(&shutdown, &events).await? else { return Ok(()) };
         let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
         warn_of_version(&worker).await;
-        self.probe.works(worker.broker(), worker.vitals().clone(), worker.pulses());
+        self.probe.works(worker.broker(), worker.liveness().clone(), worker.queue_health());
         self.scale.started(worker.queues());
         let (stop, last_word) = (CancellationToken::new(), CancellationToken::new());
-        let mut attending = audience.attend(worker.broker(), worker.queues(), &last_word);
+        let mut attending = dispatch.attend(worker.broker(), worker.queues(), &last_word);
         self.tell_idle_entries();
         tracing::info!(consumer = %self.consumer, "working");
         let mut chores = JoinSet::new();
@@ -147,7 +147,7 @@ impl Fleet {
 
     /// The chores of a queue that has been joined.
     fn duty(&self, worker: &Worker, served: Served, events: &Events, stop: &CancellationToken) -> Duty {
-        let Served { queue, lease, pulse } = served;
+        let Served { queue, lease, health } = served;
         let own = self.cron.iter().filter(|entry| entry.queue() == queue.name());
         let config = &self.config.worker;
         Duty {
@@ -162,8 +162,8 @@ impl Fleet {
             events: events.clone(),
             age: worker.age(),
             gauge_every: self.config.events.queue_length_every,
-            consumers: Arc::new(move |count| pulse.set_consumers(count)),
-            vitals: worker.vitals().clone(),
+            consumers: Arc::new(move |count| health.set_consumers(count)),
+            liveness: worker.liveness().clone(),
             stop: stop.clone(),
         }
     }
@@ -363,7 +363,7 @@ impl Builder {
     /// A process with these parts and a name of its own.
     pub fn build(self) -> Fleet {
         Fleet {
-            scale: Scale::new(self.config.worker.queues.keys().cloned()),
+            scale: Autoscale::new(self.config.worker.queues.keys().cloned()),
             config: self.config,
             registry: Arc::new(self.registry),
             hooks: self.hooks,

@@ -57,8 +57,9 @@
 //! | `testing` | for your own tests: one handler inline, or a fleet on a private Redis (feature `testing`, a default) |
 //! | `config`, `telemetry`, `dev_server` | the configuration file, logs and metrics, a private Redis (feature `cli`, a default) |
 //!
-//! [`Fleet`] puts a process together, [`Shutdown`] stops it, [`Probe`] says how it does, and [`Scale`] how much it has to do.
+//! [`Fleet`] puts a process together, [`Shutdown`] stops it, [`Probe`] says how it does, and [`Autoscale`] how much it has to do.
 
+mod autoscale;
 pub mod broker;
 #[cfg(feature = "cli")]
 pub mod config;
@@ -68,10 +69,10 @@ pub mod dev_server;
 pub mod event;
 mod fleet;
 pub mod handlers;
+mod health;
 pub mod hooks;
 pub mod job;
 mod maintenance;
-mod probe;
 pub mod producer;
 mod recycle;
 #[cfg(all(feature = "sabotage", debug_assertions))]
@@ -79,7 +80,6 @@ mod recycle;
 pub mod sabotage;
 #[cfg(not(all(feature = "sabotage", debug_assertions)))]
 mod sabotage;
-mod scale;
 mod shutdown;
 #[cfg(feature = "cli")]
 pub mod telemetry;
@@ -87,16 +87,15 @@ pub mod telemetry;
 pub mod testing;
 mod tls;
 pub mod traces;
-mod vital;
 pub mod worker;
 
+pub use autoscale::{Autoscale, NoBacklog};
 pub use fleet::{Builder, Config as FleetConfig, Fleet};
-pub use probe::Probe;
+pub use health::Probe;
 pub use producer::{
     Accepted, Durability, Ended, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope,
     WaitError,
 };
-pub use scale::{NoBacklog, Scale};
 pub use shutdown::Shutdown;
 pub use worker::{
     Handled, Handler, JobContext, JobError, Middleware, Next, Payload, RawPayload, Steps, StepsBuilder,

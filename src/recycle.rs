@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::probe::Probe;
+use crate::health::Probe;
 use crate::worker::{Quota, Recycle};
 
 /// How often the process's memory is looked at.

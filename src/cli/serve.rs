@@ -75,7 +75,7 @@ impl Process {
         let exporting = self.traces.map(|traces| traces.start(events.clone())).transpose()?;
         let fleet = self.builder.events(events).build();
         let stop = CancellationToken::new();
-        let answers = Answers { metrics: self.metrics, probe: fleet.probe(), scale: fleet.scale() };
+        let answers = Answers { metrics: self.metrics, probe: fleet.probe(), scale: fleet.autoscale() };
         let telling = Telling::start(fleet.probe()).context("there is no thread to tell systemd")?;
         let answering =
             answer(self.listener, answers, stop.clone()).context("there is no thread for probes")?;

@@ -82,14 +82,14 @@ pub enum Event<'a> {
         queue: &'a QueueName,
     },
     /// This process cannot serve a queue, because Redis refuses what that needs: a key has another type, or a right is missing.
-    /// It goes on trying, and the other queues go on. Told when it begins, and when there is another reason.
+    /// It goes on trying, and the other queues go on. Recipient when it begins, and when there is another reason.
     Unserved {
         /// The queue.
         queue: &'a QueueName,
         /// What Redis said, and of which key.
         why: &'a str,
     },
-    /// How long the longest running attempt of this process has run. Told a few times in each lease.
+    /// How long the longest running attempt of this process has run. Recipient a few times in each lease.
     LongestRun {
         /// The queue.
         queue: &'a QueueName,
@@ -102,7 +102,7 @@ pub enum Event<'a> {
         queue: &'a QueueName,
     },
     /// Redis refuses what an entry needs, for reasons that lie in its keys or in our rights. It waits aside and is tried
-    /// again; the others go on. Told the first time.
+    /// again; the others go on. Recipient the first time.
     SetAside {
         /// Where the job came from.
         queue: &'a QueueName,
@@ -208,7 +208,7 @@ pub enum Event<'a> {
         /// The whole text.
         error: &'a str,
     },
-    /// How long a queue is that this process does the chores of. Told by a timer, whether jobs run or not.
+    /// How long a queue is that this process does the chores of. Recipient by a timer, whether jobs run or not.
     QueueLength {
         /// The queue.
         queue: &'a QueueName,
@@ -223,7 +223,7 @@ pub enum Event<'a> {
         /// How long the oldest waiting job has been in its stream.
         oldest_waiting: Option<Duration>,
     },
-    /// All that this process, which does a queue's chores, knows of it. Told by the same timer.
+    /// All that this process, which does a queue's chores, knows of it. Recipient by the same timer.
     Surveyed {
         /// The queue.
         queue: &'a QueueName,
@@ -257,11 +257,11 @@ pub enum Event<'a> {
         events: u64,
     },
     /// Somebody was not told of something: the channel was full, a hook did not come back, or Redis refused.
-    Untold {
+    NotificationsDropped {
         /// Who.
-        whom: Told,
+        recipient: Recipient,
         /// Of how much.
-        facts: u64,
+        notifications: u64,
     },
     /// Spans of attempts are with the collector.
     Exported {
@@ -308,14 +308,14 @@ impl HookFailure {
 
 /// Who is told of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Recipient {
     /// A hook of this process.
     Hook,
     /// A queue's stream of events.
     Stream,
 }
 
-impl Told {
+impl Recipient {
     /// The value of the metrics' `whom` label.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use futures_util::future::BoxFuture;
 
-use super::fact::{AfterHandle, BeforeHandle, Fact, FailedHandle, QueueLength, RetryHandle};
+use super::notification::{AfterHandle, BeforeHandle, FailedHandle, Notification, QueueLength, RetryHandle};
 
 /// Why a hook could not do what it wanted. It is logged and counted.
 pub type HookError = Box<dyn std::error::Error + Send + Sync>;
@@ -79,7 +79,7 @@ pub trait Hook: Send + Sync + 'static {
 /// A hook whose type is erased.
 pub(crate) trait Called: Send + Sync {
     fn name(&self) -> &str;
-    fn tell<'a>(&'a self, fact: &'a Fact) -> BoxFuture<'a, Result<(), HookError>>;
+    fn tell<'a>(&'a self, notification: &'a Notification) -> BoxFuture<'a, Result<(), HookError>>;
 }
 
 impl<H: Hook> Called for H {
@@ -87,13 +87,13 @@ impl<H: Hook> Called for H {
         Hook::name(self)
     }
 
-    fn tell<'a>(&'a self, fact: &'a Fact) -> BoxFuture<'a, Result<(), HookError>> {
-        match fact {
-            Fact::BeforeHandle(fact) => Box::pin(self.before_handle(fact)),
-            Fact::AfterHandle(fact) => Box::pin(self.after_handle(fact)),
-            Fact::RetryHandle(fact) => Box::pin(self.retry_handle(fact)),
-            Fact::FailedHandle(fact) => Box::pin(self.failed_handle(fact)),
-            Fact::QueueLength(fact) => Box::pin(self.queue_length(fact)),
+    fn tell<'a>(&'a self, notification: &'a Notification) -> BoxFuture<'a, Result<(), HookError>> {
+        match notification {
+            Notification::BeforeHandle(notification) => Box::pin(self.before_handle(notification)),
+            Notification::AfterHandle(notification) => Box::pin(self.after_handle(notification)),
+            Notification::RetryHandle(notification) => Box::pin(self.retry_handle(notification)),
+            Notification::FailedHandle(notification) => Box::pin(self.failed_handle(notification)),
+            Notification::QueueLength(notification) => Box::pin(self.queue_length(notification)),
         }
     }
 }

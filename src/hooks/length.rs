@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::fact::{Fact, QueueLength};
-use super::outlet::Outlet;
+use super::channel::NotificationSender;
+use super::notification::{Notification, QueueLength};
 use crate::broker::{Depths, Queue};
 use crate::event::Events;
 
-/// Tells the hooks behind these outlets until stopped.
+/// Tells the hooks behind these senders until stopped.
 pub(super) async fn run(
     queue: Queue,
     every: Duration,
-    hooks: Arc<[Outlet]>,
+    hooks: Arc<[NotificationSender]>,
     events: Events,
     stop: CancellationToken,
 ) {
@@ -26,8 +26,8 @@ pub(super) async fn run(
                     let error = unread.to_error("depths");
                     events.redis_error(error.kind(), &error);
                 }
-                let fact = Arc::new(Fact::QueueLength(length(&queue, &depths)));
-                hooks.iter().for_each(|hook| hook.offer(Arc::clone(&fact)));
+                let notification = Arc::new(Notification::QueueLength(length(&queue, &depths)));
+                hooks.iter().for_each(|hook| hook.offer(Arc::clone(&notification)));
             }
             Err(error) => events.redis_error(error.kind(), &error),
         }

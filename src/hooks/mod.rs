@@ -2,30 +2,30 @@
 //! change what becomes of a job, nor hold one up.
 //!
 //! ```text
-//!  Event ─► Audience ──► Outlet ─► Caller ─► a thread ─► Hook
-//!                   └──► Outlet ─► Publisher ─► sf:{q}:events
+//!  Event ─► Dispatch ──► NotificationSender ─► Invoker ─► a thread ─► Hook
+//!                   └──► NotificationSender ─► Publisher ─► sf:{q}:events
 //! ```
 //!
-//! An [`Event`](crate::event::Event) that concerns somebody becomes a `Fact` of its own and goes to an outlet: a channel with a
-//! bound. Where it is full the fact is dropped and counted. Behind it one task per hook calls, with a limit of time,
-//! and one task publishes in batches. Where nobody listens there is neither a fact nor a channel.
+//! An [`Event`](crate::event::Event) that concerns somebody becomes a `Notification` of its own and goes to a sender: a channel with a
+//! bound. Where it is full the notification is dropped and counted. Behind it one task per hook calls, with a limit of time,
+//! and one task publishes in batches. Where nobody listens there is neither a notification nor a channel.
 
-mod audience;
-mod caller;
-mod fact;
+mod channel;
+mod dispatch;
 mod hook;
+mod invoker;
 mod length;
-mod outlet;
+mod notification;
 mod publisher;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use audience::Audience;
-pub use fact::{About, AfterHandle, BeforeHandle, FailedHandle, QueueLength, RetryHandle};
+pub(crate) use dispatch::Dispatch;
 pub(crate) use hook::Called;
 pub use hook::{Hook, HookError};
+pub use notification::{About, AfterHandle, BeforeHandle, FailedHandle, QueueLength, RetryHandle};
 
 /// When the process stops, all who are told get so long together.
 pub(crate) const LAST_WORD: Duration = Duration::from_secs(3);

@@ -14,14 +14,15 @@
 //!                        └───── ack ──────► done
 //! ```
 
-mod crowd;
 mod envelope;
+mod followup;
 mod id;
 mod lease;
 mod ledger;
 mod life;
 mod offload;
 mod outcome;
+mod pacing;
 mod plan;
 mod portion;
 mod record;
@@ -29,13 +30,12 @@ mod retry;
 mod settlement;
 mod state;
 mod step;
-mod ties;
 mod time;
 mod trace;
 
-pub(crate) use crowd::Crowd;
 pub use envelope::Envelope;
 pub(crate) use envelope::pack_texts;
+pub use followup::{BatchId, End, FollowUps, Link, UniqueKey};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
 };
@@ -45,6 +45,7 @@ pub use life::Life;
 pub(crate) use offload::Light;
 pub(crate) use outcome::cut;
 pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
+pub(crate) use pacing::Pacing;
 pub use plan::{Next, Plan, PlanError, PlannedStep, Standing, Then};
 pub(crate) use portion::Portion;
 pub use record::{Encoding, Former, Job, Malformed};
@@ -52,6 +53,5 @@ pub use retry::{Backoff, Policies, Policy, Tracking};
 pub use settlement::{Burial, Deferral, Routing, Settlement, Unroutable, settle};
 pub use state::State;
 pub use step::{StepEnd, StepKind, StepLimits, StepState, Undecidable, Verdict, end_step, judge};
-pub use ties::{BatchId, End, Link, Ties, UniqueKey};
 pub use time::Timestamp;
 pub use trace::TraceContext;

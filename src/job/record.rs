@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::ties::chain;
-use super::{EntryId, Envelope, JobId, JobType, Lane, Life, Policy, Ties, Timestamp, Tracking};
+use super::followup::chain;
+use super::{EntryId, Envelope, FollowUps, JobId, JobType, Lane, Life, Policy, Timestamp, Tracking};
 
 /// Why an entry is not a job, in words for the person who reads the dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +87,7 @@ pub struct Job {
     /// Overrides the type's tracking.
     pub tracking: Option<Tracking>,
     /// What it is tied to beyond itself, if it is.
-    pub ties: Option<Box<Ties>>,
+    pub follow_ups: Option<Box<FollowUps>>,
 }
 
 /// What a replayed job's entry says of the life that ended in the dead stream.
@@ -147,7 +147,7 @@ impl Job {
 
     /// True where the job has a record while it runs. One that is repeated, or tied to others, has it whatever was wished.
     pub fn has_record(&self, tracking: Tracking) -> bool {
-        let needed = self.is_repeated() || self.replayed || self.ties.is_some();
+        let needed = self.is_repeated() || self.replayed || self.follow_ups.is_some();
         match tracking {
             Tracking::All => true,
             Tracking::Failures => needed || self.id.is_own(),
@@ -175,7 +175,7 @@ struct Draft {
     max_attempts: Option<u32>,
     timeout: Option<Duration>,
     tracking: Option<Tracking>,
-    ties: Option<Box<Ties>>,
+    follow_ups: Option<Box<FollowUps>>,
 }
 
 impl Draft {
@@ -205,13 +205,13 @@ impl Draft {
             }
             b"timeout_ms" => self.timeout = Some(timeout(value)?),
             b"tracking" => self.tracking = Some(tracking(value)?),
-            b"once" => self.ties().once = true,
-            b"unique" => self.ties().unique = Some(parsed("unique", value)?),
-            b"unique_scope" => self.ties().unique_waiting = value == b"waiting",
-            b"batch" => self.ties().batch = Some(parsed("batch", value)?),
-            b"on_success" => self.ties().on_success = Some(parsed("on_success", value)?),
-            b"on_failure" => self.ties().on_failure = Some(parsed("on_failure", value)?),
-            b"then" => self.ties().then = chain(value)?,
+            b"once" => self.follow_ups().once = true,
+            b"unique" => self.follow_ups().unique = Some(parsed("unique", value)?),
+            b"unique_scope" => self.follow_ups().unique_waiting = value == b"waiting",
+            b"batch" => self.follow_ups().batch = Some(parsed("batch", value)?),
+            b"on_success" => self.follow_ups().on_success = Some(parsed("on_success", value)?),
+            b"on_failure" => self.follow_ups().on_failure = Some(parsed("on_failure", value)?),
+            b"then" => self.follow_ups().then = chain(value)?,
             _ => {}
         }
         Ok(())
@@ -221,8 +221,8 @@ impl Draft {
         self.former.get_or_insert_default()
     }
 
-    fn ties(&mut self) -> &mut Ties {
-        self.ties.get_or_insert_default()
+    fn follow_ups(&mut self) -> &mut FollowUps {
+        self.follow_ups.get_or_insert_default()
     }
 
     fn finish(self, entry: EntryId, lane: Lane) -> Result<Job, Malformed> {
@@ -253,7 +253,7 @@ impl Draft {
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             tracking: self.tracking,
-            ties: self.ties,
+            follow_ups: self.follow_ups,
         })
     }
 }

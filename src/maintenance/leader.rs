@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::cron::Owed;
-use super::{Duty, caller, claimer, gauge, promoter, reaper, sweeper, trimmer};
+use super::{Duty, claimer, gauge, promoter, reaper, sweeper, trimmer, waker};
 use crate::event::Event;
-use crate::job::{Crowd, Timestamp};
+use crate::job::{Pacing, Timestamp};
 
 /// Together, all candidates of a queue ask about so often …
 const ASK_EVERY: Duration = Duration::from_millis(300);
@@ -64,20 +64,20 @@ fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
 pub(super) async fn run(duty: Duty, told: watch::Sender<Told>, owed: Arc<Owed>) {
     let tenure = tenure(duty.lease);
     let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
-    let line = duty.vitals.line("the candidate for the chores", Some(duty.queue.name()));
+    let monitor = duty.liveness.monitor("the candidate for the chores", Some(duty.queue.name()));
     let mut clock = ClockSeen::default();
     loop {
         let asked = Instant::now();
-        let answer = line.ask(Duration::ZERO, duty.queue.lead(&duty.consumer, tenure)).await;
+        let answer = monitor.ask(Duration::ZERO, duty.queue.lead(&duty.consumer, tenure)).await;
         let mut pause = tenure / 3;
         if let Ok(answer) = &answer {
-            let (revision, leads, crowd) = (answer.revision, answer.leading, Crowd::of(answer.consumers));
+            let (revision, leads, pacing) = (answer.revision, answer.leading, Pacing::of(answer.consumers));
             (duty.consumers)(answer.consumers);
             let back = clock.set_back([asked, Instant::now()], answer.now);
             if back > WORTH_TELLING && (leads || term.is_some()) {
                 duty.events.tell(&Event::ClockSetBack { queue: duty.queue.name(), by: back });
             }
-            let news = Told { revision, leads, crowd, steps: clock.steps };
+            let news = Told { revision, leads, pacing, steps: clock.steps };
             told.send_if_modified(|known| std::mem::replace(known, news) != news);
         }
         match answer {
@@ -119,7 +119,7 @@ pub(super) struct Told {
     /// Whether this process leads.
     pub(super) leads: bool,
     /// How many workers the queue has.
-    pub(super) crowd: Crowd,
+    pub(super) pacing: Pacing,
     /// How often the server's clock was set back.
     pub(super) steps: u64,
 }
@@ -127,7 +127,7 @@ pub(super) struct Told {
 impl Told {
     /// What it knows before it has asked.
     pub(super) fn nothing() -> Self {
-        Self { revision: 0, leads: false, crowd: Crowd::of(1), steps: 0 }
+        Self { revision: 0, leads: false, pacing: Pacing::of(1), steps: 0 }
     }
 }
 
@@ -169,13 +169,13 @@ impl Term {
         let stop = duty.stop.child_token();
         let mut chores = JoinSet::new();
         let watch =
-            |what, chore: Chore| duty.vitals.watch(format!("the {what} of {}", duty.queue.name()), chore);
+            |what, chore: Chore| duty.liveness.watch(format!("the {what} of {}", duty.queue.name()), chore);
         let reaper = reaper::run(duty.clone(), told.subscribe(), stop.clone());
-        let caller = caller::run(duty.clone(), told.subscribe(), stop.clone());
+        let waker = waker::run(duty.clone(), told.subscribe(), stop.clone());
         chores.spawn(watch("promoter", Box::pin(promoter::run(duty.clone(), stop.clone()))));
         chores.spawn(watch("claimer", Box::pin(claimer::run(duty.clone(), stop.clone()))));
         chores.spawn(watch("reaper", Box::pin(reaper)));
-        chores.spawn(watch("caller", Box::pin(caller)));
+        chores.spawn(watch("waker", Box::pin(waker)));
         chores.spawn(watch("sweeper", Box::pin(sweeper::run(duty.clone(), stop.clone()))));
         chores.spawn(watch("trimmer", Box::pin(trimmer::run(duty.clone(), stop.clone()))));
         chores.spawn(watch("gauge", Box::pin(gauge::run(duty.clone(), Arc::clone(owed), stop.clone()))));

@@ -7,7 +7,6 @@
 //! [gauge](gauge) (the queue's state).
 //! Recurring jobs need no leader: every process looks after [them](cron).
 
-mod caller;
 mod claimer;
 mod cron;
 mod gauge;
@@ -16,6 +15,7 @@ mod promoter;
 mod reaper;
 mod sweeper;
 mod trimmer;
+mod waker;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::{LetterLimits, Queue};
 use crate::cron::Entry;
 use crate::event::Events;
+use crate::health::Liveness;
 use crate::job::{ConsumerName, Policies, Timestamp, Tracking};
-use crate::vital::Vitals;
 
 /// What the chores of one queue need.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ pub(crate) struct Duty {
     pub(crate) gauge_every: Duration,
     /// Told how many consumers the group has.
     pub(crate) consumers: Arc<dyn Fn(u64) + Send + Sync>,
-    pub(crate) vitals: Vitals,
+    pub(crate) liveness: Liveness,
     pub(crate) stop: CancellationToken,
 }
 
@@ -58,12 +58,12 @@ pub(crate) struct Duty {
 pub(crate) async fn keep(duty: Duty) {
     let (teller, told) = watch::channel(leader::Told::nothing());
     let owed = Arc::new(cron::Owed::default());
-    let (vitals, queue) = (duty.vitals.clone(), duty.queue.name().clone());
+    let (liveness, queue) = (duty.liveness.clone(), duty.queue.name().clone());
     tokio::join!(
-        vitals.watch(
+        liveness.watch(
             format!("the candidate for the chores of {queue}"),
             leader::run(duty.clone(), teller, Arc::clone(&owed))
         ),
-        vitals.watch(format!("the keeper of the recurring jobs of {queue}"), cron::run(duty, told, owed)),
+        liveness.watch(format!("the keeper of the recurring jobs of {queue}"), cron::run(duty, told, owed)),
     );
 }

@@ -32,7 +32,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     let nudged = Arc::new(Notify::new());
     let mut listening = JoinSet::new();
     let listen = listen(duty.clone(), Arc::clone(&nudged), stop.clone());
-    listening.spawn(duty.vitals.watch(format!("the promoter of {}", duty.queue.name()), listen));
+    listening.spawn(duty.liveness.watch(format!("the promoter of {}", duty.queue.name()), listen));
     let mut ahead = 1;
     while !stop.is_cancelled() {
         let sleep = match promote(&duty, ahead).await {

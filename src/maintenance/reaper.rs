@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::Duty;
 use super::leader::Told;
 use crate::broker::Error;
-use crate::job::{Crowd, Lane};
+use crate::job::{Lane, Pacing};
 
 /// A consumer that has not read for this many leases is taken for gone.
 const LEASES: u32 = 10;
@@ -26,16 +26,16 @@ pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>, stop: Cancellat
             () = tokio::time::sleep(every.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
         }
-        let crowd = told.borrow().crowd;
-        if let Err(error) = pass(&duty, crowd).await {
+        let pacing = told.borrow().pacing;
+        if let Err(error) = pass(&duty, pacing).await {
             duty.events.redis_error(error.kind(), &error);
         }
     }
 }
 
-async fn pass(duty: &Duty, crowd: Crowd) -> Result<(), Error> {
+async fn pass(duty: &Duty, pacing: Pacing) -> Result<(), Error> {
     // Most of many stand by, and do not read for long.
-    let gone = (duty.lease * LEASES).max(2 * LEAST).max(crowd.rests());
+    let gone = (duty.lease * LEASES).max(2 * LEAST).max(pacing.rests());
     // A live consumer reads every lane, but may be known in only some of them; its least idle time counts.
     let mut idle: BTreeMap<String, Duration> = BTreeMap::new();
     for lane in Lane::ALL {

@@ -2,7 +2,7 @@
 
 use super::{Producer, Submission, SubmitError};
 use crate::broker::{Due, Untaken};
-use crate::job::{BatchId, Envelope, JobId, JobType, Link, Ties, TraceContext};
+use crate::job::{BatchId, Envelope, FollowUps, JobId, JobType, Link, TraceContext};
 
 /// One round trip names at most so many members.
 const NAMED: usize = 250;
@@ -32,14 +32,14 @@ impl Submission {
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Chain`] where there are more than [`Ties::MAX_CHAIN`], [`SubmitError::ChainTooLarge`] where they have
-    /// more than [`Ties::MAX_CHAIN_BYTES`] as JSON.
+    /// [`SubmitError::Chain`] where there are more than [`FollowUps::MAX_CHAIN`], [`SubmitError::ChainTooLarge`] where they have
+    /// more than [`FollowUps::MAX_CHAIN_BYTES`] as JSON.
     pub fn then(self, links: &[Link]) -> Result<Self, SubmitError> {
-        if links.len() > Ties::MAX_CHAIN {
+        if links.len() > FollowUps::MAX_CHAIN {
             return Err(SubmitError::Chain { links: links.len() });
         }
         let chain = serde_json::to_string(links).map_err(|error| SubmitError::Payload(error.to_string()))?;
-        if chain.len() > Ties::MAX_CHAIN_BYTES {
+        if chain.len() > FollowUps::MAX_CHAIN_BYTES {
             return Err(SubmitError::ChainTooLarge { bytes: chain.len() });
         }
         Ok(self.field("then", &chain))
@@ -118,8 +118,8 @@ fn last(
             why: "what follows cannot have a delay".to_owned(),
         });
     }
-    if follow.bytes > Ties::MAX_CHAIN_BYTES {
-        let (bytes, most) = (follow.bytes, Ties::MAX_CHAIN_BYTES);
+    if follow.bytes > FollowUps::MAX_CHAIN_BYTES {
+        let (bytes, most) = (follow.bytes, FollowUps::MAX_CHAIN_BYTES);
         return Err(SubmitError::Batch {
             batch: batch.clone(),
             why: format!("what follows has {bytes} bytes, but at most {most} are allowed"),

@@ -45,7 +45,10 @@ pub enum SubmitError {
         id: JobId,
     },
     /// Too many jobs follow each other.
-    #[error("{links} jobs shall follow one after the other, but at most {} may", crate::job::Ties::MAX_CHAIN)]
+    #[error(
+        "{links} jobs shall follow one after the other, but at most {} may",
+        crate::job::FollowUps::MAX_CHAIN
+    )]
     Chain {
         /// How many.
         links: usize,
@@ -53,7 +56,7 @@ pub enum SubmitError {
     /// The jobs that follow each other are too large together.
     #[error(
         "the jobs that follow have {bytes} bytes together, but at most {} are allowed: have them fetch their data",
-        crate::job::Ties::MAX_CHAIN_BYTES
+        crate::job::FollowUps::MAX_CHAIN_BYTES
     )]
     ChainTooLarge {
         /// Their size as JSON.

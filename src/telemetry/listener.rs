@@ -13,11 +13,11 @@ use axum::routing::get;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
+use super::autoscale;
 use super::metrics::{Metrics, UPKEEP_EVERY};
 use super::places::Bounded;
-use super::scaling;
-use crate::probe::Probe;
-use crate::scale::Scale;
+use crate::autoscale::Autoscale;
+use crate::health::Probe;
 
 /// How many clients the system lets in ahead of us. It ignores those beyond, who try again after a second: too late for most
 /// probes. See `listen(2)`.
@@ -31,7 +31,7 @@ pub struct Answers {
     /// Whether the process is alive, and ready.
     pub probe: Probe,
     /// How much work there is.
-    pub scale: Scale,
+    pub scale: Autoscale,
 }
 
 /// Why nothing listens.
@@ -134,7 +134,7 @@ async fn started(State(answers): State<Answers>) -> (StatusCode, String) {
 }
 
 async fn scale(State(answers): State<Answers>, RawQuery(query): RawQuery) -> impl IntoResponse {
-    let (status, body) = scaling::answer(&answers.scale, query.as_deref().unwrap_or_default()).await;
+    let (status, body) = autoscale::answer(&answers.scale, query.as_deref().unwrap_or_default()).await;
     (status, [(header::CONTENT_TYPE, "application/json")], body)
 }
 

@@ -11,7 +11,7 @@ use super::catalogue;
 use super::objectives::Objectives;
 use super::process::ProcessFigures;
 use super::series::{
-    AudienceSeries, ChildSeries, Maker, PAIRS_MAX, QueueSeries, RedisSeries, Rendered, RuntimeSeries,
+    ChildSeries, Maker, NotificationSeries, PAIRS_MAX, QueueSeries, RedisSeries, Rendered, RuntimeSeries,
 };
 use crate::event::Event;
 use crate::job::{JobType, QueueName};
@@ -31,7 +31,7 @@ struct Shared {
     queues: FxHashMap<QueueName, QueueSeries>,
     draining: Gauge,
     redis: RedisSeries,
-    audience: AudienceSeries,
+    notification: NotificationSeries,
     children: ChildSeries,
     runtime: RuntimeSeries,
     process: ProcessFigures,
@@ -71,7 +71,7 @@ impl Metrics {
             queues,
             draining: maker.gauge(&catalogue::DRAINING, &[]),
             redis: RedisSeries::new(&maker),
-            audience: AudienceSeries::new(&maker),
+            notification: NotificationSeries::new(&maker),
             children: ChildSeries::new(&maker, programs),
             runtime: RuntimeSeries::new(&maker),
             process: ProcessFigures::new(),
@@ -88,7 +88,7 @@ impl Metrics {
 
     /// Records one event.
     pub fn record(&self, event: &Event<'_>) {
-        let Shared { redis, audience, children, draining, .. } = &*self.shared;
+        let Shared { redis, notification, children, draining, .. } = &*self.shared;
         match *event {
             Event::Started { queue, job_type, wait, job: _, attempt: _ } => {
                 self.with(queue, |series| series.start(job_type, wait));
@@ -106,11 +106,13 @@ impl Metrics {
             Event::RoundTrip { command, took } => redis.trip(command, took),
             Event::Reconnected { times } => redis.reconnects.increment(times),
             Event::Contact { alive } => redis.up.set(f64::from(u8::from(alive))),
-            Event::HookFailed { kind, hook: _, error: _ } => audience.failed(kind),
-            Event::Published { events } => audience.published.increment(events),
-            Event::Untold { whom, facts } => audience.untold(whom, facts),
-            Event::Exported { spans } => audience.spans_exported.increment(spans),
-            Event::Unexported { spans, loss, why: _ } => audience.dropped(loss, spans),
+            Event::HookFailed { kind, hook: _, error: _ } => notification.failed(kind),
+            Event::Published { events } => notification.published.increment(events),
+            Event::NotificationsDropped { recipient, notifications } => {
+                notification.untold(recipient, notifications)
+            }
+            Event::Exported { spans } => notification.spans_exported.increment(spans),
+            Event::Unexported { spans, loss, why: _ } => notification.dropped(loss, spans),
             Event::Stopping => draining.set(1.0),
             Event::Joined { .. }
             | Event::LongestRun { .. }

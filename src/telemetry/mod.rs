@@ -1,8 +1,9 @@
 //! Logs, metrics, probes and traces: what a process tells about itself. Nothing here can change what happens to a job.
 //!
 //! Events go to the [`Metrics`] and to the [`logs`], which both only listen. The [`Listener`] answers `/metrics` from
-//! the former, `/livez`, `/readyz` and `/startupz` from the process's [`Probe`](crate::Probe), `/scale` from its [`Scale`](crate::Scale).
+//! the former, `/livez`, `/readyz` and `/startupz` from the process's [`Probe`](crate::Probe), `/scale` from its [`Autoscale`](crate::Autoscale).
 
+mod autoscale;
 mod catalogue;
 mod histogram;
 mod listener;
@@ -11,7 +12,6 @@ mod metrics;
 mod objectives;
 mod places;
 mod process;
-mod scaling;
 mod series;
 
 use std::fmt;

@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::Work;
-use super::flight::Held;
+use super::lease::Held;
 use crate::job::JobId;
 
 /// The pauses begin and end with these.
@@ -85,7 +85,7 @@ impl Aside {
                 match &task.work {
                     Work::Unbegun(delivery, _) => {
                         delivery.refusals.store(task.refused, Ordering::Relaxed);
-                        delivery.flight.token().cancelled().await;
+                        delivery.held_lease.token().cancelled().await;
                     }
                     Work::Finished(_) | Work::Settled(..) | Work::Malformed(..) => {
                         std::future::pending().await

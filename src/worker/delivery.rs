@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use super::flight::{Flight, Held};
+use super::lease::{Held, HeldLease};
 use super::report::Report;
 use crate::broker::{Entry, Error};
 use crate::job::{Envelope, Job, Outcome, TraceContext};
@@ -15,7 +15,7 @@ use crate::job::{Envelope, Job, Outcome, TraceContext};
 pub(crate) struct Delivery {
     pub(crate) job: Job,
     pub(crate) envelope: Envelope,
-    pub(crate) flight: Flight,
+    pub(crate) held_lease: HeldLease,
     /// What its handler says while it runs; nothing, for most.
     pub(crate) report: Report,
     /// The span of its attempt, from the start on; nothing, where attempts have none.
@@ -25,11 +25,11 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    pub(crate) fn new(job: Job, envelope: Envelope, flight: Flight) -> Self {
+    pub(crate) fn new(job: Job, envelope: Envelope, held_lease: HeldLease) -> Self {
         Self {
             job,
             envelope,
-            flight,
+            held_lease,
             report: Report::default(),
             trace: OnceLock::new(),
             refusals: AtomicU32::new(0),

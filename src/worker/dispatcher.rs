@@ -263,7 +263,7 @@ impl Dispatcher {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flight::Flight;
+    use super::super::lease::HeldLease;
     use super::*;
     use crate::job::{EntryId, Envelope, Job, Lane};
 
@@ -283,7 +283,7 @@ mod tests {
         let fields = [(b"type".as_slice(), b"test".as_slice()), (b"payload", &payload)];
         let envelope = Envelope::new(fields.into_iter());
         let job = Job::parse(&envelope, EntryId::new(1, 0), Lane::Normal).unwrap();
-        Arc::new(Delivery::new(job, envelope, Flight::new(std::time::Instant::now())))
+        Arc::new(Delivery::new(job, envelope, HeldLease::new(std::time::Instant::now())))
     }
 
     #[tokio::test]

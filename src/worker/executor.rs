@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use super::backoff::RedisBackoff;
 use super::clock::ServerClock;
 use super::delivery::{Delivery, Finished, Work as Dealt};
 use super::dispatcher::Dispatcher;
-use super::flight::Flight;
 use super::handler::JobContext;
-use super::patience::Patience;
+use super::lease::HeldLease;
 use super::registry::{Erased, Registered, Registry, Work};
 use super::reporter::Reporter;
 use super::steps;
@@ -53,12 +53,12 @@ impl Executor {
         };
         // The clock is read once for most jobs.
         let mut now = Instant::now();
-        if delivery.flight.silent(now) >= self.starts_within {
+        if delivery.held_lease.silent(now) >= self.starts_within {
             self.confirm(&delivery).await;
             now = Instant::now();
         }
-        if delivery.flight.is_cut() {
-            let outcome = delivery.flight.outcome();
+        if delivery.held_lease.is_cut() {
+            let outcome = delivery.held_lease.outcome();
             return Dealt::Finished(Finished::unrun(delivery, outcome));
         }
         let has_steps = matches!(registered.work, Work::Steps(_));
@@ -103,7 +103,7 @@ impl Executor {
         started: Instant,
     ) -> (Outcome, Duration) {
         let job = &delivery.job;
-        delivery.flight.begin(started);
+        delivery.held_lease.begin(started);
         let wait = self.clock.since(job.entry.ms, started);
         let (queue, job_type) = (self.queue.name(), &job.job_type);
         let nth = job.attempt.saturating_add(1);
@@ -131,11 +131,11 @@ impl Executor {
     /// another may have taken it over and done its job.
     async fn confirm(&self, delivery: &Delivery) {
         self.dispatcher.yield_to_next();
-        let flight = &delivery.flight;
-        while flight.silent(Instant::now()) >= self.starts_within {
+        let held_lease = &delivery.held_lease;
+        while held_lease.silent(Instant::now()) >= self.starts_within {
             tokio::select! {
                 () = tokio::time::sleep(CONFIRMED) => {}
-                () = flight.token().cancelled() => return,
+                () = held_lease.token().cancelled() => return,
             }
         }
     }
@@ -158,7 +158,7 @@ impl Executor {
     /// Asks until there is an answer: without one the attempt must not start. An outcome where it must not. What Redis
     /// refuses to this job alone is an error: a slot must not wait until a person has mended it.
     async fn begin(&self, delivery: &Delivery, tracked: bool) -> Result<Option<Outcome>, Error> {
-        let mut patience = Patience::new();
+        let mut backoff = RedisBackoff::new();
         loop {
             match self.queue.begin(&self.consumer, &delivery.job, tracked).await {
                 Ok(Begun::Start) => return Ok(None),
@@ -173,8 +173,8 @@ impl Executor {
                         return Err(error);
                     }
                     tokio::select! {
-                        () = patience.wait(&error) => {}
-                        () = delivery.flight.token().cancelled() => return Ok(Some(Outcome::Interrupted)),
+                        () = backoff.wait(&error) => {}
+                        () = delivery.held_lease.token().cancelled() => return Ok(Some(Outcome::Interrupted)),
                     }
                 }
             }
@@ -191,12 +191,12 @@ impl Executor {
     ) -> Outcome {
         let timeout = delivery.job.timeout.unwrap_or(policy.timeout);
         let deadline = started + timeout;
-        delivery.flight.renew_until(deadline + handler.grace() + SETTLE_MARGIN);
+        delivery.held_lease.renew_until(deadline + handler.grace() + SETTLE_MARGIN);
         let context =
             JobContext::new(Arc::clone(delivery), Arc::clone(&self.reporter.reports), deadline, tracked);
         let bounds = Bounds { timeout, deadline, grace: handler.grace() };
         let running = within(span, handler.run(context));
-        bounded(running, &delivery.flight, bounds, || self.dispatcher.yield_to_next()).await
+        bounded(running, &delivery.held_lease, bounds, || self.dispatcher.yield_to_next()).await
     }
 }
 
@@ -221,7 +221,7 @@ pub(super) struct Bounds {
 /// Lets a handler run within its bounds. `waits` is told if it is not done at once.
 pub(super) async fn bounded(
     mut running: impl Future<Output = Outcome> + Unpin,
-    flight: &Flight,
+    held_lease: &HeldLease,
     bounds: Bounds,
     waits: impl FnOnce(),
 ) -> Outcome {
@@ -234,21 +234,21 @@ pub(super) async fn bounded(
         biased;
         outcome = &mut running => {
             // It may have failed because it was told to end, before we looked.
-            let failed = matches!(outcome, Outcome::Failed(_)) && flight.is_cut();
-            return if failed && flight.is_told() { flight.outcome() } else { outcome };
+            let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
+            return if failed && held_lease.is_told() { held_lease.outcome() } else { outcome };
         }
         () = tokio::time::sleep_until(bounds.deadline.into()) => {
             let error = format!("the handler ran longer than its timeout of {:?}", bounds.timeout);
-            flight.cut();
+            held_lease.cut();
             Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
         }
-        () = flight.token().cancelled() => flight.outcome(),
+        () = held_lease.token().cancelled() => held_lease.outcome(),
     };
     // A success in the time of grace is a success; anything else is the consequence of our cutting it short, unless the
     // handler cannot know of that.
     match last_word(running, bounds.grace).await {
         Some(Outcome::Done(result)) => Outcome::Done(result),
-        Some(said) if !flight.is_told() => said,
+        Some(said) if !held_lease.is_told() => said,
         Some(_) | None => cut_short,
     }
 }
@@ -269,14 +269,14 @@ mod tests {
 
     /// What an attempt comes to that is cut short while it runs.
     async fn cut(told: bool, running: impl Future<Output = Outcome>) -> Outcome {
-        let flight = Flight::new(Instant::now());
-        flight.cut();
+        let held_lease = HeldLease::new(Instant::now());
+        held_lease.cut();
         if told {
-            flight.tell();
+            held_lease.tell();
         }
         let deadline = Instant::now() + Duration::from_secs(60);
         let bounds = Bounds { timeout: Duration::from_secs(60), deadline, grace: Duration::ZERO };
-        bounded(Box::pin(running), &flight, bounds, || {}).await
+        bounded(Box::pin(running), &held_lease, bounds, || {}).await
     }
 
     #[tokio::test]

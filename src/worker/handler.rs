@@ -176,7 +176,7 @@ impl JobContext {
         deadline: Instant,
     ) -> Self {
         let tracked = job.tracking == Some(crate::job::Tracking::All);
-        let delivery = Delivery::new(job, envelope, super::flight::Flight::new(Instant::now()));
+        let delivery = Delivery::new(job, envelope, super::lease::HeldLease::new(Instant::now()));
         Self::new(
             Arc::new(delivery),
             Arc::new(Reports::new(queue, crate::event::Events::default())),
@@ -194,8 +194,8 @@ impl JobContext {
     }
 
     #[cfg(feature = "testing")]
-    pub(crate) fn flight(&self) -> &super::flight::Flight {
-        &self.delivery.flight
+    pub(crate) fn held_lease(&self) -> &super::lease::HeldLease {
+        &self.delivery.held_lease
     }
 
     pub(crate) fn job(&self) -> &Job {
@@ -209,7 +209,7 @@ impl JobContext {
 
     /// Notes that what the handler is about to say is not the consequence of a cut, though it watches its cancellation.
     pub(crate) fn ended_by_itself(&self) {
-        self.delivery.flight.untell();
+        self.delivery.held_lease.untell();
     }
 
     /// The job's id, the same over all attempts: a good idempotency key.
@@ -284,8 +284,8 @@ impl JobContext {
     /// Cancelled when the attempt is cut short: by its timeout, by shutdown, because its lease is lost, or because
     /// somebody cancelled the job.
     pub fn cancellation(&self) -> &CancellationToken {
-        self.delivery.flight.tell();
-        self.step.as_ref().map_or_else(|| self.delivery.flight.token(), |step| &step.token)
+        self.delivery.held_lease.tell();
+        self.step.as_ref().map_or_else(|| self.delivery.held_lease.token(), |step| &step.token)
     }
 
     /// Says how far the job is: a number from 0 to 100 and a few words (at most 200 bytes), for `status`. Cheap, and never

@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use super::clock::ServerClock;
 use super::delivery::{Delivery, Finished, Work};
 use super::dispatcher::Dispatcher;
-use super::flight::{Flights, Held};
+use super::lease::{Held, HeldLeases};
 use super::outbox::Outbox;
-use super::pulse::Pulse;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
-use crate::job::{ConsumerName, Crowd, EntryId, Lane, Lease, Life, Outcome};
+use crate::health::QueueHealth;
+use crate::health::{Liveness, Monitor};
+use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing};
 use crate::sabotage::{self, Sabotage};
-use crate::vital::{Line, Vitals};
 
 /// How often a worker looks whether there is something to say: that it lives, or what it runs now.
 const SAY_EVERY: Duration = Duration::from_secs(5);
@@ -35,11 +35,11 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 /// What the heartbeat looks after in one queue.
 pub(crate) struct Charge {
     pub(crate) queue: Queue,
-    pub(crate) flights: Arc<Flights>,
+    pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) outbox: Arc<Outbox>,
-    pub(crate) pulse: Arc<Pulse>,
-    pub(crate) line: Line,
+    pub(crate) health: Arc<QueueHealth>,
+    pub(crate) monitor: Monitor,
     pub(crate) slots: usize,
     pub(crate) lease: Duration,
 }
@@ -103,8 +103,8 @@ pub(crate) struct Heartbeat {
     pub(crate) clock: Arc<ServerClock>,
     pub(crate) events: Events,
     pub(crate) facts: Box<Says>,
-    pub(crate) line: Line,
-    pub(crate) vitals: Vitals,
+    pub(crate) monitor: Monitor,
+    pub(crate) liveness: Liveness,
     pub(crate) stop: CancellationToken,
 }
 
@@ -119,11 +119,11 @@ impl Heartbeat {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
                 Ok(runtime) => {
-                    runtime.block_on(self.vitals.clone().watch("the heartbeat".to_owned(), self.run()));
+                    runtime.block_on(self.liveness.clone().watch("the heartbeat".to_owned(), self.run()));
                 }
                 Err(error) => {
                     tracing::error!(%error, "the heartbeat has no runtime; leases will be lost");
-                    self.vitals.died("the heartbeat".to_owned());
+                    self.liveness.died("the heartbeat".to_owned());
                 }
             }
         })
@@ -155,15 +155,15 @@ impl Heartbeat {
             // Once: a process that is given hardly any time must give up in the end.
             let again = std::mem::replace(&mut stood_still, now - looked > lease / 10);
             if stood_still && !again {
-                pardoned = now + patience(lease);
+                pardoned = now + backoff(lease);
             }
             looked = now;
             for charge in &charges {
-                let held = charge.flights.snapshot();
+                let held = charge.held_leases.snapshot();
                 if now >= pardoned {
                     self.cut_silent(charge, &held, now);
                 }
-                let elapsed = held.iter().map(|(_, delivery)| delivery.flight.running(now)).max();
+                let elapsed = held.iter().map(|(_, delivery)| delivery.held_lease.running(now)).max();
                 let (queue, elapsed) = (charge.queue.name(), elapsed.unwrap_or_default());
                 self.events.tell(&Event::LongestRun { queue, elapsed });
             }
@@ -201,7 +201,7 @@ impl Heartbeat {
             let all = joined.borrow_and_update().clone();
             let charges = of.charges(&all);
             let lease = shortest(if charges.is_empty() { &all } else { &charges });
-            let (begun, patience) = (Instant::now(), patience(lease));
+            let (begun, backoff) = (Instant::now(), backoff(lease));
             if link.is_none() {
                 link = self.connect((&of, &charges), (lease / 6).max(LEAST_PATIENCE)).await;
                 if link.is_some() && std::mem::replace(&mut connected, true) {
@@ -210,9 +210,9 @@ impl Heartbeat {
             }
             let asked = Instant::now();
             if let Some(open) = &link
-                && tokio::time::timeout(patience, self.round((&of, &charges, &all), open, &mut rounds)).await.is_err()
+                && tokio::time::timeout(backoff, self.round((&of, &charges, &all), open, &mut rounds)).await.is_err()
                 // Where this process stood still, the answer may be there, but was not looked at.
-                && asked.elapsed() < 2 * patience
+                && asked.elapsed() < 2 * backoff
             {
                 tracing::warn!("the heartbeat is not answered in time; connecting anew");
                 self.events.tell(&Event::Contact { alive: false });
@@ -229,15 +229,15 @@ impl Heartbeat {
         if is_due(&mut rounds.heeded, HEED_EVERY) {
             join_all(charges.iter().map(|charge| self.heed(link, charge))).await;
         }
-        let crowd = all.iter().map(|charge| charge.pulse.crowd()).max().unwrap_or(Crowd::of(1));
-        self.vitals.answers_within(crowd.quiet());
+        let pacing = all.iter().map(|charge| charge.health.pacing()).max().unwrap_or(Pacing::of(1));
+        self.liveness.answers_within(pacing.quiet());
         let due = link.is_broken() || rounds.said.is_none_or(|at| at.elapsed() >= rounds.again);
         if std::mem::replace(&mut rounds.queues, all.len()) != all.len() {
             rounds.looked = None;
         }
         let looks = is_due(&mut rounds.looked, SAY_EVERY);
         if of.says() && (due || looks) {
-            self.say(link, all, rounds, (crowd, due)).await;
+            self.say(link, all, rounds, (pacing, due)).await;
         }
         if looks {
             join_all(charges.iter().map(|charge| vouch(link, charge))).await;
@@ -250,24 +250,24 @@ impl Heartbeat {
         link: &Link,
         charges: &[Arc<Charge>],
         rounds: &mut Rounds,
-        (crowd, due): (Crowd, bool),
+        (pacing, due): (Pacing, bool),
     ) {
         let facts = (self.facts)(charges);
         // Whether Redis answers matters where somebody waits for it in vain.
-        let in_touch = charges.iter().all(|charge| charge.pulse.in_touch());
-        if !due && in_touch && !self.line.is_wanted() && facts == rounds.facts {
+        let in_touch = charges.iter().all(|charge| charge.health.in_touch());
+        if !due && in_touch && !self.monitor.is_wanted() && facts == rounds.facts {
             return;
         }
-        let (said, lives) = (Instant::now(), crowd.lives());
+        let (said, lives) = (Instant::now(), pacing.lives());
         let saying = self.broker.beat(link, &self.consumer, lives, &facts);
-        match self.line.ask(Duration::ZERO, saying).await {
+        match self.monitor.ask(Duration::ZERO, saying).await {
             Ok(now) => {
                 self.clock.tell(now);
                 self.events.tell(&Event::Contact { alive: true });
                 // Workers that started together, and found out how many they are, part now.
                 let roll = rand::random::<f64>();
                 let part = if lives > rounds.lives { roll } else { 0.7 + roll / 5.0 };
-                rounds.again = crowd.say_every().mul_f64(part).max(SAY_EVERY / 2).min(lives / 2);
+                rounds.again = pacing.say_every().mul_f64(part).max(SAY_EVERY / 2).min(lives / 2);
                 (rounds.said, rounds.facts, rounds.lives) = (Some(said), facts, lives);
             }
             Err(error) => {
@@ -280,36 +280,36 @@ impl Heartbeat {
 
     /// Ends what somebody wants cancelled. What has not started goes to the settler as it is.
     async fn heed(&self, link: &Link, charge: &Charge) {
-        let held = charge.flights.snapshot();
+        let held = charge.held_leases.snapshot();
         if held.is_empty() {
             return;
         }
         let lives: Vec<&Life> = held.iter().map(|(_, delivery)| &delivery.job.life).collect();
         let wishes: HashSet<_> =
-            match charge.line.ask(Duration::ZERO, charge.queue.cancels(link, &lives)).await {
+            match charge.monitor.ask(Duration::ZERO, charge.queue.cancels(link, &lives)).await {
                 Ok(wishes) if wishes.is_empty() => return,
                 Ok(wishes) => wishes.into_iter().collect(),
                 Err(error) => return self.tell(&error),
             };
         for (_, delivery) in &held {
             let job = &delivery.job;
-            if wishes.contains(&job.life) && delivery.flight.cancel() {
+            if wishes.contains(&job.life) && delivery.held_lease.cancel() {
                 tracing::info!(queue = %charge.queue.name(), job = %job.id, "a job is cancelled");
             }
         }
-        for delivery in charge.dispatcher.withdraw(|delivery| delivery.flight.is_cancelled()) {
+        for delivery in charge.dispatcher.withdraw(|delivery| delivery.held_lease.is_cancelled()) {
             charge.outbox.push_now(Work::Finished(Finished::unrun(delivery, Outcome::Cancelled)));
         }
     }
 
-    async fn connect(&self, (of, charges): (&Beat, &Charges), patience: Duration) -> Option<Link> {
+    async fn connect(&self, (of, charges): (&Beat, &Charges), backoff: Duration) -> Option<Link> {
         let opening = async {
             match charges.first() {
                 Some(charge) => charge.queue.open(Role::Commands).await,
                 None => self.broker.open_for(&self.consumer).await,
             }
         };
-        match tokio::time::timeout(patience, opening).await {
+        match tokio::time::timeout(backoff, opening).await {
             Ok(Ok(open)) => return Some(open),
             Ok(Err(error)) => self.tell(&error),
             Err(_elapsed) => {
@@ -319,12 +319,12 @@ impl Heartbeat {
                     None => self.broker.link_for(&self.consumer),
                 };
                 // Whether anything was found out or not, it is tried again.
-                tokio::time::timeout(patience, link.look_again()).await.ok();
+                tokio::time::timeout(backoff, link.look_again()).await.ok();
             }
         }
         // That no connection is to be had is known, and nothing that a restart would mend.
-        let own = of.says().then_some(&self.line);
-        charges.iter().map(|charge| &charge.line).chain(own).for_each(Line::rests);
+        let own = of.says().then_some(&self.monitor);
+        charges.iter().map(|charge| &charge.monitor).chain(own).for_each(Monitor::rests);
         None
     }
 
@@ -332,8 +332,8 @@ impl Heartbeat {
     fn cut_silent(&self, charge: &Charge, held: &[(Held, Arc<Delivery>)], now: Instant) {
         let longest = Lease::of(charge.lease).given_up_after();
         for (_, delivery) in held {
-            let flight = &delivery.flight;
-            if flight.silent(now) > longest && flight.lose() {
+            let held_lease = &delivery.held_lease;
+            if held_lease.silent(now) > longest && held_lease.lose() {
                 self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
             }
         }
@@ -345,10 +345,10 @@ impl Heartbeat {
             return;
         }
         let (asked, lease) = (Instant::now(), Lease::of(charge.lease));
-        let silent = |delivery: &Delivery| delivery.flight.silent(asked);
+        let silent = |delivery: &Delivery| delivery.held_lease.silent(asked);
         let mut due: HashMap<Lane, Vec<Arc<Delivery>>> = HashMap::new();
-        for ((lane, _), delivery) in charge.flights.snapshot() {
-            if silent(&delivery) >= lease.renewed_along() && delivery.flight.is_renewable(asked) {
+        for ((lane, _), delivery) in charge.held_leases.snapshot() {
+            if silent(&delivery) >= lease.renewed_along() && delivery.held_lease.is_renewable(asked) {
                 due.entry(lane).or_default().push(delivery);
             }
         }
@@ -356,7 +356,7 @@ impl Heartbeat {
         for (lane, held) in due {
             let ids: Vec<EntryId> = held.iter().map(|delivery| delivery.job.entry).collect();
             let renewing = charge.queue.keep_alive(link, &self.consumer, lane, &ids);
-            match charge.line.ask(Duration::ZERO, renewing).await {
+            match charge.monitor.ask(Duration::ZERO, renewing).await {
                 Ok(lost) => self.note(charge, &held, &lost, asked),
                 Err(error) => self.tell(&error),
             }
@@ -365,11 +365,11 @@ impl Heartbeat {
 
     fn note(&self, charge: &Charge, held: &[Arc<Delivery>], lost: &[EntryId], asked: Instant) {
         // An entry that was settled while we asked is gone from the table, and not lost.
-        let still = if lost.is_empty() { HashSet::new() } else { charge.flights.known() };
+        let still = if lost.is_empty() { HashSet::new() } else { charge.held_leases.known() };
         for delivery in held {
             if !lost.contains(&delivery.job.entry) {
-                delivery.flight.renew(asked);
-            } else if still.contains(&delivery.held()) && delivery.flight.lose() {
+                delivery.held_lease.renew(asked);
+            } else if still.contains(&delivery.held()) && delivery.held_lease.lose() {
                 self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
             }
         }
@@ -381,15 +381,15 @@ impl Heartbeat {
 }
 
 /// How long the heartbeat waits for an answer before it tries another connection.
-fn patience(lease: Duration) -> Duration {
+fn backoff(lease: Duration) -> Duration {
     (lease / 8).max(LEAST_PATIENCE)
 }
 
 /// Finds out whether the queue's Redis answers here, where somebody else waits for it.
 async fn vouch(link: &Link, charge: &Charge) {
-    if charge.line.is_wanted() {
-        let asked = charge.line.ask(Duration::ZERO, charge.queue.cancels(link, &[]));
-        // Whatever the answer is, or that there is none, the line notes it.
+    if charge.monitor.is_wanted() {
+        let asked = charge.monitor.ask(Duration::ZERO, charge.queue.cancels(link, &[]));
+        // Whatever the answer is, or that there is none, the monitor notes it.
         tokio::time::timeout(LEAST_PATIENCE, asked).await.ok();
     }
 }

@@ -38,11 +38,11 @@ pub(crate) async fn inline<H: Handler>(
     let context = JobContext::undelivered(job, envelope, queue, deadline);
     let watched = context.clone();
     if cut_after.is_some_and(|pause| pause.is_zero()) {
-        watched.flight().cut();
+        watched.held_lease().cut();
     }
     let bounds = Bounds { timeout, deadline, grace: handler.grace() };
     let running = pin!(handled(handler, context));
-    let mut ending = pin!(bounded(running, watched.flight(), bounds, || {}));
+    let mut ending = pin!(bounded(running, watched.held_lease(), bounds, || {}));
     let cut_or_ended = tokio::select! {
         biased;
         outcome = &mut ending => Some(outcome),
@@ -51,7 +51,7 @@ pub(crate) async fn inline<H: Handler>(
     let outcome = match cut_or_ended {
         Some(outcome) => outcome,
         None => {
-            watched.flight().cut();
+            watched.held_lease().cut();
             ending.await
         }
     };

@@ -1,4 +1,4 @@
-//! Joins one queue, again and again until that succeeds, whatever becomes of the others; then its station works.
+//! Joins one queue, again and again until that succeeds, whatever becomes of the others; then its queue worker works.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,22 +7,22 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::QueueConfig;
+use super::backoff::RedisBackoff;
 use super::heartbeat::Charges;
-use super::patience::Patience;
 use super::process::Served;
-use super::pulse::Pulse;
-use super::station::{Shared, Station};
+use super::queue_worker::{QueueWorker, Shared};
 use crate::broker::{Error, Joined, Queue};
 use crate::event::Event;
-use crate::vital::Line;
+use crate::health::Monitor;
+use crate::health::QueueHealth;
 
 /// Joins one queue.
 pub(super) struct Joiner {
     pub(super) shared: Arc<Shared>,
     pub(super) queue: Queue,
     pub(super) own: QueueConfig,
-    pub(super) pulse: Arc<Pulse>,
-    pub(super) line: Line,
+    pub(super) health: Arc<QueueHealth>,
+    pub(super) monitor: Monitor,
     pub(super) joined: Membership,
     /// Told how the first try ended.
     pub(super) tried: Option<mpsc::Sender<bool>>,
@@ -32,22 +32,22 @@ pub(super) struct Joiner {
 /// Who has to know of a queue that has been joined. Clones are one.
 #[derive(Clone)]
 pub(super) struct Membership {
-    pub(super) stations: Arc<Stations>,
+    pub(super) queue_workers: Arc<Stations>,
     pub(super) charges: watch::Sender<Charges>,
     pub(super) served: mpsc::Sender<Served>,
 }
 
-/// The stations that work.
+/// The queue workers that work.
 #[derive(Default)]
-pub(super) struct Stations(Mutex<Vec<Station>>);
+pub(super) struct Stations(Mutex<Vec<QueueWorker>>);
 
 impl Stations {
-    fn add(&self, station: Station) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(station);
+    fn add(&self, queue_worker: QueueWorker) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(queue_worker);
     }
 
     /// Hands them over to be stopped.
-    pub(super) fn take(&self) -> Vec<Station> {
+    pub(super) fn take(&self) -> Vec<QueueWorker> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -55,14 +55,14 @@ impl Stations {
 impl Joiner {
     /// Joins, or is stopped. No error ends it.
     pub(super) async fn run(mut self) {
-        let mut patience = Patience::new();
+        let mut backoff = RedisBackoff::new();
         loop {
             let error = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
                 joined = self.join() => match joined {
                     // From here on nothing is awaited: either it works and is known to, or it does not.
-                    Ok(station) => return self.begin(station),
+                    Ok(queue_worker) => return self.begin(queue_worker),
                     Err(error) => error,
                 },
             };
@@ -71,41 +71,41 @@ impl Joiner {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
-                () = patience.wait(&error) => {}
+                () = backoff.wait(&error) => {}
             }
         }
     }
 
-    async fn join(&self) -> Result<Station, Error> {
+    async fn join(&self) -> Result<QueueWorker, Error> {
         let Shared { config, events, clock, registry, .. } = &*self.shared;
         let queue = &self.queue;
         let joining = queue.join_limited(config.lease, self.own.max_depth);
-        let joined = self.line.ask(Duration::ZERO, joining).await?;
+        let joined = self.monitor.ask(Duration::ZERO, joining).await?;
         // Said before the first job can run, so that no figure shows jobs done by a Redis that is away.
         events.tell(&Event::Contact { alive: true });
         // Known before the first job can run, so that none of a backlog looks as if it had not waited.
         clock.tell(queue.clock().await?);
         warn_of_differences(queue, joined, config.lease);
-        let own = (&self.own, &self.pulse);
-        let station = Station::start(&self.shared, queue.clone(), joined.lease, own).await?;
+        let own = (&self.own, &self.health);
+        let queue_worker = QueueWorker::start(&self.shared, queue.clone(), joined.lease, own).await?;
         let longest_timeout = registry.longest_timeout();
         events.tell(&Event::Joined { queue: queue.name(), lease: joined.lease, longest_timeout });
-        Ok(station)
+        Ok(queue_worker)
     }
 
-    /// Lets the station work, and makes it known.
-    fn begin(mut self, mut station: Station) {
-        let Membership { stations, charges, served } = &self.joined;
-        self.pulse.set_in_touch(true);
-        self.pulse.admit();
+    /// Lets the queue worker work, and makes it known.
+    fn begin(mut self, mut queue_worker: QueueWorker) {
+        let Membership { queue_workers, charges, served } = &self.joined;
+        self.health.set_in_touch(true);
+        self.health.admit();
         self.shared.events.tell(&Event::Served { queue: self.queue.name() });
-        let charge = Arc::new(station.charge(&self.shared.vitals));
+        let charge = Arc::new(queue_worker.charge(&self.shared.liveness));
         charges.send_modify(|charges| charges.push(charge));
-        let (queue, lease) = (self.queue.clone(), station.lease);
+        let (queue, lease) = (self.queue.clone(), queue_worker.lease);
         // There is room for each queue. The task that does the chores may have stopped.
-        served.try_send(Served { queue, lease, pulse: Arc::clone(&self.pulse) }).ok();
-        station.read(&self.shared.vitals);
-        stations.add(station);
+        served.try_send(Served { queue, lease, health: Arc::clone(&self.health) }).ok();
+        queue_worker.read(&self.shared.liveness);
+        queue_workers.add(queue_worker);
         self.tell(true);
     }
 
@@ -124,7 +124,7 @@ impl Joiner {
             return;
         }
         let why = self.queue.with_keys(error);
-        if self.pulse.refuse(why.clone()) {
+        if self.health.refuse(why.clone()) {
             events.tell(&Event::Unserved { queue: self.queue.name(), why: &why });
         }
     }

@@ -6,21 +6,21 @@
 //! cancelled, and the settler ends when the last outcome is settled.
 
 mod aside;
+mod backoff;
 mod clock;
 mod delivery;
 mod dispatcher;
 mod executor;
-mod flight;
 mod handler;
 mod heartbeat;
 #[cfg(feature = "testing")]
 mod inline;
 mod joiner;
+mod lease;
 mod middleware;
 mod outbox;
-mod patience;
 mod process;
-mod pulse;
+mod queue_worker;
 mod quota;
 mod read_clock;
 mod reader;
@@ -28,7 +28,6 @@ mod registry;
 mod report;
 mod reporter;
 mod settler;
-mod station;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -40,7 +39,6 @@ pub(crate) use inline::{Circumstances, Inline, inline};
 pub use middleware::{Handled, Middleware, Next};
 pub(crate) use process::Served;
 pub use process::Worker;
-pub(crate) use pulse::Pulse;
 pub(crate) use quota::Quota;
 pub use registry::Registry;
 pub use steps::{Steps, StepsBuilder};

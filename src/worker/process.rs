@@ -1,4 +1,4 @@
-//! One worker process at work: a station for each of its queues, one heartbeat for all of them, and the order in which
+//! One worker process at work: a queue worker for each of its queues, one heartbeat for all of them, and the order in which
 //! they stop. Each queue is joined by itself, as soon as it can be: one that cannot be keeps none of the others waiting.
 
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use super::Config;
 use super::clock::ServerClock;
 use super::heartbeat::{Charges, Heartbeat, Says};
 use super::joiner::{Joiner, Membership, Stations};
-use super::pulse::Pulse;
+use super::queue_worker::Shared;
 use super::quota::Quota;
 use super::registry::Registry;
-use super::station::Shared;
 use crate::broker::{Broker, Error, Queue};
 use crate::event::Events;
+use crate::health::Liveness;
+use crate::health::QueueHealth;
 use crate::job::{ConsumerName, Timestamp};
 use crate::traces::Tracer;
-use crate::vital::Vitals;
 
 /// One worker process at work.
 pub struct Worker {
     shared: Arc<Shared>,
-    stations: Arc<Stations>,
+    queue_workers: Arc<Stations>,
     /// Those that have been joined, for the tasks that do their chores.
     served: mpsc::Receiver<Served>,
-    pulses: Vec<(Queue, Arc<Pulse>)>,
+    queue_health: Vec<(Queue, Arc<QueueHealth>)>,
     joining: JoinSet<()>,
     stop_joining: CancellationToken,
     heartbeat: std::thread::JoinHandle<()>,
@@ -40,7 +40,7 @@ pub struct Worker {
 pub(crate) struct Served {
     pub(crate) queue: Queue,
     pub(crate) lease: Duration,
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) health: Arc<QueueHealth>,
 }
 
 impl Worker {
@@ -58,11 +58,11 @@ impl Worker {
         events: Events,
         tracer: Option<Tracer>,
     ) -> Result<Self, Error> {
-        let vitals = Vitals::new(broker.is_clustered());
+        let liveness = Liveness::new(broker.is_clustered());
         let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
         let (clock, config) = (Arc::new(ServerClock::default()), config.clone());
         let shared =
-            Arc::new(Shared { broker, consumer, config, registry, events, clock, quota, vitals, tracer });
+            Arc::new(Shared { broker, consumer, config, registry, events, clock, quota, liveness, tracer });
         let (charges, stop_joining) = (watch::Sender::new(Charges::new()), CancellationToken::new());
         let heartbeat_stop = CancellationToken::new();
         let heartbeat = heartbeat(&shared, charges.subscribe(), &stop_joining, &heartbeat_stop)
@@ -70,28 +70,28 @@ impl Worker {
         // Each queue is announced once.
         let most = shared.config.queues.len().max(1);
         let (served, receiver) = mpsc::channel(most);
-        let stations = Arc::new(Stations::default());
-        let (mut joining, mut pulses) = (JoinSet::new(), Vec::new());
+        let queue_workers = Arc::new(Stations::default());
+        let (mut joining, mut queue_health) = (JoinSet::new(), Vec::new());
         let (tried, mut tries) = mpsc::channel(most);
-        let joined = Membership { stations: Arc::clone(&stations), charges, served };
+        let joined = Membership { queue_workers: Arc::clone(&queue_workers), charges, served };
         for (name, own) in &shared.config.queues {
-            let pulse = Arc::new(Pulse::new());
+            let health = Arc::new(QueueHealth::new());
             let queue = shared.broker.queue(name.clone());
-            pulses.push((queue.clone(), Arc::clone(&pulse)));
+            queue_health.push((queue.clone(), Arc::clone(&health)));
             let joiner = Joiner {
                 queue,
                 own: own.clone(),
-                line: shared.vitals.line("the start", Some(name)),
+                monitor: shared.liveness.monitor("the start", Some(name)),
                 shared: Arc::clone(&shared),
                 joined: joined.clone(),
                 tried: Some(tried.clone()),
                 stop: stop_joining.clone(),
-                pulse,
+                health,
             };
-            joining.spawn(shared.vitals.watch(format!("the start of {name}"), joiner.run()));
+            joining.spawn(shared.liveness.watch(format!("the start of {name}"), joiner.run()));
         }
         drop(tried);
-        for _ in 0..pulses.len() {
+        for _ in 0..queue_health.len() {
             if tries.recv().await.unwrap_or(true) {
                 break;
             }
@@ -99,9 +99,9 @@ impl Worker {
         let heartbeat_stop = heartbeat_stop.drop_guard();
         Ok(Self {
             shared,
-            stations,
+            queue_workers,
             served: receiver,
-            pulses,
+            queue_health,
             joining,
             stop_joining,
             heartbeat,
@@ -116,7 +116,7 @@ impl Worker {
 
     /// The queues that it is to serve, whether it has joined them or not.
     pub(crate) fn queues(&self) -> Vec<Queue> {
-        self.pulses.iter().map(|(queue, _)| queue.clone()).collect()
+        self.queue_health.iter().map(|(queue, _)| queue.clone()).collect()
     }
 
     /// The next queue that it has joined, for those who do its chores; `None` when there will be none.
@@ -141,13 +141,13 @@ impl Worker {
     }
 
     /// The signs of life of its loops.
-    pub(crate) fn vitals(&self) -> &Vitals {
-        &self.shared.vitals
+    pub(crate) fn liveness(&self) -> &Liveness {
+        &self.shared.liveness
     }
 
     /// What is known of each queue's Redis.
-    pub(crate) fn pulses(&self) -> Vec<(Queue, Arc<Pulse>)> {
-        self.pulses.clone()
+    pub(crate) fn queue_health(&self) -> Vec<(Queue, Arc<QueueHealth>)> {
+        self.queue_health.clone()
     }
 
     /// Stops in order: no more reading, unstarted jobs back at once, running ones get until the drain timeout (or
@@ -155,15 +155,15 @@ impl Worker {
     pub async fn stop(mut self, hurry: CancellationToken) {
         self.stop_joining.cancel();
         while self.joining.join_next().await.is_some() {}
-        let mut stations = self.stations.take();
-        for station in &mut stations {
-            station.stop_reading().await;
+        let mut queue_workers = self.queue_workers.take();
+        for queue_worker in &mut queue_workers {
+            queue_worker.stop_reading().await;
         }
         let deadline = Instant::now() + self.shared.config.drain_timeout;
-        let draining = stations.iter_mut().map(|station| station.drain(deadline, &hurry));
+        let draining = queue_workers.iter_mut().map(|queue_worker| queue_worker.drain(deadline, &hurry));
         futures_util::future::join_all(draining).await;
-        for station in stations {
-            station.finish(&self.shared.consumer).await;
+        for queue_worker in queue_workers {
+            queue_worker.finish(&self.shared.consumer).await;
         }
         drop(self.heartbeat_stop);
         let heartbeat = self.heartbeat;
@@ -193,8 +193,8 @@ fn heartbeat(
         clock: Arc::clone(&shared.clock),
         events: shared.events.clone(),
         facts: facts(&shared.registry, draining.clone()),
-        line: shared.vitals.line("the heartbeat", None),
-        vitals: shared.vitals.clone(),
+        monitor: shared.liveness.monitor("the heartbeat", None),
+        liveness: shared.liveness.clone(),
         stop: stop.clone(),
     };
     heartbeat.start()

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, Finished, Work};
 use super::dispatcher::Dispatcher;
-use super::flight::{Flight, Flights};
+use super::lease::{HeldLease, HeldLeases};
 use super::outbox::Outbox;
-use super::patience::Patience;
-use super::pulse::Pulse;
 use super::read_clock::ReadClock;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
+use crate::health::Monitor;
+use crate::health::QueueHealth;
 use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome, Portion};
-use crate::vital::Line;
 
 /// An answer that is later by so much than it should be is not coming: the connection is lost.
 const LATE: Duration = Duration::from_secs(2);
@@ -70,10 +70,10 @@ pub(crate) struct Reader {
     /// The most jobs that the queue takes, agreed on again where the queue's keys were lost.
     pub(crate) max_depth: Option<u64>,
     pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) flights: Arc<Flights>,
+    pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) outbox: Arc<Outbox>,
-    pub(crate) pulse: Arc<Pulse>,
-    pub(crate) line: Line,
+    pub(crate) health: Arc<QueueHealth>,
+    pub(crate) monitor: Monitor,
     pub(crate) events: Events,
     pub(crate) stop: CancellationToken,
 }
@@ -112,25 +112,25 @@ impl Mode {
 impl Reader {
     /// Reads until stopped. No error ends it.
     pub(crate) async fn run(self) {
-        let (mut mode, mut round, mut patience) = (Mode::Drain, 0u32, Patience::new());
+        let (mut mode, mut round, mut backoff) = (Mode::Drain, 0u32, RedisBackoff::new());
         let mut empty = Empty::default();
         let mut portion = Portion::new(FIRST, MOST, READ_BYTES);
         while !self.stop.is_cancelled() {
             if self.helps && mode != Mode::Drain {
-                self.line.rests();
+                self.monitor.rests();
                 tokio::select! {
                     () = self.reading.help.notified() => mode = Mode::Drain,
                     () = self.stop.cancelled() => return,
                 }
             }
             let Some(room) = self.room().await else { return };
-            if mode == Mode::Wait && self.pulse.crowd().stands_by(rand::random()) {
+            if mode == Mode::Wait && self.health.pacing().stands_by(rand::random()) {
                 let called = self.stand_by().await;
                 self.dispatcher.free(room);
                 match called {
                     Ok(true) => mode = Mode::Attend,
                     Ok(false) => {}
-                    Err(error) => self.repair(&error, &mut patience).await,
+                    Err(error) => self.repair(&error, &mut backoff).await,
                 }
                 continue;
             }
@@ -143,7 +143,7 @@ impl Reader {
             };
             match read {
                 Ok(given) => {
-                    patience = Patience::new();
+                    backoff = RedisBackoff::new();
                     // Only a reading of all lanes says something of all lanes.
                     if mode != Mode::Drain {
                         self.admitted();
@@ -162,7 +162,7 @@ impl Reader {
                 Err(error) => {
                     drop(reading);
                     self.dispatcher.free(room);
-                    self.repair(&error, &mut patience).await;
+                    self.repair(&error, &mut backoff).await;
                 }
             }
         }
@@ -175,7 +175,7 @@ impl Reader {
         }
         let leaves = before != Mode::Drain && now == Mode::Drain;
         if leaves
-            && self.pulse.crowd().is_large()
+            && self.health.pacing().is_large()
             && let Err(error) = self.queue.call(1).await
         {
             // The leader calls too, where jobs wait.
@@ -191,7 +191,7 @@ impl Reader {
                 () = self.stop.cancelled() => return None,
                 room = self.dispatcher.reserve_lightly(MOST) => break room,
                 // That no slot is free is a good reason not to read.
-                () = tokio::time::sleep(TURN) => self.line.rests(),
+                () = tokio::time::sleep(TURN) => self.monitor.rests(),
             }
         };
         let enough = MOST.min(self.dispatcher.capacity() / 4);
@@ -234,7 +234,7 @@ impl Reader {
 
     /// Waits for the first entry of any lane.
     async fn wait(&self, room: usize) -> Result<Given, Error> {
-        let longest = self.pulse.crowd().wait(rand::random());
+        let longest = self.health.pacing().wait(rand::random());
         let read = self.queue.read_waiting(&self.link, &self.consumer, per_lane(room), longest);
         self.answered(read, longest).await
     }
@@ -242,9 +242,9 @@ impl Reader {
     /// Leaves the waiting to others, until one of them calls. True where one did. Nothing is lost where this future is
     /// dropped.
     async fn stand_by(&self) -> Result<bool, Error> {
-        let longest = self.pulse.crowd().stand_by(rand::random());
+        let longest = self.health.pacing().stand_by(rand::random());
         // That others wait is a good reason not to read.
-        self.line.rests();
+        self.monitor.rests();
         let call = tokio::time::timeout(longest + LATE, self.queue.await_call(&self.link, longest));
         let mut call = std::pin::pin!(call);
         let called = loop {
@@ -262,7 +262,7 @@ impl Reader {
             Err(Error::Unknown { command: "blpop", detail })
         });
         if called.is_ok() {
-            self.line.answered();
+            self.monitor.answered();
         }
         self.note(called.as_ref().ok().map(|_| 0));
         called
@@ -274,7 +274,7 @@ impl Reader {
         read: impl Future<Output = Result<Vec<Entry>, Error>>,
         longest: Duration,
     ) -> Result<Given, Error> {
-        let mut read = std::pin::pin!(self.line.ask(longest, read));
+        let mut read = std::pin::pin!(self.monitor.ask(longest, read));
         let (asked, deadline) = (Instant::now(), longest.max(LATE) + LATE);
         let mut clock = ReadClock::new(asked, self.lease);
         let (mut unblocked, mut due) = (false, asked + deadline);
@@ -311,14 +311,14 @@ impl Reader {
 
     /// Notes that so many entries came, or that no answer did.
     fn note(&self, read: Option<usize>) {
-        self.pulse.set_in_touch(read.is_some());
+        self.health.set_in_touch(read.is_some());
         if let Some(entries) = read {
             self.events.tell(&Event::Read { queue: self.queue.name(), entries });
         }
     }
 
     /// After an error: waits, makes what is missing, and finds what a lost reply delivered.
-    async fn repair(&self, error: &Error, patience: &mut Patience) {
+    async fn repair(&self, error: &Error, backoff: &mut RedisBackoff) {
         self.events.redis_error(error.kind(), &error);
         if !error.is_transient() {
             // Joining finds out which key it is.
@@ -326,7 +326,7 @@ impl Reader {
             self.refused(&why);
         }
         tokio::select! {
-            () = patience.wait(error) => {}
+            () = backoff.wait(error) => {}
             () = self.stop.cancelled() => return,
         }
         if error.class() == Some(Class::NoGroup) {
@@ -357,14 +357,14 @@ impl Reader {
     /// Notes that Redis refuses what this queue needs.
     fn refused(&self, error: &Error) {
         let why = self.queue.with_keys(error);
-        if self.pulse.refuse(why.clone()) {
+        if self.health.refuse(why.clone()) {
             self.events.tell(&Event::Unserved { queue: self.queue.name(), why: &why });
         }
     }
 
     /// Notes that it does not.
     fn admitted(&self) {
-        if self.pulse.admit() {
+        if self.health.admit() {
             self.events.tell(&Event::Served { queue: self.queue.name() });
         }
     }
@@ -373,7 +373,7 @@ impl Reader {
     /// entry that is settled meanwhile must not be taken for unknown.
     async fn recover(&self) -> Result<usize, Error> {
         let _alone = self.reading.gate.write().await;
-        let known = self.flights.known();
+        let known = self.held_leases.known();
         let mut found = 0;
         let mut portion = Portion::new(FIRST, MOST, READ_BYTES);
         for lane in Lane::ALL {
@@ -403,7 +403,7 @@ impl Reader {
             let key = (entry.lane, entry.id);
             match parse(entry) {
                 Ok((job, envelope)) => {
-                    let delivery = Arc::new(Delivery::new(job, envelope, Flight::new(since)));
+                    let delivery = Arc::new(Delivery::new(job, envelope, HeldLease::new(since)));
                     held.push((key, Some(Arc::clone(&delivery))));
                     if deliveries.len() < room {
                         deliveries.push(delivery);
@@ -417,7 +417,7 @@ impl Reader {
                 }
             }
         }
-        self.flights.insert(held.into_iter());
+        self.held_leases.insert(held.into_iter());
         let taken = deliveries.len();
         self.dispatcher.push(deliveries);
         for work in aside {

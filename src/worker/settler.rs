@@ -10,19 +10,19 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use super::aside::{Aside, Task};
+use super::backoff::RedisBackoff;
 use super::clock::ServerClock;
 use super::delivery::{Finished, Work};
 use super::dispatcher::Dispatcher;
-use super::flight::{Flights, Held};
+use super::lease::{Held, HeldLeases};
 use super::outbox::{Outbox, WORTH_A_TRIP};
-use super::patience::Patience;
 use crate::broker::{Applied, Entry, Error, Keep, Queue, Ran, Taken};
 use crate::event::{Event, Events, Finished as Told};
+use crate::health::Monitor;
 use crate::job::{
     ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routing, Settlement, Tracking, settle,
 };
 use crate::sabotage::{self, Sabotage};
-use crate::vital::Line;
 
 /// The most successes that one round trip settles.
 const BATCH: usize = 500;
@@ -40,7 +40,7 @@ const OTHERS_UNDER_WAY: usize = 500;
 pub(crate) struct Settler {
     pub(crate) queue: Queue,
     pub(crate) consumer: ConsumerName,
-    pub(crate) flights: Arc<Flights>,
+    pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) policies: Arc<Policies>,
     pub(crate) routing: Routing,
@@ -49,7 +49,7 @@ pub(crate) struct Settler {
     pub(crate) retention: Duration,
     pub(crate) lease: Duration,
     pub(crate) events: Events,
-    pub(crate) line: Line,
+    pub(crate) monitor: Monitor,
     pub(crate) clock: Arc<ServerClock>,
 }
 
@@ -76,7 +76,7 @@ impl Settler {
                     match refused {
                         Some((task, error)) => self.set_aside(&mut aside, task, &error),
                         None => {
-                            self.flights.remove(std::iter::once(&held));
+                            self.held_leases.remove(std::iter::once(&held));
                             heard.push(held);
                         }
                     }
@@ -110,13 +110,13 @@ impl Settler {
     /// The answers of these settlements have been heard. Asks until Redis has forgotten them: what is left goes only with the
     /// consumer, and a worker may live for months.
     async fn forget_receipts(&self, heard: Vec<Held>) {
-        let mut patience = Patience::new();
+        let mut backoff = RedisBackoff::new();
         while let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &heard).await {
             if !error.is_transient() {
                 tracing::debug!(%error, "receipts of settlements stay until the worker stops");
                 return;
             }
-            patience.wait(&error).await;
+            backoff.wait(&error).await;
         }
     }
 
@@ -134,7 +134,7 @@ impl Settler {
         }
         if aside.is_closed() {
             tracing::warn!(queue = %self.queue.name(), %job, %error, "not settled before the worker stops; its lease decides");
-            return self.flights.remove(std::iter::once(&task.held()));
+            return self.held_leases.remove(std::iter::once(&task.held()));
         }
         aside.push(task);
     }
@@ -172,8 +172,8 @@ impl Settler {
         let ids: Vec<EntryId> = finished.iter().map(|finished| finished.delivery.job.entry).collect();
         let sent = Instant::now();
         let held_then = |finished: &Finished| {
-            let flight = &finished.delivery.flight;
-            !flight.is_lost() && flight.silent(sent) < self.lease
+            let held_lease = &finished.delivery.held_lease;
+            !held_lease.is_lost() && held_lease.silent(sent) < self.lease
         };
         let ours: Vec<bool> = finished.iter().map(held_then).collect();
         let (mut places, lost) = self.acknowledge(lane, &ids, ours.iter().all(|ours| *ours)).await;
@@ -191,17 +191,17 @@ impl Settler {
                 held.push(finished.delivery.held());
             }
         }
-        self.flights.remove(held.iter());
+        self.held_leases.remove(held.iter());
         settled
     }
 
     /// Sends until Redis has answered: a lane in which nothing can be settled is not read on. The places of what was settled
     /// before, and whether that may have been by an earlier sending.
     async fn acknowledge(&self, lane: Lane, ids: &[EntryId], held: bool) -> (Vec<usize>, bool) {
-        let (mut patience, mut sent_before, mut all_deleted) = (Patience::new(), false, false);
+        let (mut backoff, mut sent_before, mut all_deleted) = (RedisBackoff::new(), false, false);
         if held {
             let sent = self.queue.acknowledge_held(self.queue.link(), &self.consumer, lane, ids);
-            match self.line.ask(Duration::ZERO, sent).await {
+            match self.monitor.ask(Duration::ZERO, sent).await {
                 Ok((deleted, acknowledged)) if deleted == ids.len() => {
                     if acknowledged == Some(deleted) {
                         return (Vec::new(), false);
@@ -212,20 +212,20 @@ impl Settler {
                 Err(error) => {
                     sent_before = matches!(error, Error::Unknown { .. });
                     self.events.redis_error(error.kind(), &error);
-                    patience.wait(&error).await;
+                    backoff.wait(&error).await;
                 }
             }
         }
         loop {
             let sent = self.queue.acknowledge(self.queue.link(), lane, ids);
-            match self.line.ask(Duration::ZERO, sent).await {
+            match self.monitor.ask(Duration::ZERO, sent).await {
                 // What was still there to be deleted was nobody else's to settle.
                 Ok(_) if all_deleted => return (Vec::new(), false),
                 Ok(places) => return (places, sent_before),
                 Err(error) => {
                     sent_before |= matches!(error, Error::Unknown { .. });
                     self.events.redis_error(error.kind(), &error);
-                    patience.wait(&error).await;
+                    backoff.wait(&error).await;
                 }
             }
         }
@@ -312,16 +312,16 @@ impl Settler {
         &self,
         send: impl Fn() -> F,
     ) -> Result<T, Error> {
-        let mut patience = Patience::new();
+        let mut backoff = RedisBackoff::new();
         loop {
-            match self.line.ask(Duration::ZERO, send()).await {
+            match self.monitor.ask(Duration::ZERO, send()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => {
                     self.events.redis_error(error.kind(), &error);
                     if !error.is_transient() {
                         return Err(error);
                     }
-                    patience.wait(&error).await;
+                    backoff.wait(&error).await;
                 }
             }
         }

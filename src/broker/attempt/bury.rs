@@ -3,7 +3,7 @@
 use crate::broker::client::script::scripts;
 use fred::types::{Key, Value};
 
-use crate::broker::attempt::followup::Conclusion;
+use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::attempt::settle::{Applied, Ran, Taken, edited, flatten, letter_of, text};
 use crate::broker::client::error::Error;
 use crate::broker::submit::offload::Carried;
@@ -31,7 +31,7 @@ pub(in crate::broker) struct Letter<'a> {
     root: Option<Life>,
     /// The letter whose fields these are; see `bury.lua`.
     former: [Value; 2],
-    conclusion: Conclusion,
+    follow_up: FollowUpArgs,
     /// The key of what was offloaded of the entry.
     offloaded: Key,
 }
@@ -40,7 +40,7 @@ impl<'a> Letter<'a> {
     /// The letter of a job.
     pub(in crate::broker) fn of(
         Taken { job, envelope, trace }: Taken<'a>,
-        conclusion: Conclusion,
+        follow_up: FollowUpArgs,
         offloaded: Key,
     ) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl<'a> Letter<'a> {
             life: job.life.clone(),
             root: Some(job.root()).filter(|root| **root != job.life).cloned(),
             former: letter_of(job),
-            conclusion,
+            follow_up,
             offloaded,
         }
     }
@@ -117,7 +117,7 @@ impl Queue {
             life: Life::of_entry(entry.id, entry.lane),
             root: None,
             former: ["".into(), "".into()],
-            conclusion: Conclusion::none(&self.keys),
+            follow_up: FollowUpArgs::none(&self.keys),
             // What it names is gone.
             offloaded: self.keys.offloaded(""),
         };
@@ -135,7 +135,7 @@ impl Queue {
         ran: &Ran<'_>,
     ) -> Result<Answer, Error> {
         let Carried { envelope: fields, offloaded } = self.lighten(letter.fields(), &letter.life).await?;
-        let Conclusion { keys: [lock, batch], ends } = letter.conclusion;
+        let FollowUpArgs { keys: [lock, batch], ends } = letter.follow_up;
         let (stream, record) = (self.keys.stream(letter.lane).clone(), self.keys.record(&letter.id));
         let mut keys = vec![stream, self.keys.dead.clone(), record, lock, batch, self.keys.cancels.clone()];
         keys.extend([self.keys.ledger(&letter.id), self.keys.receipts(consumer.as_str())]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 
-use crate::broker::attempt::followup::Conclusion;
+use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::attempt::settle::{Taken, text};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
@@ -93,13 +93,13 @@ impl Queue {
     ) -> Result<Answer, Error> {
         let entry = found.entry.unwrap_or(EntryId::new(0, 0));
         let job = Job::parse(&found.envelope, entry, found.lane).ok();
-        let Conclusion { keys: [lock, batch], ends } = match &job {
-            Some(job) => Conclusion::of(
+        let FollowUpArgs { keys: [lock, batch], ends } = match &job {
+            Some(job) => FollowUpArgs::of(
                 &self.keys,
                 Taken { job, envelope: &found.envelope, trace: None },
                 End::Cancelled,
             ),
-            None => Conclusion::none(&self.keys),
+            None => FollowUpArgs::none(&self.keys),
         };
         // Without an entry, only the fields themselves can name the life.
         let life = job.as_ref().filter(|_| found.entry.is_some() || found.names_life());

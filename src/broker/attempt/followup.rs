@@ -8,26 +8,26 @@ use crate::broker::client::keys::Keys;
 use crate::job::{End, Envelope, Life};
 
 /// The part of a script's keys and arguments that is about what follows.
-pub(in crate::broker) struct Conclusion {
+pub(in crate::broker) struct FollowUpArgs {
     /// The lock and the batch, of this job or of none.
     pub(in crate::broker) keys: [Key; 2],
     /// How the job ended and what follows, packed; empty where it is tied to nothing.
     pub(in crate::broker) ends: Value,
 }
 
-impl Conclusion {
+impl FollowUpArgs {
     /// What follows this end of a job.
     pub(in crate::broker) fn of(
         keys: &Keys,
         Taken { job, envelope, trace }: Taken<'_>,
         end: End<'_>,
     ) -> Self {
-        let Some(ties) = job.ties.as_deref() else { return Self::none(keys) };
+        let Some(follow_ups) = job.follow_ups.as_deref() else { return Self::none(keys) };
         let own = trace.map(|trace| trace.as_str().as_bytes());
         let packed =
-            pack(end, job.root(), &ties.follow(job, own.or_else(|| envelope.get(b"traceparent")), end));
+            pack(end, job.root(), &follow_ups.follow(job, own.or_else(|| envelope.get(b"traceparent")), end));
         Self {
-            keys: [keys.lock(ties.unique.as_ref()), keys.batch(ties.batch.as_ref())],
+            keys: [keys.lock(follow_ups.unique.as_ref()), keys.batch(follow_ups.batch.as_ref())],
             ends: Value::Bytes(packed.into()),
         }
     }

@@ -7,13 +7,14 @@ use bytes::Bytes;
 use fred::types::Value;
 
 use crate::broker::attempt::bury::Letter;
-use crate::broker::attempt::followup::Conclusion;
+use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::submit::offload::Carried;
 use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{
-    ConsumerName, Deferral, End, Envelope, Job, JobId, Settlement, Ties, TraceContext, Tracking, Unroutable,
+    ConsumerName, Deferral, End, Envelope, FollowUps, Job, JobId, Settlement, TraceContext, Tracking,
+    Unroutable,
 };
 use crate::sabotage::{self, Sabotage};
 
@@ -93,7 +94,7 @@ impl Queue {
         job: &Job,
         keep_record: bool,
     ) -> Result<Begun, Error> {
-        let lock = job.ties.as_deref().and_then(Ties::freed_at_start);
+        let lock = job.follow_ups.as_deref().and_then(FollowUps::freed_at_start);
         let optional = |time: Option<crate::job::Timestamp>| {
             time.map_or_else(|| Value::from(""), |time| Value::Integer(time.as_ms().cast_signed()))
         };
@@ -126,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// The keys that the scripts of a job's attempt touch, for people. Ties may add others.
+    /// The keys that the scripts of a job's attempt touch, for people. What follows the job may add others.
     pub(crate) fn keys_of(&self, job: &JobId) -> String {
         let keys = [self.keys.record(job), self.keys.ledger(job)];
         let shared = [&self.keys.dead, &self.keys.delayed, &self.keys.delayed_fields, &self.keys.cancels];
@@ -157,7 +158,7 @@ impl Queue {
             Settlement::Bury(burial) => {
                 let end = End::Dead(burial.reason, &burial.error);
                 let letter =
-                    Letter::of(taken, Conclusion::of(&self.keys, taken, end), self.offloaded_of(taken));
+                    Letter::of(taken, FollowUpArgs::of(&self.keys, taken, end), self.offloaded_of(taken));
                 let answer = self.bury(consumer, letter, burial, ran).await?;
                 let why = Some(format!("cancelled; its last attempt: {}", burial.error));
                 self.unless_unwanted(answer, (consumer, taken, why), keep, ran).await
@@ -195,8 +196,8 @@ impl Queue {
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
         let job = taken.job;
-        let Conclusion { keys: [lock, batch], ends } =
-            Conclusion::of(&self.keys, taken, End::Done(keep.result));
+        let FollowUpArgs { keys: [lock, batch], ends } =
+            FollowUpArgs::of(&self.keys, taken, End::Done(keep.result));
         let keys = vec![
             self.keys.stream(job.lane).clone(),
             self.keys.delayed.clone(),
@@ -305,7 +306,7 @@ impl Queue {
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
         let job = taken.job;
-        let Conclusion { keys: [lock, batch], ends } = Conclusion::of(&self.keys, taken, End::Cancelled);
+        let FollowUpArgs { keys: [lock, batch], ends } = FollowUpArgs::of(&self.keys, taken, End::Cancelled);
         let keys = vec![
             self.keys.stream(job.lane).clone(),
             self.keys.record(&job.id),

@@ -3,7 +3,7 @@
 use crate::broker::client::script::scripts;
 use fred::types::Value;
 
-use crate::broker::attempt::followup::Conclusion;
+use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::attempt::settle::{Taken, text};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
@@ -297,8 +297,8 @@ impl Queue {
         steps: &Steps,
         call: &Call<'_>,
     ) -> Result<Option<Decided>, Error> {
-        let (lane, conclusion, offloaded) = self.ending_of(steps.dead).await?;
-        let Conclusion { keys: [lock, batch], ends } = conclusion;
+        let (lane, follow_up, offloaded) = self.ending_of(steps.dead).await?;
+        let FollowUpArgs { keys: [lock, batch], ends } = follow_up;
         let mut keys = vec![self.keys.ledger(job), self.keys.record(job), self.keys.dead.clone()];
         keys.extend(self.keys.streams().clone());
         keys.extend([lock, batch, self.keys.stream(lane).clone(), offloaded]);
@@ -348,15 +348,18 @@ impl Queue {
     }
 
     /// The lane that a dead job came by, what its end sets off, and the key of what was offloaded of it.
-    async fn ending_of(&self, dead: Option<EntryId>) -> Result<(Lane, Conclusion, fred::types::Key), Error> {
-        let nothing = (Lane::Normal, Conclusion::none(&self.keys), self.keys.offloaded(""));
+    async fn ending_of(
+        &self,
+        dead: Option<EntryId>,
+    ) -> Result<(Lane, FollowUpArgs, fred::types::Key), Error> {
+        let nothing = (Lane::Normal, FollowUpArgs::none(&self.keys), self.keys.offloaded(""));
         let Some(dead) = dead else { return Ok(nothing) };
         let Some(letter) = self.dead_letter(dead).await? else { return Ok(nothing) };
         let lane = letter.text("dead_origin").parse().unwrap_or_default();
         // What cannot be read sets off nothing.
         let Ok(job) = Job::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
         let taken = Taken { job: &job, envelope: &letter.fields, trace: None };
-        Ok((lane, Conclusion::of(&self.keys, taken, End::Done(None)), self.offloaded_of(taken)))
+        Ok((lane, FollowUpArgs::of(&self.keys, taken, End::Done(None)), self.offloaded_of(taken)))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::broker::client::error::{Class, Error};
 use crate::broker::inspect::depths::timestamp;
 use crate::broker::{Queue, Untaken, bytes};
 use crate::cron::{Entry, Invalid, Progress};
-use crate::job::{CronName, Crowd, JobId, Lane, Timestamp};
+use crate::job::{CronName, JobId, Lane, Pacing, Timestamp};
 
 scripts! { AGENDA "agenda", CRON_MOVE "cron_move", CRON_PAUSE "cron_pause", CRON_PUT "cron_put", CRON_REMOVE "cron_remove", TICK "tick" }
 
@@ -319,7 +319,7 @@ impl Queue {
     async fn live(&self) -> Result<u64, Error> {
         match self.consumers(Lane::Normal).await {
             Ok(consumers) => {
-                let members = Crowd::of(consumers.len() as u64);
+                let members = Pacing::of(consumers.len() as u64);
                 Ok(consumers.iter().filter(|consumer| members.counts_as_live(consumer.idle)).count() as u64)
             }
             Err(error) if error.class() == Some(Class::Configuration) => Ok(0),

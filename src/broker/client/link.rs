@@ -11,7 +11,6 @@ use fred::clients::Client;
 use fred::interfaces::{ClientInterface, ClientLike, EventInterface, ListInterface};
 use fred::types::config::{Config, Server, ServerConfig};
 use fred::types::{ClientUnblockFlag, ConnectHandle, Key, Value};
-use futures_util::FutureExt;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
@@ -22,6 +21,7 @@ use crate::broker::client::script::{Answer, Script};
 use crate::broker::client::setup::{self, COMMAND_DEADLINE};
 
 mod attend;
+mod silence;
 
 /// What a link is for, which decides its deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +33,6 @@ pub(crate) enum Role {
     /// Writes, and commands that wait until they are kept. Its connection is never mended: see `confirm`.
     Confirming,
 }
-
-/// After this long without an answer to anything, a new client is built.
-const REBUILD_AFTER: Duration = Duration::from_secs(20);
 
 /// A script is sent so often again where its server says that another one has the keys: that one was not asked yet.
 const MOVES: usize = 3;
@@ -305,95 +302,6 @@ impl Link {
         let (_, before) = self.current();
         Box::pin(self.ready()).await?;
         self.unless_moved(&before, command)
-    }
-
-    /// Drops the connection, so that a new one is made; builds a new client where that has not helped.
-    pub(crate) fn reconnect(&self) {
-        if self.shared.role == Role::Confirming || !self.shared.is_open.load(Ordering::Acquire) {
-            return;
-        }
-        let mut live = self.live();
-        let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
-        self.look(&mut live);
-        if silent_since.elapsed() > REBUILD_AFTER || live.has_ended() {
-            self.shared.rebuild(&mut live);
-        } else if !live.forced {
-            live.forced = true;
-            let client = live.client.clone();
-            drop(live);
-            // The first poll queues the request for the client's own task; its answer tells nothing that matters.
-            client.force_reconnection().now_or_never();
-        }
-    }
-
-    fn note_answer(&self) {
-        let mut live = self.live();
-        live.silent_since = None;
-        live.sound = Instant::now();
-        live.forced = false;
-        let times = live.connected_again();
-        if times > 0 && self.shared.locator.sentinels().is_some() {
-            live.tasks.spawn(attend::verify(self.downgrade()));
-        }
-        drop(live);
-        if let (1.., Some(meter)) = (times, &self.shared.meter) {
-            meter(Reading::Reconnected(times));
-        }
-    }
-
-    fn note_silence(&self, asked: Instant) {
-        let mut live = self.live();
-        let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
-        // A broken connection is mended by the client: asking it to would only make it do so once more. One on which a command waited in vain for its whole deadline,
-        // and nothing else was answered meanwhile, is dead without knowing it.
-        let dead = asked.elapsed() >= COMMAND_DEADLINE && live.sound < asked;
-        let stuck = dead || silent_since.elapsed() > REBUILD_AFTER || live.has_ended();
-        drop(live);
-        if stuck {
-            self.reconnect();
-        }
-    }
-
-    /// Finds out anew which server it is, where that can change.
-    pub(crate) async fn look_again(&self) {
-        let (_, doubted) = self.current();
-        if let Err(error) = self.shared.locator.look_again(&doubted).await {
-            tracing::debug!(%error, "it is not known which server it is");
-        }
-    }
-
-    fn doubted(&self) -> (Locator, ServerConfig) {
-        (self.shared.locator.clone(), self.live().server.clone())
-    }
-
-    /// True where another server is the one now, or the doubted one answers.
-    fn has_found(&self, doubted: &ServerConfig) -> bool {
-        let mut live = self.live();
-        self.shared.follow(&mut live);
-        let found = live.server != *doubted || live.silent_since.is_none();
-        live.looks = !found;
-        found
-    }
-
-    /// Where an error says that the server may not be the one, finds out which is.
-    fn note_error(&self, error: &Error) {
-        if !self.shared.locator.may_change() {
-            return;
-        }
-        let mut live = self.live();
-        let Some(doubt) = Doubt::of(error, &live.server) else { return };
-        self.shared.locator.hear(&doubt);
-        self.look(&mut live);
-    }
-
-    /// Finds out which server it is, beside whatever else is done; until that is another one, or this one answers.
-    fn look(&self, live: &mut Live) {
-        if live.looks || !self.shared.locator.may_change() {
-            return;
-        }
-        live.looks = true;
-        while live.tasks.try_join_next().is_some() {}
-        live.tasks.spawn(attend::look(self.downgrade()));
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, Live> {

@@ -12,7 +12,7 @@ use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::inspect::depths::timestamp;
 use crate::broker::{Backlog, Consumer, Part, Queue, Unread, millis};
-use crate::job::{Crowd, EntryId, Lane, Timestamp};
+use crate::job::{EntryId, Lane, Pacing, Timestamp};
 
 scripts! { GAUGE "gauge" }
 
@@ -144,7 +144,7 @@ impl Queue {
             let least = idle.entry(consumer.name).or_insert(consumer.idle);
             *least = (*least).min(consumer.idle);
         }
-        let members = Crowd::of(idle.len() as u64);
+        let members = Pacing::of(idle.len() as u64);
         let live = idle.values().filter(|idle| members.counts_as_live(**idle)).count();
         Ok((live as u64, (idle.len() - live) as u64))
     }

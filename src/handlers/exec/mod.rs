@@ -1,6 +1,6 @@
 //! The handler that runs a program per job: the payload on standard input, the outcome in the exit code.
 //!
-//! `spawner` starts a `child` from a thread that never ends, its input is whole before it starts, `pre_exec` ties it to the
+//! `spawner` starts a `child` from a thread that never ends, its input is whole before it starts, `pre_exec` follow-ups it to the
 //! worker, and it is watched to its end. Nothing here starts a shell or puts anything of a job into arguments.
 
 mod child;

@@ -86,10 +86,10 @@ impl Log {
                 let kind = kind.as_str();
                 warn!(hook, kind, error, suppressed, "a hook failed; no job is touched by it");
             }),
-            Event::Untold { whom, facts } => self.untold.then(|suppressed| {
+            Event::NotificationsDropped { recipient, notifications } => self.untold.then(|suppressed| {
                 warn!(
-                    whom = whom.as_str(),
-                    facts, suppressed, "not everything could be told; no job is touched by it"
+                    recipient = recipient.as_str(),
+                    notifications, suppressed, "not everything could be told; no job is touched by it"
                 );
             }),
             Event::Unexported { spans, loss, why } => self.unexported(spans, loss, why),

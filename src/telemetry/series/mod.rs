@@ -3,20 +3,20 @@
 //!
 //! The [`Maker`] makes them. A [queue](QueueSeries) has its own, those of its [types](job_type), and those that only its
 //! [leader](state) tells; [children](ChildSeries), [Redis](RedisSeries), the [runtime](RuntimeSeries) and the
-//! [audience](AudienceSeries) are of the process.
+//! [notifications](NotificationSeries) are of the process.
 
-mod audience;
 mod child;
 mod job_type;
 mod maker;
+mod notification;
 mod queue;
 mod redis;
 mod runtime;
 mod state;
 
-pub(super) use audience::AudienceSeries;
 pub(super) use child::ChildSeries;
 pub(super) use maker::{Maker, Rendered, head};
+pub(super) use notification::NotificationSeries;
 pub(super) use queue::QueueSeries;
 pub(super) use redis::RedisSeries;
 pub(super) use runtime::RuntimeSeries;

@@ -19,10 +19,10 @@ use crate::job::{
 use crate::sabotage::{self, Sabotage};
 use crate::traces::{AttemptSpan, within};
 use crate::worker::MAX_RESULT_BYTES;
+use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::Delivery;
 use crate::worker::executor::{Executor, SETTLE_MARGIN, last_word};
 use crate::worker::handler::{JobContext, StepView};
-use crate::worker::patience::Patience;
 
 /// An attempt that has read its ledger, and not begun a step.
 ///
@@ -79,7 +79,7 @@ impl Attempt<'_> {
             }
             match self.steps.plan.next(&self.ledger, &life, self.now, &self.tried) {
                 Next::Done => return Outcome::Done(self.result()),
-                _ if self.delivery.flight.is_cut() => return self.delivery.flight.outcome(),
+                _ if self.delivery.held_lease.is_cut() => return self.delivery.held_lease.outcome(),
                 Next::Run(at) => {
                     if let Some(outcome) = self.step(at).await {
                         return outcome;
@@ -100,7 +100,7 @@ impl Attempt<'_> {
 
     /// Reads the ledger for the first time. Where the attempt is cut short before Redis answers, it does not run.
     async fn look_first(&mut self) -> Result<(), Error> {
-        let mut patience = Patience::new();
+        let mut backoff = RedisBackoff::new();
         loop {
             match self.seen().await {
                 Ok(seen) => {
@@ -113,8 +113,8 @@ impl Attempt<'_> {
                         return Err(error);
                     }
                     tokio::select! {
-                        () = patience.wait(&error) => {}
-                        () = self.delivery.flight.token().cancelled() => return Ok(()),
+                        () = backoff.wait(&error) => {}
+                        () = self.delivery.held_lease.token().cancelled() => return Ok(()),
                     }
                 }
             }
@@ -204,12 +204,12 @@ impl Attempt<'_> {
 
     /// Calls the handler, under the step's timeout and the attempt's cancellation.
     async fn handle(&self, name: &StepName, part: &Part, attempts: u32) -> Outcome {
-        let flight = &self.delivery.flight;
-        flight.untell();
+        let held_lease = &self.delivery.held_lease;
+        held_lease.untell();
         let timeout = part.limits.timeout(self.delivery.job.timeout.unwrap_or(self.policy.timeout));
         let deadline = Instant::now() + timeout;
-        flight.renew_until(deadline + part.handler.grace() + SETTLE_MARGIN);
-        let token: CancellationToken = flight.token().child_token();
+        held_lease.renew_until(deadline + part.handler.grace() + SETTLE_MARGIN);
+        let token: CancellationToken = held_lease.token().child_token();
         let results = self.ledger.steps();
         let results = results.filter_map(|(step, record)| Some((step.clone(), record.result.clone()?)));
         let span = self.span(name, attempts);
@@ -244,25 +244,25 @@ impl Attempt<'_> {
         token: &CancellationToken,
         grace: Duration,
     ) -> Outcome {
-        let flight = &self.delivery.flight;
+        let held_lease = &self.delivery.held_lease;
         let cut_short = tokio::select! {
             biased;
             outcome = &mut running => {
                 // It may have failed because it was told to end, before we looked.
-                let failed = matches!(outcome, Outcome::Failed(_)) && flight.is_cut();
-                return if failed && flight.is_told() { Outcome::Interrupted } else { outcome };
+                let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
+                return if failed && held_lease.is_told() { Outcome::Interrupted } else { outcome };
             }
             () = tokio::time::sleep_until(deadline.into()) => {
                 token.cancel();
                 let error = format!("the handler ran longer than its timeout of {timeout:?}");
                 Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
             }
-            () = flight.token().cancelled() => Outcome::Interrupted,
+            () = held_lease.token().cancelled() => Outcome::Interrupted,
         };
         // What the handler says in its time of grace counts where it is more than the consequence of our cutting it short.
         match last_word(running, grace).await {
             Some(said @ (Outcome::Done(_) | Outcome::Snoozed(_))) => said,
-            Some(said) if !flight.is_told() => said,
+            Some(said) if !held_lease.is_told() => said,
             Some(_) | None => cut_short,
         }
     }
@@ -280,13 +280,13 @@ impl Attempt<'_> {
         if end.state == StepState::Unknown || interrupted && run.kind == StepKind::Auto {
             return send().await.ok();
         }
-        let mut patience = Patience::new();
+        let mut backoff = RedisBackoff::new();
         loop {
             match send().await {
                 Ok(told) => return Some(told),
                 Err(error) => {
                     self.executor.events.redis_error(error.kind(), &error);
-                    patience.wait(&error).await;
+                    backoff.wait(&error).await;
                 }
             }
         }
@@ -302,15 +302,15 @@ impl Attempt<'_> {
     }
 
     async fn insist<T, F: Future<Output = Result<T, Error>>>(&self, send: impl Fn() -> F) -> Option<T> {
-        let mut patience = Patience::new();
+        let mut backoff = RedisBackoff::new();
         loop {
             match send().await {
                 Ok(answer) => return Some(answer),
                 Err(error) => {
                     self.executor.events.redis_error(error.kind(), &error);
                     tokio::select! {
-                        () = patience.wait(&error) => {}
-                        () = self.delivery.flight.token().cancelled() => return None,
+                        () = backoff.wait(&error) => {}
+                        () = self.delivery.held_lease.token().cancelled() => return None,
                     }
                 }
             }

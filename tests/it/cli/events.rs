@@ -36,9 +36,9 @@ fn the_last_events_are_listed_and_then_those_that_follow() {
     let page = answered(&server, &["events", "--limit", "2"]);
     assert_eq!(names(&page), ["failed_handle", "queue_length"]);
     let failed = &page["events"][0];
-    let facts = ["entry", "at_ms", "id", "attempt", "elapsed_ms"].map(|name| failed[name].clone());
+    let notifications = ["entry", "at_ms", "id", "attempt", "elapsed_ms"].map(|name| failed[name].clone());
     let want = json!(["1700000000002-0", 1_700_000_000_002_u64, "1700000000000-0", 1, 7]);
-    assert_eq!(Value::from(facts.to_vec()), want);
+    assert_eq!(Value::from(notifications.to_vec()), want);
     let first = answered(&server, &["events", "--after", "0-0", "--limit", "1"]);
     assert_eq!((names(&first), &first["next"]), (vec!["before_handle"], &"1700000000001-0".into()));
     let rest = answered(&server, &["events", "--after", "1700000000001-0"]);

@@ -10,7 +10,7 @@ use streamfleet::job::State;
 use streamfleet::{Fleet, JobError, Producer, Submission};
 use tokio::sync::Semaphore;
 
-use super::audience::{Faults, Heard, Held, SOON, attentive, builder};
+use super::dispatch::{Faults, Heard, Held, SOON, attentive, builder};
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;

@@ -1,4 +1,4 @@
-//! The stream of events: the same facts as hooks get, capped, without payloads, and never in a job's way.
+//! The stream of events: the same notifications as hooks get, capped, without payloads, and never in a job's way.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use streamfleet::job::State;
 use streamfleet::{Fleet, FleetConfig, JobError, Producer, Submission};
 use tokio::sync::Semaphore;
 
-use super::audience::{Faults, Held, SOON, attentive, builder};
+use super::dispatch::{Faults, Held, SOON, attentive, builder};
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use crate::broker::{Broker, Error, Queue};
-use crate::vital::Vitals;
-use crate::worker::Pulse;
+use crate::health::Liveness;
+use crate::health::QueueHealth;
 
 /// However often it is asked whether it is ready, Redis is asked once within this time.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -39,25 +39,25 @@ enum State {
 
 struct Work {
     broker: Broker,
-    vitals: Vitals,
+    liveness: Liveness,
     queues: Vec<Watched>,
 }
 
 /// A queue of a process that works.
 struct Watched {
     queue: Queue,
-    pulse: Arc<Pulse>,
+    health: Arc<QueueHealth>,
     /// When a probe asked its Redis last, if that was in vain.
     in_vain: Option<Instant>,
 }
 
 impl Watched {
     fn answers(&self) -> bool {
-        self.pulse.in_touch() && self.in_vain.is_none_or(|at| at.elapsed() >= FORGET_AFTER)
+        self.health.in_touch() && self.in_vain.is_none_or(|at| at.elapsed() >= FORGET_AFTER)
     }
 
     fn is_served(&self) -> bool {
-        self.answers() && self.pulse.serves()
+        self.answers() && self.health.serves()
     }
 }
 
@@ -65,19 +65,19 @@ impl Work {
     /// The queues that are not served just now, and why, in words.
     fn unserved(&self) -> Vec<String> {
         let unserved = self.queues.iter().filter(|watched| !watched.is_served());
-        let words = unserved.map(|Watched { queue, pulse, .. }| {
-            let why = pulse.refusal().unwrap_or_else(|| "redis does not answer".to_owned());
+        let words = unserved.map(|Watched { queue, health, .. }| {
+            let why = health.refusal().unwrap_or_else(|| "redis does not answer".to_owned());
             format!("queue {} is not served: {why}", queue.name())
         });
         words.collect()
     }
 
     fn ready(&self) -> Result<(), String> {
-        if self.queues.iter().any(Watched::is_served) && self.vitals.in_contact() {
+        if self.queues.iter().any(Watched::is_served) && self.liveness.in_contact() {
             return Ok(());
         }
         // Where Redis answers, what it says is of more use.
-        let is_refused = |watched: &Watched| watched.in_vain.is_none() && watched.pulse.refusal().is_some();
+        let is_refused = |watched: &Watched| watched.in_vain.is_none() && watched.health.refusal().is_some();
         if self.queues.iter().any(is_refused) {
             return Err(self.unserved().join("\n"));
         }
@@ -91,10 +91,10 @@ impl Probe {
         *self.lock() = State::Waiting;
     }
 
-    pub(crate) fn works(&self, broker: &Broker, vitals: Vitals, queues: Vec<(Queue, Arc<Pulse>)>) {
-        let watched = |(queue, pulse)| Watched { queue, pulse, in_vain: None };
+    pub(crate) fn works(&self, broker: &Broker, liveness: Liveness, queues: Vec<(Queue, Arc<QueueHealth>)>) {
+        let watched = |(queue, health)| Watched { queue, health, in_vain: None };
         let (broker, queues) = (broker.clone(), queues.into_iter().map(watched).collect());
-        *self.lock() = State::Working(Work { broker, vitals, queues });
+        *self.lock() = State::Working(Work { broker, liveness, queues });
     }
 
     pub(crate) fn stops(&self) {
@@ -153,8 +153,8 @@ impl Probe {
         match &*self.lock() {
             State::Starting | State::Waiting | State::Stopping => Ok(()),
             State::Working(work) => {
-                let ailments = work.vitals.ailments();
-                if ailments.is_empty() { Ok(()) } else { Err(ailments.join("; ")) }
+                let failures = work.liveness.failures();
+                if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
             }
         }
     }
@@ -188,7 +188,7 @@ impl Probe {
         match &*self.lock() {
             State::Starting | State::Waiting | State::Stopping => false,
             State::Working(work) => {
-                let answers = |watched: &Watched| watched.answers() || watched.pulse.refusal().is_some();
+                let answers = |watched: &Watched| watched.answers() || watched.health.refusal().is_some();
                 work.ready().is_ok() && work.queues.iter().all(answers)
             }
         }

@@ -78,7 +78,9 @@ impl Faults {
     fn hear(&self, event: &Event<'_>) {
         let fault = match event {
             Event::HookFailed { kind, .. } => kind.as_str().to_owned(),
-            Event::Untold { whom, facts } => format!("{} {facts}", whom.as_str()),
+            Event::NotificationsDropped { recipient, notifications } => {
+                format!("{} {notifications}", recipient.as_str())
+            }
             Event::RedisError { kind, .. } => format!("redis {kind}"),
             _ => return,
         };
@@ -93,8 +95,9 @@ impl Faults {
     /// Of how much a hook or the stream was not told.
     pub(super) fn untold(&self, whom: &str) -> u64 {
         let noted = self.0.lock().unwrap();
-        let facts = noted.iter().filter_map(|noted| noted.strip_prefix(whom)?.trim().parse::<u64>().ok());
-        facts.sum()
+        let notifications =
+            noted.iter().filter_map(|noted| noted.strip_prefix(whom)?.trim().parse::<u64>().ok());
+        notifications.sum()
     }
 }
 

@@ -6,11 +6,11 @@ use crate::broker::Error;
 
 /// The pauses between tries of one thing.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct RedisBackoff {
     tries: u32,
 }
 
-impl Patience {
+impl RedisBackoff {
     const FIRST: Duration = Duration::from_millis(20);
     const LONGEST: Duration = Duration::from_secs(2);
     /// What a person must mend is asked less often.
@@ -40,16 +40,16 @@ mod tests {
     #[test]
     fn pauses_grow_to_their_limit() {
         let error = Error::Unknown { command: "ping", detail: "closed".to_owned() };
-        let mut patience = Patience::new();
-        let pauses: Vec<_> = (0..12).map(|_| patience.pause(&error, 0.5)).collect();
+        let mut backoff = RedisBackoff::new();
+        let pauses: Vec<_> = (0..12).map(|_| backoff.pause(&error, 0.5)).collect();
         assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]));
-        assert_eq!(pauses[0], Patience::FIRST);
-        assert_eq!(pauses[11], Patience::LONGEST);
+        assert_eq!(pauses[0], RedisBackoff::FIRST);
+        assert_eq!(pauses[11], RedisBackoff::LONGEST);
     }
 
     #[test]
     fn wrong_configuration_is_not_asked_about_often() {
         let error = Error::Address("redis.url".to_owned());
-        assert!(Patience::new().pause(&error, 0.0) >= Duration::from_secs(2));
+        assert!(RedisBackoff::new().pause(&error, 0.0) >= Duration::from_secs(2));
     }
 }

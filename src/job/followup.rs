@@ -56,7 +56,7 @@ text!(
 
 /// What a job is tied to beyond itself.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Ties {
+pub struct FollowUps {
     /// True where its id is accepted once, so that its record stays as long as the id is remembered.
     pub once: bool,
     /// The key of the lock that it holds while it lives.
@@ -80,7 +80,7 @@ pub struct Link {
     /// What handler it needs.
     #[serde(rename = "type")]
     job_type: String,
-    /// What the handler gets; without it, the facts of the job before it, as [`Ties`] callbacks do.
+    /// What the handler gets; without it, the facts of the job before it, as [`FollowUps`] callbacks do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     payload: Option<Box<RawValue>>,
     /// The type of the job that follows its death.
@@ -140,13 +140,13 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] where it is none, a job in it is none, or there are more than [`Ties::MAX_CHAIN`].
+    /// [`Malformed`] where it is none, a job in it is none, or there are more than [`FollowUps::MAX_CHAIN`].
     pub fn list(json: &[u8]) -> Result<Vec<Self>, Malformed> {
         chain(json)
     }
 }
 
-impl Ties {
+impl FollowUps {
     /// A chain has at most so many jobs behind its first.
     pub const MAX_CHAIN: usize = 64;
 
@@ -241,16 +241,16 @@ fn follower(
 /// Reads the field `then`: a JSON array of jobs.
 pub(super) fn chain(value: &[u8]) -> Result<Vec<Link>, Malformed> {
     let wrong = |why: String| Malformed::new(format!("the field then is refused: {why}"));
-    if value.len() > Ties::MAX_CHAIN_BYTES {
+    if value.len() > FollowUps::MAX_CHAIN_BYTES {
         return Err(wrong(format!(
             "{} bytes, but at most {} are allowed",
             value.len(),
-            Ties::MAX_CHAIN_BYTES
+            FollowUps::MAX_CHAIN_BYTES
         )));
     }
     let links: Vec<Link> = serde_json::from_slice(value).map_err(|error| wrong(error.to_string()))?;
-    if links.len() > Ties::MAX_CHAIN {
-        return Err(wrong(format!("{} jobs, but at most {} are allowed", links.len(), Ties::MAX_CHAIN)));
+    if links.len() > FollowUps::MAX_CHAIN {
+        return Err(wrong(format!("{} jobs, but at most {} are allowed", links.len(), FollowUps::MAX_CHAIN)));
     }
     for link in &links {
         for name in std::iter::once(&link.job_type).chain(&link.on_failure) {
@@ -275,11 +275,11 @@ mod tests {
     fn followers(fields: &[(&str, &str)], end: End<'_>) -> Vec<Vec<(String, String)>> {
         let (job, envelope) = parsed(fields).unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        let ties = job.ties.as_ref().unwrap();
+        let follow_ups = job.follow_ups.as_ref().unwrap();
         let fields = |envelope: Envelope| {
             envelope.fields().map(|(name, value)| (text(name), text(value))).collect::<Vec<_>>()
         };
-        ties.follow(&job, envelope.get(b"traceparent"), end).into_iter().map(fields).collect()
+        follow_ups.follow(&job, envelope.get(b"traceparent"), end).into_iter().map(fields).collect()
     }
 
     fn pair(name: &str, value: &str) -> (String, String) {
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_plain_job_is_tied_to_nothing() {
-        assert_eq!(parsed(&[]).unwrap().0.ties, None);
+        assert_eq!(parsed(&[]).unwrap().0.follow_ups, None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What hooks and the stream are told: owned facts, made of an event where somebody wants them. No fact has a payload.
+//! What hooks and the stream are told: owned notifications, made of an event where somebody wants them. No notification has a payload.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub struct FailedHandle {
     pub elapsed: Duration,
 }
 
-/// How long a queue is. Told by a timer, so that a queue in which nothing moves is told of too.
+/// How long a queue is. Recipient by a timer, so that a queue in which nothing moves is told of too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueLength {
     /// The queue.
@@ -88,7 +88,7 @@ pub struct QueueLength {
 
 /// One thing that is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fact {
+pub(crate) enum Notification {
     BeforeHandle(BeforeHandle),
     AfterHandle(AfterHandle),
     RetryHandle(RetryHandle),
@@ -96,7 +96,7 @@ pub(crate) enum Fact {
     QueueLength(QueueLength),
 }
 
-impl Fact {
+impl Notification {
     /// What there is to tell of an event by this process, if there is anything.
     pub(super) fn of(event: &Event<'_>, worker: &ConsumerName) -> Option<Self> {
         match *event {
@@ -143,7 +143,7 @@ impl Fact {
             | Event::Published { .. }
             | Event::Exported { .. }
             | Event::Unexported { .. }
-            | Event::Untold { .. } => None,
+            | Event::NotificationsDropped { .. } => None,
         }
     }
 
@@ -176,49 +176,59 @@ impl Fact {
     /// The queue in whose stream it is told.
     pub(super) fn queue(&self) -> &QueueName {
         match self {
-            Self::BeforeHandle(fact) => &fact.about.queue,
-            Self::AfterHandle(fact) => &fact.about.queue,
-            Self::RetryHandle(fact) => &fact.about.queue,
-            Self::FailedHandle(fact) => &fact.about.queue,
-            Self::QueueLength(fact) => &fact.queue,
+            Self::BeforeHandle(notification) => &notification.about.queue,
+            Self::AfterHandle(notification) => &notification.about.queue,
+            Self::RetryHandle(notification) => &notification.about.queue,
+            Self::FailedHandle(notification) => &notification.about.queue,
+            Self::QueueLength(notification) => &notification.queue,
         }
     }
 
     /// Its fields in the stream.
     pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
-            Self::BeforeHandle(fact) => fact.about.fields("before_handle", [("wait_ms", millis(fact.wait))]),
-            Self::AfterHandle(fact) => {
-                let outcome = ("outcome", fact.outcome.as_str().to_owned());
-                fact.about.fields("after_handle", [outcome, ("elapsed_ms", millis(fact.elapsed))])
+            Self::BeforeHandle(notification) => {
+                notification.about.fields("before_handle", [("wait_ms", millis(notification.wait))])
             }
-            Self::RetryHandle(fact) => {
-                let times = [("delay_ms", millis(fact.delay)), ("elapsed_ms", millis(fact.elapsed))];
-                let error =
-                    [("outcome", "retried".to_owned()), ("error", cut(fact.error.clone(), ERROR_BYTES))];
-                fact.about.fields("retry_handle", error.into_iter().chain(times))
+            Self::AfterHandle(notification) => {
+                let outcome = ("outcome", notification.outcome.as_str().to_owned());
+                notification
+                    .about
+                    .fields("after_handle", [outcome, ("elapsed_ms", millis(notification.elapsed))])
             }
-            Self::FailedHandle(fact) => {
-                let job_type = fact.about.job_type.as_ref().map_or("", |job_type| job_type.as_str());
-                let outcome = Ending::Dead(fact.reason).as_str().to_owned();
+            Self::RetryHandle(notification) => {
+                let times =
+                    [("delay_ms", millis(notification.delay)), ("elapsed_ms", millis(notification.elapsed))];
+                let error = [
+                    ("outcome", "retried".to_owned()),
+                    ("error", cut(notification.error.clone(), ERROR_BYTES)),
+                ];
+                notification.about.fields("retry_handle", error.into_iter().chain(times))
+            }
+            Self::FailedHandle(notification) => {
+                let job_type = notification.about.job_type.as_ref().map_or("", |job_type| job_type.as_str());
+                let outcome = Ending::Dead(notification.reason).as_str().to_owned();
                 let fields = [
                     ("outcome", outcome),
-                    ("reason", fact.reason.as_str().to_owned()),
-                    ("error", cut(fact.error.clone(), ERROR_BYTES)),
-                    ("fingerprint", crate::broker::fingerprint(job_type, fact.reason, &fact.error)),
-                    ("elapsed_ms", millis(fact.elapsed)),
+                    ("reason", notification.reason.as_str().to_owned()),
+                    ("error", cut(notification.error.clone(), ERROR_BYTES)),
+                    (
+                        "fingerprint",
+                        crate::broker::fingerprint(job_type, notification.reason, &notification.error),
+                    ),
+                    ("elapsed_ms", millis(notification.elapsed)),
                 ];
-                fact.about.fields("failed_handle", fields)
+                notification.about.fields("failed_handle", fields)
             }
-            Self::QueueLength(fact) => {
+            Self::QueueLength(notification) => {
                 let counts = [
-                    ("waiting", fact.waiting),
-                    ("running", fact.running),
-                    ("delayed", fact.delayed),
-                    ("dead", fact.dead),
+                    ("waiting", notification.waiting),
+                    ("running", notification.running),
+                    ("delayed", notification.delayed),
+                    ("dead", notification.dead),
                 ];
                 let counts = counts.map(|(name, count)| (name, count.to_string()));
-                let oldest = fact.oldest_waiting.map(|age| ("oldest_waiting_ms", millis(age)));
+                let oldest = notification.oldest_waiting.map(|age| ("oldest_waiting_ms", millis(age)));
                 [("event", "queue_length".to_owned())].into_iter().chain(counts).chain(oldest).collect()
             }
         }
@@ -254,8 +264,9 @@ mod tests {
     fn every_end_of_a_run_is_told_and_of_what_did_not_run_only_what_ended_the_job_or_is_tried_again() {
         let (queue, job, worker) = ("q".parse().unwrap(), "j".parse().unwrap(), "w".parse().unwrap());
         let told = |ending, ms| {
-            let fact = Fact::of_end(&end(&queue, &job, ending, Duration::from_millis(ms)), &worker);
-            fact.map_or_else(String::new, |fact| fact.fields()[0].1.clone())
+            let notification =
+                Notification::of_end(&end(&queue, &job, ending, Duration::from_millis(ms)), &worker);
+            notification.map_or_else(String::new, |notification| notification.fields()[0].1.clone())
         };
         let dead = Ending::Dead(DeadReason::Expired);
         let endings = [
@@ -281,7 +292,7 @@ mod tests {
             error: Some(&error),
             ..end(&queue, &job, Ending::Dead(DeadReason::Fatal), Duration::ZERO)
         };
-        let fields = Fact::of_end(&end, &worker).unwrap().fields();
+        let fields = Notification::of_end(&end, &worker).unwrap().fields();
         let of = |name| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
         assert!(of("error").unwrap().len() <= ERROR_BYTES);
         assert_eq!(of("fingerprint"), Some(crate::broker::fingerprint("", DeadReason::Fatal, &error)));

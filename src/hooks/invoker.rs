@@ -1,4 +1,4 @@
-//! Calls one hook, one fact at a time. The hook runs on a thread of its own, so that one that blocks takes no thread from
+//! Calls one hook, one notification at a time. The hook runs on a thread of its own, so that one that blocks takes no thread from
 //! the handlers; a thread whose call does not return is abandoned, and the next call gets another.
 
 use std::panic::AssertUnwindSafe;
@@ -11,23 +11,23 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::fact::Fact;
+use super::channel::NotificationReceiver;
 use super::hook::Called;
-use super::outlet::Intake;
-use crate::event::{Event, Events, HookFailure, Told};
+use super::notification::Notification;
+use crate::event::{Event, Events, HookFailure, Recipient};
 
 /// A call that waits for something is ended by its limit of time on its thread; one that blocks the thread is given up
 /// so much later.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// So many threads that do not come back are put up with. Beyond that facts are dropped until one does.
+/// So many threads that do not come back are put up with. Beyond that notifications are dropped until one does.
 const ABANDONED_MAX: usize = 4;
 
 /// What is left when the process stops gets so long.
 const LAST_CALLS: Duration = Duration::from_secs(2);
 
 /// Calls one hook.
-pub(super) struct Caller {
+pub(super) struct Invoker {
     pub(super) hook: Arc<dyn Called>,
     /// How long one call may take.
     pub(super) limit: Duration,
@@ -36,7 +36,7 @@ pub(super) struct Caller {
 
 /// What is asked of the hook's thread.
 struct Call {
-    fact: Arc<Fact>,
+    notification: Arc<Notification>,
     limit: Duration,
     answer: oneshot::Sender<Result<(), Fault>>,
 }
@@ -50,39 +50,39 @@ struct Threads {
     alive: Arc<()>,
 }
 
-impl Caller {
+impl Invoker {
     /// Calls until stopped, then with what was told before.
-    pub(super) async fn run(self, mut intake: Intake, stop: CancellationToken) {
+    pub(super) async fn run(self, mut receiver: NotificationReceiver, stop: CancellationToken) {
         let mut threads = Threads { current: None, alive: Arc::new(()) };
         loop {
-            let fact = tokio::select! {
+            let notification = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                fact = intake.facts.recv() => fact,
+                notification = receiver.notifications.recv() => notification,
             };
-            let Some(fact) = fact else { break };
-            self.call(fact, self.limit, &mut threads).await;
-            self.note_dropped(intake.dropped());
+            let Some(notification) = notification else { break };
+            self.call(notification, self.limit, &mut threads).await;
+            self.note_dropped(receiver.dropped());
         }
         let deadline = Instant::now() + LAST_CALLS.min(self.limit);
-        while let Ok(fact) = intake.facts.try_recv() {
+        while let Ok(notification) = receiver.notifications.try_recv() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                self.note_dropped(1 + intake.discard());
+                self.note_dropped(1 + receiver.discard());
                 break;
             }
-            self.call(fact, left, &mut threads).await;
+            self.call(notification, left, &mut threads).await;
         }
-        self.note_dropped(intake.dropped());
+        self.note_dropped(receiver.dropped());
     }
 
-    async fn call(&self, fact: Arc<Fact>, limit: Duration, threads: &mut Threads) {
+    async fn call(&self, notification: Arc<Notification>, limit: Duration, threads: &mut Threads) {
         let Some(thread) = threads.get(&self.hook) else {
             self.note_dropped(1);
             return;
         };
         let (answer, answered) = oneshot::channel();
-        let called = match thread.try_send(Call { fact, limit, answer }) {
+        let called = match thread.try_send(Call { notification, limit, answer }) {
             Ok(()) => tokio::time::timeout(limit + MARGIN, answered).await,
             Err(_) => Ok(Ok(Err((HookFailure::Panic, "its thread is gone".to_owned())))),
         };
@@ -102,9 +102,9 @@ impl Caller {
         self.events.tell(&Event::HookFailed { hook, kind: *kind, error });
     }
 
-    fn note_dropped(&self, facts: u64) {
-        if facts > 0 {
-            self.events.tell(&Event::Untold { whom: Told::Hook, facts });
+    fn note_dropped(&self, notifications: u64) {
+        if notifications > 0 {
+            self.events.tell(&Event::NotificationsDropped { recipient: Recipient::Hook, notifications });
         }
     }
 }
@@ -128,8 +128,8 @@ impl Threads {
 
 /// The hook's thread, until nobody calls any more.
 fn answer_calls(hook: &dyn Called, runtime: &Handle, calls: &Receiver<Call>) {
-    for Call { fact, limit, answer } in calls {
-        let call = AssertUnwindSafe(async { hook.tell(&fact).await }).catch_unwind();
+    for Call { notification, limit, answer } in calls {
+        let call = AssertUnwindSafe(async { hook.tell(&notification).await }).catch_unwind();
         let result = match runtime.block_on(async { tokio::time::timeout(limit, call).await }) {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(error))) => Err((HookFailure::Error, error.to_string())),

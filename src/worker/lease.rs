@@ -14,7 +14,7 @@ use crate::job::{EntryId, Lane, Outcome};
 
 /// The lease of one entry that this process holds, and the end of its attempt.
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct HeldLease {
     /// When Redis last said that the entry is ours.
     renewed: AtomicU64,
     /// The lease is not renewed after this moment, so that a handler that can't be stopped does not keep its job.
@@ -42,7 +42,7 @@ pub(crate) type Held = (Lane, EntryId);
 
 /// The entries that this process holds of one queue. Bytes that are no job are held without a delivery.
 #[derive(Debug, Default)]
-pub(crate) struct Flights {
+pub(crate) struct HeldLeases {
     table: Mutex<FxHashMap<Held, Option<Arc<Delivery>>>>,
 }
 
@@ -53,7 +53,7 @@ fn ticks(at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(*EPOCH).as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Flight {
+impl HeldLease {
     pub(crate) fn new(read_at: Instant) -> Self {
         LazyLock::force(&EPOCH);
         Self {
@@ -165,7 +165,7 @@ impl Flight {
     }
 }
 
-impl Flights {
+impl HeldLeases {
     pub(crate) fn insert(&self, held: impl Iterator<Item = (Held, Option<Arc<Delivery>>)>) {
         self.lock().extend(held);
     }
@@ -191,7 +191,7 @@ impl Flights {
     /// Ends every attempt.
     pub(crate) fn cut_all(&self) {
         for (_, delivery) in self.snapshot() {
-            delivery.flight.cut();
+            delivery.held_lease.cut();
         }
     }
 
@@ -207,24 +207,24 @@ mod tests {
     #[test]
     fn a_renewal_never_goes_back_in_time() {
         let start = Instant::now();
-        let flight = Flight::new(start);
-        flight.renew(start + Duration::from_secs(5));
-        flight.renew(start + Duration::from_secs(2));
-        assert_eq!(flight.silent(start + Duration::from_secs(6)), Duration::from_secs(1));
+        let held_lease = HeldLease::new(start);
+        held_lease.renew(start + Duration::from_secs(5));
+        held_lease.renew(start + Duration::from_secs(2));
+        assert_eq!(held_lease.silent(start + Duration::from_secs(6)), Duration::from_secs(1));
     }
 
     #[test]
     fn a_lost_lease_ends_the_attempt_and_is_not_renewed() {
-        let flight = Flight::new(Instant::now());
-        assert!(flight.lose());
-        assert!(!flight.lose());
-        assert!(flight.is_cut());
-        assert!(!flight.is_renewable(Instant::now()));
+        let held_lease = HeldLease::new(Instant::now());
+        assert!(held_lease.lose());
+        assert!(!held_lease.lose());
+        assert!(held_lease.is_cut());
+        assert!(!held_lease.is_renewable(Instant::now()));
     }
 
     #[test]
     fn the_first_reason_to_end_an_attempt_stays() {
-        let (stopped, unwanted) = (Flight::new(Instant::now()), Flight::new(Instant::now()));
+        let (stopped, unwanted) = (HeldLease::new(Instant::now()), HeldLease::new(Instant::now()));
         stopped.cut();
         assert!(!stopped.cancel());
         assert_eq!(stopped.outcome(), Outcome::Interrupted);
@@ -235,11 +235,11 @@ mod tests {
 
     #[test]
     fn a_token_is_cancelled_whether_it_was_made_before_the_cut_or_after() {
-        let before = Flight::new(Instant::now());
+        let before = HeldLease::new(Instant::now());
         let token = before.token().clone();
         before.cut();
         assert!(token.is_cancelled());
-        let after = Flight::new(Instant::now());
+        let after = HeldLease::new(Instant::now());
         after.cut();
         assert!(after.token().is_cancelled());
     }

@@ -30,7 +30,7 @@ const DEAD_MAX: usize = 8;
 
 /// The signs of life of one process. Clones are one.
 #[derive(Clone)]
-pub(crate) struct Vitals {
+pub(crate) struct Liveness {
     shared: Arc<Shared>,
 }
 
@@ -42,7 +42,7 @@ struct Shared {
     places: Option<Mutex<BTreeMap<Option<QueueName>, Arc<Contact>>>>,
     /// Redis is in contact for so many ms after an answer.
     contact_ms: AtomicU64,
-    lines: Mutex<Vec<Line>>,
+    monitors: Mutex<Vec<Monitor>>,
     dead: Mutex<Vec<String>>,
 }
 
@@ -57,7 +57,7 @@ struct Contact {
 
 /// A loop that asks Redis over a connection. Clones are one.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct Monitor {
     own: Arc<Own>,
     shared: Arc<Shared>,
 }
@@ -72,7 +72,7 @@ struct Own {
     due: AtomicU64,
 }
 
-impl Vitals {
+impl Liveness {
     /// Those of a process that works with one Redis, or with one that is a cluster.
     pub(crate) fn new(is_clustered: bool) -> Self {
         let shared = Shared {
@@ -80,35 +80,35 @@ impl Vitals {
             contact: Arc::default(),
             places: is_clustered.then(Mutex::default),
             contact_ms: AtomicU64::new(ms(CONTACT)),
-            lines: Mutex::default(),
+            monitors: Mutex::default(),
             dead: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
 
     /// A loop that asks Redis for what belongs to a queue, or to none, such as `the reader` of a queue.
-    pub(crate) fn line(&self, who: &str, queue: Option<&QueueName>) -> Line {
+    pub(crate) fn monitor(&self, who: &str, queue: Option<&QueueName>) -> Monitor {
         let what = queue.map_or_else(|| who.to_owned(), |queue| format!("{who} of {queue}"));
         let contact = match &self.shared.places {
             Some(places) => Arc::clone(locked(places).entry(queue.cloned()).or_default()),
             None => Arc::clone(&self.shared.contact),
         };
         let own = Arc::new(Own { what, contact, waits: AtomicU64::new(0), due: AtomicU64::new(0) });
-        let line = Line { own, shared: Arc::clone(&self.shared) };
-        locked(&self.shared.lines).push(line.clone());
-        line
+        let monitor = Monitor { own, shared: Arc::clone(&self.shared) };
+        locked(&self.shared.monitors).push(monitor.clone());
+        monitor
     }
 
-    /// Runs a task that must not die. A panic in it ends it, and is told by [`Vitals::ailments`].
+    /// Runs a task that must not die. A panic in it ends it, and is told by [`Liveness::failures`].
     pub(crate) fn watch<F: Future<Output = ()>>(
         &self,
         what: String,
         task: F,
     ) -> impl Future<Output = ()> + use<F> {
-        let vitals = self.clone();
+        let liveness = self.clone();
         async move {
             if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-                vitals.died(what);
+                liveness.died(what);
             }
         }
     }
@@ -123,14 +123,14 @@ impl Vitals {
     }
 
     /// Everything that only a restart would mend, in words; nothing while all is well.
-    pub(crate) fn ailments(&self) -> Vec<String> {
+    pub(crate) fn failures(&self) -> Vec<String> {
         let mut all: Vec<String> =
             locked(&self.shared.dead).iter().map(|what| format!("{what} has died")).collect();
         let now = self.shared.now_ms();
-        for line in &*locked(&self.shared.lines) {
-            let waits = line.own.waits.load(Ordering::Acquire);
-            if let Some(waited) = line.own.contact.in_vain(waits, now) {
-                let (what, seconds) = (&line.own.what, waited.as_secs());
+        for monitor in &*locked(&self.shared.monitors) {
+            let waits = monitor.own.waits.load(Ordering::Acquire);
+            if let Some(waited) = monitor.own.contact.in_vain(waits, now) {
+                let (what, seconds) = (&monitor.own.what, waited.as_secs());
                 all.push(format!("{what} has waited {seconds} s for an answer, while redis answers others"));
             }
         }
@@ -186,7 +186,7 @@ impl Contact {
     }
 }
 
-impl Line {
+impl Monitor {
     /// Asks, and notes what comes of it. `slack` is how long the answer may take though Redis is prompt.
     pub(crate) async fn ask<T>(
         &self,
@@ -228,15 +228,15 @@ impl Line {
         }
     }
 
-    /// Whether somebody waits too long for an answer of whom this line talks with, so that it matters whether this one gets
+    /// Whether somebody waits too long for an answer of the one that this monitor talks with, so that it matters whether this one gets
     /// one.
     pub(crate) fn is_wanted(&self) -> bool {
         let now = self.shared.now_ms();
         let late = |own: &Own| {
             own.waits.load(Ordering::Acquire) > 0 && own.due.load(Ordering::Acquire) + ms(PROMPT) < now
         };
-        let mates = |line: &&Self| Arc::ptr_eq(&line.own.contact, &self.own.contact);
-        locked(&self.shared.lines).iter().filter(mates).any(|line| late(&line.own))
+        let mates = |monitor: &&Self| Arc::ptr_eq(&monitor.own.contact, &self.own.contact);
+        locked(&self.shared.monitors).iter().filter(mates).any(|monitor| late(&monitor.own))
     }
 
     /// It has a reason not to ask.
@@ -307,39 +307,40 @@ mod tests {
 
     #[tokio::test]
     async fn a_task_that_panics_is_told_of_and_one_that_ends_is_not() {
-        let vitals = Vitals::new(false);
-        vitals.watch("the one".to_owned(), async {}).await;
-        assert_eq!(vitals.ailments(), Vec::<String>::new());
-        vitals.watch("the other".to_owned(), async { panic!("on purpose") }).await;
-        assert_eq!(vitals.ailments(), ["the other has died"]);
+        let liveness = Liveness::new(false);
+        liveness.watch("the one".to_owned(), async {}).await;
+        assert_eq!(liveness.failures(), Vec::<String>::new());
+        liveness.watch("the other".to_owned(), async { panic!("on purpose") }).await;
+        assert_eq!(liveness.failures(), ["the other has died"]);
     }
 
     #[tokio::test]
     async fn only_silence_keeps_a_line_waiting() {
-        let vitals = Vitals::new(false);
-        let line = vitals.line("a line", None);
-        let waits = || line.own.waits.load(Ordering::Acquire) > 0;
+        let liveness = Liveness::new(false);
+        let monitor = liveness.monitor("a monitor", None);
+        let waits = || monitor.own.waits.load(Ordering::Acquire) > 0;
         let silence = || Err::<(), _>(Error::Unknown { command: "ping", detail: "late".to_owned() });
-        line.ask(Duration::ZERO, async { silence() }).await.unwrap_err();
-        assert!(waits() && !vitals.in_contact());
-        line.ask(Duration::ZERO, async { Err::<(), _>(Error::Unreachable(String::new())) })
+        monitor.ask(Duration::ZERO, async { silence() }).await.unwrap_err();
+        assert!(waits() && !liveness.in_contact());
+        monitor
+            .ask(Duration::ZERO, async { Err::<(), _>(Error::Unreachable(String::new())) })
             .await
             .unwrap_err();
-        assert!(!waits() && !vitals.in_contact());
-        line.ask(Duration::ZERO, async { silence() }).await.unwrap_err();
-        line.ask(Duration::ZERO, async { Ok(()) }).await.unwrap();
-        assert!(!waits() && vitals.in_contact());
+        assert!(!waits() && !liveness.in_contact());
+        monitor.ask(Duration::ZERO, async { silence() }).await.unwrap_err();
+        monitor.ask(Duration::ZERO, async { Ok(()) }).await.unwrap();
+        assert!(!waits() && liveness.in_contact());
     }
     #[tokio::test]
     async fn in_a_cluster_an_answer_about_another_queue_proves_nothing() {
-        let vitals = Vitals::new(true);
+        let liveness = Liveness::new(true);
         let (mail, news) = ("mail".parse().unwrap(), "news".parse().unwrap());
-        let [reader, settler] = ["the reader", "the settler"].map(|who| vitals.line(who, Some(&mail)));
-        let other = vitals.line("the reader", Some(&news));
+        let [reader, settler] = ["the reader", "the settler"].map(|who| liveness.monitor(who, Some(&mail)));
+        let other = liveness.monitor("the reader", Some(&news));
         reader.own.waits.store(1, Ordering::Release);
         let hangs = |contact: &Contact| contact.in_vain(1, 40_000).is_some();
-        let answered = |line: &Line| {
-            (2..40).for_each(|second| line.own.contact.answered(QUICK, second * 1000));
+        let answered = |monitor: &Monitor| {
+            (2..40).for_each(|second| monitor.own.contact.answered(QUICK, second * 1000));
         };
         answered(&other);
         assert!(!hangs(&reader.own.contact) && hangs(&other.own.contact));
@@ -347,6 +348,6 @@ mod tests {
         answered(&settler);
         assert!(hangs(&reader.own.contact));
         other.answered();
-        assert!(vitals.in_contact(), "with a part of the cluster");
+        assert!(liveness.in_contact(), "with a part of the cluster");
     }
 }

@@ -5,70 +5,70 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::caller::Caller;
-use super::fact::Fact;
+use super::channel::{NotificationReceiver, NotificationSender, channel};
 use super::hook::Called;
-use super::outlet::{Intake, Outlet, channel};
+use super::invoker::Invoker;
+use super::notification::Notification;
 use super::publisher::Publisher;
 use super::{Config, Publish, length};
 use crate::broker::{Broker, Queue};
 use crate::event::{Ending, Event, Events};
 use crate::job::ConsumerName;
 
-/// So many facts may wait for one hook.
+/// So many notifications may wait for one hook.
 const HOOK_CAPACITY: usize = 1024;
 
-/// So many facts may wait for the stream.
+/// So many notifications may wait for the stream.
 const STREAM_CAPACITY: usize = 4096;
 
 /// All who are told.
-pub(crate) struct Audience {
+pub(crate) struct Dispatch {
     config: Config,
-    /// Whom failures of the audience itself are told to.
+    /// Whom failures of the dispatch itself are told to.
     events: Events,
-    hooks: Arc<[Outlet]>,
-    callers: Vec<(Caller, Intake)>,
-    stream: Option<Intake>,
+    hooks: Arc<[NotificationSender]>,
+    callers: Vec<(Invoker, NotificationReceiver)>,
+    stream: Option<NotificationReceiver>,
 }
 
-impl Audience {
-    /// The audience of a process, and the events that it hears too: unchanged where there is nobody.
+impl Dispatch {
+    /// The dispatch of a process, and the events that it hears too: unchanged where there is nobody.
     pub(crate) fn gather(
         config: &Config,
         hooks: &[Arc<dyn Called>],
         events: &Events,
         worker: &ConsumerName,
     ) -> (Self, Events) {
-        let (mut outlets, mut callers) = (Vec::new(), Vec::new());
+        let (mut senders, mut callers) = (Vec::new(), Vec::new());
         for hook in hooks {
-            let (outlet, intake) = channel(HOOK_CAPACITY);
-            let caller =
-                Caller { hook: Arc::clone(hook), limit: config.hook_timeout, events: events.clone() };
-            outlets.push(outlet);
-            callers.push((caller, intake));
+            let (sender, receiver) = channel(HOOK_CAPACITY);
+            let invoker =
+                Invoker { hook: Arc::clone(hook), limit: config.hook_timeout, events: events.clone() };
+            senders.push(sender);
+            callers.push((invoker, receiver));
         }
-        let hooks: Arc<[Outlet]> = outlets.into();
-        let (publish, (stream, intake)) = (config.publish, channel(STREAM_CAPACITY));
+        let hooks: Arc<[NotificationSender]> = senders.into();
+        let (publish, (stream, receiver)) = (config.publish, channel(STREAM_CAPACITY));
         let heard = if hooks.is_empty() && publish == Publish::None {
             events.clone()
         } else {
             let (hooks, worker) = (Arc::clone(&hooks), worker.clone());
             events.and(Arc::new(move |event| hear(event, &hooks, (publish, &stream), &worker)))
         };
-        let stream = (publish != Publish::None).then_some(intake);
+        let stream = (publish != Publish::None).then_some(receiver);
         (Self { config: config.clone(), events: events.clone(), hooks, callers, stream }, heard)
     }
 
     /// Tells until stopped, and then what was told before. These queues' lengths are told to hooks.
     pub(crate) fn attend(self, broker: &Broker, queues: Vec<Queue>, stop: &CancellationToken) -> JoinSet<()> {
         let mut attending = JoinSet::new();
-        for (caller, intake) in self.callers {
-            attending.spawn(caller.run(intake, stop.clone()));
+        for (invoker, receiver) in self.callers {
+            attending.spawn(invoker.run(receiver, stop.clone()));
         }
-        if let Some(intake) = self.stream {
+        if let Some(receiver) = self.stream {
             let (broker, max_length) = (broker.clone(), self.config.max_length);
             let publisher = Publisher { broker, max_length, events: self.events.clone() };
-            attending.spawn(publisher.run(intake, stop.clone()));
+            attending.spawn(publisher.run(receiver, stop.clone()));
         }
         if !self.hooks.is_empty() {
             for queue in queues {
@@ -82,7 +82,12 @@ impl Audience {
 }
 
 /// Passes on what somebody wants to know. What nobody wants costs a look at the event.
-fn hear(event: &Event<'_>, hooks: &[Outlet], (publish, stream): (Publish, &Outlet), worker: &ConsumerName) {
+fn hear(
+    event: &Event<'_>,
+    hooks: &[NotificationSender],
+    (publish, stream): (Publish, &NotificationSender),
+    worker: &ConsumerName,
+) {
     // Hooks have a timer of their own, in every process.
     let to_hooks = !hooks.is_empty() && !matches!(event, Event::QueueLength { .. });
     let to_stream = match publish {
@@ -95,11 +100,11 @@ fn hear(event: &Event<'_>, hooks: &[Outlet], (publish, stream): (Publish, &Outle
     if !to_hooks && !to_stream {
         return;
     }
-    let Some(fact) = Fact::of(event, worker).map(Arc::new) else { return };
+    let Some(notification) = Notification::of(event, worker).map(Arc::new) else { return };
     if to_hooks {
-        hooks.iter().for_each(|hook| hook.offer(Arc::clone(&fact)));
+        hooks.iter().for_each(|hook| hook.offer(Arc::clone(&notification)));
     }
     if to_stream {
-        stream.offer(fact);
+        stream.offer(notification);
     }
 }

@@ -10,10 +10,9 @@ use super::clock::ServerClock;
 use super::delivery::{Finished, Work};
 use super::dispatcher::Dispatcher;
 use super::executor::Executor;
-use super::flight::Flights;
 use super::heartbeat::Charge;
+use super::lease::HeldLeases;
 use super::outbox::Outbox;
-use super::pulse::Pulse;
 use super::quota::Quota;
 use super::reader::{Reader, Reading};
 use super::registry::Registry;
@@ -22,9 +21,10 @@ use super::settler::Settler;
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::Events;
+use crate::health::Liveness;
+use crate::health::QueueHealth;
 use crate::job::{ConsumerName, Lease, Outcome, Routing};
 use crate::traces::Tracer;
-use crate::vital::Vitals;
 
 /// From this concurrency on, a queue has a second reader.
 const MANY_SLOTS: usize = 64;
@@ -33,7 +33,7 @@ const MANY_SLOTS: usize = 64;
 const END_MARGIN: Duration = Duration::from_secs(5);
 
 /// The stages of one queue.
-pub(super) struct Station {
+pub(super) struct QueueWorker {
     pub(super) queue: Queue,
     parts: Parts,
     pub(super) lease: Duration,
@@ -49,7 +49,7 @@ pub(super) struct Station {
     stop_reading: CancellationToken,
 }
 
-/// What the stations of one process share.
+/// What the queue workers of one process share.
 pub(super) struct Shared {
     pub(super) broker: Broker,
     pub(super) consumer: ConsumerName,
@@ -58,7 +58,7 @@ pub(super) struct Shared {
     pub(super) events: Events,
     pub(super) clock: Arc<ServerClock>,
     pub(super) quota: Option<Arc<Quota>>,
-    pub(super) vitals: Vitals,
+    pub(super) liveness: Liveness,
     pub(super) tracer: Option<Tracer>,
 }
 
@@ -68,10 +68,10 @@ impl Shared {
         Settler {
             tracking: worker.queue(queue.name()).tracking,
             retention: worker.retention_of(queue.name()),
-            line: self.vitals.line("the settler", Some(queue.name())),
+            monitor: self.liveness.monitor("the settler", Some(queue.name())),
             queue,
             consumer: self.consumer.clone(),
-            flights: Arc::clone(&parts.flights),
+            held_leases: Arc::clone(&parts.held_leases),
             policies: Arc::new(self.registry.policies()),
             routing: Routing { give_up_after: worker.unroutable_after, ..Routing::default() },
             events: self.events.clone(),
@@ -112,12 +112,12 @@ impl Shared {
     }
 }
 
-/// What the stages of one station share.
+/// What the stages of one queue worker share.
 #[derive(Clone)]
 struct Parts {
     dispatcher: Arc<Dispatcher>,
-    flights: Arc<Flights>,
-    pulse: Arc<Pulse>,
+    held_leases: Arc<HeldLeases>,
+    health: Arc<QueueHealth>,
     outbox: Arc<Outbox>,
 }
 
@@ -140,13 +140,13 @@ impl Links {
     }
 }
 
-impl Station {
+impl QueueWorker {
     /// Everything but the reading.
     pub(super) async fn start(
         shared: &Shared,
         queue: Queue,
         lease: Duration,
-        (own, pulse): (&QueueConfig, &Arc<Pulse>),
+        (own, health): (&QueueConfig, &Arc<QueueHealth>),
     ) -> Result<Self, Error> {
         let worker = &shared.config;
         // A second connection pays only where many quick jobs run at once.
@@ -157,21 +157,21 @@ impl Station {
         let dispatcher = Dispatcher::new(own.concurrency, worker.prefetch, threads());
         let parts = Parts {
             dispatcher: Arc::new(dispatcher.within(shared.quota.clone())),
-            flights: Arc::new(Flights::default()),
-            pulse: Arc::clone(pulse),
+            held_leases: Arc::new(HeldLeases::default()),
+            health: Arc::clone(health),
             outbox: Arc::new(Outbox::new(2 * room + 100)),
         };
         let settling = queue.over(&links.settling);
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
-        let (vitals, name) = (&shared.vitals, queue.name().clone());
+        let (liveness, name) = (&shared.liveness, queue.name().clone());
         let settling_loop = shared.settler(settling.clone(), &parts, lease).run(Arc::clone(&parts.outbox));
-        settler.spawn(vitals.watch(format!("the settler of {name}"), settling_loop));
+        settler.spawn(liveness.watch(format!("the settler of {name}"), settling_loop));
         let (mut reporting, reporter) = (JoinSet::new(), Arc::new(shared.reporter(settling.clone())));
-        reporting.spawn(vitals.watch(format!("the reporter of {name}"), Arc::clone(&reporter).run()));
+        reporting.spawn(liveness.watch(format!("the reporter of {name}"), Arc::clone(&reporter).run()));
         let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter)));
         for _ in 0..own.concurrency {
             let slot = slot(Arc::clone(&parts.dispatcher), Arc::clone(&executor), Arc::clone(&parts.outbox));
-            executors.spawn(vitals.watch(format!("a slot of {name}"), slot));
+            executors.spawn(liveness.watch(format!("a slot of {name}"), slot));
         }
         let stop_reading = CancellationToken::new();
         let reading = Arc::new(Reading::default());
@@ -186,10 +186,10 @@ impl Station {
                 lease,
                 max_depth: own.max_depth,
                 dispatcher: Arc::clone(&parts.dispatcher),
-                flights: Arc::clone(&parts.flights),
+                held_leases: Arc::clone(&parts.held_leases),
                 outbox: Arc::clone(&parts.outbox),
-                pulse: Arc::clone(&parts.pulse),
-                line: vitals.line(who, Some(&name)),
+                health: Arc::clone(&parts.health),
+                monitor: liveness.monitor(who, Some(&name)),
                 events: shared.events.clone(),
                 stop: stop_reading.clone(),
             };
@@ -213,20 +213,20 @@ impl Station {
 
     /// Takes jobs from now on. Nothing of the queue's start may fail after this: what had been taken would be dropped with
     /// its outcome.
-    pub(super) fn read(&mut self, vitals: &Vitals) {
+    pub(super) fn read(&mut self, liveness: &Liveness) {
         for (who, reader) in self.idle.drain(..) {
-            self.readers.spawn(vitals.watch(who, reader.run()));
+            self.readers.spawn(liveness.watch(who, reader.run()));
         }
     }
 
-    pub(super) fn charge(&self, vitals: &Vitals) -> Charge {
+    pub(super) fn charge(&self, liveness: &Liveness) -> Charge {
         Charge {
-            line: vitals.line("the heartbeat", Some(self.queue.name())),
+            monitor: liveness.monitor("the heartbeat", Some(self.queue.name())),
             queue: self.queue.clone(),
-            flights: Arc::clone(&self.parts.flights),
+            held_leases: Arc::clone(&self.parts.held_leases),
             dispatcher: Arc::clone(&self.parts.dispatcher),
             outbox: Arc::clone(&self.parts.outbox),
-            pulse: Arc::clone(&self.parts.pulse),
+            health: Arc::clone(&self.parts.health),
             slots: self.slots,
             lease: self.lease,
         }
@@ -248,7 +248,7 @@ impl Station {
             () = hurry.cancelled() => {}
         }
         tracing::info!(queue = %self.queue.name(), running = self.parts.dispatcher.running(), "cancelling what still runs");
-        self.parts.flights.cut_all();
+        self.parts.held_leases.cut_all();
         // Handlers have their own time of grace after this; what does not even end then is left to its lease.
         let ended = async { while self.executors.join_next().await.is_some() {} };
         if tokio::time::timeout(self.grace + END_MARGIN, ended).await.is_err() {

@@ -33,9 +33,9 @@ const TOUCHED_EACH: Duration = Duration::from_millis(600);
 
 /// How many workers a queue has: the consumers of its group, of which some may be dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Crowd(u64);
+pub(crate) struct Pacing(u64);
 
-impl Crowd {
+impl Pacing {
     /// So many workers; none counts as one.
     pub(crate) fn of(workers: u64) -> Self {
         Self(workers.max(1))
@@ -113,12 +113,12 @@ mod tests {
 
     /// What all workers of an idle queue send per second, without the leader's chores and the asking for its place.
     fn sent(workers: u64) -> f64 {
-        let (crowd, workers) = (Crowd::of(workers), workers as f64);
-        let waiting = if crowd.is_large() { WAITING } else { workers };
+        let (pacing, workers) = (Pacing::of(workers), workers as f64);
+        let waiting = if pacing.is_large() { WAITING } else { workers };
         let each = |time: Duration| 1.0 / time.as_secs_f64();
-        waiting * each(crowd.wait(0.5))
-            + (workers - waiting) * each(crowd.stand_by(0.5))
-            + workers * each(crowd.say_every())
+        waiting * each(pacing.wait(0.5))
+            + (workers - waiting) * each(pacing.stand_by(0.5))
+            + workers * each(pacing.say_every())
     }
 
     #[test]
@@ -131,22 +131,22 @@ mod tests {
     #[test]
     fn no_read_waits_for_longer_than_fifteen_seconds() {
         for workers in [1, 64, 65, 1_000_000] {
-            assert!(Crowd::of(workers).wait(1.0) <= Duration::from_secs(15), "{workers}");
+            assert!(Pacing::of(workers).wait(1.0) <= Duration::from_secs(15), "{workers}");
         }
     }
 
     #[test]
     fn a_small_crowd_stands_by_never_and_a_large_one_nearly_always() {
-        assert!(!Crowd::of(64).stands_by(1.0));
-        assert!(!Crowd::of(200).stands_by(0.2));
-        assert!(Crowd::of(200).stands_by(0.3));
+        assert!(!Pacing::of(64).stands_by(1.0));
+        assert!(!Pacing::of(200).stands_by(0.2));
+        assert!(Pacing::of(200).stands_by(0.3));
     }
 
     #[test]
     fn a_worker_counts_as_alive_for_longer_than_it_is_silent() {
         for workers in [0, 1, 30, 64, 1000, u64::MAX] {
-            let crowd = Crowd::of(workers);
-            assert!(crowd.lives() > crowd.say_every() * 2, "{workers}");
+            let pacing = Pacing::of(workers);
+            assert!(pacing.lives() > pacing.say_every() * 2, "{workers}");
         }
     }
 }

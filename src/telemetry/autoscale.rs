@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use axum::http::StatusCode;
 use serde::Serialize;
 
+use crate::autoscale::{Autoscale, NoBacklog};
 use crate::broker::Backlog;
-use crate::scale::{NoBacklog, Scale};
 
 /// The answer.
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ struct Refusal {
 }
 
 /// The status and the JSON body. Redis being away is never 0 jobs.
-pub(super) async fn answer(scale: &Scale, query: &str) -> (StatusCode, String) {
+pub(super) async fn answer(scale: &Autoscale, query: &str) -> (StatusCode, String) {
     match scale.backlogs(queue(query)).await {
         Ok(backlogs) => {
             let jobs = backlogs.iter().map(|(_, backlog)| backlog.jobs()).sum();

@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Answers how much work there is. Clones are one.
 #[derive(Clone)]
-pub struct Scale {
+pub struct Autoscale {
     names: Arc<[QueueName]>,
     queues: Arc<OnceLock<Vec<Asked>>>,
 }
@@ -57,7 +57,7 @@ pub enum NoBacklog {
     Redis(String),
 }
 
-impl Scale {
+impl Autoscale {
     pub(crate) fn new(names: impl IntoIterator<Item = QueueName>) -> Self {
         Self { names: names.into_iter().collect(), queues: Arc::default() }
     }

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::job::Crowd;
+use crate::job::Pacing;
 
 /// What the loops of one queue know of its Redis.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct QueueHealth {
     in_touch: AtomicBool,
     consumers: AtomicU64,
     is_refused: AtomicBool,
@@ -15,7 +15,7 @@ pub(crate) struct Pulse {
     refusal: Mutex<Option<String>>,
 }
 
-impl Pulse {
+impl QueueHealth {
     /// That of a queue that has not been joined yet.
     pub(crate) fn new() -> Self {
         Self {
@@ -67,8 +67,8 @@ impl Pulse {
     }
 
     /// How many members the group has.
-    pub(crate) fn crowd(&self) -> Crowd {
-        Crowd::of(self.consumers.load(Ordering::Relaxed))
+    pub(crate) fn pacing(&self) -> Pacing {
+        Pacing::of(self.consumers.load(Ordering::Relaxed))
     }
 }
 
@@ -78,14 +78,14 @@ mod tests {
 
     #[test]
     fn a_queue_is_served_while_its_redis_answers_and_refuses_nothing() {
-        let pulse = Pulse::new();
-        assert!(!pulse.serves() && !pulse.admit());
-        pulse.set_in_touch(true);
-        assert!(pulse.serves());
-        assert!(pulse.refuse("a key".to_owned()) && !pulse.refuse("a key".to_owned()));
-        assert!(pulse.refuse("another".to_owned()), "another reason is news");
-        assert!(!pulse.serves() && pulse.refusal().as_deref() == Some("another"));
-        assert!(pulse.admit() && !pulse.admit());
-        assert!(pulse.serves() && pulse.refusal().is_none());
+        let health = QueueHealth::new();
+        assert!(!health.serves() && !health.admit());
+        health.set_in_touch(true);
+        assert!(health.serves());
+        assert!(health.refuse("a key".to_owned()) && !health.refuse("a key".to_owned()));
+        assert!(health.refuse("another".to_owned()), "another reason is news");
+        assert!(!health.serves() && health.refusal().as_deref() == Some("another"));
+        assert!(health.admit() && !health.admit());
+        assert!(health.serves() && health.refusal().is_none());
     }
 }

@@ -19,8 +19,8 @@ pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>, stop: Cancellat
             () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
         }
-        // In a small crowd everybody waits on the streams.
-        let is_large = told.borrow().crowd.is_large();
+        // In a small fleet everybody waits on the streams.
+        let is_large = told.borrow().pacing.is_large();
         if is_large && let Err(error) = duty.queue.call(0).await {
             duty.events.redis_error(error.kind(), &error);
         }

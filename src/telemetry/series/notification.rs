@@ -3,11 +3,11 @@
 use metrics::Counter;
 
 use super::Maker;
-use crate::event::{HookFailure, SpanLoss, Told};
+use crate::event::{HookFailure, Recipient, SpanLoss};
 use crate::telemetry::catalogue;
 
 /// The series of those who are told of jobs.
-pub(in super::super) struct AudienceSeries {
+pub(in super::super) struct NotificationSeries {
     pub(in super::super) published: Counter,
     hook_failures: [Counter; 3],
     untold: [Counter; 2],
@@ -15,15 +15,15 @@ pub(in super::super) struct AudienceSeries {
     spans_dropped: [Counter; SpanLoss::ALL.len()],
 }
 
-impl AudienceSeries {
+impl NotificationSeries {
     pub(in super::super) fn new(maker: &Maker<'_>) -> Self {
         let failures = [HookFailure::Error, HookFailure::Panic, HookFailure::Timeout];
         let failure = |kind: HookFailure| maker.counter(&catalogue::HOOK_FAILURES, &[kind.as_str()]);
-        let untold = |whom: Told| maker.counter(&catalogue::UNTOLD, &[whom.as_str()]);
+        let untold = |recipient: Recipient| maker.counter(&catalogue::UNTOLD, &[recipient.as_str()]);
         Self {
             published: maker.counter(&catalogue::PUBLISHED, &[]),
             hook_failures: failures.map(failure),
-            untold: [Told::Hook, Told::Stream].map(untold),
+            untold: [Recipient::Hook, Recipient::Stream].map(untold),
             spans_exported: maker.counter(&catalogue::SPANS_EXPORTED, &[]),
             spans_dropped: SpanLoss::ALL
                 .map(|loss| maker.counter(&catalogue::SPANS_DROPPED, &[loss.as_str()])),
@@ -51,11 +51,11 @@ impl AudienceSeries {
     }
 
     /// Counts what somebody was not told.
-    pub(in super::super) fn untold(&self, whom: Told, facts: u64) {
-        let at = match whom {
-            Told::Hook => 0,
-            Told::Stream => 1,
+    pub(in super::super) fn untold(&self, recipient: Recipient, notifications: u64) {
+        let at = match recipient {
+            Recipient::Hook => 0,
+            Recipient::Stream => 1,
         };
-        self.untold[at].increment(facts);
+        self.untold[at].increment(notifications);
     }
 }
