@@ -23,7 +23,7 @@ pub use attempt::cancel::Cancellation;
 pub(crate) use attempt::progress::{LOG_LINES, Said, Saying};
 pub use attempt::read::{Consumer, Joined};
 pub(crate) use attempt::settle::{Applied, Begun, Keep, Ran, Taken};
-pub use attempt::steps::{DecideError, Decided, Decider, Steps};
+pub use attempt::steps::{DecideError, Decided, Decider, StepsStatus};
 pub(crate) use attempt::steps::{StepBegun, StepRun, StepTold};
 pub(crate) use chores::claim::{ClaimFrom, Silent};
 pub(crate) use chores::cron::CronState;

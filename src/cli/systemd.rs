@@ -24,7 +24,7 @@ pub(super) struct Telling {
 }
 
 /// What was told already.
-struct Told {
+struct Reported {
     ready: bool,
     stopping: bool,
     status: String,
@@ -59,7 +59,7 @@ impl Telling {
 /// Tells until stopped, and of the stop. A word that did not arrive is said again.
 fn tell(probe: &Probe, stopped: &Receiver<()>) {
     let pet_every = sd_notify::watchdog_enabled().map(|timeout| timeout / 2);
-    let mut told = Told { ready: false, stopping: false, status: String::new(), pet_every, petted: None };
+    let mut told = Reported { ready: false, stopping: false, status: String::new(), pet_every, petted: None };
     let look_every = pet_every.unwrap_or(LOOK_EVERY).clamp(LOOK_EVERY / 10, LOOK_EVERY);
     while stopped.recv_timeout(look_every) == Err(RecvTimeoutError::Timeout) {
         told.look(probe);
@@ -67,7 +67,7 @@ fn tell(probe: &Probe, stopped: &Receiver<()>) {
     told.look(probe);
 }
 
-impl Told {
+impl Reported {
     fn look(&mut self, probe: &Probe) {
         // Not when it is ready: where Redis is away at the start, systemd would start the process again and again.
         if !self.ready && probe.started().is_ok() {

@@ -24,7 +24,7 @@ pub use exec::{Exec, ExecConfig};
 #[cfg(feature = "http")]
 pub use http::{Http, HttpConfig};
 pub use noop::Noop;
-pub use rule::{Code, Codes, Rule, Then};
+pub use rule::{Code, Codes, Rule, RuleAction};
 
 /// Which built-in handler runs the jobs of a type, as the configuration file has it: `"noop"`,
 /// `{ exec = { command = ["python3", "report.py"] } }` or `{ http = { url = "https://example.com/jobs" } }`.

@@ -39,13 +39,13 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matches: Option<String>,
     /// What follows.
-    pub then: Then,
+    pub then: RuleAction,
 }
 
 /// What follows from an attempt that a rule fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Then {
+pub enum RuleAction {
     /// Buried at once: no further attempt can mend it.
     Fatal,
     /// Failed: tried again as the type's policy says.
@@ -206,7 +206,7 @@ impl Kind {
     }
 }
 
-impl Then {
+impl RuleAction {
     fn wrong(self) -> Option<String> {
         let (name, pause) = match self {
             Self::RetryAfter(pause) => ("retry_after", pause),
@@ -293,10 +293,10 @@ mod tests {
             { "matches": "quota", "then": { "snooze": "10m" } },
         ]));
         assert_eq!(read[0].exit, Some(Codes(vec![Code::One(3)])));
-        assert_eq!(read[1].then, Then::RetryAfter(Duration::from_secs(30)));
+        assert_eq!(read[1].then, RuleAction::RetryAfter(Duration::from_secs(30)));
         assert_eq!(read[2].status, Some(Codes(vec![Code::Class(5)])));
         assert_eq!(read[3].status, Some(Codes(vec![Code::One(409), Code::Class(4)])));
-        assert_eq!(read[4].then, Then::Snooze(Duration::from_secs(600)));
+        assert_eq!(read[4].then, RuleAction::Snooze(Duration::from_secs(600)));
         let written = serde_json::to_value(&read).unwrap();
         assert_eq!(rules(written), read);
     }

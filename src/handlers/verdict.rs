@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use regex::Regex;
 
 use super::Error;
-use super::rule::{Kind, Rule, Then, compiled};
+use super::rule::{Kind, Rule, RuleAction, compiled};
 use crate::JobError;
 
 /// So much of what was said is shown to the rules.
@@ -22,7 +22,7 @@ struct Compiled {
     /// `None`: every failure.
     codes: Option<Vec<RangeInclusive<i64>>>,
     matches: Option<Regex>,
-    then: Then,
+    then: RuleAction,
 }
 
 /// How an attempt ended, as far as rules look at it.
@@ -58,7 +58,7 @@ impl Verdicts {
     }
 
     /// What follows, or `None` where no rule fits and the handler's own answer holds.
-    pub(super) fn verdict(&self, answer: Answer<'_>) -> Option<Then> {
+    pub(super) fn verdict(&self, answer: Answer<'_>) -> Option<RuleAction> {
         if self.rules.is_empty() {
             return None;
         }
@@ -78,7 +78,7 @@ impl Compiled {
     }
 }
 
-impl Then {
+impl RuleAction {
     /// The error that a handler returns for it; `None` for a success. `said` is the error's text, or the reason.
     pub(super) fn error(self, said: impl FnOnce() -> String) -> Option<JobError> {
         match self {
@@ -123,13 +123,13 @@ mod tests {
     #[test]
     fn the_first_rule_whose_conditions_all_hold_decides_and_else_nothing_does() {
         let cases = [
-            (exit(75, "over quota"), Some(Then::Snooze(Duration::from_secs(600)))),
-            (exit(75, "other"), Some(Then::Fatal)),
-            (exit(20, "Duplicate Order 7"), Some(Then::RetryAfter(Duration::from_secs(30)))),
-            (exit(4, "a DUPLICATE ORDER"), Some(Then::Drop)),
-            (exit(1, ""), Some(Then::Done)),
+            (exit(75, "over quota"), Some(RuleAction::Snooze(Duration::from_secs(600)))),
+            (exit(75, "other"), Some(RuleAction::Fatal)),
+            (exit(20, "Duplicate Order 7"), Some(RuleAction::RetryAfter(Duration::from_secs(30)))),
+            (exit(4, "a DUPLICATE ORDER"), Some(RuleAction::Drop)),
+            (exit(1, ""), Some(RuleAction::Done)),
             (exit(2, ""), None),
-            (exit(0, "WARN: half of it"), Some(Then::Retry)),
+            (exit(0, "WARN: half of it"), Some(RuleAction::Retry)),
         ];
         for (answer, want) in cases {
             assert_eq!(some_rules().verdict(answer), want, "{answer:?}");
@@ -140,13 +140,13 @@ mod tests {
     fn a_success_is_judged_only_by_rules_that_name_its_code() {
         assert_eq!(some_rules().verdict(exit(0, "duplicate order")), None);
         assert_eq!(verdicts(json!([{ "then": "fatal" }])).verdict(exit(0, "")), None);
-        assert_eq!(verdicts(json!([{ "then": "fatal" }])).verdict(exit(9, "")), Some(Then::Fatal));
+        assert_eq!(verdicts(json!([{ "then": "fatal" }])).verdict(exit(9, "")), Some(RuleAction::Fatal));
     }
 
     #[test]
     fn a_killed_program_has_no_code_but_its_words_count() {
         let killed = Answer { code: None, succeeded: false, text: b"duplicate order \xff" };
-        assert_eq!(some_rules().verdict(killed), Some(Then::Drop));
+        assert_eq!(some_rules().verdict(killed), Some(RuleAction::Drop));
         assert_eq!(verdicts(json!([{ "exit": [9, 137], "then": "fatal" }])).verdict(killed), None);
     }
 
@@ -154,7 +154,7 @@ mod tests {
     fn text_is_looked_at_by_characters_even_where_it_is_not_utf_8() {
         let rules = verdicts(json!([{ "matches": "^M.ller$", "then": "fatal" }]));
         let latin = Answer { code: Some(1), succeeded: false, text: b"M\xfcller" };
-        assert_eq!(rules.verdict(latin), Some(Then::Fatal));
+        assert_eq!(rules.verdict(latin), Some(RuleAction::Fatal));
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         fn any_bytes_get_a_verdict_and_no_rules_have_none(code: Option<u8>, text: Vec<u8>) {
             let answer = Answer { code: code.map(i64::from), succeeded: code == Some(0), text: &text };
             let found = some_rules().verdict(answer);
-            prop_assert!(code.is_some() || matches!(found, None | Some(Then::Drop)), "{:?}", found);
+            prop_assert!(code.is_some() || matches!(found, None | Some(RuleAction::Drop)), "{:?}", found);
             prop_assert_eq!(verdicts(json!([])).verdict(answer), None);
         }
     }

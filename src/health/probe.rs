@@ -33,11 +33,11 @@ enum State {
     Starting,
     /// It could not reach Redis, and tries again.
     Waiting,
-    Working(Work),
+    Working(Running),
     Stopping,
 }
 
-struct Work {
+struct Running {
     broker: Broker,
     liveness: Liveness,
     queues: Vec<Watched>,
@@ -61,7 +61,7 @@ impl Watched {
     }
 }
 
-impl Work {
+impl Running {
     /// The queues that are not served just now, and why, in words.
     fn unserved(&self) -> Vec<String> {
         let unserved = self.queues.iter().filter(|watched| !watched.is_served());
@@ -94,7 +94,7 @@ impl Probe {
     pub(crate) fn works(&self, broker: &Broker, liveness: Liveness, queues: Vec<(Queue, Arc<QueueHealth>)>) {
         let watched = |(queue, health)| Watched { queue, health, in_vain: None };
         let (broker, queues) = (broker.clone(), queues.into_iter().map(watched).collect());
-        *self.lock() = State::Working(Work { broker, liveness, queues });
+        *self.lock() = State::Working(Running { broker, liveness, queues });
     }
 
     pub(crate) fn stops(&self) {

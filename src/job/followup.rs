@@ -70,13 +70,13 @@ pub struct FollowUps {
     /// The type of the job that follows its death.
     pub on_failure: Option<JobType>,
     /// The jobs that follow its success one after the other.
-    pub then: Vec<Link>,
+    pub then: Vec<ChainedJob>,
 }
 
 /// One job of a chain, as the field `then` has it.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Link {
+pub struct ChainedJob {
     /// What handler it needs.
     #[serde(rename = "type")]
     job_type: String,
@@ -88,7 +88,7 @@ pub struct Link {
     on_failure: Option<String>,
 }
 
-impl PartialEq for Link {
+impl PartialEq for ChainedJob {
     fn eq(&self, other: &Self) -> bool {
         let raw = |link: &Self| link.payload.as_ref().map(|payload| payload.get().to_owned());
         self.job_type == other.job_type && self.on_failure == other.on_failure && raw(self) == raw(other)
@@ -121,7 +121,7 @@ struct Facts<'a> {
     error: Option<&'a str>,
 }
 
-impl Link {
+impl ChainedJob {
     /// A job of this type, with this JSON as its payload; without one it gets the facts of the job before it.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Link {
     }
 }
 
-impl Link {
+impl ChainedJob {
     /// The jobs of a chain, as the field `then` has them: a JSON array.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ fn json(result: &[u8]) -> Option<Box<RawValue>> {
     text.ok().or_else(quoted)
 }
 
-fn chain_text(links: &[Link]) -> String {
+fn chain_text(links: &[ChainedJob]) -> String {
     if links.is_empty() { String::new() } else { serde_json::to_string(links).expect("links are JSON") }
 }
 
@@ -239,7 +239,7 @@ fn follower(
 }
 
 /// Reads the field `then`: a JSON array of jobs.
-pub(super) fn chain(value: &[u8]) -> Result<Vec<Link>, Malformed> {
+pub(super) fn chain(value: &[u8]) -> Result<Vec<ChainedJob>, Malformed> {
     let wrong = |why: String| Malformed::new(format!("the field then is refused: {why}"));
     if value.len() > FollowUps::MAX_CHAIN_BYTES {
         return Err(wrong(format!(
@@ -248,7 +248,7 @@ pub(super) fn chain(value: &[u8]) -> Result<Vec<Link>, Malformed> {
             FollowUps::MAX_CHAIN_BYTES
         )));
     }
-    let links: Vec<Link> = serde_json::from_slice(value).map_err(|error| wrong(error.to_string()))?;
+    let links: Vec<ChainedJob> = serde_json::from_slice(value).map_err(|error| wrong(error.to_string()))?;
     if links.len() > FollowUps::MAX_CHAIN {
         return Err(wrong(format!("{} jobs, but at most {} are allowed", links.len(), FollowUps::MAX_CHAIN)));
     }

@@ -35,7 +35,7 @@ mod trace;
 
 pub use envelope::Envelope;
 pub(crate) use envelope::pack_texts;
-pub use followup::{BatchId, End, FollowUps, Link, UniqueKey};
+pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
 };
@@ -46,7 +46,7 @@ pub(crate) use offload::Light;
 pub(crate) use outcome::cut;
 pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
 pub(crate) use pacing::Pacing;
-pub use plan::{Next, Plan, PlanError, PlannedStep, Standing, Then};
+pub use plan::{AfterDecision, Next, Plan, PlanError, PlannedStep, Standing};
 pub(crate) use portion::Portion;
 pub use record::{Encoding, Former, Job, Malformed};
 pub use retry::{Backoff, Policies, Policy, Tracking};

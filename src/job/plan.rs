@@ -71,7 +71,7 @@ pub enum Next {
 
 /// What follows for a dead job from a decision about one of its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
+pub enum AfterDecision {
     /// All steps are done: so is the job.
     Done,
     /// Something can run: the job is replayed.
@@ -168,7 +168,7 @@ impl Plan {
     }
 
     /// What follows from the ledger for a dead job, which begins a new life when it is replayed.
-    pub fn then(&self, ledger: &Ledger) -> Then {
+    pub fn then(&self, ledger: &Ledger) -> AfterDecision {
         let runs = |at: usize| match (ledger.state(&self.steps[at].name), self.steps[at].kind) {
             (StepState::Pending | StepState::Exhausted, _) | (StepState::Started, StepKind::Auto) => {
                 self.is_free(ledger, at)
@@ -178,9 +178,9 @@ impl Plan {
             (StepState::Done | StepState::Failed | StepState::Unknown | StepState::GivenUp, _) => false,
         };
         match () {
-            () if self.is_done(ledger) => Then::Done,
-            () if (0..self.steps.len()).any(runs) => Then::Replay,
-            () => Then::Stay,
+            () if self.is_done(ledger) => AfterDecision::Done,
+            () if (0..self.steps.len()).any(runs) => AfterDecision::Replay,
+            () => AfterDecision::Stay,
         }
     }
 

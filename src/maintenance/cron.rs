@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::Duty;
-use super::leader::Told;
+use super::leader::LeaderView;
 use crate::broker::{CronState, Error, Kept};
 use crate::cron::{Entry, Progress};
 use crate::event::Event;
@@ -49,7 +49,7 @@ const BATCH_JOBS: usize = 200;
 const BATCH_BYTES: usize = 512 * 1024;
 
 /// Looks after the recurring jobs of one queue until stopped.
-pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>, owed: Arc<Owed>) {
+pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, owed: Arc<Owed>) {
     let mut keeper = Keeper { duty, told, table: Table::new(), is_laid: false, owed, steps: 0 };
     while !keeper.duty.stop.is_cancelled() {
         keeper.steps = keeper.told.borrow_and_update().steps;
@@ -92,7 +92,7 @@ impl Owed {
 struct Keeper {
     duty: Duty,
     /// The entries' revision, and whether this process leads, as the leader's script last told it.
-    told: watch::Receiver<Told>,
+    told: watch::Receiver<LeaderView>,
     owed: Arc<Owed>,
     table: Table,
     /// True once this process's own entries are in Redis.
@@ -350,7 +350,7 @@ impl Table {
 }
 
 /// Waits until another revision is told than the one that is known, or that the clock was set back once more.
-async fn changed(told: &mut watch::Receiver<Told>, (known, steps): (Option<u64>, u64)) {
+async fn changed(told: &mut watch::Receiver<LeaderView>, (known, steps): (Option<u64>, u64)) {
     loop {
         if told.changed().await.is_err() {
             // The teller has stopped, so this process is stopping.

@@ -61,7 +61,7 @@ fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
 }
 
 /// Leads when it can, until stopped; then gives the lease up. `owed` is what it tells of the recurring jobs.
-pub(super) async fn run(duty: Duty, told: watch::Sender<Told>, owed: Arc<Owed>) {
+pub(super) async fn run(duty: Duty, told: watch::Sender<LeaderView>, owed: Arc<Owed>) {
     let tenure = tenure(duty.lease);
     let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
     let monitor = duty.liveness.monitor("the candidate for the chores", Some(duty.queue.name()));
@@ -77,7 +77,7 @@ pub(super) async fn run(duty: Duty, told: watch::Sender<Told>, owed: Arc<Owed>) 
             if back > WORTH_TELLING && (leads || term.is_some()) {
                 duty.events.tell(&Event::ClockSetBack { queue: duty.queue.name(), by: back });
             }
-            let news = Told { revision, leads, pacing, steps: clock.steps };
+            let news = LeaderView { revision, leads, pacing, steps: clock.steps };
             told.send_if_modified(|known| std::mem::replace(known, news) != news);
         }
         match answer {
@@ -113,7 +113,7 @@ pub(super) async fn run(duty: Duty, told: watch::Sender<Told>, owed: Arc<Owed>) 
 
 /// What a candidate learns by asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct LeaderView {
     /// Grows with every change of the recurring jobs.
     pub(super) revision: u64,
     /// Whether this process leads.
@@ -124,7 +124,7 @@ pub(super) struct Told {
     pub(super) steps: u64,
 }
 
-impl Told {
+impl LeaderView {
     /// What it knows before it has asked.
     pub(super) fn nothing() -> Self {
         Self { revision: 0, leads: false, pacing: Pacing::of(1), steps: 0 }
@@ -165,7 +165,7 @@ struct Term {
 }
 
 impl Term {
-    fn begin(duty: &Duty, (told, owed): (&watch::Sender<Told>, &Arc<Owed>)) -> Self {
+    fn begin(duty: &Duty, (told, owed): (&watch::Sender<LeaderView>, &Arc<Owed>)) -> Self {
         let stop = duty.stop.child_token();
         let mut chores = JoinSet::new();
         let watch =

@@ -56,7 +56,7 @@ pub(crate) struct Duty {
 
 /// Does the chores of one queue whenever this process leads it, and looks after its recurring jobs, until stopped.
 pub(crate) async fn keep(duty: Duty) {
-    let (teller, told) = watch::channel(leader::Told::nothing());
+    let (teller, told) = watch::channel(leader::LeaderView::nothing());
     let owed = Arc::new(cron::Owed::default());
     let (liveness, queue) = (duty.liveness.clone(), duty.queue.name().clone());
     tokio::join!(

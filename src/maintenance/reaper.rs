@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Duty;
-use super::leader::Told;
+use super::leader::LeaderView;
 use crate::broker::Error;
 use crate::job::{Lane, Pacing};
 
@@ -19,7 +19,7 @@ const LEASES: u32 = 10;
 const LEAST: Duration = Duration::from_secs(5);
 
 /// Reaps until stopped.
-pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>, stop: CancellationToken) {
+pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, stop: CancellationToken) {
     let every = (duty.lease * LEASES / 2).max(LEAST);
     loop {
         tokio::select! {

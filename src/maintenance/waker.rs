@@ -7,13 +7,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Duty;
-use super::leader::Told;
+use super::leader::LeaderView;
 
 /// A job that nobody noticed waits so long at most.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Calls until stopped.
-pub(super) async fn run(duty: Duty, told: watch::Receiver<Told>, stop: CancellationToken) {
+pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}

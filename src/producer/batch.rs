@@ -2,7 +2,7 @@
 
 use super::{Producer, Submission, SubmitError};
 use crate::broker::{Due, Untaken};
-use crate::job::{BatchId, Envelope, FollowUps, JobId, JobType, Link, TraceContext};
+use crate::job::{BatchId, ChainedJob, Envelope, FollowUps, JobId, JobType, TraceContext};
 
 /// One round trip names at most so many members.
 const NAMED: usize = 250;
@@ -34,7 +34,7 @@ impl Submission {
     ///
     /// [`SubmitError::Chain`] where there are more than [`FollowUps::MAX_CHAIN`], [`SubmitError::ChainTooLarge`] where they have
     /// more than [`FollowUps::MAX_CHAIN_BYTES`] as JSON.
-    pub fn then(self, links: &[Link]) -> Result<Self, SubmitError> {
+    pub fn then(self, links: &[ChainedJob]) -> Result<Self, SubmitError> {
         if links.len() > FollowUps::MAX_CHAIN {
             return Err(SubmitError::Chain { links: links.len() });
         }

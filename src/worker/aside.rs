@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
-use super::delivery::Work;
+use super::delivery::SettlerInput;
 use super::lease::Held;
 use crate::job::JobId;
 
@@ -24,7 +24,7 @@ const MOST: usize = 100_000;
 
 /// Something to settle, and how often Redis has refused it.
 pub(super) struct Task {
-    pub(super) work: Work,
+    pub(super) work: SettlerInput,
     pub(super) refused: u32,
 }
 
@@ -37,10 +37,10 @@ pub(super) struct Aside {
 }
 
 impl Task {
-    pub(super) fn new(work: Work) -> Self {
+    pub(super) fn new(work: SettlerInput) -> Self {
         let refused = match &work {
-            Work::Unbegun(delivery, _) => delivery.refusals.load(Ordering::Relaxed),
-            Work::Finished(_) | Work::Settled(..) | Work::Malformed(..) => 0,
+            SettlerInput::Unbegun(delivery, _) => delivery.refusals.load(Ordering::Relaxed),
+            SettlerInput::Finished(_) | SettlerInput::Settled(..) | SettlerInput::Malformed(..) => 0,
         };
         Self { work, refused }
     }
@@ -48,26 +48,32 @@ impl Task {
     /// Its entry.
     pub(super) fn held(&self) -> Held {
         match &self.work {
-            Work::Finished(finished) | Work::Settled(finished, _) => finished.delivery.held(),
-            Work::Unbegun(delivery, _) => delivery.held(),
-            Work::Malformed(entry, _) => (entry.lane, entry.id),
+            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => finished.delivery.held(),
+            SettlerInput::Unbegun(delivery, _) => delivery.held(),
+            SettlerInput::Malformed(entry, _) => (entry.lane, entry.id),
         }
     }
 
     /// Its job, or the name that bytes have which are none.
     pub(super) fn job(&self) -> JobId {
         match &self.work {
-            Work::Finished(finished) | Work::Settled(finished, _) => finished.delivery.job.id.clone(),
-            Work::Unbegun(delivery, _) => delivery.job.id.clone(),
-            Work::Malformed(entry, _) => JobId::derived(entry.id, entry.lane),
+            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
+                finished.delivery.job.id.clone()
+            }
+            SettlerInput::Unbegun(delivery, _) => delivery.job.id.clone(),
+            SettlerInput::Malformed(entry, _) => JobId::derived(entry.id, entry.lane),
         }
     }
 
     fn bytes(&self) -> usize {
         match &self.work {
-            Work::Finished(finished) | Work::Settled(finished, _) => finished.delivery.envelope.size(),
-            Work::Unbegun(delivery, _) => delivery.envelope.size(),
-            Work::Malformed(entry, _) => entry.envelope.as_ref().map_or(0, |envelope| envelope.size()),
+            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
+                finished.delivery.envelope.size()
+            }
+            SettlerInput::Unbegun(delivery, _) => delivery.envelope.size(),
+            SettlerInput::Malformed(entry, _) => {
+                entry.envelope.as_ref().map_or(0, |envelope| envelope.size())
+            }
         }
     }
 }
@@ -83,11 +89,11 @@ impl Aside {
             // Whoever wants a job cancelled does not wait for it.
             let cut = async {
                 match &task.work {
-                    Work::Unbegun(delivery, _) => {
+                    SettlerInput::Unbegun(delivery, _) => {
                         delivery.refusals.store(task.refused, Ordering::Relaxed);
                         delivery.held_lease.token().cancelled().await;
                     }
-                    Work::Finished(_) | Work::Settled(..) | Work::Malformed(..) => {
+                    SettlerInput::Finished(_) | SettlerInput::Settled(..) | SettlerInput::Malformed(..) => {
                         std::future::pending().await
                     }
                 }

@@ -48,7 +48,7 @@ impl Delivery {
 
 /// A delivery that was dealt with, and how that ended. Settling consumes it.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct FinishedAttempt {
     pub(crate) delivery: std::sync::Arc<Delivery>,
     pub(crate) outcome: Outcome,
     /// How long its handler ran.
@@ -57,7 +57,7 @@ pub(crate) struct Finished {
     pub(crate) tracked: bool,
 }
 
-impl Finished {
+impl FinishedAttempt {
     /// A delivery whose handler did not run.
     pub(crate) fn unrun(delivery: std::sync::Arc<Delivery>, outcome: Outcome) -> Self {
         Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false }
@@ -71,12 +71,12 @@ impl Finished {
 
 /// What the settler gets to deal with.
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum SettlerInput {
     /// A delivery that was dealt with.
-    Finished(Finished),
+    Finished(FinishedAttempt),
     /// A plain success whose entry was settled before its batch was. Whether nobody but this process can have done that,
     /// unless something is known of the job.
-    Settled(Finished, bool),
+    Settled(FinishedAttempt, bool),
     /// A delivery that Redis refuses to let begin, and why.
     Unbegun(std::sync::Arc<Delivery>, Error),
     /// An entry that is no job, and why.

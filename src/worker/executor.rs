@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use super::backoff::RedisBackoff;
 use super::clock::ServerClock;
-use super::delivery::{Delivery, Finished, Work as Dealt};
+use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::handler::JobContext;
 use super::lease::HeldLease;
-use super::registry::{Erased, Registered, Registry, Work};
+use super::registry::{Erased, Registered, Registry, Runner};
 use super::reporter::Reporter;
 use super::steps;
 use crate::broker::{Begun, Error, Queue};
-use crate::event::{Event, Events, Finished as Told};
+use crate::event::{Event, Events, Finished};
 use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Routing, Tracking, settle};
 use crate::sabotage::{self, Sabotage};
 use crate::traces::{AttemptSpan, Facts, Tracer, within};
@@ -46,10 +46,10 @@ pub(crate) struct Executor {
 
 impl Executor {
     /// Runs one delivery to its end, unless Redis refuses to let it begin.
-    pub(crate) async fn run(&self, delivery: Arc<Delivery>) -> Dealt {
+    pub(crate) async fn run(&self, delivery: Arc<Delivery>) -> SettlerInput {
         let job = &delivery.job;
         let Some(registered) = self.registry.get(&job.job_type) else {
-            return Dealt::Finished(Finished::unrun(delivery, Outcome::Unroutable));
+            return SettlerInput::Finished(FinishedAttempt::unrun(delivery, Outcome::Unroutable));
         };
         // The clock is read once for most jobs.
         let mut now = Instant::now();
@@ -59,27 +59,29 @@ impl Executor {
         }
         if delivery.held_lease.is_cut() {
             let outcome = delivery.held_lease.outcome();
-            return Dealt::Finished(Finished::unrun(delivery, outcome));
+            return SettlerInput::Finished(FinishedAttempt::unrun(delivery, outcome));
         }
-        let has_steps = matches!(registered.work, Work::Steps(_));
+        let has_steps = matches!(registered.work, Runner::Steps(_));
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
         if tracked || job.not_before.is_some() || job.expires_at.is_some() {
             self.dispatcher.yield_to_next();
             match self.begin(&delivery, tracked).await {
                 Ok(None) => now = Instant::now(),
-                Ok(Some(outcome)) => return Dealt::Finished(Finished::unrun(delivery, outcome)),
-                Err(error) => return Dealt::Unbegun(delivery, error),
+                Ok(Some(outcome)) => {
+                    return SettlerInput::Finished(FinishedAttempt::unrun(delivery, outcome));
+                }
+                Err(error) => return SettlerInput::Unbegun(delivery, error),
             }
         }
         let attempt = match &registered.work {
-            Work::Whole(_) => None,
-            Work::Steps(steps) => {
+            Runner::Whole(_) => None,
+            Runner::Steps(steps) => {
                 match Box::pin(steps::begin(self, &delivery, &registered.policy, steps)).await {
                     Ok(attempt) => {
                         now = Instant::now();
                         Some(Box::new(attempt))
                     }
-                    Err(error) => return Dealt::Unbegun(delivery, error),
+                    Err(error) => return SettlerInput::Unbegun(delivery, error),
                 }
             }
         };
@@ -91,7 +93,7 @@ impl Executor {
         if reported {
             self.reporter.finish(&delivery).await;
         }
-        Dealt::Finished(Finished { delivery, outcome, elapsed, tracked: tracked || reported })
+        SettlerInput::Finished(FinishedAttempt { delivery, outcome, elapsed, tracked: tracked || reported })
     }
 
     /// Runs the handler, or the steps, which start now, and tells so. How that ended, and how long it took.
@@ -111,17 +113,17 @@ impl Executor {
         self.dispatcher.started();
         let (policy, span) = (&registered.policy, self.span(delivery, wait));
         let outcome = match (&registered.work, attempt) {
-            (Work::Whole(handler), _) => {
+            (Runner::Whole(handler), _) => {
                 self.attempt(delivery, policy, handler, (started, tracked), span.as_ref()).await
             }
-            (Work::Steps(_), Some(attempt)) => within(span.as_ref(), Box::pin(attempt.run())).await,
+            (Runner::Steps(_), Some(attempt)) => within(span.as_ref(), Box::pin(attempt.run())).await,
             // Steps are never performed unless they were begun.
-            (Work::Steps(_), None) => Outcome::Interrupted,
+            (Runner::Steps(_), None) => Outcome::Interrupted,
         };
         let elapsed = started.elapsed();
         if let Some(span) = span {
             let settlement = settle(job, policy, Routing::default(), &outcome, 0.0);
-            span.end(&outcome, Told::new(queue, job, &settlement, (elapsed, Duration::ZERO)).ending);
+            span.end(&outcome, Finished::new(queue, job, &settlement, (elapsed, Duration::ZERO)).ending);
         }
         self.events.tell(&Event::Ran { queue, job_type, elapsed });
         (outcome, elapsed)

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
-use super::delivery::{Delivery, Finished, Work};
+use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::lease::{Held, HeldLeases};
 use super::outbox::Outbox;
@@ -298,7 +298,9 @@ impl Heartbeat {
             }
         }
         for delivery in charge.dispatcher.withdraw(|delivery| delivery.held_lease.is_cancelled()) {
-            charge.outbox.push_now(Work::Finished(Finished::unrun(delivery, Outcome::Cancelled)));
+            charge
+                .outbox
+                .push_now(SettlerInput::Finished(FinishedAttempt::unrun(delivery, Outcome::Cancelled)));
         }
     }
 

@@ -6,7 +6,7 @@ use std::future::Future;
 use bytes::Bytes;
 
 use super::handler::{JobContext, JobError};
-use super::registry::{Chain, Link};
+use super::registry::{Chain, ErasedMiddleware};
 
 /// What a handler came to: its result as JSON, if it gave one that is kept, or why it did not succeed.
 pub type Handled = Result<Option<Bytes>, JobError>;
@@ -65,7 +65,7 @@ pub struct Next<'a> {
     context: &'a JobContext,
     chain: &'a Chain,
     /// What of the chain is left.
-    links: &'a [std::sync::Arc<dyn Link>],
+    links: &'a [std::sync::Arc<dyn ErasedMiddleware>],
 }
 
 impl<'a> Next<'a> {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::delivery::Work;
+use super::delivery::SettlerInput;
 
 /// While a batch is under way, another one is sent only when it has this size: many small trips cost Redis more than a
 /// few large ones, and what waits meanwhile waits for one trip at most.
@@ -22,7 +22,7 @@ pub(crate) struct Outbox {
 
 #[derive(Debug, Default)]
 struct State {
-    work: Vec<Work>,
+    work: Vec<SettlerInput>,
     closed: bool,
 }
 
@@ -32,14 +32,14 @@ impl Outbox {
     }
 
     /// Adds work; waits while too much of it is waiting.
-    pub(crate) async fn push(&self, work: Work) {
+    pub(crate) async fn push(&self, work: SettlerInput) {
         if self.push_now(work) > self.limit {
             self.await_room().await;
         }
     }
 
     /// Adds work without waiting, and says how much there is: for a bounded number of things that somebody holds already.
-    pub(crate) fn push_now(&self, work: Work) -> usize {
+    pub(crate) fn push_now(&self, work: SettlerInput) -> usize {
         let count = {
             let mut state = self.lock();
             state.work.push(work);
@@ -65,7 +65,7 @@ impl Outbox {
 
     /// Everything that waits, once there is this much of it; `None` when nothing does and nothing will. May be dropped
     /// without a loss.
-    pub(crate) async fn take(&self, least: usize) -> Option<Vec<Work>> {
+    pub(crate) async fn take(&self, least: usize) -> Option<Vec<SettlerInput>> {
         loop {
             let arrived = self.arrived.notified();
             {

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::ServerClock;
-use super::delivery::{Finished, Work};
+use super::delivery::{FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::executor::Executor;
 use super::heartbeat::Charge;
@@ -236,7 +236,10 @@ impl QueueWorker {
         self.stop_reading.cancel();
         while self.readers.join_next().await.is_some() {}
         for delivery in self.parts.dispatcher.close() {
-            self.parts.outbox.push(Work::Finished(Finished::unrun(delivery, Outcome::Interrupted))).await;
+            self.parts
+                .outbox
+                .push(SettlerInput::Finished(FinishedAttempt::unrun(delivery, Outcome::Interrupted)))
+                .await;
         }
     }
 

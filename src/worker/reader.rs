@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::RedisBackoff;
-use super::delivery::{Delivery, Finished, Work};
+use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::lease::{HeldLease, HeldLeases};
 use super::outbox::Outbox;
@@ -408,12 +408,15 @@ impl Reader {
                     if deliveries.len() < room {
                         deliveries.push(delivery);
                     } else {
-                        aside.push(Work::Finished(Finished::unrun(delivery, Outcome::Interrupted)));
+                        aside.push(SettlerInput::Finished(FinishedAttempt::unrun(
+                            delivery,
+                            Outcome::Interrupted,
+                        )));
                     }
                 }
                 Err((entry, why)) => {
                     held.push((key, None));
-                    aside.push(Work::Malformed(entry, why));
+                    aside.push(SettlerInput::Malformed(entry, why));
                 }
             }
         }

@@ -20,19 +20,19 @@ use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry
 pub struct Registry {
     handlers: FxHashMap<JobType, Arc<Registered>>,
     /// In the order of registration, the outermost first; each for all types or for one.
-    middleware: Vec<(Option<JobType>, Arc<dyn Link>)>,
+    middleware: Vec<(Option<JobType>, Arc<dyn ErasedMiddleware>)>,
 }
 
 /// One type's handler and policy.
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) policy: Policy,
-    pub(crate) work: Work,
+    pub(crate) work: Runner,
 }
 
 /// What runs the jobs of a type.
 #[derive(Clone)]
-pub(crate) enum Work {
+pub(crate) enum Runner {
     /// One handler.
     Whole(Erased),
     /// A handler for each step.
@@ -51,16 +51,16 @@ pub(crate) struct Erased {
 /// A handler, its panics caught, and what is wrapped around it.
 #[derive(Clone)]
 pub(super) struct Chain {
-    links: Vec<Arc<dyn Link>>,
+    links: Vec<Arc<dyn ErasedMiddleware>>,
     handle: Arc<dyn Fn(JobContext) -> BoxFuture<'static, Handled> + Send + Sync>,
 }
 
 /// A [`Middleware`] whose type is erased.
-pub(super) trait Link: Send + Sync {
+pub(super) trait ErasedMiddleware: Send + Sync {
     fn call<'a>(&'a self, context: &'a JobContext, next: Next<'a>) -> BoxFuture<'a, Handled>;
 }
 
-impl<M: Middleware> Link for M {
+impl<M: Middleware> ErasedMiddleware for M {
     fn call<'a>(&'a self, context: &'a JobContext, next: Next<'a>) -> BoxFuture<'a, Handled> {
         Box::pin(self.handle(context, next))
     }
@@ -69,15 +69,15 @@ impl<M: Middleware> Link for M {
 impl Registry {
     /// Adds a handler. A type that is there already gets the new one.
     pub fn add<H: Handler>(&mut self, job_type: JobType, policy: Policy, handler: H) {
-        self.insert(job_type, policy, Work::Whole(Erased::of(handler)));
+        self.insert(job_type, policy, Runner::Whole(Erased::of(handler)));
     }
 
     /// Adds the steps of a type. A type that is there already gets the new ones.
     pub fn add_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
-        self.insert(job_type, policy, Work::Steps(Arc::new(steps)));
+        self.insert(job_type, policy, Runner::Steps(Arc::new(steps)));
     }
 
-    fn insert(&mut self, job_type: JobType, policy: Policy, mut work: Work) {
+    fn insert(&mut self, job_type: JobType, policy: Policy, mut work: Runner) {
         for (only, link) in &self.middleware {
             if only.as_ref().is_none_or(|only| *only == job_type) {
                 work.wrap(link);
@@ -88,7 +88,7 @@ impl Registry {
 
     /// Wraps something around the handlers of all types, or of one, inside of what was wrapped around them before.
     pub fn wrap(&mut self, only: Option<JobType>, middleware: impl Middleware) {
-        let link: Arc<dyn Link> = Arc::new(middleware);
+        let link: Arc<dyn ErasedMiddleware> = Arc::new(middleware);
         for (job_type, registered) in &mut self.handlers {
             if only.as_ref().is_none_or(|only| only == job_type) {
                 Arc::make_mut(registered).work.wrap(&link);
@@ -124,8 +124,8 @@ impl Registry {
     /// The longest time that an attempt of any type may take, where its job says nothing of its own.
     pub(crate) fn longest_timeout(&self) -> Duration {
         let timeout = |registered: &Arc<Registered>| match &registered.work {
-            Work::Whole(_) => registered.policy.timeout,
-            Work::Steps(steps) => steps.longest_attempt(registered.policy.timeout),
+            Runner::Whole(_) => registered.policy.timeout,
+            Runner::Steps(steps) => steps.longest_attempt(registered.policy.timeout),
         };
         self.handlers.values().map(timeout).max().unwrap_or_default()
     }
@@ -138,7 +138,7 @@ impl Registry {
     }
 }
 
-impl Work {
+impl Runner {
     /// How long an attempt may go on after its cancellation before its future is dropped.
     fn grace(&self) -> Duration {
         match self {
@@ -147,7 +147,7 @@ impl Work {
         }
     }
 
-    fn wrap(&mut self, link: &Arc<dyn Link>) {
+    fn wrap(&mut self, link: &Arc<dyn ErasedMiddleware>) {
         match self {
             Self::Whole(handler) => handler.wrap(link),
             Self::Steps(steps) => Arc::make_mut(steps).wrap(link),
@@ -177,7 +177,7 @@ impl Erased {
         self.grace
     }
 
-    pub(super) fn wrap(&mut self, link: &Arc<dyn Link>) {
+    pub(super) fn wrap(&mut self, link: &Arc<dyn ErasedMiddleware>) {
         Arc::make_mut(&mut self.chain).links.push(Arc::clone(link));
     }
 
@@ -193,7 +193,7 @@ impl Erased {
 }
 
 impl Chain {
-    pub(super) fn links(&self) -> &[Arc<dyn Link>] {
+    pub(super) fn links(&self) -> &[Arc<dyn ErasedMiddleware>] {
         &self.links
     }
 

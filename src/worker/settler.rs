@@ -12,12 +12,12 @@ use futures_util::stream::FuturesUnordered;
 use super::aside::{Aside, Task};
 use super::backoff::RedisBackoff;
 use super::clock::ServerClock;
-use super::delivery::{Finished, Work};
+use super::delivery::{FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::lease::{Held, HeldLeases};
 use super::outbox::{Outbox, WORTH_A_TRIP};
 use crate::broker::{Applied, Entry, Error, Keep, Queue, Ran, Taken};
-use crate::event::{Event, Events, Finished as Told};
+use crate::event::{Event, Events, Finished};
 use crate::health::Monitor;
 use crate::job::{
     ConsumerName, EntryId, Failure, Lane, Outcome, Policies, Routing, Settlement, Tracking, settle,
@@ -54,7 +54,7 @@ pub(crate) struct Settler {
 }
 
 /// What Redis refuses for reasons of its own, and why.
-type Refused = Result<(), (Work, Error)>;
+type Refused = Result<(), (SettlerInput, Error)>;
 
 impl Settler {
     /// Settles until the outbox is closed and empty. What is aside then is tried once more and left to its lease.
@@ -69,7 +69,7 @@ impl Settler {
             tokio::select! {
                 biased;
                 Some(settled) = batches.next() => {
-                    let settled: Vec<Work> = settled;
+                    let settled: Vec<SettlerInput> = settled;
                     others.extend(settled.into_iter().map(|work| self.settle_other(Task::new(work))));
                 }
                 Some((held, refused)) = others.next() => {
@@ -95,7 +95,7 @@ impl Settler {
                     let (plain, rest) = sort(work);
                     batches.extend(plain.map(|batch| self.settle_plain(batch)));
                     for work in rest {
-                        if let Work::Unbegun(_, error) = &work {
+                        if let SettlerInput::Unbegun(_, error) = &work {
                             let error = error.clone();
                             self.set_aside(&mut aside, Task::new(work), &error);
                         } else {
@@ -144,11 +144,13 @@ impl Settler {
     fn begin_again(&self, task: Task) -> Option<Task> {
         let Task { work, refused } = task;
         let work = match work {
-            Work::Unbegun(delivery, _) => {
+            SettlerInput::Unbegun(delivery, _) => {
                 let unbegun = self.dispatcher.offer_again(delivery).err()?;
-                Work::Finished(Finished::unrun(unbegun, Outcome::Interrupted))
+                SettlerInput::Finished(FinishedAttempt::unrun(unbegun, Outcome::Interrupted))
             }
-            work @ (Work::Finished(_) | Work::Settled(..) | Work::Malformed(..)) => work,
+            work @ (SettlerInput::Finished(_) | SettlerInput::Settled(..) | SettlerInput::Malformed(..)) => {
+                work
+            }
         };
         Some(Task { work, refused })
     }
@@ -157,21 +159,23 @@ impl Settler {
     async fn settle_other(&self, task: Task) -> (Held, Option<(Task, Error)>) {
         let (held, refused) = (task.held(), task.refused);
         let result = match task.work {
-            Work::Malformed(entry, why) => self.bury_malformed(entry, why).await,
-            Work::Finished(finished) => self.settle_one(finished, refused == 0).await,
-            Work::Settled(finished, ours) => self.settle_late(finished, ours).await,
+            SettlerInput::Malformed(entry, why) => self.bury_malformed(entry, why).await,
+            SettlerInput::Finished(finished) => self.settle_one(finished, refused == 0).await,
+            SettlerInput::Settled(finished, ours) => self.settle_late(finished, ours).await,
             // Nothing is settled of it.
-            Work::Unbegun(delivery, error) => Err((Work::Unbegun(delivery, error.clone()), error)),
+            SettlerInput::Unbegun(delivery, error) => {
+                Err((SettlerInput::Unbegun(delivery, error.clone()), error))
+            }
         };
         (held, result.err().map(|(work, error)| (Task { work, refused }, error)))
     }
 
     /// Deletes a lane's plain successes in one round trip. Those that were settled already are work of their own.
-    async fn settle_plain(&self, finished: Vec<Finished>) -> Vec<Work> {
+    async fn settle_plain(&self, finished: Vec<FinishedAttempt>) -> Vec<SettlerInput> {
         let lane = finished[0].delivery.job.lane;
         let ids: Vec<EntryId> = finished.iter().map(|finished| finished.delivery.job.entry).collect();
         let sent = Instant::now();
-        let held_then = |finished: &Finished| {
+        let held_then = |finished: &FinishedAttempt| {
             let held_lease = &finished.delivery.held_lease;
             !held_lease.is_lost() && held_lease.silent(sent) < self.lease
         };
@@ -185,7 +189,7 @@ impl Settler {
         places.reverse();
         for (place, finished) in finished.into_iter().enumerate() {
             if places.pop_if(|settled| *settled == place).is_some() {
-                settled.push(Work::Settled(finished, by_us && ours[place]));
+                settled.push(SettlerInput::Settled(finished, by_us && ours[place]));
             } else {
                 self.tell_ending(&finished, &Settlement::Ack, now);
                 held.push(finished.delivery.held());
@@ -233,10 +237,10 @@ impl Settler {
 
     /// A plain success whose entry is settled already. It cancels a retry that has not started. Where nothing is known of the
     /// job, and it was `ours`, it was our own first sending that settled it.
-    async fn settle_late(&self, finished: Finished, ours: bool) -> Refused {
+    async fn settle_late(&self, finished: FinishedAttempt, ours: bool) -> Refused {
         let applied = match self.apply(&finished, &Settlement::Ack).await {
             Ok(applied) => applied,
-            Err(error) => return Err((Work::Settled(finished, ours), error)),
+            Err(error) => return Err((SettlerInput::Settled(finished, ours), error)),
         };
         match applied {
             Applied::Moved => self.tell_ending(&finished, &Settlement::Ack, Instant::now()),
@@ -253,7 +257,7 @@ impl Settler {
         Ok(())
     }
 
-    async fn settle_one(&self, finished: Finished, is_first: bool) -> Refused {
+    async fn settle_one(&self, finished: FinishedAttempt, is_first: bool) -> Refused {
         let job = &finished.delivery.job;
         let policy = self.policies.of(&job.job_type);
         let mut settlement = settle(job, policy, self.routing, &finished.outcome, rand::random());
@@ -266,7 +270,7 @@ impl Settler {
             self.events.tell(&Event::Failed { queue, job_type, job, kind: *kind, error });
         }
         let told = match self.apply(&finished, &settlement).await {
-            Err(error) => return Err((Work::Finished(finished), error)),
+            Err(error) => return Err((SettlerInput::Finished(finished), error)),
             Ok(Applied::Stale | Applied::Untraced) => {
                 self.tell_fenced();
                 return Ok(());
@@ -281,7 +285,7 @@ impl Settler {
         Ok(())
     }
 
-    async fn apply(&self, finished: &Finished, settlement: &Settlement) -> Result<Applied, Error> {
+    async fn apply(&self, finished: &FinishedAttempt, settlement: &Settlement) -> Result<Applied, Error> {
         let delivery = &finished.delivery;
         let taken = Taken { job: &delivery.job, envelope: &delivery.envelope, trace: delivery.trace() };
         let result = if let Outcome::Done(result) = &finished.outcome { result.as_ref() } else { None };
@@ -299,11 +303,11 @@ impl Settler {
         let ran = Ran { elapsed: Duration::ZERO, outcome: "malformed", worker: self.consumer.as_str() };
         match self.insist(|| self.queue.bury_malformed(&self.consumer, &entry, &why, &ran)).await {
             Ok(Some(job)) => {
-                self.events.tell(&Event::Finished(Told::malformed(self.queue.name(), &job, &why)));
+                self.events.tell(&Event::Finished(Finished::malformed(self.queue.name(), &job, &why)));
                 Ok(())
             }
             Ok(None) => Ok(()),
-            Err(error) => Err((Work::Malformed(entry, why), error)),
+            Err(error) => Err((SettlerInput::Malformed(entry, why), error)),
         }
     }
 
@@ -331,31 +335,32 @@ impl Settler {
         self.events.tell(&Event::Fenced { queue: self.queue.name() });
     }
 
-    fn tell_ending(&self, finished: &Finished, settlement: &Settlement, now: Instant) {
+    fn tell_ending(&self, finished: &FinishedAttempt, settlement: &Settlement, now: Instant) {
         let job = &finished.delivery.job;
         let age = self.clock.since(job.created.as_ms(), now);
-        let told = Told::new(self.queue.name(), job, settlement, (finished.elapsed, age));
+        let told = Finished::new(self.queue.name(), job, settlement, (finished.elapsed, age));
         self.events.tell(&Event::Finished(told));
     }
 }
 
 /// Parts plain successes, in batches of one lane each, from everything else.
-fn sort(work: Vec<Work>) -> (impl Iterator<Item = Vec<Finished>>, Vec<Work>) {
-    let (mut plain, mut rest) = (<[Vec<Finished>; 3]>::default(), Vec::new());
+fn sort(work: Vec<SettlerInput>) -> (impl Iterator<Item = Vec<FinishedAttempt>>, Vec<SettlerInput>) {
+    let (mut plain, mut rest) = (<[Vec<FinishedAttempt>; 3]>::default(), Vec::new());
     for work in work {
         match work {
-            Work::Finished(finished) if finished.is_plain_success() => {
+            SettlerInput::Finished(finished) if finished.is_plain_success() => {
                 plain[finished.delivery.job.lane as usize].push(finished);
             }
-            Work::Finished(_) | Work::Settled(..) | Work::Unbegun(..) | Work::Malformed(..) => {
-                rest.push(work)
-            }
+            SettlerInput::Finished(_)
+            | SettlerInput::Settled(..)
+            | SettlerInput::Unbegun(..)
+            | SettlerInput::Malformed(..) => rest.push(work),
         }
     }
     (plain.into_iter().flat_map(in_batches), rest)
 }
 
-fn in_batches(mut lane: Vec<Finished>) -> impl Iterator<Item = Vec<Finished>> {
+fn in_batches(mut lane: Vec<FinishedAttempt>) -> impl Iterator<Item = Vec<FinishedAttempt>> {
     std::iter::from_fn(move || {
         let rest = lane.split_off(lane.len().min(BATCH));
         let batch = std::mem::replace(&mut lane, rest);

@@ -10,15 +10,15 @@ use crate::broker::client::error::Error;
 use crate::broker::inspect::depths;
 use crate::broker::{Queue, bytes, millis};
 use crate::job::{
-    ConsumerName, DeadReason, End, EntryId, Job, JobId, Lane, Ledger, State, StepEnd, StepKind, StepName,
-    StepRecord, StepState, Then, Timestamp, Undecidable, Verdict, cut, judge,
+    AfterDecision, ConsumerName, DeadReason, End, EntryId, Job, JobId, Lane, Ledger, State, StepEnd,
+    StepKind, StepName, StepRecord, StepState, Timestamp, Undecidable, Verdict, cut, judge,
 };
 
 scripts! { DECIDE "decide", STEP_BEGIN "step_begin", STEP_END "step_end", STEPS "steps" }
 
 /// The ledger of a job's steps, as it was at one moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Steps {
+pub struct StepsStatus {
     /// When this was true.
     pub now: Timestamp,
     /// What is known about the steps.
@@ -136,7 +136,7 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] where Redis does not answer or refuses.
-    pub async fn steps(&self, job: &JobId) -> Result<Option<Steps>, Error> {
+    pub async fn steps(&self, job: &JobId) -> Result<Option<StepsStatus>, Error> {
         let steps = self.look_at_steps(job, None).await?;
         Ok(Some(steps).filter(|steps| steps.ledger.plan.is_some()))
     }
@@ -147,7 +147,7 @@ impl Queue {
         &self,
         job: &JobId,
         known: Option<(&[u8], &str)>,
-    ) -> Result<Steps, Error> {
+    ) -> Result<StepsStatus, Error> {
         let keys = vec![self.keys.ledger(job), self.keys.record(job)];
         let (states, plan) = known.unwrap_or_default();
         let answer = self.run(&STEPS, keys, vec![bytes(states), plan.into()]).await?;
@@ -155,7 +155,7 @@ impl Queue {
             return Err(Error::contract("steps", answer));
         };
         let is_dead = decode::text(state).parse() == Ok(State::Dead);
-        Ok(Steps {
+        Ok(StepsStatus {
             now: depths::timestamp(answer.status.cast_unsigned()),
             ledger: Ledger::read(decode::envelope(fields).fields()),
             dead: decode::entry_id(dead).filter(|_| is_dead),
@@ -255,7 +255,7 @@ impl Queue {
             let next = judge(state, steps.dead.is_some(), verdict).map_err(refused)?;
             let mut after = steps.ledger.clone();
             after.decided(step, next);
-            let then = if verdict == Verdict::GiveUp { Then::Stay } else { plan.then(&after) };
+            let then = if verdict == Verdict::GiveUp { AfterDecision::Stay } else { plan.then(&after) };
             let call = Call { step: Some((step, next, verdict)), then, decider, retention };
             if let Some(decided) = self.call_decide(job, &steps, &call).await? {
                 return Ok(decided);
@@ -275,9 +275,10 @@ impl Queue {
         retention: std::time::Duration,
     ) -> Result<bool, Error> {
         let steps = self.look_at_steps(job, None).await?;
-        let then = steps.ledger.plan.as_ref().map_or(Then::Stay, |plan| plan.then(&steps.ledger));
+        let then = steps.ledger.plan.as_ref().map_or(AfterDecision::Stay, |plan| plan.then(&steps.ledger));
         let worn = [StepState::Exhausted, StepState::GivenUp];
-        if then == Then::Stay || steps.ledger.steps().any(|(_, record)| worn.contains(&record.state)) {
+        if then == AfterDecision::Stay || steps.ledger.steps().any(|(_, record)| worn.contains(&record.state))
+        {
             return Ok(false);
         }
         let Some(dead) = steps.dead else { return Ok(false) };
@@ -294,7 +295,7 @@ impl Queue {
     async fn call_decide(
         &self,
         job: &JobId,
-        steps: &Steps,
+        steps: &StepsStatus,
         call: &Call<'_>,
     ) -> Result<Option<Decided>, Error> {
         let (lane, follow_up, offloaded) = self.ending_of(steps.dead).await?;
@@ -303,9 +304,9 @@ impl Queue {
         keys.extend(self.keys.streams().clone());
         keys.extend([lock, batch, self.keys.stream(lane).clone(), offloaded]);
         let then = match call.then {
-            Then::Done => "done",
-            Then::Replay => "replay",
-            Then::Stay => "stay",
+            AfterDecision::Done => "done",
+            AfterDecision::Replay => "replay",
+            AfterDecision::Stay => "stay",
         };
         let dead = steps.dead.map_or_else(String::new, |dead| dead.to_string());
         let (step, state, verdict) = call
@@ -366,7 +367,7 @@ impl Queue {
 /// What one call of the script is to do.
 struct Call<'a> {
     step: Option<(&'a StepName, StepState, Verdict)>,
-    then: Then,
+    then: AfterDecision,
     decider: &'a Decider,
     retention: std::time::Duration,
 }

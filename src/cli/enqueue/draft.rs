@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use serde::de::IgnoredAny;
-use streamfleet::job::{Encoding, Job, JobId, Lane, Link, Timestamp, Tracking, UniqueKey};
+use streamfleet::job::{ChainedJob, Encoding, Job, JobId, Lane, Timestamp, Tracking, UniqueKey};
 use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 
 use crate::cli::{Wrong, times};
@@ -37,11 +37,11 @@ pub(super) struct Follow {
 
 /// Jobs that follow each other.
 #[derive(Debug, Clone)]
-pub(super) struct Chain(Vec<Link>);
+pub(super) struct Chain(Vec<ChainedJob>);
 
 /// Reads what follows.
 pub(super) fn chain(text: &str) -> Result<Chain, String> {
-    Link::list(text.as_bytes()).map(Chain).map_err(|error| error.to_string())
+    ChainedJob::list(text.as_bytes()).map(Chain).map_err(|error| error.to_string())
 }
 
 impl Follow {

@@ -4,7 +4,7 @@ mod decide;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Queue, Steps};
+use streamfleet::broker::{Queue, StepsStatus};
 use streamfleet::job::{JobId, Plan, QueueName, Standing, StepKind, StepRecord, StepState};
 
 use super::exit::Exit;
@@ -117,7 +117,7 @@ async fn look(id: &JobId, queue: QueueName, context: &Context) -> anyhow::Result
 }
 
 /// The ledger of a job that is named by its id, or by the entry that XADD returned.
-pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<(JobId, Steps)>> {
+pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<(JobId, StepsStatus)>> {
     const FAILED: &str = "the steps cannot be read";
     if let Some(steps) = queue.steps(id).await.context(FAILED)? {
         return Ok(Some((id.clone(), steps)));
@@ -127,7 +127,7 @@ pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<(Jo
 }
 
 /// The steps that wait for a person.
-fn undecided<'a>(steps: &'a Steps, plan: &'a Plan) -> impl Iterator<Item = &'a str> {
+fn undecided<'a>(steps: &'a StepsStatus, plan: &'a Plan) -> impl Iterator<Item = &'a str> {
     let waits = |kind, state| match state {
         StepState::Failed | StepState::Unknown => true,
         StepState::Started => kind == StepKind::Once && steps.dead.is_some(),
@@ -138,7 +138,7 @@ fn undecided<'a>(steps: &'a Steps, plan: &'a Plan) -> impl Iterator<Item = &'a s
 }
 
 /// The steps of a job in one line.
-pub(super) fn summary(steps: &Steps) -> Option<String> {
+pub(super) fn summary(steps: &StepsStatus) -> Option<String> {
     let plan = steps.ledger.plan.as_ref()?;
     let done = plan.steps().iter().filter(|step| steps.ledger.state(&step.name) == StepState::Done);
     let waiting: Vec<&str> = undecided(steps, plan).collect();
@@ -147,7 +147,7 @@ pub(super) fn summary(steps: &Steps) -> Option<String> {
     Some(format!("{} of {} done{decide}", done.count(), plan.steps().len()))
 }
 
-fn line(steps: &Steps, plan: &Plan, step: &streamfleet::job::PlannedStep) -> Line {
+fn line(steps: &StepsStatus, plan: &Plan, step: &streamfleet::job::PlannedStep) -> Line {
     let none = StepRecord::default();
     let record = steps.ledger.get(&step.name).unwrap_or(&none);
     let json = |bytes: &[u8]| {
@@ -187,7 +187,7 @@ fn line(steps: &Steps, plan: &Plan, step: &streamfleet::job::PlannedStep) -> Lin
     }
 }
 
-fn show(report: &Report, steps: &Steps, plan: &Plan) -> String {
+fn show(report: &Report, steps: &StepsStatus, plan: &Plan) -> String {
     let mut table = output::table(&["step", "kind", "after", "state", "attempts", "when", "last error"]);
     for line in &report.steps {
         let since = plan.steps().iter().find(|step| step.name.as_str() == line.step);

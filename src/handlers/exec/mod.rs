@@ -19,7 +19,7 @@ use tokio::process::Command;
 
 use self::child::{End, STDERR_BYTES};
 use self::speech::Speech;
-use super::rule::{Kind, Then};
+use super::rule::{Kind, RuleAction};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, attempt, output};
 use crate::event::ChildEnding;
@@ -148,11 +148,11 @@ impl Exec {
         let code = end.status.code();
         let answer = Answer { code: code.map(i64::from), succeeded: code == Some(0), text: &end.stderr };
         let then = self.verdicts.verdict(answer).unwrap_or(match code {
-            Some(0) => Then::Done,
-            Some(EX_DATAERR) => Then::Fatal,
-            Some(EX_TEMPFAIL) => Then::Snooze(self.config.snooze),
-            Some(KILLED_MIN..=KILLED_MAX) | None => Then::Unknown,
-            Some(_) => Then::Retry,
+            Some(0) => RuleAction::Done,
+            Some(EX_DATAERR) => RuleAction::Fatal,
+            Some(EX_TEMPFAIL) => RuleAction::Snooze(self.config.snooze),
+            Some(KILLED_MIN..=KILLED_MAX) | None => RuleAction::Unknown,
+            Some(_) => RuleAction::Retry,
         });
         let error = then.error(|| said(&end.status.to_string(), &end.stderr));
         error.map_or_else(|| Ok(output::result(&end.stdout)), Err)

@@ -15,7 +15,7 @@ use reqwest::{Client, Response, StatusCode, Url, redirect, retry};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
-use super::rule::{Kind, Then};
+use super::rule::{Kind, RuleAction};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, output};
 use crate::job::{Failure, FailureKind, Retry};
@@ -100,9 +100,13 @@ impl Http {
         }
         let then = self.verdicts.verdict(answer(status, &body)).unwrap_or_else(|| built_in(status));
         let kind = match then {
-            Then::Retry => Some(FailureKind::Error),
-            Then::Unknown => Some(FailureKind::Unknown),
-            Then::Fatal | Then::RetryAfter(_) | Then::Snooze(_) | Then::Drop | Then::Done => None,
+            RuleAction::Retry => Some(FailureKind::Error),
+            RuleAction::Unknown => Some(FailureKind::Unknown),
+            RuleAction::Fatal
+            | RuleAction::RetryAfter(_)
+            | RuleAction::Snooze(_)
+            | RuleAction::Drop
+            | RuleAction::Done => None,
         };
         // An endpoint without a clock leaves only ours.
         if let Some(kind) = kind
@@ -116,7 +120,7 @@ impl Http {
 
     /// What follows from a success, which a rule may see otherwise.
     fn accepted(&self, response: &Response, body: &[u8]) -> Result<Value, JobError> {
-        let then = self.verdicts.verdict(answer(response.status(), body)).unwrap_or(Then::Done);
+        let then = self.verdicts.verdict(answer(response.status(), body)).unwrap_or(RuleAction::Done);
         then.error(|| refusal(response, body)).map_or_else(|| Ok(output::result(body)), Err)
     }
 }
@@ -168,13 +172,15 @@ impl Handler for Http {
 }
 
 /// What follows from a refusal that no rule judges.
-fn built_in(status: StatusCode) -> Then {
+fn built_in(status: StatusCode) -> RuleAction {
     match status {
         // What is behind the gateway may have done the work.
-        StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => Then::Unknown,
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => Then::Retry,
-        _ if status.is_server_error() => Then::Retry,
-        _ => Then::Fatal,
+        StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => RuleAction::Unknown,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
+            RuleAction::Retry
+        }
+        _ if status.is_server_error() => RuleAction::Retry,
+        _ => RuleAction::Fatal,
     }
 }
 

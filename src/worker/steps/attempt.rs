@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::{Part, Steps};
-use crate::broker::{Error, StepBegun, StepRun, StepTold, Steps as Read};
+use crate::broker::{Error, StepBegun, StepRun, StepTold, StepsStatus};
 use crate::job::{
     DeadReason, Failure, FailureKind, Ledger, Next, Outcome, PlannedStep, Policy, Retry, StepEnd, StepKind,
     StepName, StepRecord, StepState, Timestamp, end_step,
@@ -129,7 +129,7 @@ impl Attempt<'_> {
     }
 
     /// What the ledger says.
-    async fn seen(&self) -> Result<Read, Error> {
+    async fn seen(&self) -> Result<StepsStatus, Error> {
         let Delivery { job, envelope, .. } = &**self.delivery;
         let known = envelope.get(b"dead_steps").map(|states| (states, self.steps.text.as_str()));
         self.executor.queue.look_at_steps(&job.id, known).await

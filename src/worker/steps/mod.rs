@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(super) use attempt::{Attempt, begin};
 
 use super::handler::Handler;
-use super::registry::{Erased, Link};
+use super::registry::{Erased, ErasedMiddleware};
 use crate::job::{Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
 
 /// How long the end of a step's run may take to be written after its time of grace.
@@ -80,7 +80,7 @@ impl Steps {
     }
 
     /// Wraps something around every step.
-    pub(super) fn wrap(&mut self, link: &std::sync::Arc<dyn Link>) {
+    pub(super) fn wrap(&mut self, link: &std::sync::Arc<dyn ErasedMiddleware>) {
         for part in &mut self.parts {
             part.handler.wrap(link);
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use streamfleet::broker::Error;
-use streamfleet::job::{Lane, Link};
+use streamfleet::job::{ChainedJob, Lane};
 use streamfleet::{Accepted, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope};
 
 use super::order::{Order, What};
@@ -146,7 +146,7 @@ impl Sender {
     }
 
     async fn called(&self, mark: String, kind: Kind, orders: &str, lane: Lane) {
-        let link = |nth: u8| -> Link {
+        let link = |nth: u8| -> ChainedJob {
             let payload = format!("@{mark}.chain{nth} ok");
             serde_json::from_value(json!({ "type": "storm", "payload": payload })).unwrap()
         };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::broker::{DecideError, Decided, Decider, Queue, Steps as Seen};
+use streamfleet::broker::{DecideError, Decided, Decider, Queue, StepsStatus as Seen};
 use streamfleet::job::{JobId, Policy, State, StepName, StepRecord, StepState, Verdict};
 use streamfleet::{
     Fleet, FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Steps, Submission,
