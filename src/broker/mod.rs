@@ -39,6 +39,8 @@ pub(crate) use client::link::{Link, Role};
 use client::locator::Locator;
 pub use client::meter::COMMANDS;
 pub(crate) use client::meter::{Meter, Reading};
+#[cfg(test)]
+pub(crate) use client::script::sources as script_sources;
 pub use dead::letter::{DeadLetter, Evicted, LetterLimits};
 pub use dead::replay::Replayed;
 pub use inspect::backlog::Backlog;

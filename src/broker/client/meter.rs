@@ -56,17 +56,15 @@ pub(crate) type Meter = Arc<dyn Fn(Reading) + Send + Sync>;
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::COMMANDS;
+    use crate::broker::client::script::sources;
 
     #[test]
     fn every_command_that_is_told_apart_is_a_script_or_one_that_workers_send() {
         let plain = ["xreadgroup", "xrange", "other"];
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/broker/scripts");
+        let scripts = sources();
         for command in COMMANDS {
-            let is_script = scripts.join(format!("{command}.lua")).exists();
-            assert!(is_script || plain.contains(&command), "{command}");
+            assert!(scripts.contains_key(command) || plain.contains(&command), "{command}");
         }
     }
 }

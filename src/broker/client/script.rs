@@ -92,3 +92,18 @@ impl Script {
         }
     }
 }
+
+/// All scripts of the source tree: their names and sources.
+#[cfg(test)]
+pub(crate) fn sources() -> std::collections::BTreeMap<String, String> {
+    let rooms = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/broker");
+    let folders =
+        std::fs::read_dir(rooms).unwrap().map(|room| room.unwrap().path()).filter(|path| path.is_dir());
+    let files = folders.flat_map(|room| std::fs::read_dir(room).unwrap()).map(|file| file.unwrap().path());
+    let scripts = files.filter(|path| path.extension().is_some_and(|extension| extension == "lua"));
+    let read = |path: std::path::PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        (name, std::fs::read_to_string(path).unwrap())
+    };
+    scripts.map(read).collect()
+}
