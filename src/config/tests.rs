@@ -308,6 +308,16 @@ handler = { http = { url = "https://example.com/", headers = { x-token = "canary
     assert_eq!(effective.shown()["queues"], queues);
 }
 
+#[test]
+fn no_section_is_left_out_of_what_is_shown() {
+    let toml = "[types.a]\nhandler = \"noop\"\n[cron.b]\nschedule = \"@daily\"\ntype = \"a\"\n";
+    let effective = read_with(toml, &[], Flags::default()).unwrap();
+    let shown: toml::Table = toml::from_str(&effective.toml()).unwrap();
+    for section in effective.shown().as_object().unwrap().keys() {
+        assert!(shown.contains_key(section), "{section}");
+    }
+}
+
 fn without_folder(line: &str) -> String {
     match (line.find("# /"), line.rfind('/')) {
         (Some(start), Some(end)) => format!("{}{}", &line[..start + 2], &line[end + 1..]),
