@@ -1,13 +1,13 @@
-//! A stream entry's fields, kept byte for byte and in order, so that whatever a producer sent survives retries, burial
-//! and replay. One buffer per entry: nothing here keeps Redis's reply alive.
+//! The fields of a stream entry, kept byte for byte and in order, so that everything a producer sent survives retries,
+//! burial and replay. Each entry has one buffer; nothing here keeps Redis's reply alive.
 //!
-//! In the delayed set an envelope is one MessagePack array: the lane, then name, value, name, value, … all binary.
+//! In the delayed set, an envelope is one MessagePack array: the lane, then name, value, name, value, … all binary.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Lane, Malformed};
 
-/// The flat fields of one entry.
+/// The flat fields of one stream entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Envelope {
     bytes: Bytes,
@@ -23,10 +23,10 @@ struct Span {
 }
 
 impl Envelope {
-    /// More fields than this make an entry malformed: Lua's stack bounds what a script can append at once.
+    /// An entry with more fields than this is malformed: Lua's stack limits how many values a script can append at once.
     pub const MAX_FIELDS: usize = 1000;
 
-    /// The fleet adds some of its own to entries that it writes: so many more are allowed in those.
+    /// The number of extra fields allowed in entries that the fleet writes, because it adds fields of its own.
     pub const FLEET_FIELDS: usize = 24;
 
     /// Copies fields into one buffer.
@@ -47,43 +47,43 @@ impl Envelope {
         Self { bytes: bytes.freeze(), spans, is_offloaded }
     }
 
-    /// The fields in their order.
+    /// Returns the fields in order.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         self.spans.iter().map(|span| (self.slice(span.name, span.value), self.slice(span.value, span.end)))
     }
 
-    /// How many fields there are.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// True where there is no field.
+    /// Returns true if there are no fields.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The bytes of names and values together.
+    /// Returns the total size of all names and values in bytes.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// True where a field says that others are kept outside of the entry.
+    /// Returns true if a field says that other fields are kept outside of the entry.
     pub(crate) fn is_offloaded(&self) -> bool {
         self.is_offloaded
     }
 
-    /// The value of the first field of this name.
+    /// Returns the value of the first field with this name.
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
         self.fields().find(|(field, _)| *field == name).map(|(_, value)| value)
     }
 
-    /// The value at `index`, sharing this envelope's buffer.
+    /// Returns the value at `index`, sharing this envelope's buffer.
     pub(crate) fn value_at(&self, index: usize) -> Bytes {
         let span = self.spans[index];
         self.bytes.slice(span.value as usize..span.end as usize)
     }
 
-    /// These fields without those that `drop` names, followed by `add`.
+    /// Returns these fields without those that `drop` selects, followed by `add`.
     #[must_use]
     pub fn edited(&self, drop: impl Fn(&[u8]) -> bool, add: &[(&[u8], &[u8])]) -> Self {
         let kept = self.fields().filter(|(name, _)| !drop(name));
@@ -91,24 +91,24 @@ impl Envelope {
         Self::new(kept.into_iter())
     }
 
-    /// These fields behind this one.
+    /// Returns these fields with one more in front of them.
     #[must_use]
     pub fn after(&self, name: &[u8], value: &[u8]) -> Self {
         let all: Vec<_> = std::iter::once((name, value)).chain(self.fields()).collect();
         Self::new(all.into_iter())
     }
 
-    /// The form in which the delayed set keeps a job.
+    /// Packs a job as the delayed set keeps it.
     pub fn pack(&self, lane: Lane) -> Vec<u8> {
         let items = self.fields().flat_map(|(name, value)| [name, value]);
         pack_texts(std::iter::once(lane.as_str().as_bytes()).chain(items))
     }
 
-    /// Reads what [`Envelope::pack`] wrote.
+    /// Unpacks what [`Envelope::pack`] wrote.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] where the bytes are something else.
+    /// [`Malformed`] if the bytes are something else.
     pub fn unpack(packed: &[u8]) -> Result<(Self, Lane), Malformed> {
         let broken = || {
             Malformed::new("the packed fields are not a flat MessagePack array of a lane, names and values")
@@ -131,21 +131,21 @@ fn length(count: usize) -> u32 {
     u32::try_from(count).expect("Redis holds no value of 4 GiB")
 }
 
-/// A flat MessagePack array of texts, which scripts can read.
+/// Packs texts as a flat MessagePack array, which scripts can read.
 pub(crate) fn pack_texts<'a>(items: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<u8> {
     const HEADER_BYTES: usize = 5;
     let (count, size) = items.clone().fold((0, 0), |(count, size), item| (count + 1, size + item.len()));
     let mut out = Vec::with_capacity(size + HEADER_BYTES * (count + 1));
     rmp::encode::write_array_len(&mut out, length(count)).expect("a Vec takes every write");
     for item in items {
-        // Redis's cmsgpack knows only the string family of markers, not the binary one; the bytes may be any.
+        // Redis's cmsgpack knows only the string family of markers, not the binary one. The bytes may be anything.
         rmp::encode::write_str_len(&mut out, length(item.len())).expect("a Vec takes every write");
         out.extend_from_slice(item);
     }
     out
 }
 
-/// Reads what [`pack_texts`] wrote; `None` where it is something else.
+/// Unpacks what [`pack_texts`] wrote; `None` if the bytes are something else.
 pub(super) fn unpack_texts(mut packed: &[u8]) -> Option<Vec<&[u8]>> {
     let count = rmp::decode::read_array_len(&mut packed).ok()?;
     let mut items = Vec::new();

@@ -1,5 +1,5 @@
-//! What a job is tied to beyond itself: the lock that keeps it unique, the batch it belongs to, and the jobs that follow
-//! its end. Most jobs have none, so a [`Job`] holds them behind one pointer.
+//! What ties a job to others: the lock that keeps it unique, the batch it belongs to, and the jobs that follow its end.
+//! Most jobs have no ties, so a [`Job`] keeps them behind one pointer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{DeadReason, Envelope, InvalidName, Job, JobType, Malformed};
 
-/// Defines a text of the producer's own.
+/// Defines a text that the producer chooses.
 macro_rules! text {
     ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $refused:expr, $rule:literal) => {
         $(#[$doc])*
@@ -18,7 +18,7 @@ macro_rules! text {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// The text.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -44,43 +44,43 @@ macro_rules! text {
 }
 
 text!(
-    /// What must not be there twice: while a job with this key lives, another one is not accepted.
+    /// A key that only one live job may have: while a job with this key lives, another one is not accepted.
     UniqueKey, "unique key", 128, char::is_control,
     "a unique key has 1 to 128 bytes of UTF-8 without control characters"
 );
 text!(
-    /// The name of a batch: jobs after whose success together one more job follows.
+    /// The name of a batch of jobs. When all of them have succeeded, one more job follows.
     BatchId, "batch", 100, |c: char| c.is_control() || c.is_whitespace(),
     "a batch's name has 1 to 100 bytes of UTF-8 without white space or control characters"
 );
 
-/// What a job is tied to beyond itself.
+/// What ties a job to others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FollowUps {
-    /// True where its id is accepted once, so that its record stays as long as the id is remembered.
+    /// Whether the job's id is accepted only once, so that its record stays as long as the id is remembered.
     pub once: bool,
-    /// The key of the lock that it holds while it lives.
+    /// The key of the lock that the job holds while it lives.
     pub unique: Option<UniqueKey>,
-    /// True where it gives the lock back when its first attempt starts.
+    /// Whether the job releases the lock when its first attempt starts.
     pub unique_waiting: bool,
-    /// The batch it belongs to.
+    /// The batch that the job belongs to.
     pub batch: Option<BatchId>,
     /// The type of the job that follows its success.
     pub on_success: Option<JobType>,
     /// The type of the job that follows its death.
     pub on_failure: Option<JobType>,
-    /// The jobs that follow its success one after the other.
+    /// The jobs that follow its success, one after another.
     pub then: Vec<ChainedJob>,
 }
 
-/// One job of a chain, as the field `then` has it.
+/// One job of a chain, as written in the field `then`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainedJob {
-    /// What handler it needs.
+    /// The type of the job.
     #[serde(rename = "type")]
     job_type: String,
-    /// What the handler gets; without it, the facts of the job before it, as [`FollowUps`] callbacks do.
+    /// What the handler gets. Without a payload, it gets the facts about the previous job, as [`FollowUps`] callbacks do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     payload: Option<Box<RawValue>>,
     /// The type of the job that follows its death.
@@ -98,15 +98,15 @@ impl PartialEq for ChainedJob {
 /// How a job ended.
 #[derive(Debug, Clone, Copy)]
 pub enum End<'a> {
-    /// With success, and perhaps with a result.
+    /// It succeeded, perhaps with a result.
     Done(Option<&'a Bytes>),
-    /// In the dead stream.
+    /// It went to the dead stream.
     Dead(DeadReason, &'a str),
-    /// By a person, or because its handler dropped it.
+    /// A person cancelled it, or its handler dropped it.
     Cancelled,
 }
 
-/// What a callback's payload says of the job that ended.
+/// What a callback's payload says about the job that ended.
 #[derive(Serialize)]
 struct Facts<'a> {
     id: String,
@@ -122,11 +122,11 @@ struct Facts<'a> {
 }
 
 impl ChainedJob {
-    /// A job of this type, with this JSON as its payload; without one it gets the facts of the job before it.
+    /// Creates a job of this type with this JSON as its payload. Without a payload, it gets the facts about the previous job.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] where the payload is no JSON.
+    /// [`Malformed`] if the payload is not JSON.
     pub fn new(job_type: &JobType, payload: Option<String>) -> Result<Self, Malformed> {
         let payload = payload.map(RawValue::from_string).transpose();
         let payload =
@@ -136,34 +136,35 @@ impl ChainedJob {
 }
 
 impl ChainedJob {
-    /// The jobs of a chain, as the field `then` has them: a JSON array.
+    /// Reads the jobs of a chain from the value of the field `then`, a JSON array.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] where it is none, a job in it is none, or there are more than [`FollowUps::MAX_CHAIN`].
+    /// [`Malformed`] if the value is not such an array, one of its items is not a job, or there are more than
+    /// [`FollowUps::MAX_CHAIN`] jobs.
     pub fn list(json: &[u8]) -> Result<Vec<Self>, Malformed> {
         chain(json)
     }
 }
 
 impl FollowUps {
-    /// A chain has at most so many jobs behind its first.
+    /// The most jobs that a chain may have after its first.
     pub const MAX_CHAIN: usize = 64;
 
-    /// What follows a job's end, payloads included, has at most so many bytes as JSON: the script that ends the job carries it.
+    /// The largest size in bytes of a chain as JSON, payloads included: the script that ends the job carries it.
     pub const MAX_CHAIN_BYTES: usize = 64 * 1024;
 
-    /// The key of the lock that the start of the first attempt frees.
+    /// Returns the key of the lock that the start of the first attempt releases.
     pub fn freed_at_start(&self) -> Option<&UniqueKey> {
         self.unique.as_ref().filter(|_| self.unique_waiting)
     }
 
-    /// True where nothing is tied.
+    /// Returns true if the job has no ties.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The jobs that follow this end, in the form in which they are appended. They belong to `trace`, a `traceparent`.
+    /// Returns the jobs that follow this end, ready to be appended. They belong to `trace`, a `traceparent`.
     pub fn follow(&self, job: &Job, trace: Option<&[u8]>, end: End<'_>) -> Vec<Envelope> {
         let facts = Facts::of(job, end).json();
         let call = |job_type: &JobType| follower(job_type.as_str(), &facts, job, trace, &[]);
@@ -210,7 +211,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// A result as JSON; what is none becomes a text.
+/// Returns a result as JSON; a result that is not JSON becomes a JSON string.
 fn json(result: &[u8]) -> Option<Box<RawValue>> {
     let text = String::from_utf8_lossy(result);
     let text = RawValue::from_string(text.clone().into_owned());
@@ -222,7 +223,7 @@ fn chain_text(links: &[ChainedJob]) -> String {
     if links.is_empty() { String::new() } else { serde_json::to_string(links).expect("links are JSON") }
 }
 
-/// The fields of a job that follows another.
+/// Builds the fields of a job that follows another.
 fn follower(
     job_type: &str,
     payload: &str,

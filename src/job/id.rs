@@ -1,10 +1,10 @@
-//! The names of things, parsed once at the edge and trusted afterwards: no other code checks them again.
+//! Names and ids. They are parsed once at the boundary and trusted afterwards: no other code checks them again.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Why a text is not a valid name or id.
+/// Says why a text is not a valid name or id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {text:?} is not valid: {rule}")]
 pub struct InvalidName {
@@ -22,17 +22,17 @@ impl InvalidName {
 
 /// The id that Redis gave a stream entry: milliseconds of the server's clock and a sequence number.
 ///
-/// Every attempt of a job has its own entry, and later entries have greater ids, so the id is also the attempt's fence.
+/// Every attempt of a job has its own entry, and later entries have greater ids, so the id is also the attempt's fencing token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId {
     /// Milliseconds since the Unix epoch, by the server's clock.
     pub ms: u64,
-    /// Tells entries of one millisecond apart.
+    /// Distinguishes entries of the same millisecond.
     pub seq: u64,
 }
 
 impl EntryId {
-    /// An entry id from its two numbers.
+    /// Creates an entry id from its two numbers.
     pub fn new(ms: u64, seq: u64) -> Self {
         Self { ms, seq }
     }
@@ -63,23 +63,23 @@ fn is_digits(text: &str) -> bool {
     canonical && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The priority streams of a queue. `High` is read first; `Low` is read last, but never starves.
+/// The priority streams of a queue. `High` is read first. `Low` is read last, but never starves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Lane {
     /// Read before the others.
     High,
-    /// Where a job goes unless told otherwise.
+    /// The lane of jobs that do not ask for another one.
     #[default]
     Normal,
-    /// Read when the others have nothing, and in a small share of the rounds.
+    /// Read when the other lanes are empty, and in a small share of the rounds.
     Low,
 }
 
 impl Lane {
-    /// Every lane, in the order of priority.
+    /// Every lane, in order of priority.
     pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
 
-    /// The lane's name, as it is written in keys, on the command line and in dead letters.
+    /// Returns the lane's name, as it appears in keys, on the command line and in dead letters.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::High => "high",
@@ -106,10 +106,10 @@ impl FromStr for Lane {
     }
 }
 
-/// A job's identity: the producer's own, or derived from the entry that first carried the job.
+/// A job's identity: chosen by the producer, or derived from the entry that first carried the job.
 ///
-/// A derived id of the normal lane is the text that `XADD` returned; the other lanes add their name
-/// (`1700000000000-0-high`), so ids are unique in a queue over all its lanes.
+/// A derived id in the normal lane is the text that `XADD` returned. The other lanes append their name
+/// (`1700000000000-0-high`), so ids are unique across all lanes of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct JobId(Repr);
 
@@ -120,15 +120,15 @@ enum Repr {
 }
 
 impl JobId {
-    /// The greatest length of an id, in bytes.
+    /// The maximum length of an id in bytes.
     pub const MAX_BYTES: usize = 128;
 
-    /// The id of a job that came without one, from its first entry.
+    /// Derives the id of a job that came without one from its first entry.
     pub fn derived(entry: EntryId, lane: Lane) -> Self {
         Self(Repr::Derived(entry, lane))
     }
 
-    /// The entry and lane a derived id names; `None` for a producer's own id.
+    /// Returns the entry and lane of a derived id; `None` for an id that the producer chose.
     pub fn origin(&self) -> Option<(EntryId, Lane)> {
         match &self.0 {
             Repr::Derived(entry, lane) => Some((*entry, *lane)),
@@ -136,7 +136,7 @@ impl JobId {
         }
     }
 
-    /// True where the producer chose the id.
+    /// Returns true if the producer chose the id.
     pub fn is_own(&self) -> bool {
         self.origin().is_none()
     }
@@ -174,7 +174,7 @@ fn derived_id(text: &str) -> Option<JobId> {
     Some(JobId::derived(entry.parse().ok()?, lane))
 }
 
-/// Defines a name: a checked text that is cheap to clone.
+/// Defines a name: a validated text that is cheap to clone.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $extra:literal, $rule:literal) => {
         $(#[$doc])*
@@ -182,7 +182,7 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -220,7 +220,7 @@ macro_rules! name {
 }
 
 name!(
-    /// What handler a job needs, like `report.generate`.
+    /// A job's type, like `report.generate`. It selects the handler.
     JobType, "job type", 128, b"._-",
     "a type matches [a-z0-9][a-z0-9._-]{0,127}"
 );
@@ -230,22 +230,22 @@ name!(
     "a queue name matches [a-z0-9][a-z0-9_-]{0,63}"
 );
 name!(
-    /// The first part of every key.
+    /// The first part of every Redis key.
     Namespace, "namespace", 64, b"._-",
     "a namespace matches [a-z0-9][a-z0-9._-]{0,63}"
 );
 name!(
-    /// One boot of one worker process: `<host>-<pid>-<random>`, never used again.
+    /// The name of one run of one worker process: `<host>-<pid>-<random>`, never reused.
     ConsumerName, "consumer", 128, b"._-",
     "a consumer name matches [a-z0-9][a-z0-9._-]{0,127}"
 );
 name!(
-    /// The name of a recurring job: part of its jobs' ids, so shorter than they are.
+    /// The name of a recurring job. It is part of the ids of its jobs, so it is shorter than they are.
     CronName, "recurring job", 100, b"._-",
     "the name of a recurring job matches [a-z0-9][a-z0-9._-]{0,99}"
 );
 name!(
-    /// One step of a job, like `charge`. It is part of a ledger's fields, so it has no colon.
+    /// The name of one step of a job, like `charge`. It is part of field names in a ledger, so it has no colon.
     StepName, "step", 64, b"._-",
     "a step's name matches [a-z0-9][a-z0-9._-]{0,63}"
 );

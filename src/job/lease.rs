@@ -1,17 +1,17 @@
-//! The lease of an entry: when its owner renews it, when the owner gives it up, and when others may take it over. The
-//! server judges how long an entry was silent by its wall clock, which may step, and may stand still for everybody; so
-//! whoever takes over compares that clock with a monotonic one of its own.
+//! The lease of an entry: when its owner renews it, when its owner gives it up, and when others may claim it. The
+//! server measures how long an entry has been silent with its wall clock, which may step, and may stop for everybody.
+//! So a claimer compares that clock with a monotonic clock of its own.
 
 use std::time::Duration;
 
-/// Owners look for something to renew at least so often.
+/// The longest time between two checks for entries to renew.
 const LOOK_AT_LEAST: Duration = Duration::from_millis(400);
 
 /// The times that follow from a queue's lease.
 ///
-/// An owner's entry is silent for a sixth of the lease at most: 1/8, and 1/24 until the next look. It gives up at 11/12,
-/// and others take over at 13/12. So Redis may stand still for seven tenths of the lease, and an owner for three quarters,
-/// and there is time left to renew.
+/// An owner leaves an entry silent for at most a sixth of the lease: 1/8, plus up to 1/24 until its next check. It
+/// gives the entry up at 11/12, and others claim it at 13/12. So Redis may stall for seven tenths of the lease, or an
+/// owner for three quarters, and there is still time to renew.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lease(Duration);
 
@@ -20,37 +20,38 @@ impl Lease {
         Self(lease)
     }
 
-    /// An owner renews what was silent for so long.
+    /// An owner renews an entry that has been silent for this long.
     pub(crate) fn renewed_after(self) -> Duration {
         self.0 / 8
     }
 
-    /// When one entry is renewed, those that were silent for so long are renewed with it, so that they stay together.
+    /// When one entry is renewed, those that have been silent for this long are renewed with it, so that they stay together.
     pub(crate) fn renewed_along(self) -> Duration {
         self.0 / 16
     }
 
-    /// How often an owner looks for what is to be renewed.
+    /// How often an owner checks for entries to renew.
     pub(crate) fn look_every(self) -> Duration {
         (self.0 / 24).min(LOOK_AT_LEAST)
     }
 
-    /// An attempt starts only where its entry was silent for less: otherwise Redis is asked first whose it is.
+    /// An attempt starts only if its entry has been silent for less than this. Otherwise the worker first asks Redis
+    /// who owns the entry.
     pub(crate) fn starts_within(self) -> Duration {
         self.0 / 3
     }
 
-    /// An owner gives up what was silent for longer.
+    /// An owner gives up an entry that has been silent for longer than this.
     pub(crate) fn given_up_after(self) -> Duration {
         self.0 - self.0 / 12
     }
 
-    /// Others take over what was silent for so long.
+    /// Others claim an entry that has been silent for this long.
     pub(crate) fn stale_after(self) -> Duration {
         self.0 + self.0 / 12
     }
 
-    /// How often silent entries are looked for.
+    /// How often a worker searches for silent entries.
     pub(crate) fn search_every(self) -> Duration {
         self.0 / 4
     }
@@ -59,36 +60,36 @@ impl Lease {
 /// What one look at the server's clock showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// It has gone on as ours has, or nothing was known before.
+    /// It advanced as ours did, or there was nothing to compare it with.
     Steady,
-    /// The answer came so late that it says little.
+    /// The answer came too late to say much.
     Late,
-    /// It has stepped forward.
+    /// It stepped forward.
     Ahead,
-    /// It has stepped back: what was delivered before may look silent for too short a time.
+    /// It stepped back: the silence of earlier deliveries may look too short.
     Back,
 }
 
-/// What somebody who takes entries over knows of the server's clock. All times without a name are those of a monotonic
-/// clock of its own; milliseconds are the server's.
+/// What a claimer knows about the server's clock. Every [`Duration`] that is a point in time is read from the claimer's
+/// own monotonic clock; milliseconds are the server's.
 #[derive(Debug)]
 pub(crate) struct ClockWatch {
     lease: Lease,
-    /// By how much the server's clock is ahead of ours, at the least and at the most.
+    /// How far the server's clock is ahead of ours, in milliseconds: the least and the most.
     ahead: Option<[i64; 2]>,
-    /// Nothing is taken over before: owners get the time to renew.
+    /// Nothing is claimed before this time, so that owners have time to renew.
     trusted_from: Duration,
-    /// Steps of the server's clock: when they were noticed, and how large they were at the most.
+    /// Steps of the server's clock: when each was noticed, and its largest possible size in milliseconds.
     steps: Vec<(Duration, i64)>,
 }
 
 impl ClockWatch {
-    /// Knows nothing yet.
+    /// Starts without any knowledge.
     pub(crate) fn new(lease: Lease) -> Self {
         Self { lease, ahead: None, trusted_from: Duration::ZERO, steps: Vec::new() }
     }
 
-    /// Notes what the server's clock showed some time between `sent` and `received`.
+    /// Notes what the server's clock showed at some time between `sent` and `received`.
     pub(crate) fn look(&mut self, [sent, received]: [Duration; 2], server_ms: u64) -> Shown {
         let shown = server_ms.cast_signed();
         let now = [shown - ms(received), shown - ms(sent)];
@@ -115,18 +116,18 @@ impl ClockWatch {
         shown
     }
 
-    /// Notes that there was no answer, or a refusal.
+    /// Notes that Redis did not answer, or refused.
     pub(crate) fn fail(&mut self, now: Duration) {
         self.ahead = None;
         self.wait(now, self.lease.0 / 2);
     }
 
-    /// How long an entry must have been silent by the server's clock to be taken over; `None` where nothing may be taken
-    /// over yet.
+    /// Returns how long an entry must have been silent by the server's clock before it may be claimed; `None` if
+    /// nothing may be claimed yet.
     pub(crate) fn silence(&mut self, now: Duration) -> Option<Duration> {
         let stale = self.lease.stale_after();
         self.steps.retain(|(noticed, _)| now.saturating_sub(*noticed) < stale);
-        // The clock may have gained so much since an entry was delivered, whenever that was.
+        // The most that the clock may have gained since an entry was delivered, whenever that was.
         let (mut since, mut most) = (0_i64, 0_i64);
         for (_, step) in self.steps.iter().rev() {
             since = since.saturating_add(*step);
@@ -136,7 +137,8 @@ impl ClockWatch {
         trusted.then(|| stale + Duration::from_millis(most.unsigned_abs()))
     }
 
-    /// What the server's clock must show when a command is carried out that is sent now: nothing else, and no later.
+    /// Returns the range of server times, in milliseconds, in which a command sent now may run. The command must do
+    /// nothing at any other time.
     pub(crate) fn window(&self, now: Duration) -> Option<[i64; 2]> {
         let [least, most] = self.ahead?;
         Some([ms(now) + least - self.slack(), ms(now) + most + self.slack() + ms(self.lease.0 / 4)])
@@ -146,7 +148,7 @@ impl ClockWatch {
         self.trusted_from = self.trusted_from.max(now + pause);
     }
 
-    /// So much the clocks may differ from one look to the next without a step: they are set right little by little.
+    /// How far the clocks may drift apart between two looks without a step, in milliseconds: clocks are often adjusted gradually.
     fn slack(&self) -> i64 {
         ms(self.lease.0 / 24)
     }
@@ -169,7 +171,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// A watch that has looked for half a lease at a clock that was right.
+    /// A watch that has observed a correct clock for half a lease.
     fn steady() -> ClockWatch {
         let mut watch = ClockWatch::new(Lease::of(LEASE));
         for millis in [0, 1_500, 3_000] {
@@ -178,7 +180,7 @@ mod tests {
         watch
     }
 
-    /// Silence of an owner at the most, then a pause of Redis of seven tenths, or of the owner of three quarters.
+    /// The longest silence of an owner, followed by a stall of Redis of seven tenths of the lease, or of the owner of three quarters.
     #[test]
     fn a_pause_that_is_promised_to_cost_nothing_leaves_time_to_renew() {
         for lease in [500, 1_000, 6_000, 15_000, 3_600_000].map(at) {
@@ -246,7 +248,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the clock does between looks: an entry that was silent for less than a lease is never stale.
+        /// Whatever the clock does between looks, an entry that has been silent for less than a lease is never stale.
         #[test]
         fn no_step_makes_an_entry_stale(
             steps in proptest::collection::vec(prop_oneof![-100_000_i64..-500, 500_i64..100_000], 1..12),
@@ -260,7 +262,7 @@ mod tests {
                 ours += 1_500;
                 let server = (START + ours).saturating_add_signed(ahead);
                 watch.look([at(ours), at(ours + 2)], server);
-                // Even where nobody waited for owners to renew.
+                // Even if nobody waits for owners to renew.
                 watch.trusted_from = Duration::ZERO;
                 let Some(silence) = watch.silence(at(ours + 2)) else { continue };
                 for (owner, by_server) in &delivered {

@@ -1,6 +1,6 @@
-//! The ledger of a job's steps: what is known about each, as Redis keeps it in one hash (`<step>:<field>`). Reading it
-//! never fails: a field that cannot be read counts as absent, but a state that cannot be read counts as unknown, so that
-//! nothing runs twice because of it.
+//! The ledger of a job's steps: what is known about each step, kept by Redis in one hash (`<step>:<field>`). Reading a
+//! ledger never fails. A field that cannot be read counts as absent, but a state that cannot be read counts as unknown,
+//! so that nothing runs twice because of it.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use super::{Plan, StepEnd, StepKind, StepName, StepState, Timestamp, Verdict};
 pub struct Ledger {
     /// Grows with every change.
     pub version: u64,
-    /// The steps as the last worker knew them; `None` where the text in the ledger is none.
+    /// The steps as the last worker knew them; `None` if the ledger holds no valid plan.
     pub plan: Option<Plan>,
-    /// The life whose handler dropped the whole job, and why.
+    /// The life in which a handler dropped the whole job, and why.
     dropped: Option<(String, String)>,
     steps: BTreeMap<StepName, StepRecord>,
 }
@@ -25,68 +25,68 @@ pub struct Ledger {
 pub struct StepRecord {
     /// Where it is in its life.
     pub state: StepState,
-    /// Runs that count: those that were interrupted or snoozed do not.
+    /// The number of runs that count. Interrupted and snoozed runs do not.
     pub attempts: u32,
-    /// The run that began last, unless a person decided since.
+    /// The run that began last; empty if a person has decided about the step since.
     pub run: String,
     /// The worker of that run.
     pub worker: String,
-    /// The life of the job in which the attempts count: a replay begins another one.
+    /// The life of the job in which the attempts count. A replay begins another life.
     pub life: String,
-    /// When the state changed last.
+    /// When the state last changed.
     pub since: Option<Timestamp>,
-    /// Not to run again before this.
+    /// The step does not run again before this time.
     pub due: Option<Timestamp>,
     /// The last errors, oldest first; at most [`StepRecord::MAX_ERRORS`].
     pub errors: Vec<StepError>,
     /// What success returned, as JSON.
     pub result: Option<Bytes>,
-    /// What a person decided last.
+    /// What a person last decided.
     pub decision: Option<Decision>,
 }
 
 /// One error of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepError {
-    /// When it was told.
+    /// When it was reported.
     pub at: Timestamp,
     /// Its kind, in one word.
     pub kind: String,
-    /// The text; at most [`StepRecord::MAX_ERROR_BYTES`].
+    /// The text, of at most [`StepRecord::MAX_ERROR_BYTES`].
     pub text: String,
 }
 
 /// What a person decided about a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// When.
+    /// When it was made.
     pub at: Timestamp,
-    /// What.
+    /// What was decided.
     pub verdict: Verdict,
-    /// Who.
+    /// Who decided.
     pub by: String,
-    /// Why; empty where nobody said.
+    /// Why; empty if no reason was given.
     pub reason: String,
 }
 
 impl StepRecord {
-    /// A ledger keeps so many errors of each step.
+    /// The number of errors that a ledger keeps of each step.
     pub const MAX_ERRORS: usize = 5;
 
-    /// Longer errors are cut, and the cut is marked.
+    /// The longest error in bytes. Longer ones are cut, and the cut is marked.
     pub const MAX_ERROR_BYTES: usize = 1024;
 
-    /// A greater result of a step is not kept.
+    /// The largest result of a step in bytes. Larger ones are not kept.
     pub const MAX_RESULT_BYTES: usize = 16 * 1024;
 
-    /// The runs that count in this life of the job: after a replay an `auto` step has all its attempts again.
+    /// Returns the number of runs that count in this life of the job. After a replay, an `auto` step has all its attempts again.
     pub fn attempts_in(&self, life: &str, kind: StepKind) -> u32 {
         if kind == StepKind::Auto && self.life != life { 0 } else { self.attempts }
     }
 }
 
 impl Ledger {
-    /// Reads the hash's fields.
+    /// Reads the fields of the hash.
     pub fn read<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
         let mut ledger = Self::default();
         for (name, value) in fields {
@@ -108,27 +108,27 @@ impl Ledger {
         ledger
     }
 
-    /// Why this life's job is not to be done at all, where a handler said so.
+    /// Returns why a handler dropped the whole job in this life, if one did.
     pub fn dropped(&self, life: &str) -> Option<&str> {
         self.dropped.as_ref().filter(|(dropped, _)| dropped == life).map(|(_, why)| why.as_str())
     }
 
-    /// What is known about a step; `None` for one that has never been touched.
+    /// Returns what is known about a step; `None` if it has never been touched.
     pub fn get(&self, step: &StepName) -> Option<&StepRecord> {
         self.steps.get(step)
     }
 
-    /// A step's state.
+    /// Returns a step's state.
     pub fn state(&self, step: &StepName) -> StepState {
         self.get(step).map_or_else(StepState::default, |record| record.state)
     }
 
-    /// The steps that the ledger knows, by name.
+    /// Returns the steps that the ledger knows, by name.
     pub fn steps(&self) -> impl Iterator<Item = (&StepName, &StepRecord)> {
         self.steps.iter()
     }
 
-    /// Notes what a script has written at the start of a run.
+    /// Notes what a script wrote at the start of a run.
     pub(crate) fn began(&mut self, step: &StepName, run: &str, life: &str) {
         let record = self.steps.entry(step.clone()).or_default();
         record.state = StepState::Started;
@@ -137,7 +137,7 @@ impl Ledger {
         record.due = None;
     }
 
-    /// Notes what a script has written at the end of a run.
+    /// Notes what a script wrote at the end of a run.
     pub(crate) fn ended(&mut self, step: &StepName, end: &StepEnd, now: Timestamp) {
         let record = self.steps.entry(step.clone()).or_default();
         (record.state, record.attempts) = (end.state, end.attempts);

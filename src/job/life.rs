@@ -1,23 +1,23 @@
-//! The life of a job: from its acceptance or its replay to its end. Several lives may have one id; what must not touch
-//! another life compares this token.
+//! The life of a job, from its acceptance or replay to its end. Several lives may share one id; code that must not
+//! touch another life compares this token.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::{EntryId, InvalidName, JobId, Lane};
 
-/// The token of one life of a job. It is the id that the life's first entry would give a job, unless that entry brought a
-/// token along; every further entry of the life carries it in the field `life`.
+/// The token of one life of a job. It is the id that the life's first entry would give a job, unless that entry already
+/// carried a token. Every further entry of the life carries it in the field `life`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Life(JobId);
 
 impl Life {
-    /// The life that begins with this entry.
+    /// Returns the life that begins with this entry.
     pub fn of_entry(entry: EntryId, lane: Lane) -> Self {
         Self(JobId::derived(entry, lane))
     }
 
-    /// The life of an entry that an older version wrote: it told lives apart by when they began.
+    /// Returns the life of an entry written by an older version, which told lives apart by their start times.
     pub(super) fn of_time(created_ms: u64) -> Self {
         Self(created_ms.to_string().parse().expect("digits are an id"))
     }

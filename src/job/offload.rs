@@ -1,43 +1,43 @@
-//! Large fields, kept outside of the entry that has them. Redis hands each byte of an entry that a script touches to Lua, which
-//! copies and hashes it, about a millisecond per MiB. So what scripts move carries only the name of a key that has the
-//! large fields: the pattern that is known as claim check.
+//! Large fields, kept outside of their entry. Redis hands each byte of an entry that a script touches to Lua, which
+//! copies and hashes it. That takes about a millisecond per MiB. So the entries that scripts move carry only the name
+//! of a key that holds the large fields (the claim check pattern).
 //!
-//! The field `offloaded` says `<token> <bytes>`: the last part of that key's name, and the bytes of the names and values that
-//! are kept there, packed like a delayed job.
+//! The value of the field `offloaded` is `<token> <bytes>`: the last part of that key's name, and the total bytes of
+//! the names and values kept there. They are packed like a delayed job.
 
 use std::hash::Hasher;
 
 use super::envelope::pack_texts;
 use super::{Envelope, Life};
 
-/// What a light entry has for an encoding, so that a worker which knows nothing of offloaded fields refuses it loudly: the real
-/// one is among the large fields.
+/// The encoding of a light entry, so that a worker that does not know about offloaded fields rejects it loudly. The
+/// real encoding is among the large fields.
 const MARK: (&[u8], &[u8]) = (b"encoding", b"offloaded");
 
 /// The field that names the key.
 pub(super) const FIELD: &[u8] = b"offloaded";
 
-/// A longer value is offloaded, whatever its name.
+/// A longer value is offloaded, whatever its field is called.
 const MAX_VALUE_BYTES: usize = 4096;
 
-/// A longer token is none of ours.
+/// The longest valid token. The fleet writes no longer ones.
 const MAX_TOKEN_BYTES: usize = 160;
 
-/// What an entry says of fields that are kept outside of it.
+/// What an entry says about fields that are kept outside of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offloaded {
     /// The last part of the key's name.
     pub(crate) token: String,
-    /// The bytes of the names and values that are kept there.
+    /// The total bytes of the names and values kept there.
     pub(crate) bytes: usize,
 }
 
-/// An envelope whose large fields are elsewhere.
+/// An envelope whose large fields are kept elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Light {
     pub(crate) envelope: Envelope,
     pub(crate) offloaded: Offloaded,
-    /// The large fields, as the key has them.
+    /// The large fields, as the key holds them.
     pub(crate) fields: Vec<u8>,
 }
 
@@ -57,20 +57,20 @@ impl Offloaded {
 }
 
 impl Envelope {
-    /// An entry with more bytes than this has its large fields offloaded before a script moves it.
+    /// Before a script moves an entry with more bytes than this, its large fields are offloaded.
     pub const LARGE_BYTES: usize = 128 * 1024;
 
-    /// Where fields of this entry are kept, if they are.
+    /// Returns where this entry's large fields are kept, if they are offloaded.
     pub(crate) fn offloaded(&self) -> Option<Offloaded> {
         self.is_offloaded().then(|| Offloaded::read(self.get(FIELD)?)).flatten()
     }
 
-    /// False where fields of this entry are kept elsewhere, and have not been put back.
+    /// Returns false if fields of this entry are kept elsewhere and have not been put back.
     pub(crate) fn is_whole(&self) -> bool {
         self.offloaded().is_none_or(|offloaded| offloaded.bytes == self.large_bytes())
     }
 
-    /// The same without its large fields; `None` where it is small, or they are elsewhere already.
+    /// Returns this entry without its large fields; `None` if it is small or they are already elsewhere.
     pub(crate) fn lightened(&self, life: &Life) -> Option<Light> {
         let bytes = if self.size() > Self::LARGE_BYTES { self.large_bytes() } else { 0 };
         if bytes == 0 {
@@ -84,13 +84,13 @@ impl Envelope {
         let value = offloaded.value();
         let mut kept: Vec<_> =
             self.fields().filter(|(name, value)| *name != FIELD && stays(name, value)).collect();
-        // Behind the first, which is the life where scripts look for it there.
+        // The second place: scripts expect the life in the first field.
         let second = kept.len().min(1);
         kept.splice(second..second, [(FIELD, value.as_bytes()), MARK]);
         Some(Light { envelope: Self::new(kept.into_iter()), offloaded, fields })
     }
 
-    /// The same with its large fields, as the key had them, behind the others; `None` where these bytes are something else.
+    /// Returns this entry with its large fields, as the key held them, after the others; `None` if these bytes are something else.
     pub(crate) fn restored(&self, packed: &[u8]) -> Option<Self> {
         let texts = super::envelope::unpack_texts(packed)?;
         let large = texts.chunks_exact(2).map(|pair| (pair[0], pair[1]));
@@ -108,7 +108,7 @@ fn is_large(field: (&[u8], &[u8])) -> bool {
     field != MARK && !stays(field.0, field.1)
 }
 
-/// True for what the fleet itself, its scripts included, reads of an entry without its large fields.
+/// Returns true if a field stays in a light entry: it is short, and the fleet or one of its scripts reads it there.
 fn stays(name: &[u8], value: &[u8]) -> bool {
     value.len() <= MAX_VALUE_BYTES
         && (name.starts_with(b"dead_")
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!((restored.len(), restored.is_whole()), (6, true));
         let job = Job::parse(&restored, EntryId::new(7, 0), Lane::Low).unwrap();
         assert_eq!((job.payload.len(), job.attempt), (300_000, 2));
-        // The same fields of the same life have the same key, so that whoever offloads them knows its name.
+        // The same fields of the same life have the same key, so that every process that offloads them knows its name.
         assert_eq!(restored.lightened(&life()).unwrap(), light);
         assert!(light.offloaded.token.starts_with("5-1-high-"));
     }

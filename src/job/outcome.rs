@@ -1,4 +1,4 @@
-//! What happened to one attempt. What follows from it is decided by [`settle`](super::settle).
+//! What happened to one attempt. [`settle`](super::settle) decides what follows from it.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use bytes::Bytes;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The handler succeeded; its result, if it gave one.
+    /// The handler succeeded; contains its result, if it gave one.
     Done(Option<Bytes>),
-    /// The handler wants to run again later; no attempt is spent.
+    /// The handler wants to run again after this delay. No attempt is spent.
     Snoozed(Duration),
-    /// We cut the attempt short: the worker stops, or lost touch with Redis. No attempt is spent.
+    /// The worker cut the attempt short because it is stopping or lost contact with Redis. No attempt is spent.
     Interrupted,
-    /// The entry was read before its time; run it after this long.
+    /// The entry was read before it was due, and should run after this delay.
     NotDue(Duration),
-    /// No handler of this worker knows the type. Another worker may.
+    /// No handler of this worker knows the type. Another worker may know it.
     Unroutable,
-    /// The job had not started when its `expires_at_ms` came.
+    /// The job had not started when its `expires_at_ms` passed.
     Expired,
     /// The handler failed.
     Failed(Failure),
-    /// A person cancelled the job, and its attempt was ended.
+    /// A person cancelled the job, and the attempt was stopped.
     Cancelled,
-    /// The handler says that the job is not to be done at all; why, for people.
+    /// The handler says that the job should not be done at all; contains its reason, for people.
     Dropped(String),
     /// The worker that ran the attempt fell silent.
     Lost,
@@ -33,18 +33,18 @@ pub enum Outcome {
     Malformed(String),
 }
 
-/// Why a handler's attempt failed, and whether it may be tried again.
+/// Why a handler's attempt failed, and whether it may be retried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     /// What kind of failure it was.
     pub kind: FailureKind,
-    /// What the handler said, for people; at most [`Failure::MAX_ERROR_BYTES`].
+    /// The handler's error message, for people; at most [`Failure::MAX_ERROR_BYTES`].
     pub error: String,
-    /// What the failure itself says about trying again.
+    /// What the failure itself says about retries.
     pub retry: Retry,
 }
 
-/// The kinds of failures, as metrics and records name them.
+/// The kinds of failures, as named in metrics and records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// The handler returned an error.
@@ -53,30 +53,30 @@ pub enum FailureKind {
     Timeout,
     /// The handler panicked.
     Panic,
-    /// The handler cannot say whether its work was done: an answer was lost, a program was killed.
+    /// The handler cannot say whether its work was done: an answer was lost, or a program was killed.
     Unknown,
 }
 
-/// Whether a failed attempt may be repeated.
+/// Whether a failed attempt may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// As the type's policy says.
     Policy,
-    /// As the policy says, but not sooner than this.
+    /// As the policy says, but no sooner than this.
     After(Duration),
     /// Never: the job is dead at once.
     Never,
-    /// After exactly this, however often the job has failed: its steps have limits of their own.
+    /// After exactly this delay, however often the job has failed: its steps have their own limits.
     Steps(Duration),
     /// Never, for this reason.
     Bury(DeadReason),
 }
 
 impl Failure {
-    /// Longer error texts are cut here.
+    /// The longest error text in bytes. Longer ones are cut.
     pub const MAX_ERROR_BYTES: usize = 4096;
 
-    /// A failure with its text cut to what records and dead letters keep.
+    /// Creates a failure, and cuts its text to the length that records and dead letters keep.
     pub fn new(kind: FailureKind, error: impl Into<String>, retry: Retry) -> Self {
         Self { kind, error: cut(error.into(), Self::MAX_ERROR_BYTES), retry }
     }
@@ -86,7 +86,7 @@ impl FailureKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Error, Self::Timeout, Self::Panic, Self::Unknown];
 
-    /// The kind's name.
+    /// Returns the kind's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -97,7 +97,7 @@ impl FailureKind {
     }
 }
 
-/// `text` without what exceeds `max` bytes, cut between characters and marked where it was cut.
+/// Cuts `text` to at most `max` bytes between two characters, and marks the cut.
 pub(crate) fn cut(mut text: String, max: usize) -> String {
     const MARK: &str = " …";
     if text.len() > max {
@@ -111,13 +111,13 @@ pub(crate) fn cut(mut text: String, max: usize) -> String {
     text
 }
 
-/// Why a job lies in the dead stream.
+/// Why a job is in the dead stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeadReason {
     /// It failed `max_attempts` times.
     Exhausted,
-    /// The handler said it can never succeed.
+    /// The handler said that it can never succeed.
     Fatal,
     /// Its workers died or froze `max_losses` times.
     Lost,
@@ -127,7 +127,7 @@ pub enum DeadReason {
     Malformed,
     /// No worker of the fleet knew its type for too long.
     Unroutable,
-    /// A step that must not run twice failed or was cut short: a person decides.
+    /// A step that must not run twice failed or was cut short. A person must decide.
     NeedsDecision,
 }
 
@@ -143,7 +143,7 @@ impl DeadReason {
         Self::NeedsDecision,
     ];
 
-    /// The reason's name, as `dead_reason` has it.
+    /// Returns the reason's name, as the field `dead_reason` has it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exhausted => "exhausted",

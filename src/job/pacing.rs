@@ -1,98 +1,98 @@
-//! How many workers a queue has, and how often each of them may ask Redis, so that all together cost it little while
-//! there is nothing to do: the more they are, the more rarely each asks.
+//! How many workers a queue has, and how often each may query Redis, so that together they cost little while the queue
+//! is idle: the more workers there are, the less often each one asks.
 
 use std::time::Duration;
 
-/// Up to so many workers all wait on the streams. More would make every XADD dear: from Redis 7.2 on, it runs every
-/// waiting read again.
+/// Up to this many workers all wait on the streams. More would make every XADD expensive: since Redis 7.2, each XADD
+/// runs every waiting read again.
 const ALL_WAIT: u64 = 64;
 
-/// Of more workers, about so many wait on the streams. The others stand by until they are called. That nobody waits,
-/// because chance chose none, happens once in e^16 = 9 million times.
+/// In a larger fleet, about this many workers wait on the streams. The others stand by until they are called. The
+/// probability that chance leaves nobody waiting is 1 in e^16, or 9 million.
 const WAITING: f64 = 16.0;
 
-/// What all workers of a queue together do per second while it is idle. With the leader's chores (about four commands
-/// per second) this stays below twenty.
+/// The commands per second of all workers of an idle queue together. With the leader's chores (about four commands per
+/// second), the total stays below twenty.
 const READS: f64 = 6.0;
 const CALLS_AWAITED: f64 = 4.5;
 const SIGNS_OF_LIFE: f64 = 2.0;
 
-/// The least and the longest time that a read waits. Longer ones would make it slow to find out that a connection is
-/// dead, and to stop where nothing ends a wait early.
+/// The shortest and the longest time that a read waits. Longer reads would delay the discovery of a dead connection,
+/// and shutdown if nothing ends a wait early.
 const WAIT: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(12)];
 
-/// However many they are, each asks for something within this time.
+/// However many workers there are, each one sends a query within this time.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// A worker says that it lives at most so often.
+/// The shortest time between two reports of a worker that it is alive.
 const SAY: Duration = Duration::from_secs(5);
 
-/// A member that lives has touched its group within this time, or within this time for each member.
+/// A live member has touched its group within this time, or within `TOUCHED_EACH` per member if that is longer.
 const TOUCHED: Duration = Duration::from_secs(20);
 const TOUCHED_EACH: Duration = Duration::from_millis(600);
 
-/// How many workers a queue has: the consumers of its group, of which some may be dead.
+/// How many workers a queue has: the consumers of its group, some of which may be dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pacing(u64);
 
 impl Pacing {
-    /// So many workers; none counts as one.
+    /// Creates the pacing for this many workers; zero counts as one.
     pub(crate) fn of(workers: u64) -> Self {
         Self(workers.max(1))
     }
 
-    /// True where some workers stand by, and have to be called.
+    /// Returns true if some workers stand by and have to be called.
     pub(crate) fn is_large(self) -> bool {
         self.0 > ALL_WAIT
     }
 
-    /// True where a worker with this chance, from 0 to 1, stands by instead of waiting on the streams.
+    /// Returns true if a worker with this random number, from 0 to 1, stands by instead of waiting on the streams.
     pub(crate) fn stands_by(self, roll: f64) -> bool {
         if !self.is_large() {
             return false;
         }
-        // Of the time, not of the turns: a worker stands by for longer than it waits.
+        // This is a share of time, not of turns: a worker stands by for longer than it waits.
         let workers = self.0 as f64;
         let waiting = WAITING * self.stand_by(0.5).as_secs_f64();
         let standing_by = (workers - WAITING) * self.wait(0.5).as_secs_f64();
         roll >= waiting / (waiting + standing_by)
     }
 
-    /// How long a read waits for the first entry.
+    /// Returns how long a read waits for the first entry.
     pub(crate) fn wait(self, roll: f64) -> Duration {
         let waiting = if self.is_large() { f64::INFINITY } else { self.0 as f64 };
         spread(share(waiting, READS, WAIT), roll)
     }
 
-    /// How long a worker that stands by waits for a call.
+    /// Returns how long a standby worker waits for a call.
     pub(crate) fn stand_by(self, roll: f64) -> Duration {
         spread(share(self.0 as f64, CALLS_AWAITED, [WAIT[0], LONGEST]), roll)
     }
 
-    /// A live worker may go so long without touching the group: see `lives` in the scripts' prelude.
+    /// Returns how long a live worker may go without touching the group; see `lives` in the scripts' prelude.
     pub(crate) fn rests(self) -> Duration {
         Duration::from_millis(self.0.saturating_mul(600))
     }
 
-    /// While all is well, a worker that has nothing to do hears from Redis within this time.
+    /// Returns the time within which an idle worker hears from Redis while all is well.
     pub(crate) fn quiet(self) -> Duration {
         let wait = if self.is_large() { self.stand_by(1.0) } else { self.wait(1.0) };
         wait + Duration::from_secs(5)
     }
 
-    /// How often a worker says that it lives, at the least.
+    /// Returns the longest time between two reports of a worker that it is alive.
     pub(crate) fn say_every(self) -> Duration {
         share(self.0 as f64, SIGNS_OF_LIFE, [SAY, LONGEST])
     }
 
-    /// True where a member of the group that touched it so long ago counts as alive. While a queue is idle, members touch the
-    /// normal lane's group only when they ask for its lead (a read that waits touches nothing before Redis 7.2), and the more
-    /// they are, the more rarely each asks.
+    /// Returns true if a member that touched the group this long ago counts as alive. While a queue is idle, members
+    /// touch the normal lane's group only when they ask to become its leader (before Redis 7.2, a waiting read touches
+    /// nothing). The more members there are, the less often each one asks.
     pub(crate) fn counts_as_live(self, idle: Duration) -> bool {
         idle < TOUCHED.max(TOUCHED_EACH.saturating_mul(u32::try_from(self.0).unwrap_or(u32::MAX)))
     }
 
-    /// How long a worker counts as alive after it has said so.
+    /// Returns how long a worker counts as alive after it has reported.
     pub(crate) fn lives(self) -> Duration {
         (self.say_every() * 5 / 2).max(6 * SAY)
     }
@@ -102,7 +102,7 @@ fn share(workers: f64, per_second: f64, [least, longest]: [Duration; 2]) -> Dura
     Duration::from_secs_f64((workers / per_second).clamp(least.as_secs_f64(), longest.as_secs_f64()))
 }
 
-/// A quarter more or less, so that workers that began together do not go on together.
+/// Varies a time by up to a quarter, so that workers that started together do not stay in step.
 fn spread(time: Duration, roll: f64) -> Duration {
     time.mul_f64(0.75 + roll / 2.0)
 }
@@ -111,7 +111,7 @@ fn spread(time: Duration, roll: f64) -> Duration {
 mod tests {
     use super::*;
 
-    /// What all workers of an idle queue send per second, without the leader's chores and the asking for its place.
+    /// The commands per second of all workers of an idle queue, without the leader's chores and the requests to become leader.
     fn sent(workers: u64) -> f64 {
         let (pacing, workers) = (Pacing::of(workers), workers as f64);
         let waiting = if pacing.is_large() { WAITING } else { workers };

@@ -1,5 +1,5 @@
-//! The plan of a job's steps, and what follows from it and the ledger: which step runs next, and where the job goes when
-//! none does. Steps are independent unless one says `after`; those that are ready run one after another in plan order.
+//! The plan of a job's steps, and what follows from it and the ledger: which step runs next, and where the job goes if none
+//! does. Steps are independent unless one declares `after`. Steps that are ready run one after another in plan order.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -19,28 +19,28 @@ pub struct PlannedStep {
     pub after: Vec<StepName>,
 }
 
-/// The steps of a type of jobs: at least one, each name once, and none that waits for itself.
+/// The steps of a job type: at least one, with unique names, and none that waits for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     steps: Vec<PlannedStep>,
-    /// For each step, the places of those it comes after.
+    /// For each step, the indexes of the steps it comes after.
     before: Vec<Vec<usize>>,
 }
 
-/// Why steps are no plan.
+/// Why a list of steps is not a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// There is none.
+    /// It is empty.
     #[error("a job of steps needs at least one step")]
     Empty,
-    /// There are too many.
+    /// It has too many steps.
     #[error("{0} steps, but at most {max} are allowed", max = Plan::MAX_STEPS)]
     TooMany(usize),
-    /// A name is not valid.
+    /// A step's name is not valid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// Two steps have one name.
+    /// Two steps have the same name.
     #[error("the step {0} is there twice")]
     Duplicate(StepName),
     /// A step comes after one that does not exist.
@@ -48,7 +48,7 @@ pub enum PlanError {
     UnknownStep {
         /// The step.
         step: StepName,
-        /// What it comes after.
+        /// The step it comes after.
         after: StepName,
     },
     /// Steps wait for each other.
@@ -59,33 +59,33 @@ pub enum PlanError {
 /// What comes next in an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// This step is ready.
+    /// The step at this index is ready.
     Run(usize),
-    /// Nothing is ready; the next step is after this long.
+    /// Nothing is ready. The next step is due after this delay.
     Wait(Duration),
     /// All steps are done, and so is the job.
     Done,
-    /// Nothing can run by itself any more; why.
+    /// Nothing can run without a person any more, for this reason.
     Stuck(DeadReason),
 }
 
-/// What follows for a dead job from a decision about one of its steps.
+/// What a decision about a step means for its dead job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterDecision {
-    /// All steps are done: so is the job.
+    /// All steps are done, so the job is too.
     Done,
-    /// Something can run: the job is replayed.
+    /// A step can run: the job is replayed.
     Replay,
-    /// Nothing can: the job stays where it is.
+    /// No step can run: the job stays in the dead stream.
     Stay,
 }
 
-/// How a step stands in its plan.
+/// Where a step stands in its plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// As its state says.
+    /// In the state that the ledger has.
     As(StepState),
-    /// It has not run and never will: a step before it was given up.
+    /// It has not run and never will, because a step before it was given up.
     Skipped,
 }
 
@@ -93,12 +93,11 @@ impl Plan {
     /// The most steps that a job may have.
     pub const MAX_STEPS: usize = 64;
 
-    /// A plan of these steps.
+    /// Creates a plan of these steps.
     ///
     /// # Errors
     ///
-    /// [`PlanError`] where there are none or too many, a name is there twice, or `after` names what does not exist or
-    /// leads in a circle.
+    /// [`PlanError`] if there are no steps or too many, a name occurs twice, or `after` names an unknown step or forms a cycle.
     pub fn new(steps: Vec<PlannedStep>) -> Result<Self, PlanError> {
         match steps.len() {
             0 => return Err(PlanError::Empty),
@@ -124,7 +123,7 @@ impl Plan {
         }
     }
 
-    /// The steps that can never start: those that wait for themselves, and those behind them.
+    /// Returns the steps that can never start: those in a cycle, and those that come after them.
     fn circle(&self) -> Vec<StepName> {
         let mut left: BTreeSet<usize> = (0..self.steps.len()).collect();
         loop {
@@ -135,18 +134,18 @@ impl Plan {
         left.into_iter().map(|at| self.steps[at].name.clone()).collect()
     }
 
-    /// The steps, in their order.
+    /// Returns the steps in plan order.
     pub fn steps(&self) -> &[PlannedStep] {
         &self.steps
     }
 
-    /// The step of this name.
+    /// Returns the step with this name.
     pub fn get(&self, name: &StepName) -> Option<&PlannedStep> {
         self.steps.iter().find(|step| step.name == *name)
     }
 
-    /// What comes next at `now`, in an attempt of the life `life` that has tried the steps at `tried`: no step runs twice
-    /// in one attempt.
+    /// Returns what comes next at `now`, in an attempt of the life `life` that has already tried the steps at `tried`.
+    /// No step runs twice in one attempt.
     pub fn next(&self, ledger: &Ledger, life: &str, now: Timestamp, tried: &BTreeSet<usize>) -> Next {
         let mut wait: Option<Duration> = None;
         for (at, step) in self.steps.iter().enumerate() {
@@ -167,13 +166,13 @@ impl Plan {
         }
     }
 
-    /// What follows from the ledger for a dead job, which begins a new life when it is replayed.
+    /// Returns what the ledger means for a dead job, which begins a new life if it is replayed.
     pub fn then(&self, ledger: &Ledger) -> AfterDecision {
         let runs = |at: usize| match (ledger.state(&self.steps[at].name), self.steps[at].kind) {
             (StepState::Pending | StepState::Exhausted, _) | (StepState::Started, StepKind::Auto) => {
                 self.is_free(ledger, at)
             }
-            // It would only be found to be unknown.
+            // A run would only discover that its state is unknown.
             (StepState::Started, StepKind::Once) => false,
             (StepState::Done | StepState::Failed | StepState::Unknown | StepState::GivenUp, _) => false,
         };
@@ -184,7 +183,7 @@ impl Plan {
         }
     }
 
-    /// How a step stands.
+    /// Returns where a step stands.
     pub fn standing(&self, ledger: &Ledger, name: &StepName) -> Standing {
         let state = ledger.state(name);
         let place = self.steps.iter().position(|step| step.name == *name);
@@ -192,18 +191,18 @@ impl Plan {
         if skipped { Standing::Skipped } else { Standing::As(state) }
     }
 
-    /// True where every step is done.
+    /// Returns true if every step is done.
     pub fn is_done(&self, ledger: &Ledger) -> bool {
         self.steps.iter().all(|step| ledger.state(&step.name) == StepState::Done)
     }
 
-    /// The first step that keeps the job from ending, for the text of a dead letter: one of this state.
+    /// Returns the first step in one of these states, for the text of a dead letter: it keeps the job from ending.
     pub fn first(&self, ledger: &Ledger, states: &[StepState]) -> Option<&PlannedStep> {
         self.steps.iter().find(|step| states.contains(&ledger.state(&step.name)))
     }
 
-    /// True where a step may still run by itself. A `once` step that somebody else started is asked about too: beginning
-    /// it finds out that it is unknown.
+    /// Returns true if a step may still run without a person. That includes a `once` step that somebody else started:
+    /// trying to begin it shows that its state is unknown.
     fn is_open(&self, ledger: &Ledger, life: &str, at: usize) -> bool {
         let step = &self.steps[at];
         let Some(record) = ledger.get(&step.name) else { return true };
@@ -214,7 +213,7 @@ impl Plan {
         }
     }
 
-    /// True where all that comes before a step is done.
+    /// Returns true if every step that comes before this one is done.
     fn is_free(&self, ledger: &Ledger, at: usize) -> bool {
         self.before[at].iter().all(|before| ledger.state(&self.steps[*before].name) == StepState::Done)
     }
@@ -235,7 +234,7 @@ impl Plan {
     }
 }
 
-/// One line per step: its name, its kind, and after a further space what it comes after, with commas.
+/// Writes one line per step: its name, its kind and, if it comes after others, their names separated by commas.
 impl fmt::Display for Plan {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, step) in self.steps.iter().enumerate() {

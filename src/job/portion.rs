@@ -1,11 +1,11 @@
-//! How many entries to ask Redis for, where it counts entries but their bytes matter: few at first, then as many as stay within
-//! a budget of bytes if they are like those that came.
+//! How many entries to ask Redis for. Redis counts entries, but their bytes matter. So ask for few at first, then for
+//! as many as fit a budget of bytes if they are like those before.
 
-/// From one portion to the next the number grows at most by this factor.
+/// The largest factor by which the count may grow from one portion to the next.
 const GROWTH: usize = 8;
 
-/// How many entries the next portion takes. What the next ones weigh nobody knows before they are read, so the heaviest of the
-/// last portions stands for all, and its weight is forgotten by half with each.
+/// How many entries the next portion takes. Nobody knows how large the next entries are before they are read. So the
+/// heaviest entry of the last portions stands for all of them, and each portion halves its remembered weight.
 #[derive(Debug, Clone)]
 pub(crate) struct Portion {
     most: usize,
@@ -16,13 +16,13 @@ pub(crate) struct Portion {
 }
 
 impl Portion {
-    /// Portions of at most `most` entries and, as far as can be foreseen, `bytes` bytes, which begin with `first` entries.
+    /// Creates portions of at most `most` entries and, as far as can be foreseen, `bytes` bytes. The first has `first` entries.
     pub(crate) fn new(first: usize, most: usize, bytes: usize) -> Self {
         let first = first.clamp(1, most.max(1));
         Self { most: most.max(1), bytes, first, count: first, heaviest: 0 }
     }
 
-    /// How many entries to ask for now.
+    /// Returns how many entries to ask for now.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -35,7 +35,7 @@ impl Portion {
         self.count = fit.clamp(1, self.most).min(self.count.saturating_mul(GROWTH));
     }
 
-    /// Begins anew: what comes next need not be like what came before.
+    /// Starts over: the next entries need not be like the previous ones.
     pub(crate) fn forget(&mut self) {
         (self.count, self.heaviest) = (self.first.min(self.count), 0);
     }

@@ -1,4 +1,4 @@
-//! What an entry's fields mean: the wire contract, version 1.
+//! The meaning of an entry's fields: the wire contract, version 1.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::followup::chain;
 use super::{EntryId, Envelope, FollowUps, JobId, JobType, Lane, Life, Policy, Timestamp, Tracking};
 
-/// Why an entry is not a job, in words for the person who reads the dead letter.
+/// Why an entry is not a job, worded for the person who reads the dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(String);
@@ -19,20 +19,20 @@ impl Malformed {
     }
 }
 
-/// How a payload is written.
+/// How a payload is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Encoding {
     /// JSON, the default of the wire contract.
     #[default]
     Json,
-    /// MessagePack with field names, what this crate's producer writes.
+    /// MessagePack with field names, which this crate's producer writes.
     Msgpack,
     /// Bytes that only the handler understands.
     Raw,
 }
 
 impl Encoding {
-    /// The name that the `encoding` field has.
+    /// Returns the encoding's name, as the field `encoding` has it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -41,7 +41,7 @@ impl Encoding {
         }
     }
 
-    /// The encoding of this name.
+    /// Returns the encoding with this name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Json, Self::Msgpack, Self::Raw].into_iter().find(|encoding| encoding.as_str() == name)
     }
@@ -50,66 +50,66 @@ impl Encoding {
 /// A job, as one of its entries describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// Its identity, the same over all attempts.
+    /// Its identity, the same in all attempts.
     pub id: JobId,
     /// Which life of this id it is.
     pub life: Life,
-    /// What handler it needs.
+    /// Its type, which selects the handler.
     pub job_type: JobType,
-    /// The lane it came by, and returns to.
+    /// The lane it came from, and returns to.
     pub lane: Lane,
     /// The entry of this attempt.
     pub entry: EntryId,
-    /// When its life began. It never moves.
+    /// When its life began. This never changes.
     pub created: Timestamp,
-    /// Failures before this attempt.
+    /// The number of failures before this attempt.
     pub attempt: u32,
-    /// Workers lost before this attempt.
+    /// The number of workers lost before this attempt.
     pub lost: u32,
-    /// True where the job comes back from the dead stream.
+    /// Whether the job was replayed from the dead stream.
     pub replayed: bool,
-    /// The life before this one, where this is a replay.
+    /// The previous life, if this is a replay.
     pub former: Option<Box<Former>>,
-    /// How the payload is written.
+    /// How the payload is encoded.
     pub encoding: Encoding,
     /// What the handler gets.
     pub payload: Bytes,
-    /// When it was first offered to a worker that did not know its type, where none has known it since.
+    /// When it was first offered to a worker that did not know its type; `None` if a worker has known the type since.
     pub unroutable_since: Option<Timestamp>,
-    /// Not to be started before this, where the entry says so.
+    /// The job must not start before this time, if the entry sets it.
     pub not_before: Option<Timestamp>,
-    /// Not to be started after this, where the entry says so.
+    /// The job must not start after this time, if the entry sets it.
     pub expires_at: Option<Timestamp>,
-    /// Overrides the type's limit of failures.
+    /// Overrides the type's limit on failures.
     pub max_attempts: Option<u32>,
-    /// Overrides the type's limit of an attempt's time.
+    /// Overrides the type's timeout of an attempt.
     pub timeout: Option<Duration>,
     /// Overrides the type's tracking.
     pub tracking: Option<Tracking>,
-    /// What it is tied to beyond itself, if it is.
+    /// What ties it to other jobs, if anything does.
     pub follow_ups: Option<Box<FollowUps>>,
 }
 
-/// What a replayed job's entry says of the life that ended in the dead stream.
+/// What a replayed job's entry says about the life that ended in the dead stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Former {
-    /// The life whose ends have called what follows them: the first of a row of replays.
+    /// The first life in a series of replays. Follow-ups that were already called are recorded for it.
     pub root: Option<Life>,
-    /// The life that ended in the dead letter whose fields these are, where a producer appended them.
+    /// The life that ended in the dead letter whose fields a producer appended.
     pub(crate) life: Option<Life>,
-    /// When that letter was written, as it says itself.
+    /// When that dead letter was written, according to its own fields.
     pub(crate) dead_at: Option<u64>,
 }
 
 impl Job {
-    /// No attempt may run longer than this: 7 days.
+    /// The longest timeout of an attempt: 7 days.
     pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-    /// Reads an entry's fields. Fields of unknown names are for others, and stay in the envelope.
+    /// Reads an entry's fields. Unknown fields are left to others, and stay in the envelope.
     ///
     /// # Errors
     ///
-    /// [`Malformed`], naming the field and the rule, where the fields break the wire contract.
+    /// [`Malformed`], naming the field and the rule, if the fields break the wire contract.
     pub fn parse(envelope: &Envelope, entry: EntryId, lane: Lane) -> Result<Self, Malformed> {
         bound_fields(envelope)?;
         let mut draft = Draft::default();
@@ -119,33 +119,34 @@ impl Job {
         draft.finish(entry, lane)
     }
 
-    /// When this entry was made, by the server's clock.
+    /// Returns when this entry was made, by the server's clock.
     pub fn offered(&self) -> Timestamp {
         Timestamp::from_ms(self.entry.ms).unwrap_or(Timestamp::MAX)
     }
 
-    /// How long ago the first entry was made when this one was, by the server's clock.
+    /// Returns how old the job was when this entry was made, by the server's clock.
     pub fn age(&self) -> Duration {
         self.offered().since(self.created)
     }
 
-    /// True where this is not the job's first attempt.
+    /// Returns true if this is not the job's first attempt.
     pub fn is_repeated(&self) -> bool {
         self.attempt > 0 || self.lost > 0
     }
 
-    /// The life that what follows the job's end is noted for: replays of a job call each of it once in all.
+    /// Returns the life for which called follow-ups are recorded. Across all replays of a job, each follow-up is called once.
     pub(crate) fn root(&self) -> &Life {
         let root = self.former.as_deref().and_then(|former| former.root.as_ref().or(former.life.as_ref()));
         root.unwrap_or(&self.life)
     }
 
-    /// Which record the job leaves: the job's own wish, else its type's, else its queue's.
+    /// Decides which record the job leaves. The job's own setting wins over its type's, and that over its queue's.
     pub fn tracking(&self, policy: &Policy, queue: Tracking) -> Tracking {
         self.tracking.or(policy.tracking).unwrap_or(queue)
     }
 
-    /// True where the job has a record while it runs. One that is repeated, or tied to others, has it whatever was wished.
+    /// Returns true if the job has a record while it runs. A job that is repeated, replayed or tied to others always
+    /// has one, whatever its tracking.
     pub fn has_record(&self, tracking: Tracking) -> bool {
         let needed = self.is_repeated() || self.replayed || self.follow_ups.is_some();
         match tracking {
@@ -228,7 +229,7 @@ impl Draft {
     fn finish(self, entry: EntryId, lane: Lane) -> Result<Job, Malformed> {
         let created = self.created.or_else(|| Timestamp::from_ms(entry.ms)).unwrap_or(Timestamp::MAX);
         let delayed = self.delay.map(|delay| created.after(delay));
-        // An id that names another entry was given to the job by an earlier life.
+        // An id that names another entry comes from an earlier life of the job.
         let inherited = self.created.is_none() && self.life.is_none() && {
             self.id.as_ref().and_then(JobId::origin).is_some_and(|origin| origin != (entry, lane))
         };
@@ -277,7 +278,7 @@ fn bound_fields(envelope: &Envelope) -> Result<(), Malformed> {
     Err(Malformed::new(format!("{count} fields, but at most {most} are allowed")))
 }
 
-/// A queue's jobs are mostly of few types, so the last name is remembered: it is checked and allocated once.
+/// Most jobs of a queue have one of a few types, so the last name is remembered: it is checked and allocated once.
 fn job_type(value: &[u8]) -> Result<JobType, Malformed> {
     thread_local! {
         static LAST: RefCell<Option<JobType>> = const { RefCell::new(None) };
@@ -296,7 +297,8 @@ where
     text.parse().map_err(|error| Malformed::new(format!("the field {name} is refused: {error}")))
 }
 
-/// What only the fleet writes, where it can be read: a producer that copies a dead letter may have left out any of it.
+/// Reads a field that only the fleet writes; `None` if it cannot be read. A producer that copies a dead letter may have
+/// left out any of these fields.
 fn known<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }

@@ -1,41 +1,43 @@
-//! When a failed job runs again, and when it has failed often enough. Pure: chance comes in as `roll`.
+//! When a failed job runs again, and when it has failed too often. Pure: randomness comes in as `roll`.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::JobType;
 
-/// How the pause before a retry grows with the number of failures.
+/// How the delay before a retry grows with the number of failures.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Backoff {
-    /// Always the same pause.
+    /// Always the same delay.
     Fixed(Duration),
-    /// One pause per failure; the last one is repeated.
+    /// One delay per failure; the last one repeats.
     List(Vec<Duration>),
     /// `step`, 2 x `step`, 3 x `step`, … up to `max`.
     Linear {
         /// What each failure adds.
         step: Duration,
-        /// The longest pause.
+        /// The longest delay.
         max: Duration,
     },
     /// `base`, `base` x `factor`, `base` x `factor`², … up to `max`.
     Exponential {
-        /// The first pause.
+        /// The first delay.
         base: Duration,
-        /// What each further failure multiplies it by; at least 1.
+        /// What each further failure multiplies the delay by; at least 1.
         factor: f64,
-        /// The longest pause.
+        /// The longest delay.
         max: Duration,
     },
 }
 
 impl Backoff {
-    /// No pause is longer than this, whatever the policy says: 365 days.
+    /// The longest delay, whatever the policy says: 365 days.
     pub const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-    /// The pause after the `failures`-th failure (the first is 1), spread by up to `jitter` (0 to 1) of itself in either
-    /// direction. `roll` is a random number in 0..1. Spreading keeps jobs that failed together from returning together.
+    /// Returns the delay after the `failures`-th failure (the first is 1).
+    ///
+    /// The delay varies by up to `jitter` (0 to 1) of itself in either direction, so that jobs that failed together do
+    /// not return together. `roll` is a random number in 0..1.
     pub fn delay(&self, failures: u32, jitter: f64, roll: f64) -> Duration {
         let nth = failures.max(1);
         let base = match self {
@@ -55,11 +57,11 @@ impl Backoff {
         Duration::from_secs_f64((base * spread).clamp(0.0, Self::LONGEST.as_secs_f64()))
     }
 
-    /// What is wrong with these numbers, if anything.
+    /// Checks these numbers.
     ///
     /// # Errors
     ///
-    /// A sentence fragment naming the rule that is broken.
+    /// A sentence fragment that names the broken rule.
     pub fn validate(&self) -> Result<(), String> {
         let within = |delay: &Duration, what: &str| {
             (*delay <= Self::LONGEST).then_some(()).ok_or_else(|| format!("{what} is longer than 365 days"))
@@ -86,15 +88,15 @@ impl Backoff {
 pub struct Policy {
     /// How long one attempt may run.
     pub timeout: Duration,
-    /// How many failures bury a job; at least 1.
+    /// The number of failures that bury a job; at least 1.
     pub max_attempts: u32,
-    /// How many lost workers bury a job; at least 1.
+    /// The number of lost workers that bury a job; at least 1.
     pub max_losses: u32,
-    /// The pause before a retry.
+    /// The delay before a retry.
     pub backoff: Backoff,
-    /// How much of a pause chance may add or take away, 0 to 1.
+    /// How much of a delay randomness may add or take away, 0 to 1.
     pub jitter: f64,
-    /// Which jobs leave a record; `None`: as the queue says.
+    /// Which jobs leave a record; `None` for the queue's setting.
     pub tracking: Option<Tracking>,
 }
 
@@ -111,7 +113,7 @@ impl Default for Policy {
     }
 }
 
-/// The policies of the types that this process knows; others have the default one.
+/// The policies of the types that this process knows. All other types have the default policy.
 #[derive(Debug, Clone, Default)]
 pub struct Policies {
     by_type: HashMap<JobType, Policy>,
@@ -119,24 +121,24 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// Policies by type.
+    /// Creates policies by type.
     pub fn new(policies: impl IntoIterator<Item = (JobType, Policy)>) -> Self {
         Self { by_type: policies.into_iter().collect(), default: Policy::default() }
     }
 
-    /// The policy of a type.
+    /// Returns the policy of a type.
     pub fn of(&self, job_type: &JobType) -> &Policy {
         self.by_type.get(job_type).unwrap_or(&self.default)
     }
 }
 
-/// Which jobs leave a record (`job:<id>`) that `status` can answer from. The job's own field wins over its type's, and
-/// that over the queue's.
+/// Which jobs leave a record (`job:<id>`) that `status` can answer from. The job's own field wins over its type's
+/// setting, and that over the queue's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tracking {
-    /// None: what a retry needs is noted while the job lives, and deleted with its end.
+    /// None. What a retry needs is recorded while the job lives, and deleted when it ends.
     None,
-    /// Those that failed at least once, lost a worker, or have an id of their own.
+    /// Jobs that failed at least once, lost a worker, or have an id that their producer chose.
     #[default]
     Failures,
     /// Every job.
@@ -144,7 +146,7 @@ pub enum Tracking {
 }
 
 impl Tracking {
-    /// The name that the `tracking` field has.
+    /// Returns the tracking's name, as the field `tracking` has it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -153,7 +155,7 @@ impl Tracking {
         }
     }
 
-    /// The tracking of this name.
+    /// Returns the tracking with this name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::None, Self::Failures, Self::All].into_iter().find(|tracking| tracking.as_str() == name)
     }

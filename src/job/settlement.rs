@@ -1,11 +1,11 @@
-//! What Redis must now do about an attempt. Pure and complete: every way an attempt can end comes through here, the
-//! claimer's lost ones included.
+//! What Redis must do about an attempt that ended. Pure and complete: every way an attempt can end comes through here,
+//! including the lost attempts that the claimer finds.
 
 use std::time::Duration;
 
 use super::{DeadReason, Failure, Job, Outcome, Policy, Retry, Timestamp};
 
-/// What must be done about one attempt, so that the job ends in exactly one place.
+/// What must be done about one attempt, so that the job ends up in exactly one place.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Settlement {
     /// Delete the entry: the job is done.
@@ -14,7 +14,7 @@ pub enum Settlement {
     Defer(Deferral),
     /// Move the job to the dead stream.
     Bury(Burial),
-    /// Delete the entry: the job is cancelled. Why, for people.
+    /// Delete the entry: the job is cancelled. Contains the reason, for people.
     Cancel(String),
     /// Append the job to its stream again, unchanged: no attempt was spent.
     Release,
@@ -25,13 +25,13 @@ pub enum Settlement {
 pub struct Deferral {
     /// How long from now, by the server's clock.
     pub delay: Duration,
-    /// Failures so far, to be written into the entry.
+    /// The number of failures so far, to be written into the entry.
     pub attempt: u32,
-    /// Lost workers so far, to be written into the entry.
+    /// The number of lost workers so far, to be written into the entry.
     pub lost: u32,
-    /// What to note in the job's record; `None` where nothing failed.
+    /// What to note in the job's record; `None` if nothing failed.
     pub error: Option<String>,
-    /// Since when no worker has known the job's type, to be written into the entry; `None` where one does.
+    /// Since when no worker has known the job's type, to be written into the entry; `None` if a worker does.
     pub unroutable: Option<Unroutable>,
 }
 
@@ -47,20 +47,20 @@ pub enum Unroutable {
 /// How a job goes to the dead stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Burial {
-    /// Why.
+    /// Why the job is dead.
     pub reason: DeadReason,
     /// The last error, for people.
     pub error: String,
-    /// Failures in all.
+    /// The total number of failures.
     pub attempts: u32,
 }
 
-/// How long jobs of unknown types are offered to other workers, and how often.
+/// How long, and how often, jobs of unknown types are offered to other workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Routing {
-    /// After this long without a worker that knows the type, the job is dead.
+    /// If no worker knows the type for this long, the job is dead.
     pub give_up_after: Duration,
-    /// The pause between two offers.
+    /// The time between two offers.
     pub offer_every: Duration,
 }
 
@@ -120,8 +120,8 @@ fn later(job: &Job, delay: Duration) -> Settlement {
     Settlement::Defer(Deferral { delay, attempt: job.attempt, lost: job.lost, error: None, unroutable: None })
 }
 
-/// The time counts from the first worker that did not know the type, however old the job is. What is offered before its own
-/// time waits for that first.
+/// Decides about a job of an unknown type. Its time limit starts with the first worker that did not know the type, no
+/// matter how old the job is. A job that is offered before it is due waits until then first.
 fn settle_unroutable(job: &Job, routing: Routing, roll: f64) -> Settlement {
     let (attempt, lost) = (job.attempt, job.lost);
     if job.not_before.is_some_and(|due| due > job.offered()) {
@@ -254,14 +254,14 @@ mod tests {
             let delay = Duration::from_secs(10);
             Settlement::Defer(Deferral { delay, attempt: 0, lost: 0, error: None, unroutable })
         };
-        // However old it is, the time begins with the first offer.
+        // The time limit starts with the first offer, no matter how old the job is.
         let mut old = Job { entry: EntryId::new(3_600_000, 0), created: instant(1), ..job(0, 0) };
         assert_eq!(settled(&old), deferred(Some(Unroutable::Now)));
         old.unroutable_since = Some(instant(3_540_001));
         assert_eq!(settled(&old), deferred(Some(Unroutable::Since(instant(3_540_001)))));
         old.unroutable_since = Some(instant(3_540_000));
         assert!(matches!(settled(&old), Settlement::Bury(Burial { reason: DeadReason::Unroutable, .. })));
-        // Before its own time nothing counts.
+        // Nothing counts before the job is due.
         let early = Job { not_before: Some(instant(3_600_001)), ..old };
         assert!(matches!(settled(&early), Settlement::Defer(Deferral { delay: Duration::ZERO, .. })));
     }

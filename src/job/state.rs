@@ -10,15 +10,15 @@ pub enum State {
     Waiting,
     /// Delivered to a worker.
     Running,
-    /// In the delayed set, because it was asked for later.
+    /// In the delayed set, because it should run later.
     Scheduled,
     /// In the delayed set, because an attempt failed or its worker was lost.
     Retrying,
-    /// Finished with success.
+    /// Finished successfully.
     Done,
     /// In the dead stream.
     Dead,
-    /// Ended by a person.
+    /// Cancelled by a person, or dropped by its handler.
     Cancelled,
 }
 
@@ -34,7 +34,7 @@ impl State {
         Self::Cancelled,
     ];
 
-    /// The state's name, as records and the command line have it.
+    /// Returns the state's name, as used in records and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -47,17 +47,17 @@ impl State {
         }
     }
 
-    /// True where the job will not run again by itself.
+    /// Returns true if the job will not run again unless a person replays it.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Dead | Self::Cancelled)
     }
 
-    /// True where one transition may lead from this state to `next`.
+    /// Returns true if a single transition may lead from this state to `next`.
     pub fn may_become(self, next: Self) -> bool {
         match self {
             Self::Waiting => matches!(next, Self::Running | Self::Cancelled),
             Self::Running => next != Self::Running,
-            // A late success of an attempt that was taken over ends the job before its retry starts.
+            // An attempt that was taken over may still succeed, and end the job before its retry starts.
             Self::Retrying => matches!(next, Self::Waiting | Self::Done | Self::Cancelled),
             Self::Scheduled => matches!(next, Self::Waiting | Self::Cancelled),
             Self::Dead => next == Self::Waiting,

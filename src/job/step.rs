@@ -1,14 +1,14 @@
-//! One step of a job: its kinds and states, what the end of one run means for it, and what a person's verdict does to it.
+//! One step of a job: its kinds and states, what the end of a run means for it, and what a person's verdict does to it.
 //!
 //! | from | to | by |
 //! |---|---|---|
 //! | pending | started | a worker, before it calls the handler |
 //! | started | done | the handler succeeded |
 //! | started | pending | auto: it failed and has attempts left, or was interrupted; once: the handler snoozed |
-//! | started | exhausted | auto: it failed too often, or for good |
+//! | started | exhausted | auto: it failed too often, or permanently |
 //! | started | failed | once: the handler returned an error |
-//! | started | unknown | once: no end was reported, its run was cut short, or its handler does not know |
-//! | unknown | done, failed, pending | once: what really happened was told late |
+//! | started | unknown | once: its end was not reported, its run was cut short, or its handler does not know |
+//! | unknown | done, failed, pending | once: the run reported late how it really ended |
 //! | started, exhausted | started | auto: it runs again, in another attempt or after a replay |
 //! | failed, unknown, exhausted | pending | a person: run again |
 //! | any but given up | done | a person: it is done |
@@ -25,7 +25,7 @@ use super::{Backoff, Failure, FailureKind, Outcome, Policy, Retry};
 /// How often a step may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StepKind {
-    /// Again and again, until it succeeds or its limit is reached.
+    /// As often as needed, until it succeeds or reaches its limit.
     Auto,
     /// Never twice, unless a person says so: what it does cannot be undone.
     Once,
@@ -35,7 +35,7 @@ impl StepKind {
     /// Every kind.
     pub const ALL: [Self; 2] = [Self::Auto, Self::Once];
 
-    /// The kind's name, in ledgers and configuration files.
+    /// Returns the kind's name, as used in ledgers and configuration files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -62,20 +62,20 @@ impl FromStr for StepKind {
 /// Where a step is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum StepState {
-    /// It has not run, or is to run again.
+    /// It has not run, or should run again.
     #[default]
     Pending,
-    /// A run began, and has not said how it ended.
+    /// A run began, and has not reported how it ended.
     Started,
-    /// It succeeded, or a person says so.
+    /// It succeeded, or a person says that it is done.
     Done,
     /// `once` only: its handler returned an error. A person decides.
     Failed,
-    /// `auto` only: it failed as often as it may, or for good. A replay runs it again.
+    /// `auto` only: it reached its limit of failures, or failed permanently. A replay runs it again.
     Exhausted,
-    /// `once` only: whether it did its work is not known. A person decides.
+    /// `once` only: nobody knows whether it did its work. A person decides.
     Unknown,
-    /// A person said that it will not be done.
+    /// A person decided that it will not be done.
     GivenUp,
 }
 
@@ -91,7 +91,7 @@ impl StepState {
         Self::GivenUp,
     ];
 
-    /// The state's name, in ledgers and on the command line.
+    /// Returns the state's name, as used in ledgers and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -104,7 +104,7 @@ impl StepState {
         }
     }
 
-    /// True where one transition may lead from this state to `next`; the module's table.
+    /// Returns true if a single transition may lead from this state to `next`; see the module's table.
     pub fn may_become(self, kind: StepKind, next: Self) -> bool {
         let once = kind == StepKind::Once;
         match self {
@@ -140,26 +140,26 @@ impl FromStr for StepState {
     }
 }
 
-/// What a step allows itself; what is absent is as its job's type says.
+/// The limits of a step. A limit that is not set is that of the job's type.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StepLimits {
-    /// How many failures exhaust an `auto` step; at least 1. A job's smaller limit wins.
+    /// The number of failures that exhaust an `auto` step; at least 1. A job's smaller limit wins.
     pub max_attempts: Option<u32>,
-    /// The pause before an `auto` step's retry.
+    /// The delay before an `auto` step is retried.
     pub backoff: Option<Backoff>,
     /// How long one run may take. A job's or a type's shorter timeout wins.
     pub timeout: Option<Duration>,
 }
 
 impl StepLimits {
-    /// How many failures exhaust an `auto` step of a job that allows `by_job`, of a type that allows `by_type`: a job's own
-    /// limit replaces its type's, and bounds that of the step.
+    /// Returns the number of failures that exhaust an `auto` step, in a job that allows `by_job` and a type that allows
+    /// `by_type`. A job's own limit replaces its type's, and caps that of the step.
     pub fn attempts(&self, by_job: Option<u32>, by_type: u32) -> u32 {
         let own = self.max_attempts.or((by_job.is_none()).then_some(by_type));
         own.into_iter().chain(by_job).min().unwrap_or(by_type)
     }
 
-    /// How long a run may take in an attempt that may take `attempt`.
+    /// Returns how long a run may take in an attempt that may take `attempt`.
     pub fn timeout(&self, attempt: Duration) -> Duration {
         self.timeout.map_or(attempt, |timeout| timeout.min(attempt))
     }
@@ -170,9 +170,9 @@ impl StepLimits {
 pub struct StepEnd {
     /// The step's new state.
     pub state: StepState,
-    /// Runs that count, this one included if it does.
+    /// The number of runs that count, including this one if it does.
     pub attempts: u32,
-    /// Not to run again before this has passed; for [`StepState::Pending`].
+    /// How long to wait before the step may run again; for [`StepState::Pending`].
     pub delay: Option<Duration>,
     /// What went wrong: its kind in one word, and the text.
     pub error: Option<(&'static str, String)>,
@@ -180,8 +180,10 @@ pub struct StepEnd {
     pub result: Option<Bytes>,
 }
 
-/// Decides what the end of a run means for its step, of which `attempts` runs counted before, in a job that allows
-/// `by_job` failures of a step, where it says so. `roll` spreads retries.
+/// Decides what the end of a run means for its step.
+///
+/// `attempts` is the number of runs that counted before. `by_job` is the job's own limit of failures per step, if it
+/// has one. `roll` is a random number in 0..1 that spreads retries.
 pub fn end_step(
     (kind, attempts, by_job): (StepKind, u32, Option<u32>),
     limits: &StepLimits,
@@ -214,9 +216,9 @@ pub fn end_step(
                 }
             }
         }
-        // The handler says that the whole job is not to be done.
+        // The handler says that the whole job should not be done.
         Outcome::Dropped(_) => end(StepState::Pending, attempts),
-        // Nobody knows how far it came. An auto step runs again, and spends no attempt.
+        // Nobody knows how far it got. An auto step runs again, and spends no attempt.
         Outcome::Interrupted
         | Outcome::Cancelled
         | Outcome::Lost
@@ -233,8 +235,8 @@ pub fn end_step(
     }
 }
 
-/// An error that a handler returned is its answer, unless it says that there was none; a run that was cut off or fell over
-/// gave none.
+/// A handler that returns an error has answered, unless the error says that the outcome is unknown. A run that timed
+/// out or panicked has not.
 fn once_failed(kind: FailureKind) -> StepState {
     match kind {
         FailureKind::Error => StepState::Failed,
@@ -251,14 +253,14 @@ fn auto_delay(failure: &Failure, by_policy: Duration) -> Option<Duration> {
     }
 }
 
-/// What a person says about a step.
+/// What a person decides about a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Its work is done.
     Done,
-    /// It shall run again.
+    /// It should run again.
     Run,
-    /// It shall not be done.
+    /// It should not be done.
     GiveUp,
 }
 
@@ -266,7 +268,7 @@ impl Verdict {
     /// Every verdict.
     pub const ALL: [Self; 3] = [Self::Done, Self::Run, Self::GiveUp];
 
-    /// The verdict's name on the command line and in ledgers.
+    /// Returns the verdict's name, as used on the command line and in ledgers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -291,31 +293,30 @@ impl FromStr for Verdict {
     }
 }
 
-/// Why a verdict cannot be taken.
+/// Why a verdict is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Undecidable {
-    /// It is done.
+    /// The step is done.
     #[error("the step is done; to start the job over, replay it with all its steps")]
     Done,
-    /// Somebody gave it up, for good.
+    /// The step was given up, which is final.
     #[error("the step was given up, and that is final; to start the job over, replay it with all its steps")]
     GivenUp,
-    /// It is to run, or runs, by itself.
+    /// The step runs on its own when its turn comes.
     #[error("the step runs by itself when its turn comes; there is nothing to decide")]
     Open,
-    /// It runs now, as far as is known.
+    /// The step is running, as far as is known.
     #[error(
         "the step has been started and its job is not dead: wait until it has ended or its worker is given up"
     )]
     Running,
 }
 
-/// The state that a verdict leads to.
+/// Returns the state that a verdict leads to.
 ///
 /// # Errors
 ///
-/// [`Undecidable`] where the step is in no state for this verdict. A started step can be decided about only if its job is
-/// dead.
+/// [`Undecidable`] if the step's state does not permit this verdict. A started step can be decided about only if its job is dead.
 pub fn judge(state: StepState, is_dead: bool, verdict: Verdict) -> Result<StepState, Undecidable> {
     match (state, verdict) {
         (StepState::Done, _) => Err(Undecidable::Done),
@@ -425,7 +426,7 @@ mod tests {
             let kind = if once { StepKind::Once } else { StepKind::Auto };
             let end = ended(kind, attempts, &outcome);
             prop_assert!(StepState::Started.may_become(kind, end.state), "{outcome:?}: {end:?}");
-            // A late report of a run that was given up for unknown.
+            // A late report of a run that was considered unknown.
             prop_assert!(!once || end.state == StepState::Unknown || StepState::Unknown.may_become(kind, end.state));
             let from = StepState::ALL[from];
             let reachable = StepState::ALL.iter().any(|before| before.may_become(kind, from)) || from == StepState::Pending;

@@ -1,33 +1,33 @@
-//! The only time of the domain: milliseconds since the Unix epoch, always by the Redis server's clock.
+//! The only notion of time in the domain: milliseconds since the Unix epoch, always by the Redis server's clock.
 
 use std::time::Duration;
 
-/// An instant of the server's clock. Workers never compare it with a clock of their own.
+/// An instant by the server's clock. Workers never compare it with their own clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The last millisecond of the year 9999: later instants are taken for mistakes.
+    /// The last millisecond of the year 9999. Later instants are treated as mistakes.
     pub const MAX: Self = Self(253_402_300_799_999);
 
-    /// The instant `ms` milliseconds after the Unix epoch; `None` beyond [`Timestamp::MAX`].
+    /// Returns the instant `ms` milliseconds after the Unix epoch; `None` beyond [`Timestamp::MAX`].
     pub fn from_ms(ms: u64) -> Option<Self> {
         (ms <= Self::MAX.0).then_some(Self(ms))
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     pub fn as_ms(self) -> u64 {
         self.0
     }
 
-    /// The instant `delay` later, at most [`Timestamp::MAX`].
+    /// Returns the instant `delay` later, at most [`Timestamp::MAX`].
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         let ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(ms).min(Self::MAX.0))
     }
 
-    /// How long after `earlier` this instant is; zero where it is not after it.
+    /// Returns how long after `earlier` this instant is; zero if it is not later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }

@@ -1,22 +1,22 @@
-//! Where something belongs in a distributed trace: the W3C trace context, as the field `traceparent` has it.
+//! The place of a job in a distributed trace: the W3C trace context, as the field `traceparent` has it.
 
 use std::fmt;
 
-/// A W3C trace context: the trace, the span in it, and whether it is sampled, as the text of `traceparent`, version 00.
+/// A W3C trace context: the trace, the span in it and whether it is sampled, as the text of a `traceparent` of version 00.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext([u8; Self::BYTES]);
 
-/// Where the text has its dashes.
+/// The positions of the dashes in the text.
 const DASHES: [usize; 3] = [2, 35, 52];
 
 impl TraceContext {
-    /// The length of the text.
+    /// The length of the text in bytes.
     pub const BYTES: usize = 55;
 
-    /// The bits of the flags that are handed on: sampled, and random.
+    /// The flag bits that are passed on: sampled and random.
     const KNOWN_FLAGS: u8 = 0b11;
 
-    /// A context of these parts; `None` where an id is zero.
+    /// Creates a context from its parts; `None` if an id is zero.
     pub fn new(trace_id: u128, span_id: u64, flags: u8) -> Option<Self> {
         let flags = flags & Self::KNOWN_FLAGS;
         let text = format!("00-{trace_id:032x}-{span_id:016x}-{flags:02x}");
@@ -24,8 +24,8 @@ impl TraceContext {
         (trace_id != 0 && span_id != 0).then_some(Self(text))
     }
 
-    /// Reads a `traceparent`, to the letter of the standard: lower case only, no id of zeros, version 00 with nothing behind
-    /// it. What later versions have behind their flags is left out. `None` for anything else.
+    /// Reads a `traceparent` strictly by the standard: lower case only, no id of zeros, and nothing after the flags in
+    /// version 00. Whatever later versions have after the flags is dropped. Returns `None` for anything else.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (head, rest) = text.split_at_checked(Self::BYTES)?;
         let (version, flags) = (hex(head, 0..2)?, hex(head, 53..55)?);
@@ -42,27 +42,27 @@ impl TraceContext {
         Self::new(trace_id, span_id, u8::try_from(flags).ok()?)
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("hexadecimal digits and dashes are text")
     }
 
-    /// The trace.
+    /// Returns the trace id.
     pub fn trace_id(&self) -> u128 {
         self.part(3..35)
     }
 
-    /// The span in the trace.
+    /// Returns the id of the span in the trace.
     pub fn span_id(&self) -> u64 {
         u64::try_from(self.part(36..52)).expect("16 digits are 64 bits")
     }
 
-    /// The flags.
+    /// Returns the flags.
     pub fn flags(&self) -> u8 {
         u8::try_from(self.part(53..55)).expect("2 digits are 8 bits")
     }
 
-    /// Whether somebody records the trace.
+    /// Returns true if the trace is being recorded.
     pub fn is_sampled(&self) -> bool {
         self.flags() & 1 == 1
     }

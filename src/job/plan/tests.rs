@@ -1,4 +1,4 @@
-//! Plans that are refused, and the laws of those that are not: a model of worker, Redis and crashes runs random plans.
+//! Plans that are rejected, and the laws of those that are not: a model of worker, Redis and crashes runs random plans.
 
 use proptest::prelude::*;
 
@@ -87,18 +87,18 @@ fn a_decision_replays_what_can_run_and_nothing_else() {
     assert_eq!(then("done", "done", "exhausted"), AfterDecision::Replay);
 }
 
-/// A job of steps, the Redis that keeps its ledger, and what happens to it.
+/// A job with steps, the Redis that keeps its ledger, and what happens to it.
 struct Model {
     plan: Plan,
     ledger: Ledger,
     now: Timestamp,
-    /// How often each step's handler ran and did not say that it did nothing.
+    /// How often each step's handler ran, without the runs that said they did nothing.
     runs: Vec<u32>,
     attempt: u32,
 }
 
 impl Model {
-    /// One attempt: what it came to, or `None` where its worker died in the middle of it.
+    /// Runs one attempt and returns its result; `None` if its worker died in the middle of it.
     fn attempt(&mut self, events: &mut impl Iterator<Item = Event>) -> Option<Next> {
         self.attempt += 1;
         let (mut tried, run) = (BTreeSet::new(), self.attempt.to_string());
@@ -107,7 +107,7 @@ impl Model {
             let Next::Run(at) = next else { return Some(next) };
             assert!(tried.insert(at), "no step runs twice in one attempt");
             let PlannedStep { name, kind, .. } = self.plan.steps()[at].clone();
-            // As the script does it: a once step that another run started is unknown.
+            // Like the script: a once step that another run started is unknown.
             if kind == StepKind::Once && self.ledger.state(&name) == StepState::Started {
                 let end = end_step(
                     (kind, 0, None),
@@ -177,7 +177,7 @@ proptest! {
         let mut model = Model { plan, ledger: Ledger::default(), now, runs, attempt: 0 };
         let mut events = events.into_iter();
         let end = loop {
-            // Every attempt that does not end the job uses up an event or waits, so there is a bound.
+            // Every attempt that does not end the job consumes an event or waits, so the loop is bounded.
             prop_assert!(model.attempt < 200, "{:?}", model.ledger);
             match model.attempt(&mut events) {
                 Some(Next::Wait(wait)) => model.now = model.now.after(wait),
