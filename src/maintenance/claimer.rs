@@ -1,5 +1,5 @@
-//! Takes over the entries of consumers that fell silent, and settles each as a lost attempt: the same decision and the
-//! same scripts as for any other outcome.
+//! Claims the entries of consumers that fell silent, and settles each as a lost attempt, with the same decision and the
+//! same scripts as any other outcome.
 
 use std::time::{Duration, Instant};
 
@@ -14,25 +14,25 @@ use crate::job::{
 };
 use crate::sabotage::{self, Sabotage};
 
-/// How many entries one command takes over.
+/// The number of entries that one command claims.
 const PAGE: u64 = 100;
 
-/// Where too many entries are pending for one script to look at, one pass looks at so many pages of a lane, in which nobody is
-/// silent; the next one goes on. A page is a thousand entries, and costs Redis about half a millisecond.
+/// If a lane has too many pending entries for one script to check, one pass checks this many pages in which nobody is
+/// silent, and the next pass continues from there. A page has a thousand entries, and costs Redis about half a millisecond.
 const PAGES: u32 = 200;
 
-/// What [`Queue::stale`](crate::broker::Queue::stale) says of such a lane.
+/// What [`Queue::stale`](crate::broker::Queue::stale) returns for such a lane.
 const SOMEWHERE: EntryId = EntryId { ms: 0, seq: 0 };
 
-/// How many of them are settled at a time: so many bodies are held at once.
+/// How many claimed entries are settled at a time, and so how many bodies are held in memory.
 const AT_ONCE: usize = 8;
 
-/// The pauses between two tries begin and end with these, and no try begins later than this.
+/// The first and the longest pause between two tries. No try begins later than `LONGEST_TRY`.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_TRY: Duration = Duration::from_secs(30);
 
-/// Claims until stopped.
+/// Claims entries until stopped.
 pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     let duty = Duty { consumer: claimant(&duty.consumer), ..duty };
     let mut claimer = Claimer::new(&duty);
@@ -52,14 +52,14 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     }
 }
 
-/// What is taken over belongs to a consumer of its own until it is settled: this process's reader takes what is pending
-/// for its own consumer, and unknown to it, for a delivery whose reply was lost.
+/// Names the separate consumer that owns claimed entries until they are settled. If they belonged to this process's own
+/// consumer, its reader would take them for a delivery whose reply was lost.
 fn claimant(consumer: &ConsumerName) -> ConsumerName {
     format!("{consumer}.claims").parse().unwrap_or_else(|_| consumer.clone())
 }
 
-/// Takes over what was silent for too long, and nothing that only looks so: because the server's clock was set, or because
-/// nobody could renew for a while.
+/// Claims what has been silent for too long, but nothing that only looks so because the server's clock was set, or
+/// because nobody could renew for a while.
 struct Claimer<'a> {
     duty: &'a Duty,
     lease: Lease,
@@ -67,9 +67,9 @@ struct Claimer<'a> {
     watch: ClockWatch,
     /// Whether entries may be dated later than the server's clock.
     is_dated_wrong: bool,
-    /// Whether there may be receipts of what was settled.
+    /// Whether there may be receipts of settled entries.
     has_settled: bool,
-    /// Where the next pass goes on in lanes that are looked at in pages.
+    /// Where the next pass continues in lanes that are checked in pages.
     resume: [EntryId; 3],
 }
 
@@ -77,7 +77,7 @@ impl<'a> Claimer<'a> {
     fn new(duty: &'a Duty) -> Self {
         let early = if sabotage::is(Sabotage::ClaimedEarly) { 4 } else { 1 };
         let lease = Lease::of(duty.lease / early);
-        // What its clock did before, nobody here knows.
+        // Entries may be dated wrong, because nobody knows what the server's clock did before.
         Self {
             duty,
             lease,
@@ -96,7 +96,7 @@ impl<'a> Claimer<'a> {
     async fn pass(&mut self) -> Result<(), Error> {
         let asked = self.now();
         let silence = self.watch.silence(asked).unwrap_or_else(|| self.lease.stale_after());
-        // One XPENDING finds the first silent entry twenty times cheaper per entry than XAUTOCLAIM.
+        // Per entry, XPENDING finds the first silent entry twenty times cheaper than XAUTOCLAIM.
         let stale = self.duty.queue.stale(silence).await?;
         let shown = self.watch.look([asked, self.now()], stale.now_ms);
         if shown != Shown::Steady {
@@ -121,15 +121,15 @@ impl<'a> Claimer<'a> {
             }
         }
         if self.has_settled {
-            // Every answer has been heard.
+            // Every answer has arrived.
             self.duty.queue.forget_receipts(self.duty.queue.link(), &self.duty.consumer, &[]).await?;
             self.has_settled = false;
         }
         Ok(())
     }
 
-    /// Takes over and settles what is silent in one lane, page by page, until so many pages had nothing. Where to go on;
-    /// `None` at the end.
+    /// Claims and settles what is silent in one lane, page by page, until `pages` pages had nothing. Returns where to
+    /// continue; `None` at the end of the lane.
     async fn take(&mut self, lane: Lane, first: EntryId, mut pages: u32) -> Result<Option<EntryId>, Error> {
         let (duty, queue) = (self.duty, self.duty.queue.name());
         let mut next = Some(first);
@@ -169,7 +169,7 @@ async fn settle_taken(duty: &Duty, lane: Lane, silent: Silent) -> Result<(), Err
     let read = || duty.queue.read_entry(lane, silent.id);
     match insist(duty, &JobId::derived(silent.id, lane), read).await? {
         Some(Some(entry)) => settle_lost(duty, entry, &silent).await,
-        // Its owner has just settled it after all. Where it is pending still, the next look clears it up.
+        // Its owner has just settled it after all. If it is still pending, the next pass clears it up.
         Some(None) | None => Ok(()),
     }
 }
@@ -208,8 +208,8 @@ async fn settle_lost(duty: &Duty, entry: Entry, silent: &Silent) -> Result<(), E
     Ok(())
 }
 
-/// Sends until Redis has answered: whoever hears no answer must ask again, or nobody tells what was done. `None` where Redis
-/// refuses this job alone: the others go on, and whoever finds it silent again tries again.
+/// Sends a command until Redis answers: without an answer, nobody would report what was done. Returns `None` if Redis
+/// refuses this job alone. The other jobs continue, and this one is tried again when it is next found silent.
 async fn insist<T, F: Future<Output = Result<T, Error>>>(
     duty: &Duty,
     job: &JobId,

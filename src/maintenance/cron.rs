@@ -1,11 +1,15 @@
 //! Submits the jobs of recurring jobs when they are due.
 //!
-//! Every process looks after every entry, and none leads: a tick's jobs and the entry's new state are one script, which
-//! does nothing where somebody else was first. What is due is decided by the clock of Redis; the clock of this process
-//! only says how long to sleep. Where many processes live, each but the leader leaves most ticks to the others, so that about
-//! [`ASKING`] of them ask, whatever their number. How many live is known late: of those that are counted most may be dead. So
-//! whoever left a tick to the others looks a little later whether somebody submitted it. Changes of the entries are noticed by the revision that the leader's script brings along for nothing: by the
-//! leader within two seconds, by the others when they next ask for its place.
+//! Every process handles every entry, and no process leads. One script submits a tick's jobs and writes the entry's new
+//! state; it does nothing if another process was first. The clock of Redis decides what is due. The clock of this
+//! process only decides how long to sleep.
+//!
+//! If many processes are alive, each one except the leader leaves most ticks to the others, so that about [`ASKING`] of
+//! them ask, whatever their number. The number of live processes is known late: most of those counted may be dead. So a
+//! process that left a tick to the others checks a little later whether one of them submitted it.
+//!
+//! Processes notice changes of the entries by the revision that the leader's script returns anyway: the leader within
+//! two seconds, the others when they next ask to become leader.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,33 +26,33 @@ use crate::event::Event;
 use crate::job::{CronName, Timestamp};
 use crate::sabotage::{self, Sabotage};
 
-/// About so many processes ask about each tick.
+/// About this many processes ask about each tick.
 const ASKING: f64 = 8.0;
 
-/// They do so within this time, so that the first is done before most of them ask.
+/// They ask within this time, so that the first one is done before most of them ask.
 const SPREAD: Duration = Duration::from_millis(100);
 
-/// Whoever left a tick to the others looks after it within this time, or, where they are many, within so long for each:
-/// together they do so twenty times per second at the most.
+/// A process that left a tick to the others checks on it within this time. In a large fleet, it does so within
+/// `AFTER_EACH` per process, so that all of them together check at most twenty times per second.
 const AFTER: Duration = Duration::from_secs(2);
 const AFTER_EACH: Duration = Duration::from_millis(50);
 
-/// All processes of a queue together read the entries about so often, should nothing else make them.
+/// About how often all processes of a queue together read the entries if nothing else makes them.
 const REFRESH_EVERY: Duration = Duration::from_secs(2);
 
-/// A single process, so often.
+/// A single process does so about this often at most.
 const REFRESH_LEAST: Duration = Duration::from_secs(30);
 
-/// After an error, or where somebody else was first.
+/// The longest pause if another process was first. After an error, there are two pauses.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// One script submits at most so many jobs …
+/// The most jobs that one script submits …
 const BATCH_JOBS: usize = 200;
 
-/// … and about so many bytes.
+/// … and about the most bytes.
 const BATCH_BYTES: usize = 512 * 1024;
 
-/// Looks after the recurring jobs of one queue until stopped.
+/// Handles the recurring jobs of one queue until stopped.
 pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, owed: Arc<Owed>) {
     let mut keeper = Keeper { duty, told, table: Table::new(), is_laid: false, owed, steps: 0 };
     while !keeper.duty.stop.is_cancelled() {
@@ -67,7 +71,7 @@ pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, owed: Arc
     }
 }
 
-/// The earliest tick that this process does not know to be dealt with. The leader tells how overdue it is, and therefore
+/// The earliest tick that this process does not know to be handled. The leader reports how overdue it is, and therefore
 /// asks about every tick itself.
 #[derive(Debug)]
 pub(super) struct Owed(AtomicU64);
@@ -83,7 +87,7 @@ impl Owed {
         self.0.store(tick.map_or(u64::MAX, Timestamp::as_ms), Ordering::Relaxed);
     }
 
-    /// By how much it is overdue.
+    /// Returns by how much it is overdue.
     pub(super) fn overdue(&self, now: Timestamp) -> Duration {
         Duration::from_millis(now.as_ms().saturating_sub(self.0.load(Ordering::Relaxed)))
     }
@@ -91,24 +95,24 @@ impl Owed {
 
 struct Keeper {
     duty: Duty,
-    /// The entries' revision, and whether this process leads, as the leader's script last told it.
+    /// What the leader's script last returned: the revision of the entries, and whether this process leads.
     told: watch::Receiver<LeaderView>,
     owed: Arc<Owed>,
     table: Table,
-    /// True once this process's own entries are in Redis.
+    /// Whether this process's own entries are in Redis.
     is_laid: bool,
-    /// How often the server's clock had been set back when this process last looked.
+    /// How often the server's clock had been set back when this process last checked.
     steps: u64,
 }
 
-/// What this process knows of the entries.
+/// What this process knows about the entries.
 struct Table {
     revision: Option<u64>,
     live: u64,
     now: Timestamp,
     read_at: Instant,
     rows: BTreeMap<CronName, Row>,
-    /// Of the entries that this process cannot read.
+    /// The states of entries that this process cannot read.
     unread: BTreeMap<CronName, CronState>,
 }
 
@@ -116,7 +120,7 @@ struct Row {
     entry: Entry,
     state: CronState,
     progress: Progress,
-    /// The first tick that is not dealt with.
+    /// The first tick that has not been handled.
     owed: Option<Timestamp>,
 }
 
@@ -135,7 +139,7 @@ impl Row {
 }
 
 impl Keeper {
-    /// Reads, and submits what is due. False where it has to be read again soon.
+    /// Reads the entries, and submits what is due. Returns false if they must be read again soon.
     async fn turn(&mut self) -> Result<bool, Error> {
         self.read().await?;
         if !self.is_laid {
@@ -152,7 +156,7 @@ impl Keeper {
         Ok(all)
     }
 
-    /// Lets an entry go on that comes once more to ticks that were passed over. False where somebody else was first.
+    /// Moves an entry back if the clock comes again to ticks that were passed over. Returns false if another process was first.
     async fn set_back(&mut self, name: &CronName) -> Result<bool, Error> {
         let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
         let Some(progress) = row.progress.set_back(self.table.now) else { return Ok(true) };
@@ -181,14 +185,14 @@ impl Keeper {
                 match (states.remove(&name), table.rows.get_mut(&name)) {
                     (Some(_), Some(_)) if sabotage::is(Sabotage::TickUnguarded) => {}
                     (Some(state), Some(row)) => row.set(state),
-                    // Somebody has deleted the keys, and they have the same revision again: read all of it next time.
+                    // Somebody deleted the keys, and they have reached the same revision again. Read everything next time.
                     (None, _) => table.revision = None,
                     (Some(_), None) => {}
                 }
             }
             return Ok(());
         };
-        // Where somebody has deleted the keys, what this process brings along is kept once more.
+        // If somebody deleted the keys, this process stores its own entries again.
         self.is_laid &= !was_emptied;
         table.rows.clear();
         table.unread.clear();
@@ -208,8 +212,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Keeps the entries that this process brings along, where they differ from those that are there. False where somebody
-    /// else changed one at the same time.
+    /// Stores this process's own entries if they differ from those in Redis. Returns false if another process changed
+    /// one at the same time.
     async fn lay(&self) -> Result<bool, Error> {
         let queue = self.duty.queue.name();
         let mut all = true;
@@ -232,7 +236,7 @@ impl Keeper {
         Ok(all)
     }
 
-    /// Submits what is due of one entry. False where somebody else was first.
+    /// Submits what is due for one entry. Returns false if another process was first.
     async fn submit(&mut self, name: &CronName) -> Result<bool, Error> {
         let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
         let now = self.table.now;
@@ -241,7 +245,7 @@ impl Keeper {
         };
         let (queue, events) = (&self.duty.queue, &self.duty.events);
         let most = (BATCH_BYTES / row.entry.job_bytes()).clamp(1, BATCH_JOBS);
-        // Where nothing is submitted, the state moves all the same.
+        // The state moves even if nothing is submitted.
         let batches =
             if due.ticks.is_empty() { vec![&due.ticks[..]] } else { due.ticks.chunks(most).collect() };
         let count = batches.len();
@@ -265,7 +269,7 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Sleeps until a tick that this process asks about, a change of the entries, or the time to read them anyway.
+    /// Sleeps until a tick that this process asks about, a change of the entries, or the next regular read.
     async fn sleep(&mut self) {
         let live = self.table.live.max(1) as f64;
         let refresh = REFRESH_EVERY.mul_f64(live).max(REFRESH_LEAST).mul_f64(0.5 + rand::random::<f64>());
@@ -311,25 +315,25 @@ impl Table {
         Self { revision: None, live: 0, now: never, read_at: Instant::now(), rows, unread }
     }
 
-    /// About what the clock of Redis shows now.
+    /// Estimates what the clock of Redis shows now.
     fn reckoned(&self) -> Timestamp {
         self.now.after(self.read_at.elapsed())
     }
 
-    /// The entries that were due when they were read.
+    /// Returns the entries that were due when they were read.
     fn due(&self) -> Vec<CronName> {
         self.until(self.now)
     }
 
-    /// The entries that passed over ticks by a clock that was ahead, and has been set back. A paused one goes on from when it is
-    /// resumed.
+    /// Returns the entries that passed over ticks because the clock was ahead, and whose clock has been set back. A
+    /// paused entry continues from when it is resumed.
     fn ahead(&self) -> Vec<CronName> {
         let is_ahead = |row: &Row| !row.state.is_paused() && row.progress.set_back(self.now).is_some();
         let ahead = self.rows.iter().filter(|(_, row)| is_ahead(row));
         ahead.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The entries that may be due now.
+    /// Returns the entries that may be due now.
     fn due_soon(&self) -> Vec<CronName> {
         self.until(self.reckoned().after(Duration::from_secs(1)))
     }
@@ -339,7 +343,7 @@ impl Table {
         due.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The next tick of any entry.
+    /// Returns the next tick of any entry.
     fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
         let next = |row: &Row| match row.owed? {
             owed if owed > time => Some(owed),
@@ -349,11 +353,11 @@ impl Table {
     }
 }
 
-/// Waits until another revision is told than the one that is known, or that the clock was set back once more.
+/// Waits until the revision differs from the known one, or the clock has been set back again.
 async fn changed(told: &mut watch::Receiver<LeaderView>, (known, steps): (Option<u64>, u64)) {
     loop {
         if told.changed().await.is_err() {
-            // The teller has stopped, so this process is stopping.
+            // The sender has stopped, so this process is stopping.
             return std::future::pending().await;
         }
         let news = *told.borrow_and_update();

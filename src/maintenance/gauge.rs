@@ -1,4 +1,4 @@
-//! Finds out a queue's state and tells it, by a timer: also while nothing moves in it. One round trip, by one process.
+//! Surveys a queue and reports its state at regular intervals, even while nothing moves in it. It takes one round trip, by one process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::cron::Owed;
 use crate::broker::Gauge;
 use crate::event::{Event, QueueState, RedisMemory};
 
-/// Tells until stopped.
+/// Reports until stopped.
 pub(super) async fn run(duty: Duty, owed: Arc<Owed>, stop: CancellationToken) {
     loop {
         let asked = Instant::now();
@@ -62,7 +62,7 @@ fn state(gauge: &Gauge, cron_overdue: Duration, took: Duration) -> QueueState {
     }
 }
 
-/// Queues whose leaders began together are not asked about together for ever.
+/// Varies the interval, so that queues whose leaders started together are not surveyed together forever.
 fn spread(every: Duration, roll: f64) -> Duration {
     every.mul_f64(0.9 + 0.2 * roll)
 }

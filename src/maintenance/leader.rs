@@ -1,5 +1,5 @@
-//! Which process does a queue's chores: the holder of a short lease in Redis. Candidates ask for it at a rate that does
-//! not depend on how many they are.
+//! Which process does a queue's chores: the holder of a short lease in Redis. Candidates ask for the lease at a rate
+//! that does not depend on how many there are.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,35 +14,36 @@ use super::{Duty, claimer, gauge, promoter, reaper, sweeper, trimmer, waker};
 use crate::event::Event;
 use crate::job::{Pacing, Timestamp};
 
-/// Together, all candidates of a queue ask about so often …
+/// All candidates of a queue together ask about this often …
 const ASK_EVERY: Duration = Duration::from_millis(300);
 
-/// … or, where they are many, so often.
+/// … or this often, if there are many.
 const MANY_ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// A candidate that has just started asks again after this long, and then after three and nine times as long: only by
-/// asking it finds out how many they are.
+/// asking does it learn how many candidates there are.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A clock that goes back by less is a clock that is kept right.
+/// A clock that goes back by less than this has only been corrected.
 const CORRECTED: Duration = Duration::from_secs(1);
 
-/// A clock that goes back by more is worth a warning.
+/// A clock that goes back by more than this is worth a warning.
 const WORTH_TELLING: Duration = Duration::from_secs(60);
 
-/// However many they are, each asks within this time.
+/// However many candidates there are, each one asks within this time.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// How long the leader's lease lasts without renewal: short enough that a new leader is there before the entries of a
-/// killed one are stale.
+/// Returns how long the leader's lease lasts without renewal: short enough that there is a new leader before the
+/// entries of a killed one are stale.
 fn tenure(lease: Duration) -> Duration {
     (lease / 2).clamp(Duration::from_millis(500), Duration::from_secs(5))
 }
 
-/// How often one of so many candidates asks, at the least. Consumers that are long dead count too until they are reaped,
-/// so a small number of them must not keep the queue without a leader for longer than a third of the lease. Of many, each
-/// asks so rarely that all together cost an idle queue little, and so often that those who are alive, if they are more than
-/// a few, find a place that is free within a part of the lease.
+/// Returns the longest time that each of this many candidates waits before it asks again. Consumers that are long dead
+/// count until they are reaped, so a small number of them must not leave the queue without a leader for longer than a
+/// third of the lease. If there are many candidates, each one asks so rarely that together they cost an idle queue
+/// little. Yet they ask often enough that those who are alive, if they are more than a few, take over a free lease
+/// within a fraction of the entries' lease.
 fn pace(candidates: u64, lease: Duration) -> Duration {
     let candidates = u32::try_from(candidates.max(1)).unwrap_or(u32::MAX);
     let few = ASK_EVERY.saturating_mul(candidates).min(lease / 3);
@@ -50,7 +51,8 @@ fn pace(candidates: u64, lease: Duration) -> Duration {
     few.max(many)
 }
 
-/// How long a candidate waits that has asked so often in vain. Those who started together part after a while.
+/// Returns how long a candidate waits that has asked this often without success. Candidates that started together drift
+/// apart after a while.
 fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
     let regular = pace.mul_f64(0.75 + roll / 4.0);
     match asked_in_vain {
@@ -60,7 +62,7 @@ fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
     }
 }
 
-/// Leads when it can, until stopped; then gives the lease up. `owed` is what it tells of the recurring jobs.
+/// Leads when it can, until stopped; then releases the lease. `owed` is what it reports about the recurring jobs.
 pub(super) async fn run(duty: Duty, told: watch::Sender<LeaderView>, owed: Arc<Owed>) {
     let tenure = tenure(duty.lease);
     let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
@@ -120,12 +122,12 @@ pub(super) struct LeaderView {
     pub(super) leads: bool,
     /// How many workers the queue has.
     pub(super) pacing: Pacing,
-    /// How often the server's clock was set back.
+    /// How often the server's clock has been set back.
     pub(super) steps: u64,
 }
 
 impl LeaderView {
-    /// What it knows before it has asked.
+    /// Returns what a candidate knows before it has asked.
     pub(super) fn nothing() -> Self {
         Self { revision: 0, leads: false, pacing: Pacing::of(1), steps: 0 }
     }
@@ -134,15 +136,15 @@ impl LeaderView {
 /// What a candidate has seen of the server's clock.
 #[derive(Default)]
 struct ClockSeen {
-    /// What it showed at last, and by when the answer was there.
+    /// What the clock last showed, and when the answer arrived.
     last: Option<(Instant, Timestamp)>,
-    /// How often it was set back.
+    /// How often the clock has been set back.
     steps: u64,
 }
 
 impl ClockSeen {
-    /// Notes what the clock showed some time between these two instants; by how much it was set back since the last time, at
-    /// the least.
+    /// Notes what the clock showed at some time between these two instants. Returns by how much, at least, it has been
+    /// set back since the last time.
     fn set_back(&mut self, [sent, received]: [Instant; 2], now: Timestamp) -> Duration {
         let Some((before, shown)) = self.last.replace((received, now)) else { return Duration::ZERO };
         let back = shown.after(sent.saturating_duration_since(before)).since(now);
@@ -222,7 +224,7 @@ mod tests {
         }
     }
 
-    /// Of many, somebody asks within what is left of the lease, unless nine tenths of them died with the leader.
+    /// If there are many candidates, somebody asks within what is left of the lease, unless nine tenths of them died with the leader.
     #[test]
     fn many_candidates_ask_rarely_each_and_often_together() {
         for (lease, candidates) in [(1, 64), (15, 16), (15, 200), (60, 600)] {

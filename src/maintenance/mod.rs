@@ -1,11 +1,11 @@
-//! Maintenance: the chores of a queue, done by whichever process leads it. Leading saves work; correctness is in the
-//! scripts, which are safe when two processes run them.
+//! Maintenance: the chores of a queue, done by the process that leads it. Leadership saves work. Correctness is in the
+//! scripts, which are safe even if two processes run them.
 //!
-//! The [leader](leader) takes the lease and, while it has it, runs the [promoter](promoter) (due jobs to their lanes),
-//! the [claimer](claimer) (entries of silent consumers), the [caller](caller) (workers that stand by), the [reaper](reaper)
-//! (consumers that nobody is any more), the [sweeper](sweeper) (wishes that nothing can meet), the [trimmer](trimmer) (dead letters beyond the queue's limits) and the
-//! [gauge](gauge) (the queue's state).
-//! Recurring jobs need no leader: every process looks after [them](cron).
+//! The [leader](leader) takes the lease. While it holds the lease, it runs the [promoter](promoter) (due jobs to their
+//! lanes), the [claimer](claimer) (entries of silent consumers), the [waker](waker) (standby workers), the
+//! [reaper](reaper) (consumers whose processes are gone), the [sweeper](sweeper) (cancellation requests that can no
+//! longer take effect), the [trimmer](trimmer) (dead letters beyond the queue's limits) and the [gauge](gauge) (the
+//! queue's state). Recurring jobs need no leader: every process handles [them](cron).
 
 mod claimer;
 mod cron;
@@ -36,25 +36,25 @@ pub(crate) struct Duty {
     pub(crate) consumer: ConsumerName,
     pub(crate) lease: Duration,
     pub(crate) policies: Arc<Policies>,
-    /// Which jobs leave a record, where neither they nor their type say.
+    /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
-    /// Which dead letters stay.
+    /// Which dead letters are kept.
     pub(crate) letters: LetterLimits,
     pub(crate) events: Events,
-    /// How long ago an instant of the clock of Redis was, by an estimate. For metrics only.
+    /// Estimates how long ago an instant by the clock of Redis was. For metrics only.
     pub(crate) age: Arc<dyn Fn(Timestamp) -> Duration + Send + Sync>,
-    /// The recurring jobs that this process brings along.
+    /// The recurring jobs that this process defines.
     pub(crate) cron: Arc<[Entry]>,
-    /// How often the queue's length is told.
+    /// How often the queue's length is reported.
     pub(crate) gauge_every: Duration,
-    /// Told how many consumers the group has.
+    /// Receives the number of consumers in the group.
     pub(crate) consumers: Arc<dyn Fn(u64) + Send + Sync>,
     pub(crate) liveness: Liveness,
     pub(crate) stop: CancellationToken,
 }
 
-/// Does the chores of one queue whenever this process leads it, and looks after its recurring jobs, until stopped.
+/// Does the chores of one queue whenever this process leads it, and handles its recurring jobs, until stopped.
 pub(crate) async fn keep(duty: Duty) {
     let (teller, told) = watch::channel(leader::LeaderView::nothing());
     let owed = Arc::new(cron::Owed::default());

@@ -1,5 +1,5 @@
-//! Moves due jobs from the delayed set to their lanes. It sleeps until the next one is due, and is nudged when an
-//! earlier one arrives. (Redis itself ends blocking waits up to a tenth of a second late, so the sleep is our own.)
+//! Moves due jobs from the delayed set to their lanes. It sleeps until the next job is due, and is nudged when an
+//! earlier one arrives. (Redis ends blocking waits up to a tenth of a second late, so the process sleeps instead.)
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use super::Duty;
 use crate::broker::{Error, Link, Promoted, Role};
 use crate::event::Event;
 
-/// The most jobs that one script moves: that takes Redis one to three milliseconds.
+/// The most jobs that one script moves. That takes Redis one to three milliseconds.
 const BATCH: u32 = 400;
 
-/// So many scripts are under way together where jobs are due that are many and small, so that none waits for a round trip.
+/// The number of scripts in flight while many small jobs are due, so that none waits for a round trip.
 const AHEAD: usize = 2;
 
-/// The longest sleep. Jobs that arrive meanwhile wake us, so this only bounds the damage of a lost wake-up.
+/// The longest sleep. Jobs that arrive meanwhile wake the promoter, so this only bounds the damage of a lost wake-up.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// How long one wait for a nudge lasts.
 const BLOCK: Duration = Duration::from_secs(2);
 
-/// After an error.
+/// The pause after an error, on average.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Promotes until stopped.
@@ -37,7 +37,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let sleep = match promote(&duty, ahead).await {
             Ok(promoted) => {
-                // Large ones go one script at a time, so that others get their turn between them.
+                // Large jobs go one script at a time, so that others get their turn in between.
                 ahead = if promoted.more && promoted.moved >= u64::from(BATCH) { AHEAD } else { 1 };
                 if promoted.more {
                     continue;
@@ -59,7 +59,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     listening.shutdown().await;
 }
 
-/// Runs so many scripts, sent together, and tells what they did; what the last of them said.
+/// Runs this many scripts, sent together, and reports what they did. Returns the answer of the last one.
 async fn promote(duty: &Duty, scripts: usize) -> Result<Promoted, Error> {
     let all = (0..scripts).map(|_| duty.queue.promote(BATCH));
     let all = futures_util::future::join_all(all).await;
@@ -92,7 +92,7 @@ async fn listen(duty: Duty, nudged: Arc<Notify>, stop: CancellationToken) {
                 tracing::debug!(%error, "the promoter is not nudged for now");
                 tokio::time::sleep(PAUSE.mul_f64(0.5 + rand::random::<f64>())).await;
             }
-            // The connection is half open: make another.
+            // The connection is half open, so open another one.
             Err(_) => link = None,
         }
     }

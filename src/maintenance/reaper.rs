@@ -1,5 +1,5 @@
-//! Removes consumers that nobody is any more. A consumer is one boot of one process and never comes back; it is removed
-//! only by a script that sees that it has nothing pending.
+//! Removes consumers whose processes are gone. A consumer is one run of one process and never comes back. Only a script
+//! that sees that it has nothing pending removes it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::leader::LeaderView;
 use crate::broker::Error;
 use crate::job::{Lane, Pacing};
 
-/// A consumer that has not read for this many leases is taken for gone.
+/// A consumer that has not read for this many leases is considered gone.
 const LEASES: u32 = 10;
 
-/// The least time between two looks.
+/// The shortest time between two passes.
 const LEAST: Duration = Duration::from_secs(5);
 
 /// Reaps until stopped.
@@ -34,9 +34,9 @@ pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, stop: Can
 }
 
 async fn pass(duty: &Duty, pacing: Pacing) -> Result<(), Error> {
-    // Most of many stand by, and do not read for long.
+    // In a large fleet, most workers stand by and do not read for a long time.
     let gone = (duty.lease * LEASES).max(2 * LEAST).max(pacing.rests());
-    // A live consumer reads every lane, but may be known in only some of them; its least idle time counts.
+    // A live consumer reads every lane, but may be known in only some of them. Its shortest idle time counts.
     let mut idle: BTreeMap<String, Duration> = BTreeMap::new();
     for lane in Lane::ALL {
         for consumer in duty.queue.consumers(lane).await? {

@@ -1,5 +1,6 @@
-//! Tells the ends of jobs that were cancelled while no worker held them, and forgets wishes to cancel a job that nothing can meet any more, so that they cost nothing and do not pile up: mostly
-//! those for jobs that succeeded just then, of which plain ones do not look for a wish.
+//! Reports the ends of jobs that were cancelled while no worker held them. Also forgets cancellation requests that can
+//! no longer take effect, so that they cost nothing and do not pile up. Most of those are for jobs that succeeded just
+//! then: plain jobs do not check for a request when they succeed.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::event::{Event, Finished};
 /// The pause between two passes.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// The most wishes that one pass looks at; the next one goes on.
+/// The most requests that one pass checks. The next pass continues from there.
 const PASS: u64 = 20_000;
 
 /// Sweeps until stopped.

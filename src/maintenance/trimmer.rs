@@ -1,6 +1,6 @@
-//! Drops dead letters that are older, or more, than the queue's limits allow: the oldest first, each by the script that
-//! drops a letter by hand, which looks at the limits once more. So two processes that do it drop no letter that may stay,
-//! and one that dies in the middle leaves no half of one.
+//! Drops dead letters beyond the queue's limits of age and number, the oldest first. Each one is dropped by the script
+//! that also drops letters by hand, which checks the limits again. So two processes that trim at once drop no letter
+//! that may stay, and one that dies in the middle leaves no letter half dropped.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use super::Duty;
 use crate::broker::{Error, Evicted};
 use crate::event::Event;
 
-/// How often it looks whether a letter has to go.
+/// How often the trimmer checks whether a letter has to go.
 const EVERY: Duration = Duration::from_secs(30);
 
 /// The pause between two lots.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// So many letters go at once, and are told of together.
+/// The number of letters that are dropped in one go, and reported together.
 const LOT: u64 = 1000;
 
-/// So many letters are read at once. They are read whole, so few.
+/// The number of letters that are read at once. It is small because they are read whole.
 const PAGE: u64 = 20;
 
-/// Trims until stopped; does nothing where all letters stay.
+/// Trims until stopped; does nothing if all letters are kept.
 pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     if duty.letters.keep_all() {
         return stop.cancelled().await;
@@ -30,7 +30,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     loop {
         let mut letters = 0;
         let lot = lot(&duty, &mut letters, &stop).await;
-        // Also what went before an error.
+        // Includes what was dropped before an error.
         if letters > 0 {
             duty.events.tell(&Event::Evicted { queue: duty.queue.name(), letters });
         }
@@ -45,9 +45,9 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
     }
 }
 
-/// Drops a lot of letters, counting them.
+/// Drops a lot of letters, and counts them.
 async fn lot(duty: &Duty, letters: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
-    // The first page is the oldest letter alone: usually it stays.
+    // The first page is the oldest letter alone, because it usually stays.
     let mut count = 1;
     loop {
         let page = duty.queue.dead_letters(None, count).await?;

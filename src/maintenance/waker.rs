@@ -1,5 +1,5 @@
-//! Calls workers that stand by where jobs wait that nobody has taken. Those who wait on the streams do so themselves when
-//! they find more than they can take; this is for what they miss, because they died or are all busy.
+//! Calls standby workers if jobs wait that nobody has taken. Workers that wait on the streams do so themselves when
+//! they find more than they can take. This is for jobs that they miss, because they died or are all busy.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Duty;
 use super::leader::LeaderView;
 
-/// A job that nobody noticed waits so long at most.
+/// The longest time that an unnoticed job waits.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Calls until stopped.
@@ -19,7 +19,7 @@ pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, stop: Can
             () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
         }
-        // In a small fleet everybody waits on the streams.
+        // In a small fleet, every worker waits on the streams.
         let is_large = told.borrow().pacing.is_large();
         if is_large && let Err(error) = duty.queue.call(0).await {
             duty.events.redis_error(error.kind(), &error);
