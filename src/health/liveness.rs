@@ -1,8 +1,8 @@
-//! Whether the loops of a process are alive: none has died, and none waits in vain while Redis answers the others.
+//! Whether the loops of a process are alive: none has died, and none waits without success while Redis answers the others.
 //!
-//! That Redis is away is nothing that a restart would mend, so a loop that waits proves nothing by itself. It hangs when
-//! the same Redis has answered somebody else of this process promptly, all the time that it waited. In a cluster, the same
-//! Redis is the one that has the same queue.
+//! A restart does not help while Redis is away, so a waiting loop alone proves nothing. A loop hangs if the same Redis
+//! has promptly answered other loops of this process for as long as it has waited. In a cluster, the same Redis is the
+//! server that holds the same queue.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,19 +16,19 @@ use futures_util::FutureExt;
 use crate::broker::Error;
 use crate::job::QueueName;
 
-/// Who waits for longer, hangs. By then a broken connection has been made anew, and a broken client too.
+/// A loop that waits for longer than this hangs. By then, a broken connection has been replaced, and so has a broken client.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Redis is in contact for so long after an answer: the heartbeat, which always asks, may miss one of its turns of 5 s.
+/// How long Redis counts as in contact after an answer: the heartbeat, which always asks, may miss one of its turns of 5 s.
 const CONTACT: Duration = Duration::from_secs(12);
 
-/// A slower answer proves nothing: what is slow for one is too slow for another.
+/// A slower answer proves nothing: what is slow for one loop is too slow for another.
 const PROMPT: Duration = Duration::from_secs(1);
 
-/// So many dead tasks are told of.
+/// The most dead tasks that are reported.
 const DEAD_MAX: usize = 8;
 
-/// The signs of life of one process. Clones are one.
+/// The signs of life of one process. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Liveness {
     shared: Arc<Shared>,
@@ -36,26 +36,26 @@ pub(crate) struct Liveness {
 
 struct Shared {
     clock: Instant,
-    /// With whoever answers.
+    /// Contact with any server.
     contact: Arc<Contact>,
-    /// In a cluster, with the server that has the queue, or, for `None`, what belongs to no queue.
+    /// In a cluster, contact with the server that holds each queue, or, for `None`, with the one for what belongs to no queue.
     places: Option<Mutex<BTreeMap<Option<QueueName>, Arc<Contact>>>>,
-    /// Redis is in contact for so many ms after an answer.
+    /// How long Redis counts as in contact after an answer, in ms.
     contact_ms: AtomicU64,
     monitors: Mutex<Vec<Monitor>>,
     dead: Mutex<Vec<String>>,
 }
 
-/// When Redis answered, in ms of the process's clock; 0 is never.
+/// When Redis answered, in ms of the process's clock; 0 for never.
 #[derive(Debug, Default)]
 struct Contact {
-    /// Since when it answers promptly without a gap. Written before `prompt`, read after it.
+    /// Since when it has answered promptly without a gap. Written before `prompt`, read after it.
     since: AtomicU64,
     prompt: AtomicU64,
     any: AtomicU64,
 }
 
-/// A loop that asks Redis over a connection. Clones are one.
+/// A loop that queries Redis over a connection. Clones share its state.
 #[derive(Clone)]
 pub(crate) struct Monitor {
     own: Arc<Own>,
@@ -64,16 +64,16 @@ pub(crate) struct Monitor {
 
 struct Own {
     what: String,
-    /// With whom it talks.
+    /// The contact with the server that it talks to.
     contact: Arc<Contact>,
-    /// Since when it waits for an answer, in ms of the process's clock; 0 while it does not.
+    /// Since when it has been waiting for an answer, in ms of the process's clock; 0 while it is not waiting.
     waits: AtomicU64,
-    /// When it should have come.
+    /// When the answer should have arrived.
     due: AtomicU64,
 }
 
 impl Liveness {
-    /// Those of a process that works with one Redis, or with one that is a cluster.
+    /// Creates the signs of life of a process that works with a single Redis, or with a cluster.
     pub(crate) fn new(is_clustered: bool) -> Self {
         let shared = Shared {
             clock: Instant::now(),
@@ -86,7 +86,7 @@ impl Liveness {
         Self { shared: Arc::new(shared) }
     }
 
-    /// A loop that asks Redis for what belongs to a queue, or to none, such as `the reader` of a queue.
+    /// Registers a loop, such as `the reader`, that queries Redis about a queue, or about what belongs to no queue.
     pub(crate) fn monitor(&self, who: &str, queue: Option<&QueueName>) -> Monitor {
         let what = queue.map_or_else(|| who.to_owned(), |queue| format!("{who} of {queue}"));
         let contact = match &self.shared.places {
@@ -99,7 +99,7 @@ impl Liveness {
         monitor
     }
 
-    /// Runs a task that must not die. A panic in it ends it, and is told by [`Liveness::failures`].
+    /// Runs a task that must not die. If it panics, it ends, and [`Liveness::failures`] reports it.
     pub(crate) fn watch<F: Future<Output = ()>>(
         &self,
         what: String,
@@ -113,7 +113,7 @@ impl Liveness {
         }
     }
 
-    /// A task that must not die, did.
+    /// Notes that a task died that must not die.
     pub(crate) fn died(&self, what: String) {
         tracing::error!(what, "a loop of this process has died; it must be started anew");
         let mut dead = locked(&self.shared.dead);
@@ -122,7 +122,7 @@ impl Liveness {
         }
     }
 
-    /// Everything that only a restart would mend, in words; nothing while all is well.
+    /// Returns everything that only a restart would fix, in words; empty while all is well.
     pub(crate) fn failures(&self) -> Vec<String> {
         let mut all: Vec<String> =
             locked(&self.shared.dead).iter().map(|what| format!("{what} has died")).collect();
@@ -137,20 +137,20 @@ impl Liveness {
         all
     }
 
-    /// Whether Redis has answered anybody in the last seconds.
+    /// Returns true if Redis has answered anybody recently.
     pub(crate) fn in_contact(&self) -> bool {
         let within = self.shared.contact_ms.load(Ordering::Relaxed);
         self.shared.contact.is_recent(self.shared.now_ms(), within)
     }
 
-    /// While all is well, something is answered within this time. One of many workers asks rarely.
+    /// Sets the time within which something is answered while all is well. One of many workers asks rarely.
     pub(crate) fn answers_within(&self, longest: Duration) {
         self.shared.contact_ms.store(ms(longest.max(CONTACT)), Ordering::Relaxed);
     }
 }
 
 impl Shared {
-    /// The process's clock in ms, which is never 0.
+    /// Returns the process's clock in ms, which is never 0.
     fn now_ms(&self) -> u64 {
         u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
@@ -174,7 +174,7 @@ impl Contact {
         any > 0 && now.saturating_sub(any) <= within
     }
 
-    /// How long somebody has waited while Redis answered others, where that is too long.
+    /// Returns how long somebody has waited while Redis answered others, if that is too long.
     fn in_vain(&self, waits: u64, now: u64) -> Option<Duration> {
         let prompt = self.prompt.load(Ordering::Acquire);
         let since = self.since.load(Ordering::Acquire);
@@ -187,14 +187,14 @@ impl Contact {
 }
 
 impl Monitor {
-    /// Asks, and notes what comes of it. `slack` is how long the answer may take though Redis is prompt.
+    /// Sends a command, and notes what comes of it. `slack` is how long the answer may take even if Redis is prompt.
     pub(crate) async fn ask<T>(
         &self,
         slack: Duration,
         command: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let asked = Instant::now();
-        // Who waits already, has waited since then.
+        // A loop that is already waiting has waited since then.
         let now = self.shared.now_ms();
         if self.own.waits.load(Ordering::Acquire) == 0 {
             self.own.due.store(now + ms(slack), Ordering::Release);
@@ -206,7 +206,7 @@ impl Monitor {
                 self.rests();
                 self.answers(asked.elapsed().saturating_sub(slack));
             }
-            // Redis refuses, or there is no connection: a restart would get the same.
+            // Redis refuses, or there is no connection: a restart would not change that.
             Err(
                 Error::Refused { .. } | Error::Contract { .. } | Error::Unreachable(_) | Error::Address(_),
             ) => self.rests(),
@@ -215,7 +215,7 @@ impl Monitor {
         result
     }
 
-    /// An answer came to something else than a question of its own.
+    /// Notes an answer to something other than the loop's own command.
     pub(crate) fn answered(&self) {
         self.answers(Duration::ZERO);
     }
@@ -228,8 +228,8 @@ impl Monitor {
         }
     }
 
-    /// Whether somebody waits too long for an answer of the one that this monitor talks with, so that it matters whether this one gets
-    /// one.
+    /// Returns true if some loop has waited too long for the server that this monitor talks to, so that it matters
+    /// whether this one gets an answer.
     pub(crate) fn is_wanted(&self) -> bool {
         let now = self.shared.now_ms();
         let late = |own: &Own| {
@@ -239,7 +239,7 @@ impl Monitor {
         locked(&self.shared.monitors).iter().filter(mates).any(|monitor| late(&monitor.own))
     }
 
-    /// It has a reason not to ask.
+    /// Notes that the loop has a reason not to ask.
     pub(crate) fn rests(&self) {
         self.own.waits.store(0, Ordering::Release);
     }

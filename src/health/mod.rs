@@ -1,4 +1,4 @@
-//! Is this process healthy: are its loops alive, does each queue's Redis answer, and what do probes get to hear?
+//! The health of a process: whether its loops are alive, whether each queue's Redis answers, and what probes learn about it.
 
 mod liveness;
 mod probe;

@@ -1,4 +1,4 @@
-//! What a process answers to probes: has it started, is it alive, is it ready?
+//! A process's answers to probes: has it started, is it alive, is it ready?
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,29 +9,29 @@ use crate::broker::{Broker, Error, Queue};
 use crate::health::Liveness;
 use crate::health::QueueHealth;
 
-/// However often it is asked whether it is ready, Redis is asked once within this time.
+/// However often readiness is probed, Redis is asked only once within this time.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// Redis must answer within this time. Kubernetes gives up after a second.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(800);
 
-/// That Redis did not answer is forgotten after this time. By then the loops know how it is.
+/// A missing answer from Redis is forgotten after this time. By then, the loops know whether it answers.
 const FORGET_AFTER: Duration = Duration::from_secs(5);
 
-/// Answers probes about one process. Clones are one.
+/// Answers probes about one process. Clones share its state.
 #[derive(Clone, Default)]
 pub struct Probe {
     state: Arc<Mutex<State>>,
-    /// One asks Redis, the others wait for what it hears.
+    /// One probe asks Redis; the others wait for its result.
     turn: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
 #[derive(Default)]
 enum State {
-    /// It tries to join for the first time.
+    /// It is trying to join for the first time.
     #[default]
     Starting,
-    /// It could not reach Redis, and tries again.
+    /// It could not reach Redis, and is trying again.
     Waiting,
     Working(Running),
     Stopping,
@@ -43,11 +43,11 @@ struct Running {
     queues: Vec<Watched>,
 }
 
-/// A queue of a process that works.
+/// A queue of a working process.
 struct Watched {
     queue: Queue,
     health: Arc<QueueHealth>,
-    /// When a probe asked its Redis last, if that was in vain.
+    /// When a probe last asked its Redis, if there was no answer.
     in_vain: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ impl Watched {
 }
 
 impl Running {
-    /// The queues that are not served just now, and why, in words.
+    /// Returns the queues that are not being served, with the reasons in words.
     fn unserved(&self) -> Vec<String> {
         let unserved = self.queues.iter().filter(|watched| !watched.is_served());
         let words = unserved.map(|Watched { queue, health, .. }| {
@@ -76,7 +76,7 @@ impl Running {
         if self.queues.iter().any(Watched::is_served) && self.liveness.in_contact() {
             return Ok(());
         }
-        // Where Redis answers, what it says is of more use.
+        // If Redis answers, what it says is more useful.
         let is_refused = |watched: &Watched| watched.in_vain.is_none() && watched.health.refusal().is_some();
         if self.queues.iter().any(is_refused) {
             return Err(self.unserved().join("\n"));
@@ -86,7 +86,7 @@ impl Running {
 }
 
 impl Probe {
-    /// It could not reach Redis yet, and goes on trying.
+    /// Notes that the process has not reached Redis yet, and keeps trying.
     pub(crate) fn waits(&self) {
         *self.lock() = State::Waiting;
     }
@@ -101,8 +101,8 @@ impl Probe {
         *self.lock() = State::Stopping;
     }
 
-    /// Asks Redis whether it is there, unless somebody just did, so that [`Probe::ready`] knows: the loops, which wait for
-    /// jobs, find out only after some seconds. In a cluster, each queue's server is asked.
+    /// Asks Redis whether it answers, unless somebody just did, so that [`Probe::ready`] knows. The loops, which wait
+    /// for jobs, find out only after some seconds. In a cluster, each queue's server is asked.
     pub async fn look(&self) {
         let mut asked = self.turn.lock().await;
         if asked.is_some_and(|at| at.elapsed() < ASK_EVERY) {
@@ -130,12 +130,12 @@ impl Probe {
         }
     }
 
-    /// Started: its handlers are made, and it has joined its queues, or found that Redis is away. Whoever waits for more
-    /// would start it again and again while Redis is away, and bring nothing back.
+    /// Checks whether the process has started: its handlers are made, and it has joined its queues or found that Redis is away.
+    /// A probe that waited for more would restart the process again and again while Redis is away, and bring nothing back.
     ///
     /// # Errors
     ///
-    /// What it still does, in words.
+    /// What the process is still doing, in words.
     pub fn started(&self) -> Result<(), String> {
         match &*self.lock() {
             State::Starting => Err("joining the queues".to_owned()),
@@ -143,8 +143,8 @@ impl Probe {
         }
     }
 
-    /// Alive: no loop has died, and none waits for answers that others of this process get. Redis being away is no
-    /// ailment: a restart would not bring it back.
+    /// Checks whether the process is alive: no loop has died, and none waits for answers that others of this process
+    /// get. An outage of Redis does not count, because a restart would not end it.
     ///
     /// # Errors
     ///
@@ -159,12 +159,12 @@ impl Probe {
         }
     }
 
-    /// Ready: it serves at least one of its queues, is in touch with Redis, and does not stop. What keeps it from serving
-    /// others says [`Probe::unserved`].
+    /// Checks whether the process is ready: it serves at least one of its queues, is in contact with Redis, and is not
+    /// stopping. [`Probe::unserved`] says what keeps it from serving the others.
     ///
     /// # Errors
     ///
-    /// Why not, in words.
+    /// Why it is not ready, in words.
     pub fn ready(&self) -> Result<(), String> {
         match &*self.lock() {
             State::Starting | State::Waiting => Err("waiting for redis".to_owned()),
@@ -173,8 +173,8 @@ impl Probe {
         }
     }
 
-    /// The queues that a working process does not serve just now, and why, in words, with the key where it is known: a key has
-    /// another type, a right is missing, or the part of a cluster that has the queue does not answer.
+    /// Returns the queues that a working process does not serve, with the reasons in words, and with the key if it is known: a
+    /// key has another type, a permission is missing, or the part of a cluster that holds the queue does not answer.
     pub fn unserved(&self) -> Vec<String> {
         match &*self.lock() {
             State::Starting | State::Waiting | State::Stopping => Vec::new(),
@@ -182,8 +182,8 @@ impl Probe {
         }
     }
 
-    /// Whether Redis answers for each of the queues, so that nothing is lost where the process stops now. A queue that is
-    /// refused has nothing to lose.
+    /// Returns true if Redis answers for each of the queues, so that nothing is lost if the process stops now. A
+    /// refused queue has nothing to lose.
     pub(crate) fn in_touch(&self) -> bool {
         match &*self.lock() {
             State::Starting | State::Waiting | State::Stopping => false,
@@ -194,7 +194,7 @@ impl Probe {
         }
     }
 
-    /// Whether the process has begun to stop.
+    /// Returns true if the process has begun to stop.
     pub fn is_stopping(&self) -> bool {
         matches!(&*self.lock(), State::Stopping)
     }
@@ -204,7 +204,7 @@ impl Probe {
     }
 }
 
-/// True where Redis answers in time, whatever it says: what it refuses, the queue's loops know.
+/// Returns true if Redis answers in time, whatever it says: the queue's loops know what it refuses.
 async fn is_there<T>(asking: impl Future<Output = Result<T, Error>>) -> bool {
     match tokio::time::timeout(ANSWERS_WITHIN, asking).await {
         Ok(answer) => answer.err().is_none_or(|error| !error.is_transient()),

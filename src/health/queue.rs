@@ -1,11 +1,11 @@
-//! What a queue's loops know of its Redis: whether it answers, whether it refuses, and how many others read the queue.
+//! What a queue's loops know about its Redis: whether it answers, whether it refuses, and how many members the group has.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::job::Pacing;
 
-/// What the loops of one queue know of its Redis.
+/// What the loops of one queue know about its Redis.
 #[derive(Debug)]
 pub(crate) struct QueueHealth {
     in_touch: AtomicBool,
@@ -16,7 +16,7 @@ pub(crate) struct QueueHealth {
 }
 
 impl QueueHealth {
-    /// That of a queue that has not been joined yet.
+    /// Creates the state of a queue that has not been joined yet.
     pub(crate) fn new() -> Self {
         Self {
             in_touch: AtomicBool::new(false),
@@ -30,24 +30,24 @@ impl QueueHealth {
         self.in_touch.store(in_touch, Ordering::Relaxed);
     }
 
-    /// Whether the last read was answered.
+    /// Returns true if the last read was answered.
     pub(crate) fn in_touch(&self) -> bool {
         self.in_touch.load(Ordering::Relaxed)
     }
 
-    /// Whether this process serves the queue now.
+    /// Returns true if this process currently serves the queue.
     pub(crate) fn serves(&self) -> bool {
         self.in_touch() && !self.is_refused.load(Ordering::Relaxed)
     }
 
-    /// Notes why the queue cannot be served. True where that is news.
+    /// Notes why the queue cannot be served. Returns true if that is news.
     pub(crate) fn refuse(&self, why: String) -> bool {
         let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_refused.store(true, Ordering::Relaxed);
         refusal.replace(why.clone()).is_none_or(|known| known != why)
     }
 
-    /// Notes that the queue can be served. True where that is news. Costs nothing where it is none.
+    /// Notes that the queue can be served. Returns true if that is news; costs nothing otherwise.
     pub(crate) fn admit(&self) -> bool {
         if !self.is_refused.load(Ordering::Relaxed) {
             return false;
@@ -57,7 +57,7 @@ impl QueueHealth {
         refusal.take().is_some()
     }
 
-    /// Why the queue cannot be served; `None` where nothing is known against it.
+    /// Returns why the queue cannot be served; `None` if there is no known reason.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -66,7 +66,7 @@ impl QueueHealth {
         self.consumers.store(consumers, Ordering::Relaxed);
     }
 
-    /// How many members the group has.
+    /// Returns the pacing for the number of members in the group.
     pub(crate) fn pacing(&self) -> Pacing {
         Pacing::of(self.consumers.load(Ordering::Relaxed))
     }
