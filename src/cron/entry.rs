@@ -1,5 +1,5 @@
 //! A recurring job, and how Redis keeps it: as the fields of the jobs that it submits, packed like those of a delayed
-//! job, with fields of its own before them whose names begin with `cron.`.
+//! job. Before them come fields of its own, whose names begin with `cron.`.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -7,23 +7,23 @@ use serde::Serialize;
 use super::{Invalid, Missed, Schedule};
 use crate::job::{CronName, Encoding, Envelope, JobId, JobType, Lane, QueueName, Timestamp};
 
-/// The largest payload: every process of the fleet reads all entries.
+/// The largest payload in bytes. Every process of the fleet reads all entries.
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
 
-/// Fields that are not the job's begin so.
+/// The prefix of fields that do not belong to the job.
 const OWN: &[u8] = b"cron.";
 
 /// Where an entry comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// A worker's configuration, or its code.
+    /// A worker's configuration or code.
     Config,
-    /// The command line, or another program.
+    /// The command line or another program.
     Command,
 }
 
 impl Source {
-    /// The source's name.
+    /// Returns the source's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Config => "config",
@@ -53,16 +53,16 @@ pub struct Entry {
     source: Source,
     lane: Lane,
     job_type: JobType,
-    /// The fields of its jobs but for those that tell one from the other.
+    /// The fields of its jobs, except those that differ from job to job.
     fields: Envelope,
 }
 
 impl Entry {
-    /// An entry that submits jobs of this type without a payload to the queue `default`.
+    /// Creates an entry that submits jobs of this type, without a payload, to the queue `default`.
     ///
     /// # Errors
     ///
-    /// [`Invalid::Name`] where a name breaks its rule.
+    /// [`Invalid::Name`] if a name breaks its rule.
     pub fn new(name: &str, schedule: Schedule, job_type: &str) -> Result<Self, Invalid> {
         let job_type: JobType = job_type.parse()?;
         let fields = Envelope::new(std::iter::once((b"type".as_slice(), job_type.as_str().as_bytes())));
@@ -78,45 +78,45 @@ impl Entry {
         })
     }
 
-    /// Submits to this queue.
+    /// Sets the queue to submit to.
     #[must_use]
     pub fn in_queue(self, queue: QueueName) -> Self {
         Self { queue, ..self }
     }
 
-    /// Submits to this lane.
+    /// Sets the lane to submit to.
     #[must_use]
     pub fn by_lane(self, lane: Lane) -> Self {
         Self { lane, ..self }
     }
 
-    /// What becomes of missed ticks.
+    /// Sets what happens to missed ticks.
     #[must_use]
     pub fn when_missed(self, missed: Missed) -> Self {
         Self { missed, ..self }
     }
 
-    /// Comes from there.
+    /// Sets where the entry comes from.
     #[must_use]
     pub fn from_source(self, source: Source) -> Self {
         Self { source, ..self }
     }
 
-    /// With this payload as JSON.
+    /// Sets the payload, as JSON.
     ///
     /// # Errors
     ///
-    /// [`Invalid::Payload`] where `serde` cannot write it, or it is larger than [`MAX_PAYLOAD_BYTES`].
+    /// [`Invalid::Payload`] if `serde` cannot write it, or it is larger than [`MAX_PAYLOAD_BYTES`].
     pub fn json(self, payload: &impl Serialize) -> Result<Self, Invalid> {
         let bytes = serde_json::to_vec(payload).map_err(|error| Invalid::Payload(error.to_string()))?;
         self.payload(&bytes, Encoding::Json)
     }
 
-    /// With a payload that is encoded already.
+    /// Sets a payload that is already encoded.
     ///
     /// # Errors
     ///
-    /// [`Invalid::Payload`] where it is larger than [`MAX_PAYLOAD_BYTES`].
+    /// [`Invalid::Payload`] if it is larger than [`MAX_PAYLOAD_BYTES`].
     pub fn payload(mut self, payload: &[u8], encoding: Encoding) -> Result<Self, Invalid> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let bytes = payload.len();
@@ -127,58 +127,58 @@ impl Entry {
         }
         let is_replaced = |name: &[u8]| name == b"payload" || name == b"encoding";
         let add: [(&[u8], &[u8]); 2] = [(b"payload", payload), (b"encoding", encoding.as_str().as_bytes())];
-        // JSON is what the wire contract assumes.
+        // The wire contract assumes JSON.
         let count = if encoding == Encoding::Json { 1 } else { 2 };
         self.fields = self.fields.edited(is_replaced, &add[..count]);
         Ok(self)
     }
 
-    /// Its name, unique in its queue.
+    /// Returns the entry's name, which is unique in its queue.
     pub fn name(&self) -> &CronName {
         &self.name
     }
 
-    /// Where its jobs go.
+    /// Returns the queue of its jobs.
     pub fn queue(&self) -> &QueueName {
         &self.queue
     }
 
-    /// When they go there.
+    /// Returns when it submits jobs.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
-    /// What becomes of missed ticks.
+    /// Returns what happens to missed ticks.
     pub fn missed(&self) -> Missed {
         self.missed
     }
 
-    /// Where the entry comes from.
+    /// Returns where the entry comes from.
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// The lane of its jobs.
+    /// Returns the lane of its jobs.
     pub fn lane(&self) -> Lane {
         self.lane
     }
 
-    /// The type of its jobs.
+    /// Returns the type of its jobs.
     pub fn job_type(&self) -> &JobType {
         &self.job_type
     }
 
-    /// The payload of its jobs.
+    /// Returns the payload of its jobs.
     pub fn payload_bytes(&self) -> &[u8] {
         self.fields.get(b"payload").unwrap_or_default()
     }
 
-    /// The id of a tick's job: the same whoever submits it.
+    /// Returns the id of a tick's job, which is the same no matter which process submits it.
     pub fn job_id(&self, tick: Timestamp) -> JobId {
         self.id(&tick.as_ms().to_string())
     }
 
-    /// The id of a job out of turn, which `unique` tells from others.
+    /// Returns the id of an extra job; `unique` distinguishes it from others.
     pub(crate) fn extra_id(&self, unique: u64) -> JobId {
         self.id(&format!("run-{unique:016x}"))
     }
@@ -187,7 +187,7 @@ impl Entry {
         format!("cron.{}.{last}", self.name).parse().expect("a name of at most 100 bytes leaves room for 28")
     }
 
-    /// The fields of a tick's job, without its id.
+    /// Returns the fields of a tick's job, without its id.
     pub(crate) fn job_fields(&self, tick: Timestamp) -> Vec<(Bytes, Bytes)> {
         let copy = Bytes::copy_from_slice;
         let mut fields: Vec<_> =
@@ -197,12 +197,12 @@ impl Entry {
         fields
     }
 
-    /// About so many bytes has one of its jobs.
+    /// Returns the approximate size in bytes of one of its jobs.
     pub(crate) fn job_bytes(&self) -> usize {
         self.fields.size() + 2 * self.name.as_str().len() + 64
     }
 
-    /// The form in which Redis keeps it.
+    /// Packs the entry as Redis keeps it.
     pub(crate) fn pack(&self) -> Vec<u8> {
         let (expression, zone) = (self.schedule.expression.to_string(), self.schedule.zone.to_string());
         let own: [(&[u8], &[u8]); 4] = [
@@ -215,7 +215,7 @@ impl Entry {
         Envelope::new(all.into_iter()).pack(self.lane)
     }
 
-    /// Reads what [`Entry::pack`] wrote.
+    /// Unpacks what [`Entry::pack`] wrote.
     pub(crate) fn unpack(name: CronName, queue: QueueName, packed: &[u8]) -> Result<Self, Invalid> {
         let (all, lane) = Envelope::unpack(packed).map_err(|error| Invalid::Stored(error.to_string()))?;
         let text = |name: &str| {
@@ -223,12 +223,12 @@ impl Entry {
             value.ok_or_else(|| Invalid::Stored(format!("the field {name} is missing")))
         };
         let schedule = Schedule::new(text("cron.schedule")?, text("cron.timezone")?)?;
-        // A policy of a later version is taken for the one that does least.
+        // A policy of a later version is read as the one that does the least.
         let missed = text("cron.missed")?.parse().unwrap_or_default();
         let source = if text("cron.source")? == "config" { Source::Config } else { Source::Command };
         let job_type = text("type")?.parse()?;
         let fields = all.edited(|name| name.starts_with(OWN) || name == b"id", &[]);
-        // Its jobs have three more: an id, and two headers.
+        // Its jobs have three more fields: an id and two headers.
         let most = Envelope::MAX_FIELDS - 3;
         if fields.len() > most {
             let why = format!("{} fields, but at most {most} are allowed", fields.len());

@@ -9,10 +9,10 @@ use jiff::civil::DateTime;
 
 use super::Invalid;
 
-/// The longest expression, in bytes.
+/// The longest expression in bytes.
 const MAX_BYTES: usize = 256;
 
-/// The fields, from the first of six, and what they may be.
+/// The fields, from the first of six, and the values that they take.
 const FIELDS: [(&str, &str); 6] = [
     ("second", "0 to 59"),
     ("minute", "0 to 59"),
@@ -22,7 +22,7 @@ const FIELDS: [(&str, &str); 6] = [
     ("day of the week", "0 to 7 or SUN to SAT"),
 ];
 
-/// What a nickname stands for.
+/// What the nicknames stand for.
 const NICKNAMES: [(&str, &str); 6] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -32,7 +32,7 @@ const NICKNAMES: [(&str, &str); 6] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// When something recurs, on the clock of some wall.
+/// When something recurs, by the wall clock of some time zone.
 #[derive(Debug, Clone)]
 pub struct Expression {
     text: String,
@@ -41,18 +41,18 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// True where the expression names times of the day. False where its second, minute or hour begins with `*` or
-    /// names every value: then it means something that goes on all the time.
+    /// Returns true if the expression names times of day, and false if it recurs all the time. The latter is the case
+    /// if its second, minute or hour begins with `*` or names every value.
     pub fn is_fixed(&self) -> bool {
         self.fixed
     }
 
-    /// The first time on the wall's clock that is after `time`, or is it.
+    /// Returns the first match at or after `time`, by the wall clock.
     pub(super) fn at_or_after(&self, time: DateTime) -> Option<DateTime> {
         self.cron.find_next_occurrence(&time, true).ok()
     }
 
-    /// The first time on the wall's clock after `time`.
+    /// Returns the first match after `time`, by the wall clock.
     pub(super) fn after(&self, time: DateTime) -> Option<DateTime> {
         self.cron.find_next_occurrence(&time, false).ok()
     }
@@ -110,7 +110,7 @@ impl FromStr for Expression {
     }
 }
 
-/// Each field by itself, so that the one that is wrong can be named.
+/// Checks each field alone, so that the error can name the one that is wrong.
 fn check_fields(plain: &str, count: usize) -> Result<(), Invalid> {
     for (at, field) in plain.split_ascii_whitespace().enumerate() {
         let at = at + FIELDS.len() - count;

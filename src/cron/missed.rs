@@ -1,4 +1,4 @@
-//! What becomes of ticks that nobody was there for.
+//! What happens to ticks that no process handled in time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,47 +7,47 @@ use std::time::Duration;
 use super::Schedule;
 use crate::job::Timestamp;
 
-/// A tick that is submitted so much later than it was due, was missed.
+/// A tick counts as missed once it is more than this late.
 pub const LATE: Duration = Duration::from_secs(60);
 
-/// A tick that is less late than this is not missed, even where a later one has overtaken it: whoever looks next submits
-/// it. It takes the others about so long to notice that most of a fleet has died.
+/// A tick that is at most this late is not missed, even if a later one has overtaken it: the next process that looks
+/// submits it. The other processes take about this long to notice that most of a fleet has died.
 pub const IN_TIME: Duration = Duration::from_secs(10);
 
-/// So many ticks come within [`IN_TIME`], at the most.
+/// The most ticks that fall within [`IN_TIME`].
 const MOST_IN_TIME: usize = 11;
 
-/// The most ticks that [`Missed::All`] makes up for at once: the latest ones.
+/// The most ticks that [`Missed::All`] makes up for at once. These are the latest ones.
 pub const MAX_CATCH_UP: usize = 1000;
 
-/// What is done about missed ticks: those that a later one has overtaken and that are not [`IN_TIME`], or that are [`LATE`].
+/// What to do about missed ticks: those that are [`LATE`], and those that a later one has overtaken and that are not [`IN_TIME`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Missed {
-    /// Nothing; the next one is on time again.
+    /// Nothing. The next tick is on time again.
     #[default]
     Skip,
-    /// One job, for the last of them.
+    /// Submit one job, for the last of them.
     One,
-    /// A job for each, at most [`MAX_CATCH_UP`].
+    /// Submit a job for each, at most [`MAX_CATCH_UP`].
     All,
 }
 
 /// What is due at an instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// The ticks whose jobs are to be submitted, oldest first.
+    /// The ticks whose jobs must be submitted, oldest first.
     pub ticks: Vec<Timestamp>,
-    /// The last tick that is dealt with by that, submitted or not.
+    /// The last tick that is then handled, submitted or not.
     pub handled: Timestamp,
-    /// How many are not submitted; beyond [`MAX_CATCH_UP`] they are not counted.
+    /// The number of ticks that are not submitted. Beyond [`MAX_CATCH_UP`], they are not counted.
     pub skipped: usize,
 }
 
 impl Missed {
-    /// All there are.
+    /// Every policy.
     pub const ALL: [Self; 3] = [Self::Skip, Self::One, Self::All];
 
-    /// The name, as it is written in the configuration and on the command line.
+    /// Returns the policy's name, as used in the configuration and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -56,7 +56,7 @@ impl Missed {
         }
     }
 
-    /// What is due at `now`, where everything up to `handled` is dealt with; `None` where nothing is.
+    /// Returns what is due at `now` if everything up to `handled` has been handled; `None` if nothing is due.
     pub fn due(self, schedule: &Schedule, handled: Timestamp, now: Timestamp) -> Option<Due> {
         let first = schedule.next(handled).filter(|tick| *tick <= now)?;
         let most = match self {
@@ -81,7 +81,7 @@ impl Missed {
         Some(Due { ticks, handled: last, skipped })
     }
 
-    /// How many jobs are submitted until `soon` after `now`, where everything up to `handled` is dealt with.
+    /// Returns how many jobs are submitted until `soon` after `now` if everything up to `handled` has been handled.
     pub fn due_within(
         self,
         schedule: &Schedule,
@@ -156,12 +156,12 @@ mod tests {
         assert_eq!(count(Missed::Skip, "*/5 * * * *", 0, 310), 1);
         assert_eq!(count(Missed::Skip, "*/5 * * * *", 300, 310), 0);
         assert_eq!(count(Missed::Skip, "* * * * * *", 0, 0), 60);
-        // Missed by more than a minute: as the policy says.
+        // Missed by more than a minute: the policy decides.
         assert_eq!(
             [Missed::Skip, Missed::One, Missed::All].map(|it| count(it, "*/5 * * * *", 0, 999)),
             [0, 1, 3]
         );
-        // The state of an entry may be ahead of the clock that is asked.
+        // The state of an entry may be ahead of the clock that was read.
         assert_eq!(count(Missed::All, "*/5 * * * *", 300, 250), 0);
     }
 

@@ -1,9 +1,9 @@
-//! Recurring jobs: what they are, and which of their ticks are due between two instants. Pure: no clock, no chance, no
-//! Redis. (A time zone's rules are read once, when its name is parsed.)
+//! Recurring jobs: what they are, and which of their ticks are due between two instants. Pure: no clock, no randomness,
+//! no Redis. (A time zone's rules are read once, when its name is parsed.)
 //!
-//! An [`Expression`] in a [`Zone`] is a [`Schedule`], which knows the next instant after any other. An [`Entry`] adds
-//! what to submit then, and what becomes of ticks that nobody was there for ([`Missed`]). How far it has come is its
-//! [`Progress`]. `maintenance/cron.rs` asks what is [`Due`] and submits it.
+//! An [`Expression`] in a [`Zone`] is a [`Schedule`], which finds the next tick after any instant. An [`Entry`] adds
+//! what to submit then, and what to do about missed ticks ([`Missed`]). Its [`Progress`] records how far it has come.
+//! `maintenance/cron.rs` asks what is [`Due`] and submits it.
 
 mod entry;
 mod expression;
@@ -21,21 +21,21 @@ pub use schedule::{Schedule, Zone};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// One field of the expression.
+    /// One field of the expression is wrong.
     #[error("{expression:?} is no cron expression: the {field} {text:?} (column {column}): {reason}")]
     Field {
         /// The whole expression.
         expression: String,
         /// Which field, in words.
         field: &'static str,
-        /// What stands there.
+        /// The field's text.
         text: String,
-        /// Where it begins; the first character is 1.
+        /// The column where the field begins; the first one is 1.
         column: usize,
         /// What is wrong with it.
         reason: String,
     },
-    /// The expression as a whole.
+    /// The expression as a whole is wrong.
     #[error("{expression:?} is no cron expression: {reason}")]
     Expression {
         /// The expression.
@@ -43,25 +43,25 @@ pub enum Invalid {
         /// What is wrong with it.
         reason: String,
     },
-    /// The time zone.
+    /// The time zone is unknown.
     #[error("{name:?} is no time zone that is known here; names are like Europe/Berlin or UTC")]
     Zone {
         /// Its name.
         name: String,
     },
-    /// A name.
+    /// A name is not valid.
     #[error(transparent)]
     Name(#[from] crate::job::InvalidName),
-    /// The payload.
+    /// The payload is not valid.
     #[error("{0}")]
     Payload(String),
-    /// Bytes in Redis that are no entry.
+    /// Bytes in Redis are not an entry.
     #[error("what is stored is no recurring job: {0}")]
     Stored(String),
 }
 
 impl Invalid {
-    /// The expression and, below it, a mark under what is wrong; `None` where no single place is.
+    /// Returns the expression with a mark below the part that is wrong; `None` if no single part is.
     pub fn pointed(&self) -> Option<String> {
         let Self::Field { expression, text, column, .. } = self else { return None };
         let gap = " ".repeat(column.saturating_sub(1));

@@ -1,33 +1,33 @@
-//! How far a recurring job has come, so that each tick is submitted once, also where the clock that it goes by is set back.
+//! How far a recurring job has come, so that each tick is submitted once, even if its clock is set back.
 
 use std::time::Duration;
 
 use super::{Due, Missed, Schedule};
 use crate::job::Timestamp;
 
-/// A clock that shows a little less than before was corrected, and will be there again soon.
+/// A clock that shows a little less than before was only corrected, and will soon catch up.
 const TOLERANCE: Duration = Duration::from_secs(5);
 
-/// More spans than these are not kept: each is another time that the clock was ahead.
+/// The most spans that are kept. Each one stands for one time that the clock was ahead.
 const SPANS_MAX: usize = 8;
 
-/// Ticks after the one, up to and with the other.
+/// The ticks after the first instant, up to and including the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span(Timestamp, Timestamp);
 
 /// How far a recurring job has come.
 ///
-/// Every tick up to `handled` is dealt with. Those after `run` were submitted, each of them; those after `from`, up to `run`, were
-/// not, because they were missed. A clock that was ahead, and has been set back, comes to the latter once more: then the job
-/// goes on from `from`, and keeps in mind what was submitted already.
+/// Every tick up to `handled` has been handled. The ticks after `run` were all submitted. Those after `from`, up to
+/// `run`, were not submitted, because they were missed. If a clock that was ahead is set back, it comes to these again.
+/// Then the job continues from `from`, and remembers what was already submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     handled: Timestamp,
-    /// `None` where nothing is known: then none was submitted.
+    /// `None` if nothing is known: then no tick was submitted.
     run: Option<Timestamp>,
-    /// `None` where there was nothing before.
+    /// `None` if there was nothing before.
     from: Option<Timestamp>,
-    /// What was submitted beyond `handled`, or may have been.
+    /// What was submitted beyond `handled`, or may have been submitted.
     done: Vec<Span>,
 }
 
@@ -38,22 +38,22 @@ impl Span {
 }
 
 impl Progress {
-    /// That of a recurring job that begins then.
+    /// Creates the progress of a recurring job that begins at this time.
     pub fn begun(handled: Timestamp) -> Self {
         Self { handled, run: None, from: None, done: Vec::new() }
     }
 
-    /// Up to when ticks are dealt with.
+    /// Returns the time up to which ticks have been handled.
     pub fn handled(&self) -> Timestamp {
         self.handled
     }
 
-    /// The first tick that is not dealt with.
+    /// Returns the first tick that has not been handled.
     pub fn owed(&self, schedule: &Schedule) -> Option<Timestamp> {
         self.next(schedule, self.handled)
     }
 
-    /// The first tick after an instant that has not been submitted.
+    /// Returns the first tick after an instant that has not been submitted.
     pub fn next(&self, schedule: &Schedule, after: Timestamp) -> Option<Timestamp> {
         let mut tick = schedule.next(after)?;
         while let Some(span) = self.done.iter().find(|span| span.has(tick)) {
@@ -62,15 +62,15 @@ impl Progress {
         Some(tick)
     }
 
-    /// What is due at `now`; `None` where nothing is.
+    /// Returns what is due at `now`; `None` if nothing is.
     pub fn due(&self, missed: Missed, schedule: &Schedule, now: Timestamp) -> Option<Due> {
         let mut due = missed.due(schedule, self.handled, now)?;
         due.ticks.retain(|tick| !self.done.iter().any(|span| span.has(*tick)));
         Some(due)
     }
 
-    /// Where the job is when these of its ticks are dealt with, up to `handled`. `skipped` were not submitted, and came before
-    /// all of `ticks`.
+    /// Returns the progress after these ticks have been handled, up to `handled`. `skipped` ticks were not submitted,
+    /// and came before all of `ticks`.
     #[must_use]
     pub fn moved(&self, ticks: &[Timestamp], handled: Timestamp, skipped: usize) -> Self {
         let mut next = self.clone();
@@ -80,15 +80,15 @@ impl Progress {
             next.from = Some(self.handled);
             next.run = Some(ticks.first().map_or(handled, |tick| before(*tick)));
         }
-        // What lies in between is among what `run` and `handled` say, or what `from` says.
+        // What lies in between is covered by `run` and `handled`, or by `from`.
         let (from, run) = (next.from, next.run.unwrap_or(handled));
         let is_needed = |span: &Span| from.is_some_and(|from| span.1 > from) && span.0 < run;
         next.done.retain(|span| span.1 > handled || is_needed(span));
         next
     }
 
-    /// Where the job goes on where the clock shows less than what is dealt with, and comes once more to ticks that were not
-    /// submitted. `None` where it need not: what the clock comes to was submitted, each tick of it.
+    /// Returns where the job continues if the clock shows less than what has been handled, and comes again to ticks that
+    /// were not submitted. `None` if the job need not move, because every tick that the clock comes to was submitted.
     #[must_use]
     pub fn set_back(&self, now: Timestamp) -> Option<Self> {
         let run = self.run.unwrap_or(self.handled);
@@ -101,18 +101,18 @@ impl Progress {
             done.push(Span(run, self.handled));
         }
         if done.len() > SPANS_MAX {
-            // Rather one tick too few than one twice.
+            // Better one tick too few than one twice.
             let first = done.remove(0);
             done[0] = Span(first.0.min(done[0].0), first.1.max(done[0].1));
         }
         Some(match self.from {
-            // What was before is dealt with, whatever it was.
+            // Whatever was before has been handled.
             Some(from) => Self { handled: from, run: Some(beginning()), from: None, done },
             None => Self { handled: now, run: None, from: None, done },
         })
     }
 
-    /// What is kept in Redis beside `handled`: words that each begin with a space.
+    /// Returns what Redis keeps beside `handled`: words that each begin with a space.
     pub(crate) fn words(&self) -> String {
         let word = |name: &str, time: Option<Timestamp>| {
             time.map_or_else(String::new, |time| format!(" {name}={}", time.as_ms()))
@@ -121,13 +121,13 @@ impl Progress {
         [word("run", self.run), word("from", self.from)].into_iter().chain(done).collect()
     }
 
-    /// The same from these words. Those of other versions are passed over.
+    /// Reads the progress from these words. Those of other versions are ignored.
     pub(crate) fn read(handled: Timestamp, words: &str) -> Self {
         let mut read = Self::begun(handled);
         let time = |text: &str| text.parse().ok().and_then(Timestamp::from_ms);
         for (name, value) in words.split(' ').filter_map(|word| word.split_once('=')) {
             match name {
-                // What was set back by hand has nothing behind it.
+                // If `handled` was set back by hand, nothing lies after it.
                 "run" => read.run = time(value).map(|run| run.min(handled)),
                 "from" => read.from = time(value).map(|from| from.min(handled)),
                 "done" => {
@@ -145,7 +145,7 @@ fn beginning() -> Timestamp {
     Timestamp::from_ms(0).expect("1970 is before the year 10000")
 }
 
-/// The last instant before it.
+/// Returns the last instant before a tick.
 fn before(tick: Timestamp) -> Timestamp {
     Timestamp::from_ms(tick.as_ms().saturating_sub(1)).unwrap_or(tick)
 }
@@ -168,7 +168,7 @@ mod tests {
         Schedule::new(expression, "UTC").unwrap()
     }
 
-    /// A recurring job, and what was submitted of it.
+    /// A recurring job, and what was submitted for it.
     struct Job {
         schedule: Schedule,
         missed: Missed,
@@ -182,7 +182,7 @@ mod tests {
             Self { schedule, missed, progress, submitted: BTreeMap::new() }
         }
 
-        /// Somebody looks, when the clock shows this.
+        /// One look at the job while the clock shows this time.
         fn look(&mut self, seconds: u64) {
             let now = at(seconds);
             if let Some(progress) = self.progress.set_back(now) {
@@ -197,7 +197,7 @@ mod tests {
             }
         }
 
-        /// Somebody looks all the time while the clock shows this.
+        /// Looks at the job in every second while the clock shows these times.
         fn run(&mut self, from: u64, to: u64) {
             (from..=to).for_each(|seconds| self.look(seconds));
         }
@@ -229,7 +229,7 @@ mod tests {
         for (missed, want) in [(Missed::Skip, 2..=5), (Missed::One, 1..=5), (Missed::All, 1..=5)] {
             let mut job = Job::new("0 * * * *", missed, 100);
             job.run(3_590, 3_595);
-            // Four hours ahead for two minutes, over the full hour.
+            // Four hours ahead for two minutes, past the full hour.
             job.run(18_005, 18_010);
             assert!(job.ticks().contains(&18_000), "{missed}");
             job.run(3_720, 18_100);

@@ -1,9 +1,8 @@
-//! An expression in a time zone: which instants are its ticks, over the days when the clocks change as well.
+//! An expression in a time zone: which instants are its ticks, even on the days when the clocks change.
 //!
-//! The rule is Vixie cron's. A time of the day that is skipped when the clocks go forward ticks at the first instant
-//! after the gap, and one that comes twice when they go back ticks the first time only. What goes on all the time (see
-//! [`Expression::is_fixed`]) ticks whenever the wall's clock shows it: never in the gap, and in both of the hours that
-//! look alike.
+//! The rule is that of Vixie cron. A time of day that is skipped when the clocks go forward ticks at the first instant after
+//! the gap. One that occurs twice when they go back ticks only the first time. An expression that recurs all the time (see
+//! [`Expression::is_fixed`]) ticks whenever the wall clock matches: never in the gap, and in both of the repeated hours.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +14,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use super::{Expression, Invalid};
 use crate::job::Timestamp;
 
-/// A time zone of the IANA's database.
+/// A time zone of the IANA database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone {
     name: String,
@@ -29,7 +28,7 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// The time on this zone's walls, such as `2026-12-01T03:00:00+01:00[Europe/Berlin]`.
+    /// Returns the wall-clock time in this zone, such as `2026-12-01T03:00:00+01:00[Europe/Berlin]`.
     pub fn shown(&self, time: Timestamp) -> String {
         instant(time).map_or_else(String::new, |time| time.to_zoned(self.rules.clone()).to_string())
     }
@@ -46,7 +45,7 @@ impl FromStr for Zone {
 
     fn from_str(name: &str) -> Result<Self, Invalid> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_+-/".contains(c);
-        // It is looked up below a folder of the system.
+        // The name is looked up below a system folder.
         let fits = (1..=64).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('/');
         let rules = fits.then(|| TimeZone::get(name).ok()).flatten();
         let rules = rules.ok_or_else(|| Invalid::Zone { name: name.chars().take(64).collect() })?;
@@ -57,35 +56,35 @@ impl FromStr for Zone {
 /// When something recurs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// On the walls' clocks.
+    /// When it recurs, by the wall clock.
     pub expression: Expression,
-    /// Whose walls.
+    /// The time zone of the wall clock.
     pub zone: Zone,
 }
 
 impl Schedule {
-    /// A schedule in a time zone.
+    /// Creates a schedule in a time zone.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] with what is wrong with the expression or the zone.
+    /// [`Invalid`], with what is wrong with the expression or the zone.
     pub fn new(expression: &str, zone: &str) -> Result<Self, Invalid> {
         Ok(Self { expression: expression.parse()?, zone: zone.parse()? })
     }
 
-    /// The first tick after an instant: a whole second. `None` where there is none before the year 5000.
+    /// Returns the first tick after an instant, which is a whole second; `None` if there is none before the year 5000.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let after = instant(after)?;
         let tick = if self.expression.is_fixed() { self.next_fixed(after) } else { self.next_wild(after) };
         u64::try_from(tick?.as_millisecond()).ok().and_then(Timestamp::from_ms)
     }
 
-    /// The next ticks after an instant.
+    /// Returns the next ticks after an instant.
     pub fn upcoming(&self, after: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
         std::iter::successors(self.next(after), |tick| self.next(*tick))
     }
 
-    /// At most so many ticks, those nearest to `until`, oldest first: after `after`, and not after `until`.
+    /// Returns the last `most` ticks after `after` and not later than `until`, oldest first.
     pub(super) fn last(&self, most: usize, after: Timestamp, until: Timestamp) -> Vec<Timestamp> {
         let first = |count: usize, after| -> Vec<Timestamp> {
             self.upcoming(after).take_while(|tick| *tick <= until).take(count).collect()
@@ -94,7 +93,7 @@ impl Schedule {
         if !is_too_long(after) {
             return first(most, after);
         }
-        // From `few` on there are no more than `most`, from `many` on there are more: double, then halve.
+        // From `few` on, there are no more than `most` ticks; from `many` on, there are more. Double the step, then halve the interval.
         let (mut few, mut many, mut step) = (until, until, Duration::from_secs(1));
         while !is_too_long(many) {
             few = many;
@@ -108,12 +107,12 @@ impl Schedule {
         first(most, few)
     }
 
-    /// Each time of the day is one instant, however often the wall's clock shows it.
+    /// Each time of day is one instant, however often the wall clock shows it.
     fn next_fixed(&self, after: jiff::Timestamp) -> Option<jiff::Timestamp> {
         let mut wall = self.zone.rules.to_datetime(after);
         loop {
             wall = self.expression.after(wall)?;
-            // In the second of two hours that look alike, the times were those of the first.
+            // In the second of two repeated hours, these times belong to the first one.
             let tick = self.instant_of(wall)?;
             if tick > after {
                 return Some(tick);
@@ -121,7 +120,7 @@ impl Schedule {
         }
     }
 
-    /// From one change of the clocks to the next, the wall's clock runs as time does.
+    /// From one clock change to the next, the wall clock runs as time does.
     fn next_wild(&self, after: jiff::Timestamp) -> Option<jiff::Timestamp> {
         let rules = &self.zone.rules;
         let mut from = after;
@@ -138,7 +137,7 @@ impl Schedule {
         }
     }
 
-    /// The first instant at which the wall's clock shows this, or has skipped it.
+    /// Returns the first instant at which the wall clock shows this time, or has skipped it.
     fn instant_of(&self, wall: DateTime) -> Option<jiff::Timestamp> {
         let rules = &self.zone.rules;
         match rules.to_ambiguous_timestamp(wall).offset() {
@@ -180,7 +179,7 @@ mod tests {
         Schedule::new(expression, zone).unwrap()
     }
 
-    /// The ticks between two instants, as `day hour:minute` on the wall's clock and the hours that it is ahead of UTC.
+    /// The ticks between two instants, as `day hour:minute` by the wall clock and the hours that it is ahead of UTC.
     fn ticks(expression: &str, zone: &str, from: &str, to: &str) -> Vec<String> {
         let schedule = schedule(expression, zone);
         let shown = |tick: Timestamp| {
@@ -213,7 +212,7 @@ mod tests {
         let new_york =
             |expression| ticks(expression, NEW_YORK, "2026-10-31T12:00:00Z", "2026-11-02T12:00:00Z");
         assert_eq!(new_york("30 1 * * *"), ["01 01:30 -04", "02 01:30 -05"]);
-        // Asked from within the second of the hours, today's is over.
+        // Asked from within the second of the repeated hours, today's tick is over.
         let second = ticks("30 2 * * *", BERLIN, "2026-10-25T01:10:00Z", "2026-10-26T12:00:00Z");
         assert_eq!(second, ["26 02:30 +01"]);
     }
