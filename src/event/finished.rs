@@ -1,4 +1,4 @@
-//! How an attempt ended, as it is told.
+//! How an attempt ended, as listeners see it.
 
 use std::time::Duration;
 
@@ -8,30 +8,31 @@ use crate::job::{DeadReason, Job, JobId, JobType, QueueName, Settlement};
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Finished<'a> {
-    /// Where the job came from.
+    /// The queue that the job came from.
     pub queue: &'a QueueName,
-    /// What handler it got; `None` for bytes that are no job.
+    /// The type of the job; `None` for bytes that are not a job.
     pub job_type: Option<&'a JobType>,
     /// The job.
     pub job: &'a JobId,
-    /// The number of the attempt, from 1; 0 for bytes that are no job.
+    /// The number of the attempt, from 1; 0 for bytes that are not a job.
     pub attempt: u32,
     /// How it ended.
     pub ending: Ending,
-    /// What went wrong, if something did. It is the handler's text, and may hold what the handler put there.
+    /// What went wrong, if anything did. It is the handler's text, and may contain whatever the handler put there.
     pub error: Option<&'a str>,
-    /// After how long the job runs again, where that was decided.
+    /// After how long the job runs again, if that was decided.
     pub delay: Option<Duration>,
-    /// How long the handler ran; zero where none did.
+    /// How long the handler ran; zero if none ran.
     pub elapsed: Duration,
-    /// The attempts of the job by now: failures, lost workers, and this one where its handler ran.
+    /// The number of attempts of the job so far: failures, lost workers, and this one if its handler ran.
     pub attempts: u32,
-    /// How long ago the job was accepted, by an estimate of the clock of Redis; `None` for bytes that are no job.
+    /// How long ago the job was accepted, by an estimate of Redis's clock; `None` for bytes that are not a job.
     pub age: Option<Duration>,
 }
 
 impl<'a> Finished<'a> {
-    /// The end of an attempt from which this followed, of a job that was accepted so long ago.
+    /// Describes the end of an attempt that led to this settlement. `elapsed` is how long the handler ran, and `age`
+    /// how long ago the job was accepted.
     pub fn new(
         queue: &'a QueueName,
         job: &'a Job,
@@ -63,7 +64,7 @@ impl<'a> Finished<'a> {
         }
     }
 
-    /// The end of a job that was cancelled while no worker held it.
+    /// Describes the end of a job that was cancelled while no worker held it.
     pub fn cancelled(
         queue: &'a QueueName,
         job: &'a JobId,
@@ -73,7 +74,7 @@ impl<'a> Finished<'a> {
         Self { job_type, ending: Ending::Cancelled, ..Self::malformed(queue, job, why) }
     }
 
-    /// The end of bytes that are no job, and why they are none.
+    /// Describes the end of bytes that are not a job, and why they are not.
     pub fn malformed(queue: &'a QueueName, job: &'a JobId, why: &'a str) -> Self {
         Self {
             queue,

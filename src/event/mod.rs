@@ -1,4 +1,4 @@
-//! Everything worth telling about, told once. Metrics and logs listen; nothing that listens can change an outcome.
+//! The events of this process. Each one is reported once. Metrics and logs listen; no listener can change an outcome.
 
 mod finished;
 mod state;
@@ -18,51 +18,51 @@ use crate::job::{CronName, DeadReason, FailureKind, JobId, JobType, QueueName};
 pub enum Event<'a> {
     /// A handler is about to run.
     Started {
-        /// Where the job came from.
+        /// The queue that the job came from.
         queue: &'a QueueName,
-        /// What handler it got.
+        /// The type of the job.
         job_type: &'a JobType,
         /// The job.
         job: &'a JobId,
         /// The number of the attempt, from 1.
         attempt: u32,
-        /// From being ready to this moment.
+        /// How long the job waited from being ready to being started.
         wait: Duration,
     },
-    /// A handler ran to its end, or was cut short. What follows from it, Redis does not know yet.
+    /// A handler ran to its end, or was cut short. Redis does not know yet what follows from it.
     Ran {
-        /// Where the job came from.
+        /// The queue that the job came from.
         queue: &'a QueueName,
-        /// What handler it got.
+        /// The type of the job.
         job_type: &'a JobType,
         /// How long it ran.
         elapsed: Duration,
     },
-    /// An attempt ended and Redis knows it.
+    /// An attempt ended, and Redis has recorded it.
     Finished(Finished<'a>),
     /// A handler failed.
     Failed {
-        /// Where the job came from.
+        /// The queue that the job came from.
         queue: &'a QueueName,
-        /// What handler it got.
+        /// The type of the job.
         job_type: &'a JobType,
         /// The job.
         job: &'a JobId,
         /// The kind of failure.
         kind: FailureKind,
-        /// What it said.
+        /// The error message.
         error: &'a str,
     },
-    /// An attempt's worker fell silent, and its entry was taken over.
+    /// An attempt's worker fell silent, and its entry was claimed.
     Lost {
-        /// Where the job came from.
+        /// The queue that the job came from.
         queue: &'a QueueName,
-        /// What handler it needs.
+        /// The type of the job.
         job_type: &'a JobType,
     },
     /// A program that a handler ran has ended, or could not be started.
     ChildEnded {
-        /// Whose program it was.
+        /// The type of the job whose program it was.
         job_type: &'a JobType,
         /// How it ended.
         ending: ChildEnding,
@@ -71,61 +71,61 @@ pub enum Event<'a> {
     Joined {
         /// The queue.
         queue: &'a QueueName,
-        /// How long an entry may be silent, as the fleet agreed.
+        /// How long an entry may be silent, as agreed by the fleet.
         lease: Duration,
-        /// The longest time that an attempt of any type may take here.
+        /// The longest time that an attempt of any type may take in this process.
         longest_timeout: Duration,
     },
-    /// This process serves a queue: it has joined it, or Redis no longer refuses what that needs.
+    /// This process serves a queue: it has joined the queue, or Redis no longer refuses what that requires.
     Served {
         /// The queue.
         queue: &'a QueueName,
     },
-    /// This process cannot serve a queue, because Redis refuses what that needs: a key has another type, or a right is missing.
-    /// It goes on trying, and the other queues go on. Recipient when it begins, and when there is another reason.
+    /// This process cannot serve a queue, because Redis refuses what that requires: a key has another type, or a permission is
+    /// missing. The process keeps trying, and its other queues continue. Reported when this begins, and when the reason changes.
     Unserved {
         /// The queue.
         queue: &'a QueueName,
-        /// What Redis said, and of which key.
+        /// What Redis said, and about which key.
         why: &'a str,
     },
-    /// How long the longest running attempt of this process has run. Recipient a few times in each lease.
+    /// How long the longest-running attempt of this process has run. Reported a few times in each lease.
     LongestRun {
         /// The queue.
         queue: &'a QueueName,
-        /// Zero where none runs.
+        /// How long it has run; zero if none runs.
         elapsed: Duration,
     },
     /// An outcome came after its entry was taken over, and changed nothing.
     Fenced {
-        /// Where the job came from.
+        /// The queue that the job came from.
         queue: &'a QueueName,
     },
-    /// Redis refuses what an entry needs, for reasons that lie in its keys or in our rights. It waits aside and is tried
-    /// again; the others go on. Recipient the first time.
+    /// Redis refuses what an entry needs, for reasons that lie in its keys or in our permissions. The entry waits aside
+    /// and is tried again; the others continue. Reported the first time.
     SetAside {
-        /// Where the job came from.
+        /// The queue that the job came from.
         queue: &'a QueueName,
-        /// The job; of bytes that are no job, the id that their entry stands for.
+        /// The job; for bytes that are not a job, the id that their entry stands for.
         job: &'a JobId,
-        /// The keys of which one may have another type, or be closed to us.
+        /// The keys, one of which may have another type, or be closed to us.
         keys: &'a str,
         /// What Redis said.
         error: &'a str,
     },
-    /// A running job's lease was lost; its handler is cancelled.
+    /// A running job's lease was lost, and its handler is cancelled.
     LeaseLost {
-        /// Where the job came from.
+        /// The queue that the job came from.
         queue: &'a QueueName,
     },
-    /// Entries of a silent consumer were taken over.
+    /// Entries of a silent consumer were claimed.
     Claimed {
         /// The queue.
         queue: &'a QueueName,
         /// How many.
         jobs: u64,
     },
-    /// Entries were pending whose bodies somebody deleted.
+    /// Some pending entries had bodies that somebody deleted.
     BodiesLost {
         /// The queue.
         queue: &'a QueueName,
@@ -138,10 +138,10 @@ pub enum Event<'a> {
         queue: &'a QueueName,
         /// How many.
         jobs: u64,
-        /// By how much the first was late.
+        /// By how much the first one was late.
         late: Duration,
     },
-    /// The promoter looked for due jobs, whether there were any or not.
+    /// The promoter looked for due jobs, whether or not there were any.
     Looked {
         /// The queue.
         queue: &'a QueueName,
@@ -161,60 +161,60 @@ pub enum Event<'a> {
         entry: &'a CronName,
         /// How many.
         jobs: usize,
-        /// By how much the last was late.
+        /// By how much the last one was late.
         late: Duration,
     },
-    /// Ticks of a recurring job were missed, and are not made up for.
+    /// Ticks of a recurring job were missed, and will not be made up for.
     CronSkipped {
         /// The queue.
         queue: &'a QueueName,
         /// The recurring job.
         entry: &'a CronName,
-        /// How many; beyond a thousand they are not counted.
+        /// How many. Beyond a thousand, they are not counted.
         ticks: usize,
     },
-    /// The clock of a queue's Redis was set back by more than a minute, as the process that does its chores saw.
+    /// The clock of a queue's Redis was set back by more than a minute, as seen by the process that does the queue's chores.
     ClockSetBack {
         /// The queue.
         queue: &'a QueueName,
-        /// By how much, at the least.
+        /// By how much, at least.
         by: Duration,
     },
-    /// Streams or groups of a queue in use had to be made again: somebody deleted them.
+    /// Streams or groups of a queue in use had to be created again, because somebody deleted them.
     GroupRecreated {
         /// The queue.
         queue: &'a QueueName,
     },
-    /// This process began, or ceased, to do a queue's chores.
+    /// This process began or stopped doing a queue's chores.
     Leading {
         /// The queue.
         queue: &'a QueueName,
-        /// Whether it does.
+        /// Whether it does them now.
         leading: bool,
     },
-    /// A reading of new entries completed.
+    /// A read of new entries completed.
     Read {
         /// The queue.
         queue: &'a QueueName,
-        /// How many entries came.
+        /// How many entries it returned.
         entries: usize,
     },
-    /// This process began to stop: it takes no new jobs, and lets the running ones end.
+    /// This process began to stop: it takes no new jobs, and lets running ones finish.
     Stopping,
     /// Redis did not do what was asked.
     RedisError {
-        /// The command or script's kind of failure.
+        /// The kind of failure of the command or script.
         kind: &'a str,
-        /// The whole text.
+        /// The full error text.
         error: &'a str,
     },
-    /// How long a queue is that this process does the chores of. Recipient by a timer, whether jobs run or not.
+    /// The length of a queue whose chores this process does. Reported at regular intervals, whether or not jobs run.
     QueueLength {
         /// The queue.
         queue: &'a QueueName,
-        /// Jobs that nobody has taken.
+        /// Jobs that no worker has taken.
         waiting: u64,
-        /// Jobs that a worker has.
+        /// Jobs that a worker holds.
         running: u64,
         /// Jobs in the delayed set.
         delayed: u64,
@@ -223,63 +223,63 @@ pub enum Event<'a> {
         /// How long the oldest waiting job has been in its stream.
         oldest_waiting: Option<Duration>,
     },
-    /// All that this process, which does a queue's chores, knows of it. Recipient by the same timer.
+    /// Everything that this process knows about a queue whose chores it does. Reported at the same intervals.
     Surveyed {
         /// The queue.
         queue: &'a QueueName,
         /// What is known.
         state: &'a QueueState,
     },
-    /// A round trip to Redis ended. Reads that wait for entries are not told.
+    /// A round trip to Redis ended. Reads that wait for entries are not reported.
     RoundTrip {
-        /// What was asked: a script's name, or a command's.
+        /// The name of the script or command.
         command: &'static str,
-        /// How long that took.
+        /// How long it took.
         took: Duration,
     },
-    /// A connection to Redis was made again.
+    /// A connection to Redis was re-established.
     Reconnected {
-        /// How often.
+        /// How many times.
         times: u64,
     },
-    /// A call of a hook failed, which changes nothing for any job.
+    /// A call of a hook failed. This changes nothing for any job.
     HookFailed {
-        /// What it calls itself.
+        /// The hook's name.
         hook: &'a str,
         /// How it failed.
         kind: HookFailure,
-        /// What it said.
+        /// The error message.
         error: &'a str,
     },
-    /// Events were written to a queue's stream of events.
+    /// Events were written to a queue's `events` stream.
     Published {
         /// How many.
         events: u64,
     },
-    /// Somebody was not told of something: the channel was full, a hook did not come back, or Redis refused.
+    /// Notifications were dropped: the channel was full, a hook did not return, or Redis refused.
     NotificationsDropped {
-        /// Who.
+        /// Who missed them.
         recipient: Recipient,
-        /// Of how much.
+        /// How many.
         notifications: u64,
     },
-    /// Spans of attempts are with the collector.
+    /// Spans of attempts reached the collector.
     Exported {
         /// How many.
         spans: u64,
     },
-    /// Spans of attempts were dropped, which changes nothing for any job.
+    /// Spans of attempts were dropped. This changes nothing for any job.
     Unexported {
         /// How many.
         spans: u64,
-        /// In which way.
+        /// How they were lost.
         loss: SpanLoss,
         /// Why, for people.
         why: &'a str,
     },
-    /// The process's sign of life was answered, or not.
+    /// The process's heartbeat was answered, or was not.
     Contact {
-        /// Whether it was.
+        /// Whether it was answered.
         alive: bool,
     },
 }
@@ -296,7 +296,7 @@ pub enum HookFailure {
 }
 
 impl HookFailure {
-    /// The value of the metrics' `reason` label.
+    /// Returns the value of the metrics' `reason` label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -306,7 +306,7 @@ impl HookFailure {
     }
 }
 
-/// Who is told of jobs.
+/// A recipient of notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recipient {
     /// A hook of this process.
@@ -316,7 +316,7 @@ pub enum Recipient {
 }
 
 impl Recipient {
-    /// The value of the metrics' `whom` label.
+    /// Returns the value of the metrics' `whom` label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hook => "hook",
@@ -330,17 +330,17 @@ impl Recipient {
 pub enum SpanLoss {
     /// More ended than the collector takes, and there was no room left.
     Full,
-    /// The collector does not want them.
+    /// The collector refused them.
     Refused,
-    /// The collector did not answer, time and again.
+    /// The collector repeatedly did not answer.
     Unreachable,
 }
 
 impl SpanLoss {
-    /// All there are.
+    /// Every way to lose spans.
     pub const ALL: [Self; 3] = [Self::Full, Self::Refused, Self::Unreachable];
 
-    /// The value of the metrics' `reason` label.
+    /// Returns the value of the metrics' `reason` label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -350,40 +350,40 @@ impl SpanLoss {
     }
 }
 
-/// How a program ended that a handler ran.
+/// How a program that a handler ran ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildEnding {
-    /// By itself, with the exit code 0.
+    /// On its own, with exit code 0.
     Exited,
-    /// By itself, with another exit code.
+    /// On its own, with another exit code.
     Failed,
     /// By a signal.
     Signal,
-    /// It was told to stop, because its time was up.
+    /// It was asked to stop because its time was up.
     Timeout,
     /// It could not be started.
     NotStarted,
 }
 
-/// How an attempt ended, as metrics name it.
+/// How an attempt ended, as named in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ending {
     /// The job is done.
     Succeeded,
-    /// It will be tried again.
+    /// The job will be retried.
     Retried,
-    /// It is in the dead stream.
+    /// The job is in the dead stream.
     Dead(DeadReason),
-    /// It runs again later, because the handler or the producer said so.
+    /// The job runs again later, because the handler or the producer said so.
     Snoozed,
-    /// It was given back unfinished.
+    /// The job was given back unfinished.
     Interrupted,
     /// The job was cancelled, by a person or by its handler.
     Cancelled,
 }
 
 impl Ending {
-    /// True where the job will not run again by itself.
+    /// Returns true if the job will not run again unless a person replays it.
     pub fn is_final(self) -> bool {
         match self {
             Self::Succeeded | Self::Dead(_) | Self::Cancelled => true,
@@ -391,7 +391,7 @@ impl Ending {
         }
     }
 
-    /// The value of the metrics' `outcome` label.
+    /// Returns the value of the metrics' `outcome` label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -407,30 +407,30 @@ impl Ending {
 
 type Listener = dyn Fn(&Event<'_>) + Send + Sync;
 
-/// Where events go: to every listener, in the order in which they were given. Clones share the listeners.
+/// Sends events to every listener, in the order in which the listeners were given. Clones share the listeners.
 #[derive(Clone, Default)]
 pub struct Events {
     listeners: Arc<[Arc<Listener>]>,
 }
 
 impl Events {
-    /// Events that go to these listeners. A listener must be quick, and must not block.
+    /// Creates events that go to these listeners. A listener must be quick, and must not block.
     pub fn new(listeners: Vec<Arc<Listener>>) -> Self {
         Self { listeners: listeners.into() }
     }
 
-    /// Events that go to one more listener.
+    /// Returns events that also go to one more listener.
     #[must_use]
     pub fn and(&self, listener: Arc<Listener>) -> Self {
         Self { listeners: self.listeners.iter().cloned().chain([listener]).collect() }
     }
 
-    /// Tells every listener that Redis did not do what was asked.
+    /// Reports to every listener that Redis did not do what was asked.
     pub(crate) fn redis_error(&self, kind: &str, error: &impl fmt::Display) {
         self.tell(&Event::RedisError { kind, error: &error.to_string() });
     }
 
-    /// Tells every listener.
+    /// Reports an event to every listener.
     pub fn tell(&self, event: &Event<'_>) {
         for listener in self.listeners.iter() {
             listener(event);

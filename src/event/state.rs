@@ -1,17 +1,17 @@
-//! What the process that does a queue's chores finds out about it, once per interval.
+//! What the process that does a queue's chores learns about it, once per interval.
 
 use std::time::Duration;
 
 /// A queue's state at one moment, by the clock of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct QueueState {
-    /// Jobs that nobody has taken.
+    /// Jobs that no worker has taken.
     pub waiting: u64,
-    /// Jobs that a worker has.
+    /// Jobs that a worker holds.
     pub running: u64,
     /// Jobs in the delayed set.
     pub delayed: u64,
-    /// Those of them that are due within a minute.
+    /// Delayed jobs that are due within a minute.
     pub due_soon: u64,
     /// Dead letters.
     pub dead: u64,
@@ -19,7 +19,7 @@ pub struct QueueState {
     pub oldest_waiting: Option<Duration>,
     /// By how much the most overdue delayed job is overdue.
     pub overdue: Duration,
-    /// The longest silence of an entry that a worker has.
+    /// The longest silence of an entry that a worker holds.
     pub oldest_pending: Duration,
     /// The age of the oldest dead letter.
     pub oldest_dead: Duration,
@@ -27,23 +27,23 @@ pub struct QueueState {
     pub cron_overdue: Duration,
     /// Entries ever added to each lane, in the order of [`Lane::ALL`](crate::job::Lane::ALL).
     pub added: [u64; 3],
-    /// Members of the group that have read or renewed something lately.
+    /// Members of the group that have recently read or renewed something.
     pub live: u64,
     /// Members that have not.
     pub stale: u64,
-    /// What Redis says of its memory, where it says something.
+    /// What Redis reports about its memory, if it does.
     pub memory: Option<RedisMemory>,
-    /// How long it took to find this out.
+    /// How long the survey took.
     pub took: Duration,
 }
 
-/// What Redis says of its memory.
+/// What Redis reports about its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RedisMemory {
     /// Bytes in use.
     pub used: u64,
-    /// Bytes allowed; 0 for no bound.
+    /// Bytes allowed; 0 for no limit.
     pub max: u64,
-    /// Whether it refuses what has no room, and deletes nothing for it.
+    /// Whether Redis refuses what does not fit, and deletes nothing to make room.
     pub is_eviction_safe: bool,
 }
