@@ -1,4 +1,4 @@
-//! A channel with a bound to one who is told. What finds it full is dropped and counted: who tells never waits.
+//! A bounded channel to one recipient. A notification that finds it full is dropped and counted: the sender never waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,19 +7,19 @@ use tokio::sync::mpsc;
 
 use super::notification::Notification;
 
-/// The end for those who tell.
+/// The sending end.
 pub(super) struct NotificationSender {
     notifications: mpsc::Sender<Arc<Notification>>,
     dropped: Arc<AtomicU64>,
 }
 
-/// The end for the one who is told.
+/// The receiving end.
 pub(super) struct NotificationReceiver {
     pub(super) notifications: mpsc::Receiver<Arc<Notification>>,
     dropped: Arc<AtomicU64>,
 }
 
-/// A channel for at most so many notifications.
+/// Creates a channel for at most `capacity` notifications.
 pub(super) fn channel(capacity: usize) -> (NotificationSender, NotificationReceiver) {
     let (sender, receiver) = mpsc::channel(capacity);
     let dropped = Arc::new(AtomicU64::new(0));
@@ -30,7 +30,7 @@ pub(super) fn channel(capacity: usize) -> (NotificationSender, NotificationRecei
 }
 
 impl NotificationSender {
-    /// Passes a notification on, if there is room.
+    /// Passes a notification on if there is room.
     pub(super) fn offer(&self, notification: Arc<Notification>) {
         if self.notifications.try_send(notification).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -39,12 +39,12 @@ impl NotificationSender {
 }
 
 impl NotificationReceiver {
-    /// How many notifications were dropped since this was last asked.
+    /// Returns how many notifications were dropped since the last call.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
     }
 
-    /// Throws away what is there; says how much that was.
+    /// Discards all waiting notifications, and returns how many there were.
     pub(super) fn discard(&mut self) -> u64 {
         let mut discarded = 0;
         while self.notifications.try_recv().is_ok() {

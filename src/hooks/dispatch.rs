@@ -1,4 +1,5 @@
-//! All who are told in one process: made before the first job runs, asked to leave after the last one ended.
+//! All recipients of notifications in one process. They are created before the first job runs, and stopped after the
+//! last one has ended.
 
 use std::sync::Arc;
 
@@ -15,16 +16,16 @@ use crate::broker::{Broker, Queue};
 use crate::event::{Ending, Event, Events};
 use crate::job::ConsumerName;
 
-/// So many notifications may wait for one hook.
+/// The most notifications that may wait for one hook.
 const HOOK_CAPACITY: usize = 1024;
 
-/// So many notifications may wait for the stream.
+/// The most notifications that may wait for the stream.
 const STREAM_CAPACITY: usize = 4096;
 
-/// All who are told.
+/// All recipients of notifications.
 pub(crate) struct Dispatch {
     config: Config,
-    /// Whom failures of the dispatch itself are told to.
+    /// Receives failures of the dispatch itself.
     events: Events,
     hooks: Arc<[NotificationSender]>,
     callers: Vec<(Invoker, NotificationReceiver)>,
@@ -32,7 +33,7 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// The dispatch of a process, and the events that it hears too: unchanged where there is nobody.
+    /// Returns the dispatch of a process, and the events that it listens to as well. They are unchanged if there are no recipients.
     pub(crate) fn gather(
         config: &Config,
         hooks: &[Arc<dyn Called>],
@@ -59,7 +60,7 @@ impl Dispatch {
         (Self { config: config.clone(), events: events.clone(), hooks, callers, stream }, heard)
     }
 
-    /// Tells until stopped, and then what was told before. These queues' lengths are told to hooks.
+    /// Delivers notifications until stopped, and then those that are still waiting. Hooks also receive the lengths of these queues.
     pub(crate) fn attend(self, broker: &Broker, queues: Vec<Queue>, stop: &CancellationToken) -> JoinSet<()> {
         let mut attending = JoinSet::new();
         for (invoker, receiver) in self.callers {
@@ -81,14 +82,14 @@ impl Dispatch {
     }
 }
 
-/// Passes on what somebody wants to know. What nobody wants costs a look at the event.
+/// Passes on what a recipient wants. Anything else costs only a look at the event.
 fn hear(
     event: &Event<'_>,
     hooks: &[NotificationSender],
     (publish, stream): (Publish, &NotificationSender),
     worker: &ConsumerName,
 ) {
-    // Hooks have a timer of their own, in every process.
+    // Hooks have their own timer in every process.
     let to_hooks = !hooks.is_empty() && !matches!(event, Event::QueueLength { .. });
     let to_stream = match publish {
         Publish::None => false,

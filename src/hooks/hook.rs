@@ -1,4 +1,4 @@
-//! What a user implements to be told of jobs in its own process.
+//! The trait that a user implements to be notified of jobs in the same process.
 
 use std::future::Future;
 
@@ -6,18 +6,20 @@ use futures_util::future::BoxFuture;
 
 use super::notification::{AfterHandle, BeforeHandle, FailedHandle, Notification, QueueLength, RetryHandle};
 
-/// Why a hook could not do what it wanted. It is logged and counted.
+/// Why a hook could not do what it wanted. The error is logged and counted.
 pub type HookError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Is told of the jobs that this process handles. Registered by [`Builder::hook`](crate::Builder::hook).
+/// Receives notifications about the jobs that this process handles. Register it with
+/// [`Builder::hook`](crate::Builder::hook).
 ///
-/// Each hook has a thread of its own and gets one call at a time, in the order in which things happened, soon after they
-/// did. An error, a panic or a call that does not return changes nothing for any job: it is logged, counted, and after
-/// [`Config::hook_timeout`](super::Config::hook_timeout) abandoned. A hook that is slower than the jobs misses some:
-/// what finds its channel full is dropped and counted. What must not be missed belongs into the handler.
+/// Each hook has its own thread and gets one call at a time, in the order in which things happened, soon after they
+/// did. An error, a panic or a call that does not return changes nothing for any job. It is logged and counted, and
+/// after [`Config::hook_timeout`](super::Config::hook_timeout) the call is abandoned. A hook that is slower than the
+/// jobs misses some notifications: those that find its channel full are dropped and counted. Work that must not be
+/// missed belongs in the handler.
 ///
-/// Every `before_handle` is followed by one of `after_handle`, `retry_handle` and `failed_handle`, unless the attempt was
-/// taken over by another process. What never ran, such as an expired or a lost job, has only the last two.
+/// Every `before_handle` is followed by one of `after_handle`, `retry_handle` and `failed_handle`, unless another process
+/// took the attempt over. A job that never ran (expired, malformed, lost, or cancelled before it began) has only its end.
 ///
 /// ```
 /// use streamfleet::hooks::{FailedHandle, Hook, HookError, QueueLength};
@@ -41,42 +43,42 @@ pub type HookError = Box<dyn std::error::Error + Send + Sync>;
 /// let builder = streamfleet::Fleet::builder(streamfleet::FleetConfig::default()).hook(Pager);
 /// ```
 pub trait Hook: Send + Sync + 'static {
-    /// What logs call it. Default: the name of its type.
+    /// Returns the hook's name for logs. Default: the name of its type.
     fn name(&self) -> &str {
         std::any::type_name::<Self>()
     }
 
-    /// A handler is about to run.
+    /// Called when a handler is about to run.
     ///
     /// # Errors
     ///
-    /// Whatever the hook could not do. The same holds for the others.
+    /// Whatever the hook could not do. The same applies to the other methods.
     fn before_handle(&self, _begun: &BeforeHandle) -> impl Future<Output = Result<(), HookError>> + Send {
         async { Ok(()) }
     }
 
-    /// An attempt ended without a failure, and Redis knows it.
+    /// Called when an attempt ended without a failure, and Redis has recorded it.
     fn after_handle(&self, _ended: &AfterHandle) -> impl Future<Output = Result<(), HookError>> + Send {
         async { Ok(()) }
     }
 
-    /// A job is dead.
+    /// Called when a job is dead.
     fn failed_handle(&self, _failed: &FailedHandle) -> impl Future<Output = Result<(), HookError>> + Send {
         async { Ok(()) }
     }
 
-    /// An attempt failed or was lost, and its job will run again.
+    /// Called when an attempt failed or was lost, and its job will run again.
     fn retry_handle(&self, _failed: &RetryHandle) -> impl Future<Output = Result<(), HookError>> + Send {
         async { Ok(()) }
     }
 
-    /// How long a queue is that this process serves. Told by a timer, whether jobs run or not.
+    /// Called with the length of a queue that this process serves, at regular intervals, whether or not jobs run.
     fn queue_length(&self, _length: &QueueLength) -> impl Future<Output = Result<(), HookError>> + Send {
         async { Ok(()) }
     }
 }
 
-/// A hook whose type is erased.
+/// A hook with its type erased.
 pub(crate) trait Called: Send + Sync {
     fn name(&self) -> &str;
     fn tell<'a>(&'a self, notification: &'a Notification) -> BoxFuture<'a, Result<(), HookError>>;

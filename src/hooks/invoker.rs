@@ -1,5 +1,5 @@
-//! Calls one hook, one notification at a time. The hook runs on a thread of its own, so that one that blocks takes no thread from
-//! the handlers; a thread whose call does not return is abandoned, and the next call gets another.
+//! Calls one hook, one notification at a time. The hook runs on its own thread, so that a hook that blocks takes no
+//! thread from the handlers. A thread whose call does not return is abandoned, and the next call gets a new one.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -16,14 +16,13 @@ use super::hook::Called;
 use super::notification::Notification;
 use crate::event::{Event, Events, HookFailure, Recipient};
 
-/// A call that waits for something is ended by its limit of time on its thread; one that blocks the thread is given up
-/// so much later.
+/// A call that waits is ended on its thread by its time limit. A call that blocks its thread is abandoned this much later.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// So many threads that do not come back are put up with. Beyond that notifications are dropped until one does.
+/// The most abandoned threads that are tolerated. Beyond that, notifications are dropped until one of them returns.
 const ABANDONED_MAX: usize = 4;
 
-/// What is left when the process stops gets so long.
+/// How long the remaining notifications get when the process stops.
 const LAST_CALLS: Duration = Duration::from_secs(2);
 
 /// Calls one hook.
@@ -34,7 +33,7 @@ pub(super) struct Invoker {
     pub(super) events: Events,
 }
 
-/// What is asked of the hook's thread.
+/// A request to the hook's thread.
 struct Call {
     notification: Arc<Notification>,
     limit: Duration,
@@ -44,14 +43,14 @@ struct Call {
 /// How a call failed.
 type Fault = (HookFailure, String);
 
-/// The threads of one hook: the one that is called, and how many there are with those abandoned.
+/// The threads of one hook: the current one, and a count of all, including abandoned ones.
 struct Threads {
     current: Option<SyncSender<Call>>,
     alive: Arc<()>,
 }
 
 impl Invoker {
-    /// Calls until stopped, then with what was told before.
+    /// Calls the hook until stopped, and then with the notifications that are still waiting.
     pub(super) async fn run(self, mut receiver: NotificationReceiver, stop: CancellationToken) {
         let mut threads = Threads { current: None, alive: Arc::new(()) };
         loop {
@@ -110,7 +109,7 @@ impl Invoker {
 }
 
 impl Threads {
-    /// The thread to call; `None` where too many were abandoned, or the system has none.
+    /// Returns the thread to call; `None` if too many were abandoned, or the system cannot start another.
     fn get(&mut self, hook: &Arc<dyn Called>) -> Option<&SyncSender<Call>> {
         if self.current.is_none() && Arc::strong_count(&self.alive) <= ABANDONED_MAX {
             let (calls, called) = sync_channel(1);
@@ -126,7 +125,7 @@ impl Threads {
     }
 }
 
-/// The hook's thread, until nobody calls any more.
+/// Runs the hook's thread until nobody calls any more.
 fn answer_calls(hook: &dyn Called, runtime: &Handle, calls: &Receiver<Call>) {
     for Call { notification, limit, answer } in calls {
         let call = AssertUnwindSafe(async { hook.tell(&notification).await }).catch_unwind();
@@ -136,7 +135,7 @@ fn answer_calls(hook: &dyn Called, runtime: &Handle, calls: &Receiver<Call>) {
             Ok(Err(_panic)) => Err((HookFailure::Panic, "it panicked".to_owned())),
             Err(_) => Err((HookFailure::Timeout, format!("took longer than {limit:?}; abandoned"))),
         };
-        // Where nobody waits any more, it was too late and counted.
+        // If nobody waits any more, the answer came too late, and was counted.
         drop(answer.send(result));
     }
 }

@@ -1,5 +1,5 @@
-//! Tells hooks how long a queue is, by a timer: also while nothing moves in it. The stream and the metrics get the same
-//! from the process that does the queue's chores.
+//! Notifies hooks of a queue's length at regular intervals, even while nothing moves in it. The stream and the metrics
+//! get the same from the process that does the queue's chores.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::notification::{Notification, QueueLength};
 use crate::broker::{Depths, Queue};
 use crate::event::Events;
 
-/// Tells the hooks behind these senders until stopped.
+/// Notifies the hooks behind these senders until stopped.
 pub(super) async fn run(
     queue: Queue,
     every: Duration,

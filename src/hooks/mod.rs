@@ -1,14 +1,15 @@
-//! Those who are told of jobs: [`Hook`]s in this process, and the stream `events` for everybody else. Nothing here can
-//! change what becomes of a job, nor hold one up.
+//! Notifications about jobs: for [`Hook`]s in this process, and for everybody else through the stream `events`. Nothing
+//! here can change what happens to a job, or delay one.
 //!
 //! ```text
 //!  Event ─► Dispatch ──► NotificationSender ─► Invoker ─► a thread ─► Hook
 //!                   └──► NotificationSender ─► Publisher ─► sf:{q}:events
 //! ```
 //!
-//! An [`Event`](crate::event::Event) that concerns somebody becomes a `Notification` of its own and goes to a sender: a channel with a
-//! bound. Where it is full the notification is dropped and counted. Behind it one task per hook calls, with a limit of time,
-//! and one task publishes in batches. Where nobody listens there is neither a notification nor a channel.
+//! An [`Event`](crate::event::Event) that concerns a recipient becomes a `Notification` and goes to a sender, the end
+//! of a bounded channel. If the channel is full, the notification is dropped and counted. At the other end, one task
+//! per hook makes the calls, with a time limit, and one task publishes in batches. If nobody listens, there are no
+//! notifications and no channels.
 
 mod channel;
 mod dispatch;
@@ -27,19 +28,19 @@ pub(crate) use hook::Called;
 pub use hook::{Hook, HookError};
 pub use notification::{About, AfterHandle, BeforeHandle, FailedHandle, QueueLength, RetryHandle};
 
-/// When the process stops, all who are told get so long together.
+/// How long all recipients together get when the process stops.
 pub(crate) const LAST_WORD: Duration = Duration::from_secs(3);
 
-/// Who is told of what.
+/// Which notifications are sent, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// What goes to the stream `events` of each queue.
     pub publish: Publish,
-    /// About so many events are kept in each stream; at least 1.
+    /// The approximate number of events to keep in each stream; at least 1.
     pub max_length: u64,
-    /// How often the lengths of queues are told, whether jobs run or not.
+    /// How often the lengths of queues are reported, whether or not jobs run.
     pub queue_length_every: Duration,
-    /// How long one call of a hook may take. Then it is abandoned.
+    /// How long one call of a hook may take before it is abandoned.
     pub hook_timeout: Duration,
 }
 

@@ -1,25 +1,26 @@
-//! What hooks and the stream are told: owned notifications, made of an event where somebody wants them. No notification has a payload.
+//! Notifications for hooks and the stream. They own their data, and are made from an event only if somebody wants them.
+//! No notification contains a payload.
 
 use std::time::Duration;
 
 use crate::event::{Ending, Event, Finished};
 use crate::job::{ConsumerName, DeadReason, JobId, JobType, QueueName, cut};
 
-/// Longer error texts are cut here in the stream.
+/// The longest error text in the stream, in bytes. Longer ones are cut.
 const ERROR_BYTES: usize = 200;
 
-/// Which job, which attempt, and who tells of it.
+/// Which job and which attempt a notification is about, and which process sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// Where the job came from.
+    /// The queue that the job came from.
     pub queue: QueueName,
-    /// What handler it got; `None` for bytes that are no job.
+    /// The type of the job; `None` for bytes that are not a job.
     pub job_type: Option<JobType>,
     /// The job.
     pub job: JobId,
-    /// The number of the attempt, from 1; 0 for bytes that are no job.
+    /// The number of the attempt, from 1; 0 for bytes that are not a job.
     pub attempt: u32,
-    /// The process that tells. For a lost attempt it is the one that took the entry over.
+    /// The process that sent the notification. For a lost attempt, this is the process that claimed its entry.
     pub worker: ConsumerName,
 }
 
@@ -28,16 +29,16 @@ pub struct About {
 pub struct BeforeHandle {
     /// The attempt.
     pub about: About,
-    /// From being ready to this moment.
+    /// How long the job waited from being ready to being started.
     pub wait: Duration,
 }
 
-/// An attempt ended without a failure, and Redis knows it.
+/// An attempt ended without a failure, and Redis has recorded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AfterHandle {
     /// The attempt.
     pub about: About,
-    /// How it ended: mostly [`Ending::Succeeded`], else snoozed, interrupted or cancelled.
+    /// How it ended: usually [`Ending::Succeeded`], otherwise snoozed, interrupted or cancelled.
     pub outcome: Ending,
     /// How long the handler ran.
     pub elapsed: Duration,
@@ -52,7 +53,7 @@ pub struct RetryHandle {
     pub error: String,
     /// After how long the job runs again.
     pub delay: Duration,
-    /// How long the handler ran; zero where that is not known.
+    /// How long the handler ran; zero if that is not known.
     pub elapsed: Duration,
 }
 
@@ -61,22 +62,22 @@ pub struct RetryHandle {
 pub struct FailedHandle {
     /// The last attempt.
     pub about: About,
-    /// Why.
+    /// Why the job is dead.
     pub reason: DeadReason,
     /// What went wrong: the handler's text, at most [`Failure::MAX_ERROR_BYTES`](crate::job::Failure::MAX_ERROR_BYTES).
     pub error: String,
-    /// How long the handler ran; zero where none did.
+    /// How long the handler ran; zero if none ran.
     pub elapsed: Duration,
 }
 
-/// How long a queue is. Recipient by a timer, so that a queue in which nothing moves is told of too.
+/// The length of a queue. It is sent at regular intervals, so that a queue in which nothing moves is reported too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueLength {
     /// The queue.
     pub queue: QueueName,
-    /// Jobs that nobody has taken.
+    /// Jobs that no worker has taken.
     pub waiting: u64,
-    /// Jobs that a worker has.
+    /// Jobs that a worker holds.
     pub running: u64,
     /// Jobs in the delayed set.
     pub delayed: u64,
@@ -86,7 +87,7 @@ pub struct QueueLength {
     pub oldest_waiting: Option<Duration>,
 }
 
-/// One thing that is told.
+/// One notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notification {
     BeforeHandle(BeforeHandle),
@@ -97,7 +98,7 @@ pub(crate) enum Notification {
 }
 
 impl Notification {
-    /// What there is to tell of an event by this process, if there is anything.
+    /// Returns the notification that this process sends for an event, if any.
     pub(super) fn of(event: &Event<'_>, worker: &ConsumerName) -> Option<Self> {
         match *event {
             Event::Started { queue, job_type, job, attempt, wait } => {
@@ -148,7 +149,7 @@ impl Notification {
     }
 
     fn of_end(end: &Finished<'_>, worker: &ConsumerName) -> Option<Self> {
-        // A job that was given back or put off before its handler began had no attempt.
+        // A job that was given back or deferred before its handler began had no attempt.
         let unrun = end.elapsed.is_zero();
         if unrun && matches!(end.ending, Ending::Succeeded | Ending::Snoozed | Ending::Interrupted) {
             return None;
@@ -173,7 +174,7 @@ impl Notification {
         })
     }
 
-    /// The queue in whose stream it is told.
+    /// Returns the queue whose stream the notification goes to.
     pub(super) fn queue(&self) -> &QueueName {
         match self {
             Self::BeforeHandle(notification) => &notification.about.queue,
@@ -184,7 +185,7 @@ impl Notification {
         }
     }
 
-    /// Its fields in the stream.
+    /// Returns its fields in the stream.
     pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::BeforeHandle(notification) => {

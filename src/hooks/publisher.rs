@@ -1,5 +1,5 @@
-//! Writes notifications into the streams `events`: in batches, a few times a second at most. It never insists: what Redis does not
-//! take is dropped and counted, and after an error it pauses.
+//! Writes notifications to the `events` streams, in batches, at most a few times per second. It never insists: what
+//! Redis does not take is dropped and counted, and after an error it pauses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::broker::{Broker, Error};
 use crate::event::{Event, Events, Recipient};
 use crate::job::QueueName;
 
-/// Facts gather for so long.
+/// How long notifications are collected before they are sent.
 const GATHER: Duration = Duration::from_millis(250);
 
-/// The most notifications of one batch over all queues.
+/// The most notifications in one batch, over all queues.
 const BATCH: usize = 2000;
 
 /// The most events that one script appends.
 const SCRIPT: usize = 500;
 
-/// The pauses after errors begin and end with these.
+/// The first and the longest pause after errors.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// The last batch gets so long when the process stops.
+/// How long the last batch gets when the process stops.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Publishes notifications.
@@ -37,7 +37,7 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes until stopped, and then what is there.
+    /// Publishes until stopped, and then what is still waiting.
     pub(super) async fn run(self, mut receiver: NotificationReceiver, stop: CancellationToken) {
         let mut pause = PAUSES.0;
         let mut batch = Vec::new();
@@ -65,14 +65,14 @@ impl Publisher {
                 () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
             }
             pause = (2 * pause).min(PAUSES.1);
-            // The time of an event is the time of its entry, so what is old by now would lie.
+            // The time of an event is the time of its entry, so what is old by now would have the wrong time.
             self.note_dropped(receiver.discard());
         }
-        // What is not taken in time is lost with the process, uncounted.
+        // What is not taken in time is lost with the process, and not counted.
         drop(tokio::time::timeout(LAST, self.publish(&mut batch, &mut receiver)).await);
     }
 
-    /// Publishes what there is. False where Redis did not take all of it.
+    /// Publishes what is waiting. Returns false if Redis did not take all of it.
     async fn publish(&self, batch: &mut Vec<Arc<Notification>>, receiver: &mut NotificationReceiver) -> bool {
         while batch.len() < BATCH {
             match receiver.notifications.try_recv() {
