@@ -1,5 +1,5 @@
-//! What Redis refuses for reasons of its own, such as a record of another type: it waits aside, with growing pauses, until
-//! somebody has mended that. It holds no slot, and its lease is renewed, so nobody else runs it meanwhile.
+//! What Redis refuses for its own reasons, such as a record of another type, waits aside with growing pauses until
+//! somebody has fixed the cause. It holds no slot, and its lease is renewed, so nobody else runs it meanwhile.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use super::delivery::SettlerInput;
 use super::lease::Held;
 use crate::job::JobId;
 
-/// The pauses begin and end with these.
+/// The first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// What is aside has no more fields than this, in bytes, or else nothing more is read: outcomes must not be forgotten.
+/// The most bytes of fields that may wait aside. Beyond that, nothing more is read, because outcomes must not be forgotten.
 const MOST_BYTES: usize = 64 << 20;
 
-/// And no more than this many are aside.
+/// The most entries that may wait aside.
 const MOST: usize = 100_000;
 
 /// Something to settle, and how often Redis has refused it.
@@ -28,7 +28,7 @@ pub(super) struct Task {
     pub(super) refused: u32,
 }
 
-/// All that waits.
+/// Everything that waits.
 #[derive(Default)]
 pub(super) struct Aside {
     waiting: FuturesUnordered<BoxFuture<'static, Task>>,
@@ -45,7 +45,7 @@ impl Task {
         Self { work, refused }
     }
 
-    /// Its entry.
+    /// Returns its entry.
     pub(super) fn held(&self) -> Held {
         match &self.work {
             SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => finished.delivery.held(),
@@ -54,7 +54,7 @@ impl Task {
         }
     }
 
-    /// Its job, or the name that bytes have which are none.
+    /// Returns its job; for bytes that are not a job, the id that their entry stands for.
     pub(super) fn job(&self) -> JobId {
         match &self.work {
             SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
@@ -79,14 +79,14 @@ impl Task {
 }
 
 impl Aside {
-    /// Lets it wait, longer than the last time.
+    /// Lets a task wait for longer than the last time.
     pub(super) fn push(&mut self, mut task: Task) {
         let pause = pause(task.refused, rand::random());
         task.refused = task.refused.saturating_add(1);
         self.bytes += task.bytes();
         let closing = self.closing.clone();
         self.waiting.push(Box::pin(async move {
-            // Whoever wants a job cancelled does not wait for it.
+            // Somebody who wants a job cancelled does not wait for the pause.
             let cut = async {
                 match &task.work {
                     SettlerInput::Unbegun(delivery, _) => {
@@ -107,7 +107,7 @@ impl Aside {
         }));
     }
 
-    /// The next one whose pause is over; `None` where nothing waits.
+    /// Returns the next task whose pause is over; `None` if nothing waits.
     pub(super) async fn next(&mut self) -> Option<Task> {
         let task = self.waiting.next().await?;
         self.bytes -= task.bytes();
@@ -122,7 +122,7 @@ impl Aside {
         self.waiting.len() >= MOST || self.bytes >= MOST_BYTES
     }
 
-    /// Ends all pauses: what is refused once more is left to its lease.
+    /// Ends all pauses. What is refused once more is left to its lease.
     pub(super) fn close(&self) {
         self.closing.cancel();
     }

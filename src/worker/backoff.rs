@@ -1,10 +1,10 @@
-//! How long to wait before asking Redis again: growing, and spread by chance, so that a fleet does not return in step.
+//! How long to wait before asking Redis again: growing, and spread at random, so that a fleet does not return in step.
 
 use std::time::Duration;
 
 use crate::broker::Error;
 
-/// The pauses between tries of one thing.
+/// The pauses between tries of one operation.
 #[derive(Debug)]
 pub(crate) struct RedisBackoff {
     tries: u32,
@@ -13,7 +13,7 @@ pub(crate) struct RedisBackoff {
 impl RedisBackoff {
     const FIRST: Duration = Duration::from_millis(20);
     const LONGEST: Duration = Duration::from_secs(2);
-    /// What a person must mend is asked less often.
+    /// The pause after an error that a person must fix, which is retried less often.
     const CONFIGURATION: Duration = Duration::from_secs(5);
 
     pub(crate) fn new() -> Self {

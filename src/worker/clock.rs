@@ -1,5 +1,5 @@
-//! The server's clock, as the last sign of life told it, carried on by the monotonic clock. For metrics only: no
-//! decision rests on it.
+//! An estimate of the server's clock: what Redis last reported, carried on by the monotonic clock. For metrics only: no
+//! decision depends on it.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -28,7 +28,7 @@ impl ServerClock {
         self.ahead_ms.store(now.as_ms().cast_signed() - ours(Instant::now()), Ordering::Relaxed);
     }
 
-    /// How long before `now` the server's time was `ms`; zero while that is unknown.
+    /// Returns how long before `now` the server's clock showed `ms`; zero while that is unknown.
     pub(crate) fn since(&self, ms: u64, now: Instant) -> Duration {
         match self.ahead_ms.load(Ordering::Relaxed) {
             i64::MIN => Duration::ZERO,

@@ -1,5 +1,5 @@
-//! A job that was delivered to this process. One allocation, shared by the slot that runs it, the handler that sees it,
-//! the heartbeat that keeps it and the settler that ends it.
+//! A job that was delivered to this process. It is one allocation, shared by the slot that runs it, the handler that
+//! sees it, the heartbeat that keeps its lease and the settler that ends it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -16,9 +16,9 @@ pub(crate) struct Delivery {
     pub(crate) job: Job,
     pub(crate) envelope: Envelope,
     pub(crate) held_lease: HeldLease,
-    /// What its handler says while it runs; nothing, for most.
+    /// What its handler reports while it runs. Most handlers report nothing.
     pub(crate) report: Report,
-    /// The span of its attempt, from the start on; nothing, where attempts have none.
+    /// The span of its attempt, once it has started; empty if attempts have no spans.
     pub(crate) trace: OnceLock<Box<TraceContext>>,
     /// How often Redis has refused to let it begin.
     pub(crate) refusals: AtomicU32,
@@ -36,7 +36,7 @@ impl Delivery {
         }
     }
 
-    /// The span of its attempt, where it has one.
+    /// Returns the span of its attempt, if it has one.
     pub(crate) fn trace(&self) -> Option<&TraceContext> {
         self.trace.get().map(|trace| &**trace)
     }
@@ -46,7 +46,7 @@ impl Delivery {
     }
 }
 
-/// A delivery that was dealt with, and how that ended. Settling consumes it.
+/// A delivery that is finished, and how it ended. Settling consumes it.
 #[derive(Debug)]
 pub(crate) struct FinishedAttempt {
     pub(crate) delivery: std::sync::Arc<Delivery>,
@@ -58,27 +58,27 @@ pub(crate) struct FinishedAttempt {
 }
 
 impl FinishedAttempt {
-    /// A delivery whose handler did not run.
+    /// Creates the end of a delivery whose handler did not run.
     pub(crate) fn unrun(delivery: std::sync::Arc<Delivery>, outcome: Outcome) -> Self {
         Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false }
     }
 
-    /// True for what a batch settles without a script.
+    /// Returns true if a batch can settle it without a script.
     pub(crate) fn is_plain_success(&self) -> bool {
         matches!(self.outcome, Outcome::Done(_)) && !self.tracked && !self.delivery.envelope.is_offloaded()
     }
 }
 
-/// What the settler gets to deal with.
+/// Work for the settler.
 #[derive(Debug)]
 pub(crate) enum SettlerInput {
-    /// A delivery that was dealt with.
+    /// A delivery that is finished.
     Finished(FinishedAttempt),
-    /// A plain success whose entry was settled before its batch was. Whether nobody but this process can have done that,
-    /// unless something is known of the job.
+    /// A plain success whose entry was settled before its batch was. The flag says whether only this process can have
+    /// done that, unless something is known about the job.
     Settled(FinishedAttempt, bool),
     /// A delivery that Redis refuses to let begin, and why.
     Unbegun(std::sync::Arc<Delivery>, Error),
-    /// An entry that is no job, and why.
+    /// An entry that is not a job, and why.
     Malformed(Entry, String),
 }

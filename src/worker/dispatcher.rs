@@ -1,7 +1,7 @@
-//! Stage 2: hands deliveries to free slots. A slot is one task that runs one attempt at a time, so the number of slots is
-//! the concurrency, and a job costs no task of its own.
+//! Stage 2: hands deliveries to free slots. A slot is one task that runs one attempt at a time. So the number of slots
+//! is the concurrency, and a job costs no task of its own.
 //!
-//! A slot takes the next delivery by itself when it is done, so quick jobs need no waking at all. Slots are woken when
+//! A slot takes its next delivery as soon as it is done, so quick jobs need no wake-ups at all. Slots are woken when
 //! deliveries arrive, one for each thread, and whenever a handler has to wait: then the next slot takes over.
 
 use std::collections::VecDeque;
@@ -13,10 +13,10 @@ use tokio::sync::Notify;
 use super::delivery::Delivery;
 use super::quota::Quota;
 
-/// Nothing is read while deliveries of more bytes than this wait for a slot.
+/// Nothing is read while the deliveries that wait for a slot have more bytes than this.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
-/// The deliveries that wait for a slot, and how many bytes they have in all.
+/// The deliveries that wait for a slot, and their total bytes.
 #[derive(Debug, Default)]
 struct Waiting {
     deliveries: VecDeque<Arc<Delivery>>,
@@ -39,7 +39,7 @@ impl Waiting {
         Some(delivery)
     }
 
-    /// Takes out those that match.
+    /// Takes out the deliveries that match.
     fn withdraw(&mut self, matches: impl Fn(&Delivery) -> bool) -> Vec<Arc<Delivery>> {
         let all = std::mem::take(&mut self.deliveries);
         let (matching, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|delivery| matches(delivery));
@@ -53,11 +53,11 @@ fn bytes(deliveries: &[Arc<Delivery>]) -> usize {
     deliveries.iter().map(|delivery| delivery.envelope.size()).sum()
 }
 
-/// The deliveries that wait for a slot, and the room there is for more.
+/// The deliveries that wait for a slot, and the room for more.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     waiting: Mutex<Waiting>,
-    /// Told when those that wait are no longer too large together.
+    /// Notified when the waiting deliveries are no longer too large together.
     lightened: Notify,
     arrived: Notify,
     threads: usize,
@@ -66,12 +66,12 @@ pub(crate) struct Dispatcher {
     freed: Notify,
     running: AtomicUsize,
     closed: AtomicBool,
-    /// How many attempts may start, where that is bounded.
+    /// How many attempts may start, if that is limited.
     quota: Option<Arc<Quota>>,
 }
 
 impl Dispatcher {
-    /// Room for `slots` running and `prefetch` waiting deliveries, run by so many threads.
+    /// Creates a dispatcher with room for `slots` running and `prefetch` waiting deliveries, run by `threads` threads.
     pub(crate) fn new(slots: usize, prefetch: usize, threads: usize) -> Self {
         Self {
             waiting: Mutex::default(),
@@ -87,17 +87,17 @@ impl Dispatcher {
         }
     }
 
-    /// The same, which hands out nothing more once the quota is spent.
+    /// Limits the dispatcher to a quota. Once it is spent, nothing more is handed out.
     pub(crate) fn within(self, quota: Option<Arc<Quota>>) -> Self {
         Self { quota, ..self }
     }
 
-    /// All the room there ever is.
+    /// Returns the total room.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Takes all the room there is, up to `most`; waits where there is none. What is not used must be given back.
+    /// Takes all free room, up to `most`; waits if there is none. Unused room must be given back.
     pub(crate) async fn reserve(&self, most: usize) -> usize {
         loop {
             let freed = self.freed.notified();
@@ -108,12 +108,12 @@ impl Dispatcher {
         }
     }
 
-    /// The same, but not while what waits for a slot is too large in all.
+    /// Does the same, but not while the deliveries that wait for a slot are too large together.
     pub(crate) async fn reserve_lightly(&self, most: usize) -> usize {
         loop {
             let lightened = self.lightened.notified();
             let mut lightened = std::pin::pin!(lightened);
-            // From here on no waking is lost, and then the bytes are looked at.
+            // From here on, no wake-up is lost. Only now check the bytes.
             lightened.as_mut().enable();
             if !self.lock().is_heavy() {
                 return self.reserve(most).await;
@@ -122,14 +122,14 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the room there is now, up to `most`, perhaps none.
+    /// Takes the room that is free now, up to `most`, perhaps none.
     pub(crate) fn reserve_now(&self, most: usize) -> usize {
         let take = |room: isize| (room > 0).then(|| room - room.min(most.cast_signed()));
         let before = self.room.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
         before.map_or(0, |room| room.cast_unsigned().min(most))
     }
 
-    /// Takes room whether there is any or not, for what is already ours. Nothing new is read until it is free again.
+    /// Takes room for what is already ours, whether or not any is free. Nothing new is read until there is room again.
     pub(crate) fn take(&self, count: usize) {
         self.room.fetch_sub(count.cast_signed(), Ordering::AcqRel);
     }
@@ -142,7 +142,7 @@ impl Dispatcher {
         }
     }
 
-    /// How many handlers run now.
+    /// Returns how many handlers are running.
     pub(crate) fn running(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
@@ -156,11 +156,11 @@ impl Dispatcher {
         }
     }
 
-    /// Queues a delivery once more for which there is no room, so that one less is read. It comes back where nothing is handed
-    /// out any more.
+    /// Queues a delivery again for which there is no room, so that one less is read. Returns the delivery if nothing is
+    /// handed out any more.
     pub(crate) fn offer_again(&self, delivery: Arc<Delivery>) -> Result<(), Arc<Delivery>> {
         let mut waiting = self.lock();
-        // Whoever closes it says so before it takes out what waits.
+        // `close` sets this before it takes out what waits.
         if self.closed.load(Ordering::Acquire) {
             return Err(delivery);
         }
@@ -171,12 +171,12 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// The next delivery for a slot; `None` when there will be none.
+    /// Returns the next delivery for a slot; `None` when there will be no more.
     pub(crate) async fn next(&self) -> Option<Arc<Delivery>> {
         loop {
             let arrived = self.arrived.notified();
             let mut arrived = std::pin::pin!(arrived);
-            // From here on no waking is lost, and then the queue is looked at.
+            // From here on, no wake-up is lost. Only now check the queue.
             arrived.as_mut().enable();
             if let Some(delivery) = self.pop() {
                 self.running.fetch_add(1, Ordering::Relaxed);
@@ -191,7 +191,7 @@ impl Dispatcher {
         }
     }
 
-    /// The delivery that a slot takes after its last one, if there is one.
+    /// Returns the delivery that a slot takes after its last one, if any.
     pub(crate) fn next_now(&self) -> Option<Arc<Delivery>> {
         let delivery = self.pop();
         if delivery.is_some() {
@@ -207,7 +207,7 @@ impl Dispatcher {
         self.lighten(Waiting::pop)
     }
 
-    /// Changes what waits, and says so where it was too large before and is not now.
+    /// Changes what waits, and notifies if it was too large before and is not any more.
     fn lighten<T>(&self, change: impl FnOnce(&mut Waiting) -> T) -> T {
         let mut waiting = self.lock();
         let was_heavy = waiting.is_heavy();
@@ -220,34 +220,34 @@ impl Dispatcher {
         result
     }
 
-    /// Says that an attempt starts.
+    /// Notes that an attempt starts.
     pub(crate) fn started(&self) {
         if let Some(quota) = &self.quota {
             quota.count();
         }
     }
 
-    /// Says that a slot has to wait for its handler, so that another one takes over.
+    /// Notes that a slot has to wait for its handler, so that another one takes over.
     pub(crate) fn yield_to_next(&self) {
         if !self.lock().deliveries.is_empty() {
             self.arrived.notify_one();
         }
     }
 
-    /// Says that a slot is done with its delivery.
+    /// Notes that a slot is done with its delivery.
     pub(crate) fn done(&self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
         self.free(1);
     }
 
-    /// Takes out of the waiting deliveries those that match, and gives their room back.
+    /// Takes the matching deliveries out of those that wait, and gives their room back.
     pub(crate) fn withdraw(&self, matches: impl Fn(&Delivery) -> bool) -> Vec<Arc<Delivery>> {
         let taken = self.lighten(|waiting| waiting.withdraw(matches));
         self.free(taken.len());
         taken
     }
 
-    /// Stops handing out, and returns what had not started.
+    /// Stops handing out deliveries, and returns those that had not started.
     pub(crate) fn close(&self) -> Vec<Arc<Delivery>> {
         self.closed.store(true, Ordering::Release);
         let unstarted = self.lighten(|waiting| waiting.withdraw(|_| true));

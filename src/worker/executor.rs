@@ -1,5 +1,5 @@
-//! Stage 3: runs one delivery under its timeout and cancellation, and says how it ended. It never writes to Redis, but
-//! for the question whether an attempt that has a history may start.
+//! Stage 3: runs one delivery under its timeout and cancellation, and returns how it ended. It never writes to Redis,
+//! except to ask whether an attempt that has a history may start.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,26 +21,26 @@ use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Rou
 use crate::sabotage::{self, Sabotage};
 use crate::traces::{AttemptSpan, Facts, Tracer, within};
 
-/// The lease outlives an attempt's deadline by this much, for its outcome to be settled.
+/// How long the lease outlives an attempt's deadline, so that its outcome can be settled.
 pub(super) const SETTLE_MARGIN: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether the heartbeat has found out about an entry.
+/// How often to check whether the heartbeat has confirmed an entry.
 const CONFIRMED: Duration = Duration::from_millis(10);
 
-/// Runs deliveries. One per queue, shared by its slots.
+/// Runs deliveries. There is one per queue, shared by its slots.
 pub(crate) struct Executor {
     pub(crate) queue: Queue,
-    /// An attempt starts only where its entry was silent for less.
+    /// An attempt starts only if its entry has been silent for less than this.
     pub(crate) starts_within: Duration,
     pub(crate) consumer: ConsumerName,
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
-    /// Which jobs leave a record, where neither they nor their type say.
+    /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) events: Events,
     pub(crate) clock: Arc<ServerClock>,
-    /// Makes a span of each attempt, where spans are wanted.
+    /// Makes a span of each attempt, if spans are wanted.
     pub(crate) tracer: Option<Tracer>,
 }
 
@@ -51,7 +51,7 @@ impl Executor {
         let Some(registered) = self.registry.get(&job.job_type) else {
             return SettlerInput::Finished(FinishedAttempt::unrun(delivery, Outcome::Unroutable));
         };
-        // The clock is read once for most jobs.
+        // For most jobs, the clock is read once.
         let mut now = Instant::now();
         if delivery.held_lease.silent(now) >= self.starts_within {
             self.confirm(&delivery).await;
@@ -96,7 +96,7 @@ impl Executor {
         SettlerInput::Finished(FinishedAttempt { delivery, outcome, elapsed, tracked: tracked || reported })
     }
 
-    /// Runs the handler, or the steps, which start now, and tells so. How that ended, and how long it took.
+    /// Runs the handler or the steps, which start now, and reports so. Returns how that ended, and how long it took.
     async fn perform(
         &self,
         delivery: &Arc<Delivery>,
@@ -129,8 +129,8 @@ impl Executor {
         (outcome, elapsed)
     }
 
-    /// Waits until the heartbeat knows whose the entry is. It may have waited here while this process stood still, and
-    /// another may have taken it over and done its job.
+    /// Waits until the heartbeat has confirmed who owns the entry. The entry may have waited here while this process
+    /// was frozen, and another worker may have claimed it and done its job.
     async fn confirm(&self, delivery: &Delivery) {
         self.dispatcher.yield_to_next();
         let held_lease = &delivery.held_lease;
@@ -142,7 +142,7 @@ impl Executor {
         }
     }
 
-    /// Begins the attempt's span, where attempts have spans.
+    /// Begins the attempt's span, if attempts have spans.
     fn span(&self, delivery: &Delivery, wait: Duration) -> Option<AttemptSpan> {
         let tracer = self.tracer.as_ref()?;
         let Delivery { job, envelope, .. } = delivery;
@@ -157,14 +157,14 @@ impl Executor {
         Some(span)
     }
 
-    /// Asks until there is an answer: without one the attempt must not start. An outcome where it must not. What Redis
-    /// refuses to this job alone is an error: a slot must not wait until a person has mended it.
+    /// Asks until there is an answer: without one, the attempt must not start. Returns an outcome if it must not start.
+    /// An error means that Redis refuses this job alone: a slot must not wait until a person has fixed that.
     async fn begin(&self, delivery: &Delivery, tracked: bool) -> Result<Option<Outcome>, Error> {
         let mut backoff = RedisBackoff::new();
         loop {
             match self.queue.begin(&self.consumer, &delivery.job, tracked).await {
                 Ok(Begun::Start) => return Ok(None),
-                // Giving it back finds out what it is, and ends it.
+                // Giving the entry back finds out what it is, and ends it.
                 Ok(Begun::Stale | Begun::DoneAlready) => return Ok(Some(Outcome::Interrupted)),
                 Ok(Begun::Unwanted) => return Ok(Some(Outcome::Cancelled)),
                 Ok(Begun::Expired) => return Ok(Some(Outcome::Expired)),
@@ -202,8 +202,8 @@ impl Executor {
     }
 }
 
-/// What a handler says within its time of grace. Where this process stood still, what the handler waits for may have come
-/// in the meantime, and the runtime does not know yet: it gets to look before the handler is given up.
+/// Returns what a handler says within its grace period. If this process was frozen, what the handler waits for may have
+/// arrived meanwhile, and the runtime does not know yet: it gets to look before the handler is abandoned.
 pub(super) async fn last_word(
     running: impl Future<Output = Outcome> + Unpin,
     grace: Duration,
@@ -216,18 +216,18 @@ pub(super) async fn last_word(
 pub(super) struct Bounds {
     pub(super) timeout: Duration,
     pub(super) deadline: Instant,
-    /// How long the handler may go on after its cancellation.
+    /// How long the handler may continue after its cancellation.
     pub(super) grace: Duration,
 }
 
-/// Lets a handler run within its bounds. `waits` is told if it is not done at once.
+/// Runs a handler within its bounds. Calls `waits` if the handler is not done at once.
 pub(super) async fn bounded(
     mut running: impl Future<Output = Outcome> + Unpin,
     held_lease: &HeldLease,
     bounds: Bounds,
     waits: impl FnOnce(),
 ) -> Outcome {
-    // Many handlers are done at once, and need neither a timer nor another slot to take over.
+    // Many handlers are done at once, and need neither a timer nor another slot that takes over.
     if let Poll::Ready(outcome) = futures_util::poll!(&mut running) {
         return outcome;
     }
@@ -235,7 +235,7 @@ pub(super) async fn bounded(
     let cut_short = tokio::select! {
         biased;
         outcome = &mut running => {
-            // It may have failed because it was told to end, before we looked.
+            // It may have failed because it saw its cancellation before we did.
             let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
             return if failed && held_lease.is_told() { held_lease.outcome() } else { outcome };
         }
@@ -246,8 +246,8 @@ pub(super) async fn bounded(
         }
         () = held_lease.token().cancelled() => held_lease.outcome(),
     };
-    // A success in the time of grace is a success; anything else is the consequence of our cutting it short, unless the
-    // handler cannot know of that.
+    // A success within the grace period is a success. Anything else is the consequence of our cutting the attempt
+    // short, unless the handler cannot know about that.
     match last_word(running, bounds.grace).await {
         Some(Outcome::Done(result)) => Outcome::Done(result),
         Some(said) if !held_lease.is_told() => said,
@@ -269,7 +269,7 @@ mod tests {
         Outcome::Failed(Failure::new(FailureKind::Error, "no", Retry::Policy))
     }
 
-    /// What an attempt comes to that is cut short while it runs.
+    /// Returns the outcome of an attempt that is cut short while it runs.
     async fn cut(told: bool, running: impl Future<Output = Outcome>) -> Outcome {
         let held_lease = HeldLease::new(Instant::now());
         held_lease.cut();

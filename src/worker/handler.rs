@@ -1,4 +1,4 @@
-//! What a user implements: a [`Handler`] for one type of jobs, and what it sees of its job.
+//! What a user implements: a [`Handler`] for one job type, and what the handler sees of its job.
 
 use std::fmt;
 use std::future::Future;
@@ -22,9 +22,9 @@ use crate::job::{
 /// Runs the jobs of one type.
 ///
 /// One value serves many jobs at once, so what it needs (a pool, a client) lives in its fields. The future is dropped
-/// when the job's timeout passes or the job is cut short; what must not be cut belongs behind
-/// [`JobContext::cancellation`], checked where stopping is safe. A handler that blocks its thread can't be stopped:
-/// after the timeout another worker takes the job.
+/// when the job's timeout passes or the job is cut short. Work that must not be cut off checks
+/// [`JobContext::cancellation`] where stopping is safe, and gets the time to do so from [`Handler::grace`]. A handler
+/// that blocks its thread cannot be stopped: after the timeout, another worker takes the job.
 ///
 /// ```
 /// use streamfleet::{Handler, JobContext, JobError};
@@ -42,7 +42,7 @@ use crate::job::{
 ///         if !mail.to.contains('@') {
 ///             return Err(JobError::fatal("not an address"));
 ///         }
-///         let port: u16 = "25".parse()?; // any error is a failure that is tried again
+///         let port: u16 = "25".parse()?; // any error is a failure that is retried
 ///         let _ = (port, context.attempt());
 ///         Ok(())
 ///     }
@@ -51,7 +51,7 @@ use crate::job::{
 pub trait Handler: Send + Sync + 'static {
     /// What the payload is decoded into. A payload that does not fit buries the job as `fatal`.
     type Payload: Payload + Send;
-    /// What success returns, kept as JSON (at most [`MAX_RESULT_BYTES`]) in the record of a tracked job.
+    /// What success returns. The record of a tracked job keeps it as JSON (at most [`MAX_RESULT_BYTES`]).
     type Output: Serialize + Send;
 
     /// Runs one attempt.
@@ -61,17 +61,17 @@ pub trait Handler: Send + Sync + 'static {
         context: JobContext,
     ) -> impl Future<Output = Result<Self::Output, JobError>> + Send;
 
-    /// How long an attempt may go on after its [cancellation](JobContext::cancellation), to end in good order. Then its
-    /// future is dropped. Default: not at all.
+    /// Returns how long an attempt may continue after its [cancellation](JobContext::cancellation), so that it can end
+    /// gracefully. After that, its future is dropped. Default: zero.
     fn grace(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// A greater result is cut off from the record; the job is done all the same.
+/// The largest result in bytes that a record keeps. A job with a larger result is done all the same.
 pub const MAX_RESULT_BYTES: usize = 64 * 1024;
 
-/// How a payload becomes a value. Every `serde` type is one; [`RawPayload`] is the bytes as they came.
+/// How a payload becomes a value. Every `serde` type implements it. [`RawPayload`] takes the bytes as they arrived.
 pub trait Payload: Sized {
     /// Decodes a payload.
     ///
@@ -81,20 +81,20 @@ pub trait Payload: Sized {
     fn decode(bytes: Bytes, encoding: Encoding) -> Result<Self, String>;
 }
 
-/// MessagePack nested deeper than this is refused. `serde_json` has a limit of 128 of its own.
+/// MessagePack that is nested deeper than this is rejected. `serde_json` has its own limit of 128.
 const MAX_DEPTH: usize = 64;
 
 impl<T: DeserializeOwned> Payload for T {
     fn decode(bytes: Bytes, encoding: Encoding) -> Result<Self, String> {
         match encoding {
             Encoding::Json => {
-                // An absent payload is JSON's null, so that a handler without a payload takes `()`.
+                // A missing payload is JSON's null, so that a handler without a payload takes `()`.
                 let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
                 serde_json::from_slice(text)
                     .map_err(|error| format!("the payload is not the expected JSON: {error}"))
             }
             Encoding::Msgpack => {
-                // As with JSON, an absent payload is nil.
+                // As with JSON, a missing payload is nil.
                 let bytes = if bytes.is_empty() { Bytes::from_static(&[0xc0]) } else { bytes };
                 let mut decoder = rmp_serde::Deserializer::new(Cursor::new(&bytes));
                 decoder.set_max_depth(MAX_DEPTH);
@@ -110,7 +110,7 @@ impl<T: DeserializeOwned> Payload for T {
     }
 }
 
-/// A payload's bytes as they came, whatever their encoding.
+/// A payload's bytes as they arrived, whatever their encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawPayload(pub Bytes);
 
@@ -120,7 +120,7 @@ impl Payload for RawPayload {
     }
 }
 
-/// What a handler sees of its job, beside the payload.
+/// What a handler sees of its job, besides the payload.
 #[derive(Debug, Clone)]
 pub struct JobContext {
     delivery: Arc<Delivery>,
@@ -134,18 +134,18 @@ pub struct JobContext {
 #[derive(Debug)]
 pub(super) struct StepView {
     pub(super) name: StepName,
-    /// Runs that counted before this one.
+    /// The number of runs that counted before this one.
     pub(super) attempts: u32,
     /// Cancelled when the step is cut short.
     pub(super) token: CancellationToken,
-    /// What the steps returned that are done, as JSON.
+    /// The results of the steps that are done, as JSON.
     pub(super) results: Vec<(StepName, Bytes)>,
-    /// Its span, where it has one.
+    /// Its span, if it has one.
     pub(super) trace: Option<TraceContext>,
 }
 
 impl JobContext {
-    /// The context of one attempt. `tracked` jobs have a record, whether they say something or not.
+    /// Creates the context of one attempt. `tracked` jobs have a record whether or not they report something.
     pub(crate) fn new(
         delivery: Arc<Delivery>,
         reports: Arc<Reports>,
@@ -155,19 +155,19 @@ impl JobContext {
         Self { delivery, reports, deadline, tracked, step: None }
     }
 
-    /// The context of one step of the job.
+    /// Creates the context of one step of the job.
     pub(super) fn in_step(self, step: StepView) -> Self {
         Self { step: Some(Arc::new(step)), ..self }
     }
 
-    /// The same as if a step ran.
+    /// Creates the same context as if a step ran.
     #[cfg(test)]
     pub(crate) fn with_step(self, name: &str) -> Self {
         let (name, token) = (name.parse().expect("a step's name"), CancellationToken::new());
         self.in_step(StepView { name, attempts: 0, token, results: Vec::new(), trace: None })
     }
 
-    /// The context of a job that nobody delivered.
+    /// Creates the context of a job that was not delivered.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn undelivered(
         job: Job,
@@ -185,7 +185,7 @@ impl JobContext {
         )
     }
 
-    /// What was said so far: the progress, and the lines.
+    /// Returns what was reported so far: the progress and the log lines.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn said(&self) -> (Option<(u8, String)>, Vec<String>) {
         let Some(saying) = self.delivery.report.saying(self.job()) else { return (None, Vec::new()) };
@@ -202,111 +202,115 @@ impl JobContext {
         &self.delivery.job
     }
 
-    /// Tells how a program ended that the handler ran.
+    /// Reports how a program that the handler ran ended.
     pub(crate) fn child_ended(&self, ending: ChildEnding) {
         self.reports.events.tell(&Event::ChildEnded { job_type: self.job_type(), ending });
     }
 
-    /// Notes that what the handler is about to say is not the consequence of a cut, though it watches its cancellation.
+    /// Notes that what the handler is about to return is not the consequence of a cut, although it watches its cancellation.
     pub(crate) fn ended_by_itself(&self) {
         self.delivery.held_lease.untell();
     }
 
-    /// The job's id, the same over all attempts: a good idempotency key.
+    /// Returns the job's id, which is the same in all attempts: a good idempotency key.
     pub fn id(&self) -> &JobId {
         &self.job().id
     }
 
-    /// The job's type.
+    /// Returns the job's type.
     pub fn job_type(&self) -> &JobType {
         &self.job().job_type
     }
 
-    /// The queue the job came by.
+    /// Returns the queue that the job came from.
     pub fn queue(&self) -> &QueueName {
         &self.reports.queue
     }
 
-    /// The lane the job came by.
+    /// Returns the lane that the job came from.
     pub fn lane(&self) -> Lane {
         self.job().lane
     }
 
-    /// The step that runs, where the job is made of steps.
+    /// Returns the step that is running, if the job is made of steps.
     pub fn step(&self) -> Option<&StepName> {
         self.step.as_ref().map(|step| &step.name)
     }
 
-    /// What a step of this job returned that is done by now; `None` where it is not, or its result was too long to be
-    /// kept. Say `after` for the steps whose results you need.
+    /// Returns the result of a step of this job; `None` if the step is not done yet, or its result was too large to be
+    /// kept. Declare `after` for the steps whose results you need.
     ///
     /// # Errors
     ///
-    /// What `serde_json` says where the result is no `T`.
+    /// The error of `serde_json` if the result is not a `T`.
     pub fn step_result<T: DeserializeOwned>(&self, step: &str) -> Result<Option<T>, serde_json::Error> {
         let results = self.step.iter().flat_map(|view| &view.results);
         let found = results.filter(|(name, _)| name.as_str() == step).map(|(_, json)| json).next();
         found.map(|json| serde_json::from_slice(json)).transpose()
     }
 
-    /// The number of this attempt, from 1; of the step, where the job is made of steps. Attempts that were interrupted, or
-    /// lost their worker, do not count.
+    /// Returns the number of this attempt, from 1. In a job made of steps, it is the attempt of the step. Attempts that
+    /// were interrupted, or lost their worker, do not count.
     pub fn attempt(&self) -> u32 {
         let before = self.step.as_ref().map_or(self.job().attempt, |step| step.attempts);
         before.saturating_add(1)
     }
 
-    /// False on the first delivery of a job: then nobody has run it before.
+    /// Returns true if an earlier attempt of this job failed or lost its worker; always false on the first delivery.
     pub fn is_redelivered(&self) -> bool {
         self.job().is_repeated()
     }
 
-    /// A number that grows with every attempt of a job: store it with an effect, and refuse effects with a smaller one.
+    /// Returns a number that grows with every attempt of a job (a fencing token). Store it with an effect, and refuse
+    /// effects with a smaller one.
     pub fn fence(&self) -> EntryId {
         self.job().entry
     }
 
-    /// How the payload was written.
+    /// Returns how the payload is encoded.
     pub fn encoding(&self) -> Encoding {
         self.job().encoding
     }
 
-    /// When this attempt's time is up.
+    /// Returns when this attempt's time is up.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Time left for this attempt.
+    /// Returns the time left for this attempt.
     pub fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Cancelled when the attempt is cut short: by its timeout, by shutdown, because its lease is lost, or because
-    /// somebody cancelled the job.
+    /// Returns a token that is cancelled when the attempt is cut short: by its timeout, by shutdown, because its lease
+    /// is lost, or because somebody cancelled the job.
     pub fn cancellation(&self) -> &CancellationToken {
         self.delivery.held_lease.tell();
         self.step.as_ref().map_or_else(|| self.delivery.held_lease.token(), |step| &step.token)
     }
 
-    /// Says how far the job is: a number from 0 to 100 and a few words (at most 200 bytes), for `status`. Cheap, and never
-    /// waits: only the latest progress is written, about twice a second and at the attempt's end. A job that would leave
-    /// no record leaves one once it says something.
+    /// Reports how far the job is: a number from 0 to 100 and a few words (at most 200 bytes), for `status`.
+    ///
+    /// This is cheap and never waits. Only the latest progress is written, about twice per second and at the attempt's
+    /// end. A job that would leave no record leaves one once it reports something.
     pub fn progress(&self, percent: u8, note: &str) {
         self.reports.progress(&self.delivery, percent, note);
     }
 
-    /// Logs a line (at most 1 KiB) for those who look at this job. As cheap as [`JobContext::progress`]; the record keeps
-    /// the last 100 lines of all attempts, and of more than these between two writes the oldest are lost.
+    /// Logs a line (at most 1 KiB) for people who inspect this job.
+    ///
+    /// This is as cheap as [`JobContext::progress`]. The record keeps the last 100 lines of all attempts. If there are
+    /// more than 100 lines between two writes, the oldest are lost.
     pub fn log(&self, text: &str) {
         self.reports.log(&self.delivery, text);
     }
 
-    /// True where the job has a record already, so that it costs nothing more to say something.
+    /// Returns true if the job already has a record, so that reporting something costs nothing more.
     pub(crate) fn has_record(&self) -> bool {
         self.tracked || self.delivery.report.is_used()
     }
 
-    /// The headers (`h.<name>` fields) in the producer's order. Values that are not UTF-8 are left out.
+    /// Returns the headers (`h.<name>` fields) in the producer's order. Values that are not UTF-8 are left out.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         self.delivery.envelope.fields().filter_map(|(name, value)| {
             let name = std::str::from_utf8(name).ok()?.strip_prefix("h.")?;
@@ -314,13 +318,13 @@ impl JobContext {
         })
     }
 
-    /// The header of this name.
+    /// Returns the header with this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers().find(|(header, _)| *header == name).map(|(_, value)| value)
     }
 
-    /// The W3C trace context for what this attempt calls: its span's, or its step's, where attempts have spans, else the submitter's as
-    /// it came, if it sent one.
+    /// Returns the W3C trace context for calls that this attempt makes. If attempts have spans, it is that of its span
+    /// or its step; otherwise it is the submitter's, unchanged, if it sent one.
     pub fn traceparent(&self) -> Option<&str> {
         let step = self.step.as_ref().and_then(|step| step.trace.as_ref());
         if let Some(trace) = step.or_else(|| self.delivery.trace()) {
@@ -330,7 +334,7 @@ impl JobContext {
     }
 }
 
-/// Why a handler did not succeed, and what should follow. Every error becomes one by `?`, and is tried again.
+/// Why a handler did not succeed, and what should follow. `?` turns every error into one that is retried.
 pub struct JobError(Kind);
 
 enum Kind {
@@ -340,34 +344,34 @@ enum Kind {
 }
 
 impl JobError {
-    /// A failure to be tried again as the type's policy says.
+    /// Creates a failure that is retried as the type's policy says.
     pub fn retry(error: impl fmt::Display) -> Self {
         Self::failed(error, Retry::Policy)
     }
 
-    /// A failure to be tried again, not sooner than after `delay`.
+    /// Creates a failure that is retried, but no sooner than after `delay`.
     pub fn retry_after(delay: Duration, error: impl fmt::Display) -> Self {
         Self::failed(error, Retry::After(delay))
     }
 
-    /// A failure that no further attempt can mend: the job is buried at once.
+    /// Creates a failure that no further attempt can fix: the job is buried at once.
     pub fn fatal(error: impl fmt::Display) -> Self {
         Self::failed(error, Retry::Never)
     }
 
-    /// A failure of which nobody knows whether the work was done: an answer was lost, or what does the work was killed. It
-    /// is tried again as the type's policy says; a step that must not run twice is [unknown](crate::job::StepState::Unknown)
-    /// by it, and a person decides.
+    /// Creates a failure that leaves open whether the work was done: an answer was lost, or what does the work was
+    /// killed. It is retried as the type's policy says. A step that must not run twice becomes
+    /// [unknown](crate::job::StepState::Unknown), and a person decides.
     pub fn unknown(error: impl fmt::Display) -> Self {
         Self(Kind::Failed(Failure::new(FailureKind::Unknown, error.to_string(), Retry::Policy)))
     }
 
-    /// Not a failure: run this job again after `delay`. No attempt is spent.
+    /// Runs this job again after `delay`. This is not a failure, and no attempt is spent.
     pub fn snooze(delay: Duration) -> Self {
         Self(Kind::Snooze(delay))
     }
 
-    /// The failure, where it is one. To snooze or to drop is none.
+    /// Returns the failure, if it is one. Snoozing and dropping are not failures.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.0 {
             Kind::Failed(failure) => Some(failure),
@@ -375,12 +379,12 @@ impl JobError {
         }
     }
 
-    /// Nobody wants this job any more: it ends as cancelled, neither done nor dead, with this reason in its record.
+    /// Drops a job that nobody wants any more. It ends as cancelled, neither done nor dead, with this reason in its record.
     pub fn drop_job(reason: impl fmt::Display) -> Self {
         Self(Kind::Drop(cut(reason.to_string(), Failure::MAX_ERROR_BYTES)))
     }
 
-    /// The same failure, of which nobody knows whether the work was done.
+    /// Returns the same failure, but leaves open whether the work was done.
     #[cfg(feature = "http")]
     pub(crate) fn and_unknown(mut self) -> Self {
         if let Kind::Failed(failure) = &mut self.0 {

@@ -1,5 +1,5 @@
-//! Keeps the leases of what this process holds, heeds who wants it cancelled, and says that the process lives. It has a thread, a runtime and a
-//! connection of its own, so that a handler that blocks the worker's threads cannot starve it.
+//! Keeps the leases of what this process holds, cancels jobs on request, and reports that the process is alive. It has
+//! its own thread, runtime and connection, so that a handler that blocks the worker's threads cannot starve it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::health::{Liveness, Monitor};
 use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing};
 use crate::sabotage::{self, Sabotage};
 
-/// How often a worker looks whether there is something to say: that it lives, or what it runs now.
+/// How often a worker checks whether there is something to report: that it is alive, or what it is running.
 const SAY_EVERY: Duration = Duration::from_secs(5);
 
-/// How often it is asked what is to be cancelled, while something is held.
+/// How often to ask what should be cancelled, while something is held.
 const HEED_EVERY: Duration = Duration::from_millis(400);
 
-/// An answer may take so long, however short the lease.
+/// The least time to wait for an answer, however short the lease.
 const LEAST_PATIENCE: Duration = Duration::from_millis(250);
 
-/// What the heartbeat looks after in one queue.
+/// What the heartbeat needs to serve one queue.
 pub(crate) struct Charge {
     pub(crate) queue: Queue,
     pub(crate) held_leases: Arc<HeldLeases>,
@@ -44,20 +44,20 @@ pub(crate) struct Charge {
     pub(crate) lease: Duration,
 }
 
-/// Those of all queues that have been joined.
+/// The charges of all queues that have been joined.
 pub(crate) type Charges = Vec<Arc<Charge>>;
 
-/// When the heartbeat did each of its tasks last.
+/// When the heartbeat last did each of its tasks.
 #[derive(Debug, Default)]
 struct Rounds {
     heeded: Option<Instant>,
     looked: Option<Instant>,
     said: Option<Instant>,
-    /// After how long it is said again, if nothing changes.
+    /// How long after a report the next one follows if nothing changes.
     again: Duration,
-    /// How long the worker counts as alive by what was said.
+    /// How long the worker counts as alive after that report.
     lives: Duration,
-    /// What was said then.
+    /// What was reported then.
     facts: Facts,
     /// How many queues there were in the last round.
     queues: usize,
@@ -65,16 +65,16 @@ struct Rounds {
 
 /// What one connection beats for.
 enum Beat {
-    /// All queues, and what the worker says of itself.
+    /// All queues, and the worker's report about itself.
     All,
     /// One queue.
     Queue(Arc<Charge>),
-    /// What the worker says of itself.
+    /// The worker's report about itself.
     Word,
 }
 
 impl Beat {
-    /// Those of all queues that it is for.
+    /// Returns those of all charges that it is for.
     fn charges(&self, all: &Charges) -> Charges {
         match self {
             Self::All => all.clone(),
@@ -83,19 +83,19 @@ impl Beat {
         }
     }
 
-    /// Whether it says what the worker does.
+    /// Returns true if it reports what the worker does.
     fn says(&self) -> bool {
         matches!(self, Self::All | Self::Word)
     }
 }
 
-/// Says what a worker does that has these charges.
+/// Makes the report of a worker that has these charges.
 pub(crate) type Says = dyn Fn(&[Arc<Charge>]) -> Facts + Send;
 
-/// What a worker says of itself.
+/// What a worker reports about itself.
 pub(crate) type Facts = Vec<(&'static str, String)>;
 
-/// Beats for one process.
+/// The heartbeat of one process.
 pub(crate) struct Heartbeat {
     pub(crate) broker: Broker,
     pub(crate) consumer: ConsumerName,
@@ -109,11 +109,11 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Starts the thread. It ends soon after `stop`.
+    /// Starts the thread, which ends soon after `stop`.
     ///
     /// # Errors
     ///
-    /// Where the system has no thread to give.
+    /// The error of the system if it cannot start a thread.
     pub(crate) fn start(self) -> std::io::Result<std::thread::JoinHandle<()>> {
         std::thread::Builder::new().name("heartbeat".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -131,12 +131,13 @@ impl Heartbeat {
 
     async fn run(self) {
         let mut joined = self.charges.clone();
-        // Nothing is left undone where the others are dropped.
+        // Dropping the others leaves nothing half done.
         tokio::select! {
             biased;
             () = self.stop.cancelled() => {}
             () = async {
-                // Who has joined no queue has nothing to say. That nobody can join any more is no error: it stops.
+                // A process that has joined no queue has nothing to report. If nobody can join any more, the process is
+                // stopping, which is no error.
                 if joined.wait_for(|charges| !charges.is_empty()).await.is_ok() {
                     tokio::join!(self.watch(), self.beat_everywhere());
                 }
@@ -144,15 +145,15 @@ impl Heartbeat {
         }
     }
 
-    /// Without Redis, and never held up by it: what is silent for too long must end whether Redis answers or not. But where
-    /// this process itself stood still, Redis is asked first.
+    /// Watches the leases without Redis, and is never held up by it: what is silent for too long must end whether or
+    /// not Redis answers. But if this process itself was frozen, Redis is asked first.
     async fn watch(&self) {
         let mut joined = self.charges.clone();
         let (mut looked, mut pardoned, mut stood_still) = (Instant::now(), Instant::now(), false);
         loop {
             let charges = joined.borrow_and_update().clone();
             let (lease, now) = (shortest(&charges), Instant::now());
-            // Once: a process that is given hardly any time must give up in the end.
+            // Only once: a process that gets hardly any time must give up in the end.
             let again = std::mem::replace(&mut stood_still, now - looked > lease / 10);
             if stood_still && !again {
                 pardoned = now + backoff(lease);
@@ -171,8 +172,9 @@ impl Heartbeat {
         }
     }
 
-    /// One beat for all. But of a cluster each server may be away, so each queue has a beat and a connection of its own, and so has what
-    /// the worker says of itself: whichever server does not answer, the others' leases are kept.
+    /// Beats for all queues. A single Redis gets one beat. In a cluster, each server may be away, so each queue has its
+    /// own beat and connection, and so has the worker's report about itself. Whichever server does not answer, the
+    /// leases on the others are kept.
     async fn beat_everywhere(&self) {
         if !self.broker.is_clustered() {
             return self.beat(Beat::All).await;
@@ -185,15 +187,15 @@ impl Heartbeat {
             beats.extend(charges[begun..].iter().map(|charge| self.beat(Beat::Queue(Arc::clone(charge)))));
             begun = charges.len();
             tokio::select! {
-                // None ends.
+                // None of them ends.
                 _ = beats.next() => {}
                 Ok(()) = joined.changed() => {}
             }
         }
     }
 
-    /// Renews and says. There is time for a renewal to fail, for another connection, and for a second one before the lease
-    /// is given up.
+    /// Renews and reports. Before the lease is given up, there is time for a renewal to fail, for a new connection, and
+    /// for a second one.
     async fn beat(&self, of: Beat) {
         let mut joined = self.charges.clone();
         let (mut link, mut rounds, mut connected) = (None, Rounds::default(), false);
@@ -211,13 +213,13 @@ impl Heartbeat {
             let asked = Instant::now();
             if let Some(open) = &link
                 && tokio::time::timeout(backoff, self.round((&of, &charges, &all), open, &mut rounds)).await.is_err()
-                // Where this process stood still, the answer may be there, but was not looked at.
+                // If this process was frozen, the answer may have arrived without being looked at.
                 && asked.elapsed() < 2 * backoff
             {
                 tracing::warn!("the heartbeat is not answered in time; connecting anew");
                 self.events.tell(&Event::Contact { alive: false });
                 link = None;
-                // What was not renewed has no time to lose.
+                // There is no time to lose for what was not renewed.
                 continue;
             }
             until(begun + Lease::of(lease).look_every(), &mut joined).await;
@@ -244,7 +246,7 @@ impl Heartbeat {
         }
     }
 
-    /// Says that the worker lives, and what it runs, where that is due or has changed.
+    /// Reports that the worker is alive and what it is running, if that is due or has changed.
     async fn say(
         &self,
         link: &Link,
@@ -253,7 +255,7 @@ impl Heartbeat {
         (pacing, due): (Pacing, bool),
     ) {
         let facts = (self.facts)(charges);
-        // Whether Redis answers matters where somebody waits for it in vain.
+        // Whether Redis answers matters if somebody waits for it without success.
         let in_touch = charges.iter().all(|charge| charge.health.in_touch());
         if !due && in_touch && !self.monitor.is_wanted() && facts == rounds.facts {
             return;
@@ -264,7 +266,7 @@ impl Heartbeat {
             Ok(now) => {
                 self.clock.tell(now);
                 self.events.tell(&Event::Contact { alive: true });
-                // Workers that started together, and found out how many they are, part now.
+                // Workers that started together, and have learned how many they are, drift apart from here on.
                 let roll = rand::random::<f64>();
                 let part = if lives > rounds.lives { roll } else { 0.7 + roll / 5.0 };
                 rounds.again = pacing.say_every().mul_f64(part).max(SAY_EVERY / 2).min(lives / 2);
@@ -278,7 +280,7 @@ impl Heartbeat {
         }
     }
 
-    /// Ends what somebody wants cancelled. What has not started goes to the settler as it is.
+    /// Ends attempts of jobs that somebody wants cancelled. What has not started goes straight to the settler.
     async fn heed(&self, link: &Link, charge: &Charge) {
         let held = charge.held_leases.snapshot();
         if held.is_empty() {
@@ -320,17 +322,17 @@ impl Heartbeat {
                     Some(charge) => charge.queue.link().clone(),
                     None => self.broker.link_for(&self.consumer),
                 };
-                // Whether anything was found out or not, it is tried again.
+                // Whether or not this finds anything out, the heartbeat tries again.
                 tokio::time::timeout(backoff, link.look_again()).await.ok();
             }
         }
-        // That no connection is to be had is known, and nothing that a restart would mend.
+        // It is known that no connection can be made, and a restart would not change that.
         let own = of.says().then_some(&self.monitor);
         charges.iter().map(|charge| &charge.monitor).chain(own).for_each(Monitor::rests);
         None
     }
 
-    /// Ends attempts whose lease nobody confirmed for so long that another worker may soon take their jobs.
+    /// Ends attempts whose lease has not been confirmed for so long that another worker may soon claim their jobs.
     fn cut_silent(&self, charge: &Charge, held: &[(Held, Arc<Delivery>)], now: Instant) {
         let longest = Lease::of(charge.lease).given_up_after();
         for (_, delivery) in held {
@@ -341,7 +343,7 @@ impl Heartbeat {
         }
     }
 
-    /// Renews what was silent for a part of its lease. Younger entries, the most of them, cost nothing.
+    /// Renews what has been silent for part of its lease. Younger entries, which are most of them, cost nothing.
     async fn renew(&self, link: &Link, charge: &Charge) {
         if sabotage::is(Sabotage::LeaseNotRenewed) {
             return;
@@ -366,7 +368,7 @@ impl Heartbeat {
     }
 
     fn note(&self, charge: &Charge, held: &[Arc<Delivery>], lost: &[EntryId], asked: Instant) {
-        // An entry that was settled while we asked is gone from the table, and not lost.
+        // An entry that was settled while we asked has left the table, and is not lost.
         let still = if lost.is_empty() { HashSet::new() } else { charge.held_leases.known() };
         for delivery in held {
             if !lost.contains(&delivery.job.entry) {
@@ -382,23 +384,23 @@ impl Heartbeat {
     }
 }
 
-/// How long the heartbeat waits for an answer before it tries another connection.
+/// Returns how long the heartbeat waits for an answer before it tries another connection.
 fn backoff(lease: Duration) -> Duration {
     (lease / 8).max(LEAST_PATIENCE)
 }
 
-/// Finds out whether the queue's Redis answers here, where somebody else waits for it.
+/// Finds out whether the queue's Redis answers here, if some other loop waits for it.
 async fn vouch(link: &Link, charge: &Charge) {
     if charge.monitor.is_wanted() {
         let asked = charge.monitor.ask(Duration::ZERO, charge.queue.cancels(link, &[]));
-        // Whatever the answer is, or that there is none, the monitor notes it.
+        // The monitor notes the answer, or that there was none.
         tokio::time::timeout(LEAST_PATIENCE, asked).await.ok();
     }
 }
 
-/// True where so much time has passed since the last time, which is now.
+/// Returns true if this much time has passed since the last time, and then notes the current time.
 fn is_due(last: &mut Option<Instant>, pause: Duration) -> bool {
-    // A tick that comes a little early counts.
+    // A tick that comes a little early counts too.
     let due = last.is_none_or(|at| at.elapsed() + Duration::from_millis(20) >= pause);
     if due {
         *last = Some(Instant::now());
@@ -406,7 +408,7 @@ fn is_due(last: &mut Option<Instant>, pause: Duration) -> bool {
     due
 }
 
-/// The shortest lease of all queues, which decides how often all of them are looked at.
+/// Returns the shortest lease of all queues, which decides how often all of them are checked.
 fn shortest(charges: &[Arc<Charge>]) -> Duration {
     charges.iter().map(|charge| charge.lease).min().unwrap_or(Duration::from_secs(15))
 }

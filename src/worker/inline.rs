@@ -1,5 +1,5 @@
-//! One attempt without a worker, for users' tests: the handler, its context and its bounds are the real ones, and nobody
-//! has delivered the job.
+//! One attempt without a worker, for users' tests. The handler, its context and its bounds are the real ones, but
+//! nobody has delivered the job.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -9,16 +9,16 @@ use super::handler::{Handler, JobContext};
 use super::registry::handled;
 use crate::job::{Envelope, Job, Outcome, QueueName};
 
-/// What a made-up job finds beside its fields.
+/// The surroundings of a made-up job, besides its fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Circumstances {
     pub(crate) queue: QueueName,
     pub(crate) timeout: Duration,
-    /// When the attempt is cut short, if it is.
+    /// When the attempt is cut short, if at all.
     pub(crate) cut_after: Option<Duration>,
 }
 
-/// What came of it, and what the handler said meanwhile.
+/// The outcome, and what the handler reported meanwhile.
 #[derive(Debug, Clone)]
 pub(crate) struct Inline {
     pub(crate) outcome: Outcome,
@@ -26,7 +26,7 @@ pub(crate) struct Inline {
     pub(crate) lines: Vec<String>,
 }
 
-/// Runs one attempt, cutting it short as a worker does.
+/// Runs one attempt, and cuts it short as a worker does.
 pub(crate) async fn inline<H: Handler>(
     handler: &H,
     (job, envelope): (Job, Envelope),
@@ -59,7 +59,7 @@ pub(crate) async fn inline<H: Handler>(
     Inline { outcome, progress, lines }
 }
 
-/// Waits for so long; without a time, for ever.
+/// Waits for this long; without a time, forever.
 async fn passed(pause: Option<Duration>) {
     match pause {
         Some(pause) => tokio::time::sleep(pause).await,

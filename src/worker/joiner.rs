@@ -1,4 +1,4 @@
-//! Joins one queue, again and again until that succeeds, whatever becomes of the others; then its queue worker works.
+//! Joins one queue, trying again until it succeeds, whatever happens to the others. Then its queue worker starts working.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,12 +24,12 @@ pub(super) struct Joiner {
     pub(super) health: Arc<QueueHealth>,
     pub(super) monitor: Monitor,
     pub(super) joined: Membership,
-    /// Told how the first try ended.
+    /// Receives whether the first try succeeded.
     pub(super) tried: Option<mpsc::Sender<bool>>,
     pub(super) stop: CancellationToken,
 }
 
-/// Who has to know of a queue that has been joined. Clones are one.
+/// What has to know about a queue that has been joined. Clones share it.
 #[derive(Clone)]
 pub(super) struct Membership {
     pub(super) queue_workers: Arc<Stations>,
@@ -37,7 +37,7 @@ pub(super) struct Membership {
     pub(super) served: mpsc::Sender<Served>,
 }
 
-/// The queue workers that work.
+/// The queue workers that are working.
 #[derive(Default)]
 pub(super) struct Stations(Mutex<Vec<QueueWorker>>);
 
@@ -53,7 +53,7 @@ impl Stations {
 }
 
 impl Joiner {
-    /// Joins, or is stopped. No error ends it.
+    /// Joins the queue, or is stopped. No error ends it.
     pub(super) async fn run(mut self) {
         let mut backoff = RedisBackoff::new();
         loop {
@@ -61,7 +61,7 @@ impl Joiner {
                 biased;
                 () = self.stop.cancelled() => return,
                 joined = self.join() => match joined {
-                    // From here on nothing is awaited: either it works and is known to, or it does not.
+                    // From here on, nothing is awaited: either it works and is known to work, or it does not.
                     Ok(queue_worker) => return self.begin(queue_worker),
                     Err(error) => error,
                 },
@@ -81,9 +81,9 @@ impl Joiner {
         let queue = &self.queue;
         let joining = queue.join_limited(config.lease, self.own.max_depth);
         let joined = self.monitor.ask(Duration::ZERO, joining).await?;
-        // Said before the first job can run, so that no figure shows jobs done by a Redis that is away.
+        // Reported before the first job can run, so that no metric shows jobs done by a Redis that is away.
         events.tell(&Event::Contact { alive: true });
-        // Known before the first job can run, so that none of a backlog looks as if it had not waited.
+        // Set before the first job can run, so that no job of a backlog looks as if it had not waited.
         clock.tell(queue.clock().await?);
         warn_of_differences(queue, joined, config.lease);
         let own = (&self.own, &self.health);
@@ -93,7 +93,7 @@ impl Joiner {
         Ok(queue_worker)
     }
 
-    /// Lets the queue worker work, and makes it known.
+    /// Starts the queue worker, and makes it known.
     fn begin(mut self, mut queue_worker: QueueWorker) {
         let Membership { queue_workers, charges, served } = &self.joined;
         self.health.set_in_touch(true);

@@ -1,5 +1,5 @@
-//! What this process holds of one queue: every entry from its delivery until Redis knows its outcome. The heartbeat
-//! renews their leases; the reader asks whether an entry is known.
+//! What this process holds of one queue: every entry, from its delivery until Redis knows its outcome. The heartbeat
+//! renews the leases; the reader asks whether an entry is known.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -15,32 +15,32 @@ use crate::job::{EntryId, Lane, Outcome};
 /// The lease of one entry that this process holds, and the end of its attempt.
 #[derive(Debug)]
 pub(crate) struct HeldLease {
-    /// When Redis last said that the entry is ours.
+    /// When Redis last confirmed that the entry is ours.
     renewed: AtomicU64,
-    /// The lease is not renewed after this moment, so that a handler that can't be stopped does not keep its job.
+    /// The lease is not renewed after this time, so that a handler that cannot be stopped does not keep its job.
     renew_until: AtomicU64,
-    /// When its attempt began; `u64::MAX` before.
+    /// When its attempt began; `u64::MAX` before that.
     begun: AtomicU64,
     lost: AtomicBool,
     /// Whether the attempt was cut short, and why.
     cut: AtomicU8,
-    /// Whether the handler was told that its attempt is cut, or may have been.
+    /// Whether the handler knows, or may know, that its attempt is cut short.
     told: AtomicBool,
-    /// Made when somebody wants to wait for it: most attempts end before.
+    /// Created when somebody wants to wait for it. Most attempts end before that.
     token: OnceLock<CancellationToken>,
 }
 
-/// The attempt goes on.
+/// The attempt continues.
 const UNCUT: u8 = 0;
-/// It was cut short, and its job goes on.
+/// It was cut short, and its job continues.
 const CUT: u8 = 1;
-/// It was cut short, and its job with it.
+/// It was cut short, and its job ends with it.
 const CANCELLED: u8 = 2;
 
 /// A key of the table: an entry of one lane.
 pub(crate) type Held = (Lane, EntryId);
 
-/// The entries that this process holds of one queue. Bytes that are no job are held without a delivery.
+/// The entries that this process holds of one queue. Bytes that are not a job are held without a delivery.
 #[derive(Debug, Default)]
 pub(crate) struct HeldLeases {
     table: Mutex<FxHashMap<Held, Option<Arc<Delivery>>>>,
@@ -48,7 +48,7 @@ pub(crate) struct HeldLeases {
 
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Milliseconds of this process's monotonic clock: for leases held here, never for anything that is stored.
+/// Returns milliseconds of this process's monotonic clock: for leases held here, never for anything that is stored.
 fn ticks(at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(*EPOCH).as_millis()).unwrap_or(u64::MAX)
 }
@@ -67,12 +67,12 @@ impl HeldLease {
         }
     }
 
-    /// Notes that Redis confirmed the lease of an entry asked about at `asked`.
+    /// Notes that Redis confirmed the lease of an entry; `asked` is when the question was sent.
     pub(crate) fn renew(&self, asked: Instant) {
         self.renewed.fetch_max(ticks(asked), Ordering::Relaxed);
     }
 
-    /// How long ago Redis last said that the entry is ours.
+    /// Returns how long ago Redis last confirmed that the entry is ours.
     pub(crate) fn silent(&self, now: Instant) -> Duration {
         Duration::from_millis(ticks(now).saturating_sub(self.renewed.load(Ordering::Relaxed)))
     }
@@ -82,7 +82,7 @@ impl HeldLease {
         self.begun.store(ticks(now), Ordering::Relaxed);
     }
 
-    /// How long the attempt has run; zero before it begins.
+    /// Returns how long the attempt has run; zero before it begins.
     pub(crate) fn running(&self, now: Instant) -> Duration {
         Duration::from_millis(ticks(now).saturating_sub(self.begun.load(Ordering::Relaxed)))
     }
@@ -95,14 +95,14 @@ impl HeldLease {
         !self.lost.load(Ordering::Relaxed) && ticks(now) < self.renew_until.load(Ordering::Relaxed)
     }
 
-    /// Marks the lease as lost and ends the attempt. True the first time.
+    /// Marks the lease as lost and ends the attempt. Returns true the first time.
     pub(crate) fn lose(&self) -> bool {
         let first = !self.lost.swap(true, Ordering::Relaxed);
         self.cut();
         first
     }
 
-    /// True where the lease is lost.
+    /// Returns true if the lease is lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
@@ -112,12 +112,12 @@ impl HeldLease {
         self.end(CUT);
     }
 
-    /// Ends the attempt because somebody wants its job cancelled. True the first time.
+    /// Ends the attempt because somebody wants its job cancelled. Returns true the first time.
     pub(crate) fn cancel(&self) -> bool {
         self.end(CANCELLED)
     }
 
-    /// The first reason stays.
+    /// Ends the attempt; the first reason stays.
     fn end(&self, why: u8) -> bool {
         let first = self.cut.compare_exchange(UNCUT, why, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if let Some(token) = self.token.get() {
@@ -134,7 +134,7 @@ impl HeldLease {
         self.cut.load(Ordering::SeqCst) == CANCELLED
     }
 
-    /// How an attempt ended that was cut short.
+    /// Returns the outcome of an attempt that was cut short.
     pub(crate) fn outcome(&self) -> Outcome {
         if self.is_cancelled() { Outcome::Cancelled } else { Outcome::Interrupted }
     }
@@ -144,20 +144,20 @@ impl HeldLease {
         self.told.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that the handler cannot know of a cut, or that it ended by itself.
+    /// Notes that the handler cannot know about a cut, or that it ended on its own.
     pub(crate) fn untell(&self) {
         self.told.store(false, Ordering::Relaxed);
     }
 
-    /// False where the handler's end is its own, and not the consequence of a cut.
+    /// Returns false if the handler ended on its own, and not as the consequence of a cut.
     pub(crate) fn is_told(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Cancelled when the attempt is cut.
+    /// Returns a token that is cancelled when the attempt is cut.
     pub(crate) fn token(&self) -> &CancellationToken {
         let token = self.token.get_or_init(CancellationToken::new);
-        // Either `cut` saw the token, or we see that it was called.
+        // Either `end` saw the token, or we see that the attempt was cut.
         if self.is_cut() {
             token.cancel();
         }
@@ -177,13 +177,13 @@ impl HeldLeases {
         }
     }
 
-    /// The deliveries held now.
+    /// Returns the deliveries that are held now.
     pub(crate) fn snapshot(&self) -> Vec<(Held, Arc<Delivery>)> {
         let table = self.lock();
         table.iter().filter_map(|(held, delivery)| Some((*held, Arc::clone(delivery.as_ref()?)))).collect()
     }
 
-    /// Every entry held now.
+    /// Returns every entry that is held now.
     pub(crate) fn known(&self) -> HashSet<Held> {
         self.lock().keys().copied().collect()
     }

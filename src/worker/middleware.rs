@@ -1,5 +1,5 @@
-//! What is wrapped around handlers: a [`Middleware`] sees a job before its handler does and the outcome after it, for all
-//! types or for one. It runs inside the attempt, under its timeout, and never sees how Redis settles it.
+//! What is wrapped around handlers. For all types or for one, a [`Middleware`] sees a job before its handler does, and
+//! the outcome after it. It runs inside the attempt, under its timeout, and never sees how Redis settles it.
 
 use std::future::Future;
 
@@ -8,16 +8,16 @@ use bytes::Bytes;
 use super::handler::{JobContext, JobError};
 use super::registry::{Chain, ErasedMiddleware};
 
-/// What a handler came to: its result as JSON, if it gave one that is kept, or why it did not succeed.
+/// What a handler returned: its result as JSON, if it gave one that is kept, or why it did not succeed.
 pub type Handled = Result<Option<Bytes>, JobError>;
 
 /// Wraps the handlers of all types ([`Builder::middleware`](crate::Builder::middleware)) or of one
 /// ([`Builder::middleware_for`](crate::Builder::middleware_for)).
 ///
-/// The first one registered is the outermost. It may look at the context, call [`Next::run`] and look at what comes
-/// back, return something else, or return an error without calling it: then the handler does not run. A panic of a
-/// handler reaches it as an error, a panic of its own is a failure like a handler's. An attempt that is cut short, by its
-/// timeout or by shutdown, drops its future where it waits, so what must happen then belongs into a `Drop`.
+/// The first one registered is the outermost. It may inspect the context, call [`Next::run`] and inspect or replace
+/// what comes back. If it returns an error without calling it, the handler does not run. A panic of a handler reaches
+/// it as an error. Its own panic is a failure like a handler's. An attempt that is cut short, by its timeout or by
+/// shutdown, drops its future where it waits, so what must happen then belongs in a `Drop`.
 ///
 /// ```
 /// use std::time::Instant;
@@ -56,7 +56,7 @@ pub type Handled = Result<Option<Bytes>, JobError>;
 /// # Ok(()) }
 /// ```
 pub trait Middleware: Send + Sync + 'static {
-    /// Handles one attempt, mostly by running what comes next.
+    /// Handles one attempt, usually by running what comes next.
     fn handle(&self, context: &JobContext, next: Next<'_>) -> impl Future<Output = Handled> + Send;
 }
 
@@ -64,7 +64,7 @@ pub trait Middleware: Send + Sync + 'static {
 pub struct Next<'a> {
     context: &'a JobContext,
     chain: &'a Chain,
-    /// What of the chain is left.
+    /// The rest of the chain.
     links: &'a [std::sync::Arc<dyn ErasedMiddleware>],
 }
 
@@ -77,7 +77,7 @@ impl<'a> Next<'a> {
     ///
     /// # Errors
     ///
-    /// [`JobError`] where the handler, or a middleware before it, did not succeed.
+    /// [`JobError`] if the handler, or a middleware before it, did not succeed.
     pub async fn run(self) -> Handled {
         match self.links.split_first() {
             Some((link, links)) => link.call(self.context, Next { links, ..self }).await,

@@ -1,9 +1,9 @@
-//! The worker: four stages, one way. The reader takes entries and makes deliveries of them; the
-//! dispatcher hands these to free slots; the executor runs one and says how it ended; the
-//! settler has Redis draw the consequences. The heartbeat keeps the leases of all that is held.
+//! The worker: four stages in one direction. The reader reads entries and turns them into deliveries. The dispatcher
+//! hands these to free slots. The executor runs one and returns how it ended. The settler has Redis apply the
+//! consequences. The heartbeat keeps the leases of everything that is held.
 //!
-//! Stopping goes the same way: the reader ends, what had not started goes back, running handlers get time, then they are
-//! cancelled, and the settler ends when the last outcome is settled.
+//! Shutdown goes the same way: the reader ends, what had not started goes back, running handlers get time, then they
+//! are cancelled, and the settler ends when the last outcome is settled.
 
 mod aside;
 mod backoff;
@@ -46,68 +46,67 @@ pub use steps::{Steps, StepsBuilder};
 use crate::broker::LetterLimits;
 use crate::job::{QueueName, Tracking};
 
-/// How a worker works.
+/// The settings of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// How long an entry may be silent before another worker takes it over. The fleet has one lease per queue: the first
-    /// worker's.
+    /// How long an entry may be silent before another worker claims it. The fleet has one lease per queue: that of the first worker.
     pub lease: Duration,
-    /// How long running handlers get to end when the worker stops.
+    /// How long running handlers get to finish when the worker stops.
     pub drain_timeout: Duration,
-    /// Unstarted entries kept at hand beyond the free slots.
+    /// The number of unstarted entries to keep beyond the free slots.
     pub prefetch: usize,
-    /// How long the record of a job that is done or cancelled is kept. That of a dead one is kept with its letter.
+    /// How long the record of a done or cancelled job is kept. That of a dead job is kept with its dead letter.
     pub retention: Duration,
     /// How long jobs of unknown types are offered to other workers.
     pub unroutable_after: Duration,
-    /// When the worker stops by itself, to be started anew.
+    /// When the worker stops on its own, to be started again.
     pub recycle: Recycle,
     /// The queues to serve.
     pub queues: BTreeMap<QueueName, QueueConfig>,
 }
 
-/// When a worker stops by itself: in good order, as for a signal, so that whoever supervises the process starts a fresh
-/// one. By default never. It helps against handlers that leak.
+/// When a worker stops on its own: gracefully, as for a signal, so that the supervisor of the process starts a fresh
+/// one. By default, never. This helps against handlers that leak.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recycle {
-    /// After so many attempts, over all queues; at most as many as run at once start beyond it.
+    /// After this many attempts over all queues. Beyond it, at most as many more start as run at once.
     pub max_jobs: Option<u64>,
-    /// After this long; chance takes up to a tenth away, so that workers that started together do not stop together.
+    /// After this long, minus up to a tenth at random, so that workers that started together do not stop together.
     pub max_lifetime: Option<Duration>,
-    /// When this process has so many bytes in RAM, looked at every second. Programs that it has started do not count.
+    /// When this process has this many bytes in RAM, checked every second. Programs that it has started do not count.
     pub max_rss: Option<u64>,
 }
 
 /// How one queue is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueConfig {
-    /// How many handlers of this queue run at once in this process.
+    /// The number of handlers of this queue that run at once in this process.
     pub concurrency: usize,
-    /// The most jobs that the queue takes: those that wait, run or are due later. `None` for any number.
+    /// The most jobs that the queue accepts, counting those that wait, run or are due later. `None` for any number.
     pub max_depth: Option<u64>,
-    /// Which jobs leave a record, where neither they nor their type say.
+    /// Which jobs leave a record if neither they nor their type say.
     pub tracking: Tracking,
-    /// How long records of finished jobs are kept, in place of [`Config::retention`].
+    /// How long records of finished jobs are kept, instead of [`Config::retention`].
     pub retention: Option<Duration>,
-    /// How long dead letters are kept; `None` for ever.
+    /// How long dead letters are kept; `None` means forever.
     pub dead_retention: Option<Duration>,
-    /// How many dead letters are kept, the newest; `None` for all.
+    /// The number of dead letters to keep, the newest ones; `None` for all.
     pub dead_max: Option<u64>,
 }
 
 impl Config {
-    /// How a queue is served; the default for one that is not named.
+    /// Returns how a queue is served; the default for a queue that is not named.
     pub(crate) fn queue(&self, name: &QueueName) -> QueueConfig {
         self.queues.get(name).cloned().unwrap_or_default()
     }
 
-    /// Which dead letters a queue keeps.
+    /// Returns which dead letters a queue keeps.
     pub(crate) fn letters_of(&self, name: &QueueName) -> LetterLimits {
         let queue = self.queue(name);
         LetterLimits { retention: queue.dead_retention, most: queue.dead_max }
     }
 
-    /// How long records of a queue's finished jobs are kept.
+    /// Returns how long records of a queue's finished jobs are kept.
     pub fn retention_of(&self, name: &QueueName) -> Duration {
         self.queues.get(name).and_then(|queue| queue.retention).unwrap_or(self.retention)
     }

@@ -1,5 +1,5 @@
-//! Between the slots and the settler: outcomes that Redis does not know yet. Bounded: slots wait when it is full, and
-//! reading stops with them.
+//! Outcomes that Redis does not know yet, between the slots and the settler. The outbox is bounded: when it is full,
+//! slots wait, and reading stops with them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,8 +7,8 @@ use tokio::sync::Notify;
 
 use super::delivery::SettlerInput;
 
-/// While a batch is under way, another one is sent only when it has this size: many small trips cost Redis more than a
-/// few large ones, and what waits meanwhile waits for one trip at most.
+/// While a batch is in flight, another one is sent only when it has this size. Many small round trips cost Redis more
+/// than a few large ones, and what waits meanwhile waits for at most one round trip.
 pub(crate) const WORTH_A_TRIP: usize = 100;
 
 /// The outcomes that wait to be settled.
@@ -38,7 +38,7 @@ impl Outbox {
         }
     }
 
-    /// Adds work without waiting, and says how much there is: for a bounded number of things that somebody holds already.
+    /// Adds work without waiting, and returns how much is waiting. For a bounded number of things that are already held.
     pub(crate) fn push_now(&self, work: SettlerInput) -> usize {
         let count = {
             let mut state = self.lock();
@@ -63,8 +63,8 @@ impl Outbox {
         }
     }
 
-    /// Everything that waits, once there is this much of it; `None` when nothing does and nothing will. May be dropped
-    /// without a loss.
+    /// Takes everything that waits, once there is this much of it; `None` when nothing waits and nothing more will
+    /// come. The future may be dropped without loss.
     pub(crate) async fn take(&self, least: usize) -> Option<Vec<SettlerInput>> {
         loop {
             let arrived = self.arrived.notified();
@@ -84,7 +84,7 @@ impl Outbox {
         }
     }
 
-    /// Says that nothing more will be added.
+    /// Notes that nothing more will be added.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_one();

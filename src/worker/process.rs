@@ -1,5 +1,5 @@
-//! One worker process at work: a queue worker for each of its queues, one heartbeat for all of them, and the order in which
-//! they stop. Each queue is joined by itself, as soon as it can be: one that cannot be keeps none of the others waiting.
+//! One running worker process: a queue worker for each of its queues, one heartbeat for all of them, and the order in which they
+//! stop. Each queue is joined separately, as soon as possible, so a queue that cannot be joined does not hold up the others.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,21 +22,21 @@ use crate::health::QueueHealth;
 use crate::job::{ConsumerName, Timestamp};
 use crate::traces::Tracer;
 
-/// One worker process at work.
+/// One running worker process.
 pub struct Worker {
     shared: Arc<Shared>,
     queue_workers: Arc<Stations>,
-    /// Those that have been joined, for the tasks that do their chores.
+    /// The queues that have been joined, for the tasks that do their chores.
     served: mpsc::Receiver<Served>,
     queue_health: Vec<(Queue, Arc<QueueHealth>)>,
     joining: JoinSet<()>,
     stop_joining: CancellationToken,
     heartbeat: std::thread::JoinHandle<()>,
-    // A worker that is dropped, and not stopped, ends its heartbeat too.
+    // Dropping a worker without stopping it ends its heartbeat too.
     heartbeat_stop: DropGuard,
 }
 
-/// A queue that the worker serves, for those who do its chores.
+/// A queue that the worker serves, for the task that does its chores.
 pub(crate) struct Served {
     pub(crate) queue: Queue,
     pub(crate) lease: Duration,
@@ -44,12 +44,13 @@ pub(crate) struct Served {
 }
 
 impl Worker {
-    /// Begins to join the queues' groups and to work. Returns when it has joined one of them, or was refused by all. It goes on
-    /// to try those that cannot be joined.
+    /// Starts joining the queues' groups and working.
+    ///
+    /// Returns when it has joined one of them, or all have refused. It keeps trying those that cannot be joined.
     ///
     /// # Errors
     ///
-    /// [`Error`] where the system has no thread to give.
+    /// [`Error`] if the system cannot start a thread.
     pub(crate) async fn start(
         broker: Broker,
         consumer: ConsumerName,
@@ -109,49 +110,49 @@ impl Worker {
         })
     }
 
-    /// The name under which this process joined.
+    /// Returns the name under which this process joined.
     pub fn consumer(&self) -> &ConsumerName {
         &self.shared.consumer
     }
 
-    /// The queues that it is to serve, whether it has joined them or not.
+    /// Returns the queues that it should serve, whether or not it has joined them.
     pub(crate) fn queues(&self) -> Vec<Queue> {
         self.queue_health.iter().map(|(queue, _)| queue.clone()).collect()
     }
 
-    /// The next queue that it has joined, for those who do its chores; `None` when there will be none.
+    /// Returns the next queue that it has joined, for the task that does its chores; `None` when there will be no more.
     pub(crate) async fn served(&mut self) -> Option<Served> {
         self.served.recv().await
     }
 
-    /// The access to Redis that this worker uses.
+    /// Returns the access to Redis that this worker uses.
     pub(crate) fn broker(&self) -> &Broker {
         &self.shared.broker
     }
 
-    /// How long ago an instant of the clock of Redis was, by this worker's estimate of it. For metrics only.
+    /// Returns a function that estimates how long ago an instant by the clock of Redis was. For metrics only.
     pub(crate) fn age(&self) -> Arc<dyn Fn(Timestamp) -> Duration + Send + Sync> {
         let clock = Arc::clone(&self.shared.clock);
         Arc::new(move |then| clock.since(then.as_ms(), Instant::now()))
     }
 
-    /// How many attempts it may start, where that is bounded.
+    /// Returns how many attempts it may start, if that is limited.
     pub(crate) fn quota(&self) -> Option<Arc<Quota>> {
         self.shared.quota.clone()
     }
 
-    /// The signs of life of its loops.
+    /// Returns the signs of life of its loops.
     pub(crate) fn liveness(&self) -> &Liveness {
         &self.shared.liveness
     }
 
-    /// What is known of each queue's Redis.
+    /// Returns what is known about each queue's Redis.
     pub(crate) fn queue_health(&self) -> Vec<(Queue, Arc<QueueHealth>)> {
         self.queue_health.clone()
     }
 
-    /// Stops in order: no more reading, unstarted jobs back at once, running ones get until the drain timeout (or
-    /// `hurry`), then they are cancelled and given back. Returns when Redis knows every outcome, or does not answer.
+    /// Stops in order. Reading ends first, and unstarted jobs go back at once. Running ones have until the drain timeout
+    /// (or `hurry`), then they are cancelled and given back. Returns when Redis knows every outcome, or does not answer.
     pub async fn stop(mut self, hurry: CancellationToken) {
         self.stop_joining.cancel();
         while self.joining.join_next().await.is_some() {}
@@ -167,7 +168,7 @@ impl Worker {
         }
         drop(self.heartbeat_stop);
         let heartbeat = self.heartbeat;
-        // The thread ends within one command's deadline; a panic in it was reported by the runtime already.
+        // The thread ends within one command's deadline. The runtime has already reported a panic in it.
         let ended = tokio::task::spawn_blocking(move || heartbeat.join().is_ok()).await;
         if !ended.unwrap_or(false) {
             tracing::error!("the heartbeat ended badly");
@@ -179,7 +180,7 @@ impl Worker {
     }
 }
 
-/// Starts the heartbeat of a worker, which has joined nothing yet.
+/// Starts the heartbeat of a worker that has not joined anything yet.
 fn heartbeat(
     shared: &Arc<Shared>,
     charges: watch::Receiver<Charges>,

@@ -26,10 +26,10 @@ use crate::health::QueueHealth;
 use crate::job::{ConsumerName, Lease, Outcome, Routing};
 use crate::traces::Tracer;
 
-/// From this concurrency on, a queue has a second reader.
+/// A queue with at least this concurrency has a second reader.
 const MANY_SLOTS: usize = 64;
 
-/// A cancelled handler's slot ends so long after its time of grace at the latest.
+/// A cancelled handler's slot ends at most this long after its grace period.
 const END_MARGIN: Duration = Duration::from_secs(5);
 
 /// The stages of one queue.
@@ -38,9 +38,9 @@ pub(super) struct QueueWorker {
     parts: Parts,
     pub(super) lease: Duration,
     pub(super) slots: usize,
-    /// The longest time of grace of all handlers.
+    /// The longest grace period of all handlers.
     grace: Duration,
-    /// Those that have not begun to read, and their names.
+    /// The readers that have not started, and their names.
     idle: Vec<(String, Reader)>,
     readers: JoinSet<()>,
     executors: JoinSet<()>,
@@ -121,9 +121,9 @@ struct Parts {
     outbox: Arc<Outbox>,
 }
 
-/// The connections of one queue, beside those that all share.
+/// The connections of one queue, besides those that all queues share.
 struct Links {
-    /// Settling has a connection of its own, so that it never waits behind another queue's traffic.
+    /// Settling has its own connection, so that it never waits behind another queue's traffic.
     settling: Link,
     /// One for each reader.
     reading: Vec<Link>,
@@ -141,7 +141,7 @@ impl Links {
 }
 
 impl QueueWorker {
-    /// Everything but the reading.
+    /// Starts everything except reading.
     pub(super) async fn start(
         shared: &Shared,
         queue: Queue,
@@ -149,9 +149,9 @@ impl QueueWorker {
         (own, health): (&QueueConfig, &Arc<QueueHealth>),
     ) -> Result<Self, Error> {
         let worker = &shared.config;
-        // A second connection pays only where many quick jobs run at once.
+        // A second connection pays off only if many quick jobs run at once.
         let readers = if own.concurrency >= MANY_SLOTS { 2 } else { 1 };
-        // First, since nothing is to be taken back where one of them is not made.
+        // This comes first, so that nothing must be undone if one of them cannot be opened.
         let links = Links::open(&queue, readers).await?;
         let room = own.concurrency + worker.prefetch;
         let dispatcher = Dispatcher::new(own.concurrency, worker.prefetch, threads());
@@ -211,8 +211,8 @@ impl QueueWorker {
         })
     }
 
-    /// Takes jobs from now on. Nothing of the queue's start may fail after this: what had been taken would be dropped with
-    /// its outcome.
+    /// Takes jobs from now on. Nothing of the queue's start may fail after this, because what had been taken would be
+    /// dropped with its outcome.
     pub(super) fn read(&mut self, liveness: &Liveness) {
         for (who, reader) in self.idle.drain(..) {
             self.readers.spawn(liveness.watch(who, reader.run()));
@@ -252,7 +252,7 @@ impl QueueWorker {
         }
         tracing::info!(queue = %self.queue.name(), running = self.parts.dispatcher.running(), "cancelling what still runs");
         self.parts.held_leases.cut_all();
-        // Handlers have their own time of grace after this; what does not even end then is left to its lease.
+        // After this, handlers have their own grace period. What does not end even then is left to its lease.
         let ended = async { while self.executors.join_next().await.is_some() {} };
         if tokio::time::timeout(self.grace + END_MARGIN, ended).await.is_err() {
             tracing::warn!(queue = %self.queue.name(), "some handlers do not end; their leases will expire");
@@ -261,7 +261,7 @@ impl QueueWorker {
     }
 
     pub(super) async fn finish(mut self, consumer: &ConsumerName) {
-        // Every attempt has ended, and its end wrote what it had said.
+        // Every attempt has ended, and has written its last reports.
         self.reporting.shutdown().await;
         self.parts.outbox.close();
         let ended = async { while self.settler.join_next().await.is_some() {} };
@@ -278,7 +278,7 @@ impl QueueWorker {
     }
 }
 
-/// One slot: one attempt at a time.
+/// Runs one slot: one attempt at a time.
 async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<Outbox>) {
     while let Some(mut delivery) = dispatcher.next().await {
         loop {
@@ -286,7 +286,7 @@ async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<
             // A full outbox means that Redis takes no outcomes: the slot waits, and reading stops with it.
             outbox.push(work).await;
             dispatcher.done();
-            // Quick jobs never wait for anything, so the other tasks get their turn here.
+            // Quick jobs never wait for anything, so other tasks get their turn here.
             tokio::task::coop::consume_budget().await;
             match dispatcher.next_now() {
                 Some(next) => delivery = next,
@@ -296,7 +296,7 @@ async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<
     }
 }
 
-/// The threads that run handlers.
+/// Returns the number of threads that run handlers.
 fn threads() -> usize {
     tokio::runtime::Handle::current().metrics().num_workers()
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-/// So many attempts in one life of a process, over all its queues. Slots ask before they take a delivery and count when
-/// its attempt starts, so at most as many attempts as there are slots start beyond it.
+/// The number of attempts that a process may start in its life, over all its queues. Slots check it before they take a
+/// delivery, and count when its attempt starts. So at most as many attempts as there are slots start beyond it.
 #[derive(Debug)]
 pub(crate) struct Quota {
     most: u64,
@@ -25,17 +25,17 @@ impl Quota {
         }
     }
 
-    /// True once no further attempt should start.
+    /// Returns true once no further attempt should start.
     pub(crate) fn is_spent(&self) -> bool {
         self.started.load(Ordering::Relaxed) >= self.most
     }
 
-    /// Waits until it is spent.
+    /// Waits until the quota is spent.
     pub(crate) async fn spent(&self) {
         self.spent.cancelled().await;
     }
 
-    /// The bound.
+    /// Returns the limit.
     pub(crate) fn most(&self) -> u64 {
         self.most
     }

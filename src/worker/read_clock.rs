@@ -1,43 +1,43 @@
-//! Since when a read may have been answered. The reply to a read that waits may lie unheard for long, where this process stood
-//! still: others may have taken over by then what it brings.
+//! Since when a read may have been answered. If this process was frozen, the reply to a waiting read may have gone
+//! unnoticed for long, and others may have claimed its entries by then.
 
 use std::time::{Duration, Instant};
 
-/// Looks at the clock while a read is under way.
+/// Checks the clock while a read is in progress.
 #[derive(Debug)]
 pub(super) struct ReadClock {
     lease: Duration,
     unanswered: Instant,
     looked: Instant,
-    /// Until when the runtime may still find out what came while it stood still: its threads return one after the other.
+    /// Until when the runtime may still discover what arrived while it was frozen: its threads return one after another.
     catching_up: Option<Instant>,
 }
 
 impl ReadClock {
-    /// A read that is asked for now.
+    /// Starts with a read that is sent now.
     pub(super) fn new(asked: Instant, lease: Duration) -> Self {
         Self { lease, unanswered: asked, looked: asked, catching_up: None }
     }
 
-    /// How often to look.
+    /// Returns how often to check.
     pub(super) fn pause(&self) -> Duration {
         self.lease / 24
     }
 
-    /// The read is not answered, as far as is known at this moment.
+    /// Notes that the read has not been answered, as far as is known at this moment.
     pub(super) fn look(&mut self, now: Instant) {
         if now - self.looked > self.lease / 8 {
             self.catching_up = Some(now + self.lease / 2);
         }
         if self.catching_up.is_none_or(|until| now >= until) {
             self.catching_up = None;
-            // Not this look: the answer may be there, and not have reached us.
+            // Not the current time: the answer may have arrived without having reached us.
             self.unanswered = self.looked;
         }
         self.looked = now;
     }
 
-    /// When the read had certainly not been answered: the leases of what it brings count from then on.
+    /// Returns the last time at which the read had certainly not been answered. The leases of its entries count from then on.
     pub(super) fn unanswered(&self) -> Instant {
         self.unanswered
     }

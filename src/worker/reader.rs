@@ -1,5 +1,5 @@
-//! Stage 1: takes new entries while there is room for them. It reads only what nobody has been given (`>`); what a lost
-//! reply delivered to us all the same, it finds again among our own pending entries.
+//! Stage 1: reads new entries while there is room for them. It reads only entries that nobody has been given (`>`). If
+//! a reply is lost, its entries are delivered to us anyway, and the reader finds them among our own pending entries.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,29 +18,29 @@ use crate::health::Monitor;
 use crate::health::QueueHealth;
 use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome, Portion};
 
-/// An answer that is later by so much than it should be is not coming: the connection is lost.
+/// An answer that is late by more than this is not coming: the connection is lost.
 const LATE: Duration = Duration::from_secs(2);
 
 /// A new connection must end a read within this time.
 const REPLACED_WITHIN: Duration = Duration::from_secs(8);
 
-/// How often a reader that stands by says that it has nothing to read.
+/// How often a standby reader reports that it has nothing to read.
 const STANDING_BY: Duration = Duration::from_secs(20);
 
-/// How often a reader without room says that it has a reason not to read.
+/// How often a reader without room reports that it has a reason not to read.
 const TURN: Duration = Duration::from_secs(2);
 
-/// The most entries that one read takes: more gain nothing, and make replies large.
+/// The most entries that one read takes. More would gain nothing, and make replies large.
 const MOST: usize = 500;
 
-/// The first read, and the first after a pause, takes so many: what has come meanwhile may be large.
+/// The number of entries that the first read takes, and the first one after a pause: what has arrived meanwhile may be large.
 const FIRST: usize = 16;
 
-/// One read takes about so many bytes.
+/// The approximate number of bytes that one read takes.
 const READ_BYTES: usize = 16 * 1024 * 1024;
 
-/// A lane that was empty is looked at again after so long while another lane has a backlog: each look is a round trip that
-/// the backlog waits for.
+/// While another lane has a backlog, a lane that was empty is checked again only after this long: each check is a round
+/// trip that the backlog waits for.
 const QUIET_FOR: Duration = Duration::from_millis(5);
 
 /// When each lane was last found empty, in the order of [`Lane::ALL`].
@@ -52,14 +52,14 @@ const TURNS: usize = 32;
 /// What the readers of one queue share.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// Held for reading by whoever reads new entries, for writing by whoever looks for lost ones: an entry that another
-    /// reader is just being given must not be taken for lost.
+    /// Locked for reading while new entries are read, and for writing while lost ones are searched: an entry that
+    /// another reader is just being given must not be taken for lost.
     gate: tokio::sync::RwLock<()>,
-    /// Woken while there is a backlog that one connection cannot drain as fast as Redis could give it.
+    /// Notified while there is a backlog that one connection cannot drain as fast as Redis could deliver it.
     help: tokio::sync::Notify,
 }
 
-/// Reads one queue. The first reader waits for entries; a second one only helps while there is a backlog.
+/// Reads one queue. The first reader waits for entries. The second one only helps while there is a backlog.
 pub(crate) struct Reader {
     pub(crate) reading: Arc<Reading>,
     pub(crate) helps: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Reader {
     pub(crate) link: Link,
     pub(crate) consumer: ConsumerName,
     pub(crate) lease: Duration,
-    /// The most jobs that the queue takes, agreed on again where the queue's keys were lost.
+    /// The most jobs that the queue accepts. It is agreed on again if the queue's keys were lost.
     pub(crate) max_depth: Option<u64>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) held_leases: Arc<HeldLeases>,
@@ -78,32 +78,32 @@ pub(crate) struct Reader {
     pub(crate) stop: CancellationToken,
 }
 
-/// What one read was given.
+/// The result of one read.
 struct Given {
     entries: Vec<Entry>,
-    /// When it had certainly not been given them: their leases count from then on. The reply may have been there for long
-    /// where this process stood still, or its threads were busy.
+    /// A time at which the entries had certainly not been given to it: their leases count from then on. The reply may
+    /// have arrived long before now if this process was frozen, or its threads were busy.
     since: Instant,
 }
 
-/// How the next read is to be made.
+/// How to make the next read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// There was little to read: wait for any lane, or stand by where enough others wait.
+    /// There was little to read: wait for any lane, or stand by if enough others wait.
     Wait,
-    /// It was called, or has just been given something: wait, whatever the others do.
+    /// The reader was called, or has just been given something: wait, whatever the others do.
     Attend,
-    /// There is a backlog: take lane by lane, so that priorities hold and reads are full.
+    /// There is a backlog: read lane by lane, so that priorities hold and reads are full.
     Drain,
 }
 
 impl Mode {
-    /// How to go on after a read that gave so many of the entries that it wanted.
+    /// Returns how to continue after a read that returned this many of the entries that it wanted.
     fn after(self, read: usize, wanted: usize) -> Self {
         match self {
             _ if read >= per_lane(wanted) => Self::Drain,
             Self::Wait | Self::Attend if read > 0 => Self::Attend,
-            // Also after a backlog, when all who worked it off come back at once.
+            // Also after a backlog, when all who drained it come back at once.
             Self::Drain | Self::Wait | Self::Attend => Self::Wait,
         }
     }
@@ -144,7 +144,7 @@ impl Reader {
             match read {
                 Ok(given) => {
                     backoff = RedisBackoff::new();
-                    // Only a reading of all lanes says something of all lanes.
+                    // Only a read of all lanes proves something about all lanes.
                     if mode != Mode::Drain {
                         self.admitted();
                     }
@@ -168,7 +168,7 @@ impl Reader {
         }
     }
 
-    /// Wakes others where there may be more than this reader can take, or where it leaves the place at which it waited.
+    /// Wakes others if there may be more than this reader can take, or if it stops waiting on the streams.
     async fn seek_help(&self, before: Mode, now: Mode, read: usize) {
         if read >= MOST / 2 {
             self.reading.help.notify_one();
@@ -178,24 +178,24 @@ impl Reader {
             && self.health.pacing().is_large()
             && let Err(error) = self.queue.call(1).await
         {
-            // The leader calls too, where jobs wait.
+            // The leader calls too if jobs wait.
             tracing::debug!(%error, "nobody was called");
         }
     }
 
-    /// Waits for room, then a little longer for more of it: few large reads cost Redis less than many small ones.
+    /// Waits for room, then a little longer for more of it: a few large reads cost Redis less than many small ones.
     async fn room(&self) -> Option<usize> {
         let mut room = loop {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return None,
                 room = self.dispatcher.reserve_lightly(MOST) => break room,
-                // That no slot is free is a good reason not to read.
+                // Having no free slot is a good reason not to read.
                 () = tokio::time::sleep(TURN) => self.monitor.rests(),
             }
         };
         let enough = MOST.min(self.dispatcher.capacity() / 4);
-        // Quick jobs end while other tasks have their turn; only slower ones are worth a sleep.
+        // Quick jobs end while other tasks have their turn. Only slower ones are worth a sleep.
         for _ in 0..TURNS {
             if room >= enough {
                 return Some(room);
@@ -207,7 +207,7 @@ impl Reader {
         Some(room + self.dispatcher.reserve_now(MOST - room))
     }
 
-    /// Takes what is there, lane by lane.
+    /// Reads what is waiting, lane by lane.
     async fn drain(&self, room: usize, round: u32, empty: &mut Empty) -> Result<Given, Error> {
         let (since, mut entries) = (Instant::now(), Vec::new());
         for lane in order(round) {
@@ -239,11 +239,10 @@ impl Reader {
         self.answered(read, longest).await
     }
 
-    /// Leaves the waiting to others, until one of them calls. True where one did. Nothing is lost where this future is
-    /// dropped.
+    /// Leaves the waiting to others until one of them calls. Returns true if one did. Nothing is lost if this future is dropped.
     async fn stand_by(&self) -> Result<bool, Error> {
         let longest = self.health.pacing().stand_by(rand::random());
-        // That others wait is a good reason not to read.
+        // Others waiting is a good reason not to read.
         self.monitor.rests();
         let call = tokio::time::timeout(longest + LATE, self.queue.await_call(&self.link, longest));
         let mut call = std::pin::pin!(call);
@@ -252,7 +251,7 @@ impl Reader {
                 biased;
                 () = self.stop.cancelled() => return Ok(false),
                 called = &mut call => break called,
-                // Whoever watches the reader shall not take it for stuck.
+                // Whatever watches the reader must not take it for stuck.
                 () = tokio::time::sleep(STANDING_BY) => self.note(Some(0)),
             }
         };
@@ -268,7 +267,7 @@ impl Reader {
         called
     }
 
-    /// Awaits a read to its end, and sees to it that there is one: a dropped read would still be delivered, to nobody.
+    /// Awaits a read to its end, and makes sure that it ends: a dropped read would still be delivered, to nobody.
     async fn answered(
         &self,
         read: impl Future<Output = Result<Vec<Entry>, Error>>,
@@ -280,7 +279,7 @@ impl Reader {
         let (mut unblocked, mut due) = (false, asked + deadline);
         loop {
             let rest = due.saturating_duration_since(Instant::now());
-            // A reader that waits looks often enough to know about when it was given something.
+            // A waiting reader checks often enough to know roughly when it was given something.
             let pause = if self.stop.is_cancelled() { Duration::from_millis(100) } else { clock.pause() };
             tokio::select! {
                 biased;
@@ -309,7 +308,7 @@ impl Reader {
         }
     }
 
-    /// Notes that so many entries came, or that no answer did.
+    /// Notes how many entries a read returned, or that it was not answered.
     fn note(&self, read: Option<usize>) {
         self.health.set_in_touch(read.is_some());
         if let Some(entries) = read {
@@ -317,7 +316,7 @@ impl Reader {
         }
     }
 
-    /// After an error: waits, makes what is missing, and finds what a lost reply delivered.
+    /// Recovers from an error: waits, creates what is missing, and finds what a lost reply delivered.
     async fn repair(&self, error: &Error, backoff: &mut RedisBackoff) {
         self.events.redis_error(error.kind(), &error);
         if !error.is_transient() {
@@ -345,7 +344,7 @@ impl Reader {
         }
     }
 
-    /// Makes the streams and the groups that are missing.
+    /// Creates missing streams and groups.
     async fn rejoin(&self) -> Result<(), Error> {
         let joined = self.queue.join_limited(self.lease, self.max_depth).await?;
         if joined.groups_created > 0 {
@@ -362,15 +361,15 @@ impl Reader {
         }
     }
 
-    /// Notes that it does not.
+    /// Notes that Redis does not refuse what this queue needs.
     fn admitted(&self) {
         if self.health.admit() {
             self.events.tell(&Event::Served { queue: self.queue.name() });
         }
     }
 
-    /// Takes those of our own pending entries that we do not know. What is known is noted before they are read: an
-    /// entry that is settled meanwhile must not be taken for unknown.
+    /// Takes those of our own pending entries that are not known here. What is known is noted before they are read,
+    /// because an entry that is settled meanwhile must not be taken for unknown.
     async fn recover(&self) -> Result<usize, Error> {
         let _alone = self.reading.gate.write().await;
         let known = self.held_leases.known();
@@ -395,7 +394,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// Hands entries on; returns how many of them use room. Those beyond the room go back at once.
+    /// Hands entries on, and returns how many of them use room. Those beyond the room go back at once.
     async fn accept(&self, Given { entries, since }: Given, room: usize) -> usize {
         let mut deliveries = Vec::with_capacity(entries.len());
         let (mut held, mut aside) = (Vec::with_capacity(entries.len()), Vec::new());
@@ -440,8 +439,8 @@ fn parse(entry: Entry) -> Result<(Job, crate::job::Envelope), (Entry, String)> {
     }
 }
 
-/// The lanes in the order in which one round reads them. High goes first, but a share of the rounds begins with the
-/// others, so that they never starve: normal in 4 of 16, low in 1 of 16.
+/// Returns the order in which one round reads the lanes. High usually comes first. Some rounds begin with another lane,
+/// so that no lane starves: 4 of 16 with normal, 1 of 16 with low.
 fn order(round: u32) -> [Lane; 3] {
     match round % 16 {
         15 => [Lane::Low, Lane::High, Lane::Normal],
@@ -450,7 +449,7 @@ fn order(round: u32) -> [Lane; 3] {
     }
 }
 
-/// A waiting read takes up to so many of each lane, so that all together seldom exceed the room.
+/// Returns how many entries a waiting read takes of each lane, so that together they seldom exceed the room.
 fn per_lane(room: usize) -> usize {
     room.div_ceil(Lane::ALL.len())
 }

@@ -1,4 +1,4 @@
-//! Which handler runs which type, and what is wrapped around it. The one place where their types are erased.
+//! Which handler runs which type, and what is wrapped around it. This is the one place that erases their types.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -19,7 +19,7 @@ use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry
 #[derive(Default)]
 pub struct Registry {
     handlers: FxHashMap<JobType, Arc<Registered>>,
-    /// In the order of registration, the outermost first; each for all types or for one.
+    /// In the order of registration, outermost first; each applies to all types or to one.
     middleware: Vec<(Option<JobType>, Arc<dyn ErasedMiddleware>)>,
 }
 
@@ -39,23 +39,23 @@ pub(crate) enum Runner {
     Steps(Arc<Steps>),
 }
 
-/// A handler whose type is erased.
+/// A handler with its type erased.
 #[derive(Clone)]
 pub(crate) struct Erased {
     grace: Duration,
     run: Arc<dyn Fn(JobContext) -> BoxFuture<'static, Outcome> + Send + Sync>,
-    /// In place of `run`, where something is wrapped around the handler.
+    /// Used instead of `run` if something is wrapped around the handler.
     chain: Arc<Chain>,
 }
 
-/// A handler, its panics caught, and what is wrapped around it.
+/// A handler that catches its panics, and what is wrapped around it.
 #[derive(Clone)]
 pub(super) struct Chain {
     links: Vec<Arc<dyn ErasedMiddleware>>,
     handle: Arc<dyn Fn(JobContext) -> BoxFuture<'static, Handled> + Send + Sync>,
 }
 
-/// A [`Middleware`] whose type is erased.
+/// A [`Middleware`] with its type erased.
 pub(super) trait ErasedMiddleware: Send + Sync {
     fn call<'a>(&'a self, context: &'a JobContext, next: Next<'a>) -> BoxFuture<'a, Handled>;
 }
@@ -67,12 +67,12 @@ impl<M: Middleware> ErasedMiddleware for M {
 }
 
 impl Registry {
-    /// Adds a handler. A type that is there already gets the new one.
+    /// Adds a handler. It replaces any previous one of the type.
     pub fn add<H: Handler>(&mut self, job_type: JobType, policy: Policy, handler: H) {
         self.insert(job_type, policy, Runner::Whole(Erased::of(handler)));
     }
 
-    /// Adds the steps of a type. A type that is there already gets the new ones.
+    /// Adds the steps of a type. They replace any previous ones of the type.
     pub fn add_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
         self.insert(job_type, policy, Runner::Steps(Arc::new(steps)));
     }
@@ -86,7 +86,7 @@ impl Registry {
         self.handlers.insert(job_type, Arc::new(Registered { policy, work }));
     }
 
-    /// Wraps something around the handlers of all types, or of one, inside of what was wrapped around them before.
+    /// Wraps a middleware around the handlers of all types, or of one, inside what was wrapped around them before.
     pub fn wrap(&mut self, only: Option<JobType>, middleware: impl Middleware) {
         let link: Arc<dyn ErasedMiddleware> = Arc::new(middleware);
         for (job_type, registered) in &mut self.handlers {
@@ -97,7 +97,7 @@ impl Registry {
         self.middleware.push((only, link));
     }
 
-    /// Has every job leave a record, whatever its type's policy says.
+    /// Makes every job leave a record, whatever its type's policy says.
     #[cfg(feature = "testing")]
     pub(crate) fn track_all(&mut self) {
         for registered in self.handlers.values_mut() {
@@ -109,19 +109,19 @@ impl Registry {
         self.handlers.get(job_type)
     }
 
-    /// The types that have a handler, sorted.
+    /// Returns the types that have a handler, sorted.
     pub fn types(&self) -> Vec<JobType> {
         let mut types: Vec<_> = self.handlers.keys().cloned().collect();
         types.sort();
         types
     }
 
-    /// The longest time of grace of all handlers.
+    /// Returns the longest grace period of all handlers.
     pub(crate) fn longest_grace(&self) -> Duration {
         self.handlers.values().map(|registered| registered.work.grace()).max().unwrap_or_default()
     }
 
-    /// The longest time that an attempt of any type may take, where its job says nothing of its own.
+    /// Returns the longest time that an attempt of any type may take, if its job sets no timeout.
     pub(crate) fn longest_timeout(&self) -> Duration {
         let timeout = |registered: &Arc<Registered>| match &registered.work {
             Runner::Whole(_) => registered.policy.timeout,
@@ -130,7 +130,7 @@ impl Registry {
         self.handlers.values().map(timeout).max().unwrap_or_default()
     }
 
-    /// The types' policies, for those who settle without running.
+    /// Returns the types' policies, for code that settles without running.
     pub(crate) fn policies(&self) -> Policies {
         Policies::new(
             self.handlers.iter().map(|(job_type, registered)| (job_type.clone(), registered.policy.clone())),
@@ -139,7 +139,7 @@ impl Registry {
 }
 
 impl Runner {
-    /// How long an attempt may go on after its cancellation before its future is dropped.
+    /// Returns how long an attempt may continue after its cancellation before its future is dropped.
     fn grace(&self) -> Duration {
         match self {
             Self::Whole(handler) => handler.grace,
@@ -172,7 +172,7 @@ impl Erased {
         Self { grace, run: Arc::new(run), chain }
     }
 
-    /// How long it may go on after its cancellation before its future is dropped.
+    /// Returns how long the handler may continue after its cancellation before its future is dropped.
     pub(crate) fn grace(&self) -> Duration {
         self.grace
     }
@@ -202,7 +202,7 @@ impl Chain {
     }
 }
 
-/// What `handling` comes to. A panic in it is a failure.
+/// Awaits `handling`. A panic in it is a failure.
 async fn guarded(what: &str, handling: impl Future<Output = Handled>) -> Handled {
     AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|panic| {
         let error = format!("the {what} panicked: {}", panic_text(&*panic));

@@ -1,5 +1,5 @@
-//! What one attempt says of itself, until Redis knows it: the latest progress and the last log lines. A job that says
-//! nothing has nothing here. To say something never waits, and costs no command: the reporter takes it from here.
+//! What one attempt reports, until Redis knows it: the latest progress and the last log lines. A job that reports
+//! nothing has nothing here. Reporting never waits and costs no command: the reporter takes it from here.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -8,26 +8,26 @@ use std::time::Instant;
 use crate::broker::{LOG_LINES, Said, Saying};
 use crate::job::{Job, cut};
 
-/// A longer note is cut.
+/// The longest note in bytes. Longer ones are cut.
 pub(crate) const MAX_NOTE_BYTES: usize = 200;
 
-/// A longer log line is cut.
+/// The longest log line in bytes. Longer ones are cut.
 pub(crate) const MAX_LINE_BYTES: usize = 1024;
 
-/// What an attempt says. Made by the first word; closed when the attempt ends.
+/// What an attempt reports. It is created by the first report, and closed when the attempt ends.
 #[derive(Debug, Default)]
 pub(crate) struct Report(OnceLock<Option<Box<Mutex<Pending>>>>);
 
 /// What Redis does not know yet.
 #[derive(Debug)]
 struct Pending {
-    /// The number of the last thing said.
+    /// The number of the last report.
     count: u64,
     progress: Option<(u64, u8, String)>,
-    /// The last progress, whether Redis knows it or not.
+    /// The last progress, whether or not Redis knows it.
     last: Option<(u8, String)>,
     lines: VecDeque<Line>,
-    /// Whether the reporter will look here by itself.
+    /// Whether the reporter will already look here.
     awaited: bool,
     open: bool,
 }
@@ -40,7 +40,7 @@ struct Line {
 }
 
 impl Report {
-    /// Notes how far the attempt is. True where the reporter must be told that there is something.
+    /// Notes how far the attempt is. Returns true if the reporter must be notified.
     pub(crate) fn progress(&self, percent: u8, note: &str) -> bool {
         let Some(mut pending) = self.open() else { return false };
         let percent = percent.min(100);
@@ -54,7 +54,7 @@ impl Report {
         !std::mem::replace(&mut pending.awaited, true)
     }
 
-    /// Notes a line; the oldest one goes where there are too many. True where the reporter must be told.
+    /// Notes a line. If there are too many, the oldest one is dropped. Returns true if the reporter must be notified.
     pub(crate) fn log(&self, text: &str) -> bool {
         let Some(mut pending) = self.open() else { return false };
         pending.count += 1;
@@ -67,19 +67,19 @@ impl Report {
         !std::mem::replace(&mut pending.awaited, true)
     }
 
-    /// True where something was said.
+    /// Returns true if something was reported.
     pub(crate) fn is_used(&self) -> bool {
         matches!(self.0.get(), Some(Some(_)))
     }
 
-    /// Says that nothing more will be heard; true where something was said.
+    /// Closes the report: nothing more is accepted. Returns true if something was reported.
     pub(crate) fn close(&self) -> bool {
         let Some(pending) = self.0.get_or_init(|| None) else { return false };
         lock(pending).open = false;
         true
     }
 
-    /// What Redis does not know yet. It stays here until it is [known](Self::known).
+    /// Returns what Redis does not know yet. It stays here until it is [known](Self::known).
     pub(crate) fn saying<'a>(&self, job: &'a Job) -> Option<Saying<'a>> {
         let mut pending = lock(self.0.get()?.as_ref()?);
         pending.awaited = false;
@@ -89,7 +89,7 @@ impl Report {
         said.then(|| Saying { job, progress: pending.progress.clone(), lines })
     }
 
-    /// Forgets what Redis has been told.
+    /// Forgets what Redis now knows.
     pub(crate) fn known(&self, told: &Saying<'_>) {
         let Some(Some(pending)) = self.0.get() else { return };
         let mut pending = lock(pending);

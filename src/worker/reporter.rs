@@ -1,5 +1,5 @@
-//! Brings what attempts say to Redis: many attempts in one script, each at most twice a second and at its end. Nothing
-//! waits for it but the end of an attempt that has said something, and that not for long.
+//! Writes what attempts report to Redis: many attempts in one script, each at most twice per second and at its end.
+//! Only the end of an attempt that has reported something waits for it, and not for long.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,28 +14,28 @@ use crate::job::{ConsumerName, QueueName};
 /// The pause between two rounds.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// So many attempts go into one script.
+/// The number of attempts in one script.
 const BATCH: usize = 50;
 
-/// The end of an attempt waits so long for its last words.
+/// How long the end of an attempt waits for its last reports.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// The attempts of one queue that have something to say.
+/// The attempts of one queue that have something to report.
 #[derive(Debug)]
 pub(crate) struct Reports {
     pub(crate) queue: QueueName,
-    /// Where handlers may tell of what is not the job's.
+    /// Where handlers may report what does not belong to the job.
     pub(crate) events: Events,
     waiting: Mutex<Vec<Arc<Delivery>>>,
     arrived: Notify,
 }
 
-/// Writes for one queue.
+/// Writes the reports of one queue.
 pub(crate) struct Reporter {
     pub(crate) reports: Arc<Reports>,
     pub(crate) queue: Queue,
     pub(crate) consumer: ConsumerName,
-    /// How long a record that has to be made is kept.
+    /// How long a record is kept that has to be created.
     pub(crate) retention: Duration,
     pub(crate) events: Events,
 }
@@ -74,7 +74,7 @@ impl Reports {
 }
 
 impl Reporter {
-    /// Writes until it is dropped: the end of each attempt writes what is left of it.
+    /// Writes until it is dropped. The end of each attempt writes the rest of its reports.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             self.reports.arrived.notified().await;
@@ -87,7 +87,7 @@ impl Reporter {
         }
     }
 
-    /// Writes the last words of an attempt, while its entry is still held.
+    /// Writes the last reports of an attempt, while its entry is still held.
     pub(crate) async fn finish(&self, delivery: &Arc<Delivery>) {
         let written = self.write(std::slice::from_ref(delivery));
         if tokio::time::timeout(LAST_WORDS, written).await.is_err() {
@@ -95,7 +95,7 @@ impl Reporter {
         }
     }
 
-    /// What Redis refuses is said again with what is said next; nothing depends on it.
+    /// Writes a batch of reports. What Redis refuses is sent again with the next report; nothing depends on it.
     async fn write(&self, batch: &[Arc<Delivery>]) {
         let speaking =
             batch.iter().filter_map(|delivery| Some((delivery, delivery.report.saying(&delivery.job)?)));

@@ -1,7 +1,7 @@
-//! Stage 4: turns outcomes into what Redis must do. Plain successes go in batches of one round trip; everything else is
-//! one script each, many at a time. An outcome is kept, and sent again, until Redis has taken it: the fence in the
-//! script decides whether it still counts. What Redis refuses for reasons of its own, such as a record of another type,
-//! waits [aside](super::aside), and holds up nothing but itself.
+//! Stage 4: turns outcomes into what Redis must do. Plain successes go in batches of one round trip. Everything else
+//! takes one script each, many at a time. An outcome is kept, and sent again, until Redis has accepted it: the fence in
+//! the script decides whether it still counts. What Redis refuses for its own reasons, such as a record of another
+//! type, waits [aside](super::aside), and holds up nothing else.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,16 +27,16 @@ use crate::sabotage::{self, Sabotage};
 /// The most successes that one round trip settles.
 const BATCH: usize = 500;
 
-/// So many batches may be under way at once, so that Redis need not wait while the next one is put together.
+/// The most batches in flight, so that Redis need not wait while the next one is put together.
 const BATCHES_UNDER_WAY: usize = 4;
 
-/// The receipts of so many settlements are forgotten in one command.
+/// The number of settlements whose receipts are forgotten in one command.
 const RECEIPTS: usize = 100;
 
-/// So many other settlements are under way at once, each a script.
+/// The most other settlements in flight, each of them one script.
 const OTHERS_UNDER_WAY: usize = 500;
 
-/// Settles outcomes. One per queue.
+/// Settles outcomes. There is one per queue.
 pub(crate) struct Settler {
     pub(crate) queue: Queue,
     pub(crate) consumer: ConsumerName,
@@ -44,7 +44,7 @@ pub(crate) struct Settler {
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) policies: Arc<Policies>,
     pub(crate) routing: Routing,
-    /// Which jobs leave a record, where neither they nor their type say.
+    /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
     pub(crate) lease: Duration,
@@ -53,11 +53,11 @@ pub(crate) struct Settler {
     pub(crate) clock: Arc<ServerClock>,
 }
 
-/// What Redis refuses for reasons of its own, and why.
+/// Work that Redis refuses for its own reasons, and why.
 type Refused = Result<(), (SettlerInput, Error)>;
 
 impl Settler {
-    /// Settles until the outbox is closed and empty. What is aside then is tried once more and left to its lease.
+    /// Settles until the outbox is closed and empty. What waits aside then is tried once more, and left to its lease.
     pub(crate) async fn run(self, outbox: Arc<Outbox>) {
         let (mut batches, mut others) = (FuturesUnordered::new(), FuturesUnordered::new());
         let (mut heard, mut forgetting) = (Vec::new(), FuturesUnordered::new());
@@ -107,8 +107,8 @@ impl Settler {
         }
     }
 
-    /// The answers of these settlements have been heard. Asks until Redis has forgotten them: what is left goes only with the
-    /// consumer, and a worker may live for months.
+    /// Forgets the receipts of settlements whose answers have arrived. Asks until Redis has done so: what is left goes
+    /// only with the consumer, and a worker may live for months.
     async fn forget_receipts(&self, heard: Vec<Held>) {
         let mut backoff = RedisBackoff::new();
         while let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &heard).await {
@@ -120,7 +120,7 @@ impl Settler {
         }
     }
 
-    /// Lets wait what Redis refuses, and tells so the first time.
+    /// Sets aside what Redis refuses, and reports so the first time.
     fn set_aside(&self, aside: &mut Aside, task: Task, error: &Error) {
         let job = task.job();
         if task.refused == 0 {
@@ -139,8 +139,8 @@ impl Settler {
         aside.push(task);
     }
 
-    /// Hands a delivery out once more that could not begin. What is something else, or comes too late for that, is to be
-    /// settled.
+    /// Hands out a delivery again that could not begin. Returns what must be settled instead: other work, and
+    /// deliveries that come too late.
     fn begin_again(&self, task: Task) -> Option<Task> {
         let Task { work, refused } = task;
         let work = match work {
@@ -155,14 +155,14 @@ impl Settler {
         Some(Task { work, refused })
     }
 
-    /// Settles one thing; says which entry it was about, and what Redis refuses.
+    /// Settles one task. Returns which entry it was about, and the task and the error if Redis refused.
     async fn settle_other(&self, task: Task) -> (Held, Option<(Task, Error)>) {
         let (held, refused) = (task.held(), task.refused);
         let result = match task.work {
             SettlerInput::Malformed(entry, why) => self.bury_malformed(entry, why).await,
             SettlerInput::Finished(finished) => self.settle_one(finished, refused == 0).await,
             SettlerInput::Settled(finished, ours) => self.settle_late(finished, ours).await,
-            // Nothing is settled of it.
+            // There is nothing to settle.
             SettlerInput::Unbegun(delivery, error) => {
                 Err((SettlerInput::Unbegun(delivery, error.clone()), error))
             }
@@ -170,7 +170,7 @@ impl Settler {
         (held, result.err().map(|(work, error)| (Task { work, refused }, error)))
     }
 
-    /// Deletes a lane's plain successes in one round trip. Those that were settled already are work of their own.
+    /// Deletes a lane's plain successes in one round trip. Returns those that were already settled, which need separate work.
     async fn settle_plain(&self, finished: Vec<FinishedAttempt>) -> Vec<SettlerInput> {
         let lane = finished[0].delivery.job.lane;
         let ids: Vec<EntryId> = finished.iter().map(|finished| finished.delivery.job.entry).collect();
@@ -181,8 +181,7 @@ impl Settler {
         };
         let ours: Vec<bool> = finished.iter().map(held_then).collect();
         let (mut places, lost) = self.acknowledge(lane, &ids, ours.iter().all(|ours| *ours)).await;
-        // Where an earlier sending settled all of them, as far as that is known, we did it ourselves, unless they were taken over
-        // meanwhile.
+        // If an earlier command settled all of them, as far as is known, we did it ourselves, unless they were claimed meanwhile.
         let by_us = lost && places.len() == ids.len();
         let (now, mut settled) = (Instant::now(), Vec::with_capacity(places.len()));
         let mut held = Vec::with_capacity(ids.len());
@@ -199,8 +198,8 @@ impl Settler {
         settled
     }
 
-    /// Sends until Redis has answered: a lane in which nothing can be settled is not read on. The places of what was settled
-    /// before, and whether that may have been by an earlier sending.
+    /// Sends until Redis has answered, because a lane in which nothing can be settled is not read any further. Returns
+    /// the indexes of what was already settled, and whether an earlier command may have done that.
     async fn acknowledge(&self, lane: Lane, ids: &[EntryId], held: bool) -> (Vec<usize>, bool) {
         let (mut backoff, mut sent_before, mut all_deleted) = (RedisBackoff::new(), false, false);
         if held {
@@ -223,7 +222,7 @@ impl Settler {
         loop {
             let sent = self.queue.acknowledge(self.queue.link(), lane, ids);
             match self.monitor.ask(Duration::ZERO, sent).await {
-                // What was still there to be deleted was nobody else's to settle.
+                // What could still be deleted was for nobody else to settle.
                 Ok(_) if all_deleted => return (Vec::new(), false),
                 Ok(places) => return (places, sent_before),
                 Err(error) => {
@@ -235,8 +234,8 @@ impl Settler {
         }
     }
 
-    /// A plain success whose entry is settled already. It cancels a retry that has not started. Where nothing is known of the
-    /// job, and it was `ours`, it was our own first sending that settled it.
+    /// Settles a plain success whose entry is already settled. It cancels a retry that has not started. If nothing is
+    /// known about the job, and it was `ours`, our own first command settled it.
     async fn settle_late(&self, finished: FinishedAttempt, ours: bool) -> Refused {
         let applied = match self.apply(&finished, &Settlement::Ack).await {
             Ok(applied) => applied,
@@ -277,7 +276,7 @@ impl Settler {
             }
             Ok(Applied::Moved) => settlement,
             Ok(Applied::Late) if settlement == Settlement::Ack => settlement,
-            // The success was told when it came.
+            // The success was reported when it came.
             Ok(Applied::Late) => return Ok(()),
             Ok(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),
         };
@@ -311,7 +310,7 @@ impl Settler {
         }
     }
 
-    /// Sends until Redis has answered. What it refuses for reasons of its own is an error: a person must mend that.
+    /// Sends until Redis has answered. It is an error if Redis refuses for its own reasons: a person must fix that.
     async fn insist<T, F: Future<Output = Result<T, Error>>>(
         &self,
         send: impl Fn() -> F,
@@ -343,7 +342,7 @@ impl Settler {
     }
 }
 
-/// Parts plain successes, in batches of one lane each, from everything else.
+/// Separates plain successes, in batches of one lane each, from everything else.
 fn sort(work: Vec<SettlerInput>) -> (impl Iterator<Item = Vec<FinishedAttempt>>, Vec<SettlerInput>) {
     let (mut plain, mut rest) = (<[Vec<FinishedAttempt>; 3]>::default(), Vec::new());
     for work in work {
@@ -368,7 +367,7 @@ fn in_batches(mut lane: Vec<FinishedAttempt>) -> impl Iterator<Item = Vec<Finish
     })
 }
 
-/// How an attempt ended, in one word, for the ring of attempts.
+/// Returns in one word how an attempt ended, for the ring of attempts.
 fn word(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Done(_) => "done",

@@ -1,5 +1,5 @@
-//! One attempt of a job made of steps: what is ready runs, one step after another. What a step is about to do is written
-//! into the ledger before its handler is called, and how it ended afterwards. Settling the job is the settler's.
+//! One attempt of a job made of steps: the steps that are ready run one after another. Before a step's handler is
+//! called, the ledger records that it starts; afterwards, how it ended. The settler settles the job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::worker::delivery::Delivery;
 use crate::worker::executor::{Executor, SETTLE_MARGIN, last_word};
 use crate::worker::handler::{JobContext, StepView};
 
-/// An attempt that has read its ledger, and not begun a step.
+/// Prepares an attempt that has read its ledger, and not begun a step.
 ///
 /// # Errors
 ///
-/// [`Error`] where Redis refuses to read the ledger for reasons of its own, such as a key of another type.
+/// [`Error`] if Redis refuses to read the ledger for its own reasons, such as a key of another type.
 pub(in crate::worker) async fn begin<'a>(
     executor: &'a Executor,
     delivery: &'a Arc<Delivery>,
@@ -56,24 +56,24 @@ pub(in crate::worker) struct Attempt<'a> {
     delivery: &'a Arc<Delivery>,
     policy: &'a Policy,
     steps: &'a Steps,
-    /// The name of this run of the entry: no other one may tell how a step ended that this one began.
+    /// The name of this run of the entry. Only this run may report the end of a step that it began.
     run: String,
-    /// What is known of the ledger.
+    /// What is known about the ledger.
     ledger: Ledger,
-    /// The server's clock, as the last script read it.
+    /// The server's clock, as last read by a script.
     now: Timestamp,
     /// The steps that were begun, or refused, in this attempt.
     tried: BTreeSet<usize>,
-    /// What went wrong last.
+    /// The last failure.
     failure: Option<(FailureKind, String)>,
 }
 
 impl Attempt<'_> {
-    /// Runs the steps that are ready, and says what that comes to for the job.
+    /// Runs the steps that are ready, and returns the outcome for the job.
     pub(in crate::worker) async fn run(mut self) -> Outcome {
         let (life, mut looked_again) = (self.delivery.job.life.to_string(), false);
         loop {
-            // An attempt that was to cancel the job for this may have died before it did.
+            // An attempt that should have cancelled the job for this may have died before it did.
             if let Some(why) = self.ledger.dropped(&life) {
                 return Outcome::Dropped(why.to_owned());
             }
@@ -86,7 +86,7 @@ impl Attempt<'_> {
                     }
                 }
                 Next::Wait(delay) => return self.wait(delay),
-                // A late truth or a decision may have come meanwhile.
+                // A late report or a decision may have arrived meanwhile.
                 Next::Stuck(_) if !looked_again => {
                     looked_again = true;
                     if self.look().await.is_none() {
@@ -98,7 +98,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Reads the ledger for the first time. Where the attempt is cut short before Redis answers, it does not run.
+    /// Reads the ledger for the first time. If the attempt is cut short before Redis answers, it does not run.
     async fn look_first(&mut self) -> Result<(), Error> {
         let mut backoff = RedisBackoff::new();
         loop {
@@ -121,21 +121,21 @@ impl Attempt<'_> {
         }
     }
 
-    /// Reads the ledger; `None` where the attempt was cut short before Redis answered.
+    /// Reads the ledger; `None` if the attempt was cut short before Redis answered.
     async fn look(&mut self) -> Option<()> {
         let seen = self.insist(|| self.seen()).await?;
         (self.ledger, self.now) = (seen.ledger, seen.now);
         Some(())
     }
 
-    /// What the ledger says.
+    /// Returns what the ledger says.
     async fn seen(&self) -> Result<StepsStatus, Error> {
         let Delivery { job, envelope, .. } = &**self.delivery;
         let known = envelope.get(b"dead_steps").map(|states| (states, self.steps.text.as_str()));
         self.executor.queue.look_at_steps(&job.id, known).await
     }
 
-    /// Runs one step. An outcome where the attempt ends with it.
+    /// Runs one step. Returns an outcome if the attempt ends with it.
     async fn step(&mut self, at: usize) -> Option<Outcome> {
         let (steps, job) = (self.steps, &self.delivery.job);
         let (PlannedStep { name, kind, .. }, part) = (&steps.plan.steps()[at], &steps.parts[at]);
@@ -185,13 +185,13 @@ impl Attempt<'_> {
         }
     }
 
-    /// Asks until there is an answer: without one the step must not start.
+    /// Asks until there is an answer: without one, the step must not start.
     async fn begin(&self, run: StepRun<'_>) -> Option<StepBegun> {
         let (executor, job) = (self.executor, &self.delivery.job);
         let send = || executor.queue.step_begin(&executor.consumer, job, run, &self.steps.text);
         let begun = self.insist(send).await;
         if begun.is_none() {
-            // Redis may have heard it all the same: then it should know that nothing was done.
+            // Redis may have received it all the same. Then it should know that nothing was done.
             let life = job.life.to_string();
             let attempts = self.ledger.get(run.step).map_or(0, |record| record.attempts_in(&life, run.kind));
             let nothing =
@@ -230,13 +230,13 @@ impl Attempt<'_> {
         outcome
     }
 
-    /// Begins the step's span, where the attempt has one.
+    /// Begins the step's span, if the attempt has one.
     fn span(&self, name: &StepName, attempts: u32) -> Option<AttemptSpan> {
         self.delivery.trace()?;
         self.executor.tracer.as_ref()?.begin_step(name, attempts)
     }
 
-    /// Lets a handler run within the step's timeout and the attempt's cancellation.
+    /// Runs a handler within the step's timeout and the attempt's cancellation.
     async fn bounded(
         &self,
         mut running: BoxFuture<'_, Outcome>,
@@ -248,7 +248,7 @@ impl Attempt<'_> {
         let cut_short = tokio::select! {
             biased;
             outcome = &mut running => {
-                // It may have failed because it was told to end, before we looked.
+                // It may have failed because it saw its cancellation before we did.
                 let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
                 return if failed && held_lease.is_told() { Outcome::Interrupted } else { outcome };
             }
@@ -259,7 +259,7 @@ impl Attempt<'_> {
             }
             () = held_lease.token().cancelled() => Outcome::Interrupted,
         };
-        // What the handler says in its time of grace counts where it is more than the consequence of our cutting it short.
+        // What the handler says in its grace period counts if it is more than the consequence of our cutting it short.
         match last_word(running, grace).await {
             Some(said @ (Outcome::Done(_) | Outcome::Snoozed(_))) => said,
             Some(said) if !held_lease.is_told() => said,
@@ -267,8 +267,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Writes down how a run ended. What really happened is sent until Redis has taken it; where nobody knows, the ledger
-    /// already says so.
+    /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says so.
     async fn tell(
         &self,
         run: StepRun<'_>,
@@ -292,7 +291,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The end of a step is known now that was taken for unknown; its job may have been buried for that.
+    /// Resumes a job after the late report of a step that was considered unknown. The job may have been buried for that.
     async fn resume(&self) {
         let job = &self.delivery.job.id;
         match self.executor.queue.resume_steps(job, self.executor.reporter.retention).await {
@@ -325,7 +324,7 @@ impl Attempt<'_> {
     }
 
     fn stuck(&mut self, reason: DeadReason) -> Outcome {
-        // In the order of what a person wants to know first.
+        // In the order in which a person needs to know them.
         let states = [
             StepState::Unknown,
             StepState::Failed,
@@ -350,7 +349,7 @@ impl Attempt<'_> {
         Outcome::Failed(Failure::new(kind, error.unwrap_or_default(), Retry::Bury(reason)))
     }
 
-    /// How a step failed last, in an earlier attempt. Nobody knows how a run ended that was cut short or lost.
+    /// Returns how a step last failed, in an earlier attempt. Nobody knows how a run that was cut short or lost ended.
     fn last_kind(&self, step: &StepName) -> Option<FailureKind> {
         if matches!(self.ledger.state(step), StepState::Unknown | StepState::Started) {
             return Some(FailureKind::Unknown);
@@ -359,7 +358,7 @@ impl Attempt<'_> {
         FailureKind::ALL.into_iter().find(|kind| kind.as_str() == last.kind)
     }
 
-    /// What the steps returned, as one JSON object by their names; `None` for nothing, and for what does not fit.
+    /// Returns what the steps returned, as one JSON object by their names; `None` if that is nothing, or too large.
     fn result(&self) -> Option<Bytes> {
         let returned = |(name, record): (&StepName, &StepRecord)| {
             let json = std::str::from_utf8(record.result.as_ref()?).ok()?;

@@ -1,4 +1,4 @@
-//! Jobs made of steps: each has a handler and limits of its own, and its state is kept in a ledger in Redis, so that it
+//! Jobs made of steps. Each step has its own handler and limits, and its state is kept in a ledger in Redis, so that it
 //! survives any crash. [`Steps`] is put together here; `attempt` runs what is ready.
 
 mod attempt;
@@ -11,10 +11,10 @@ use super::handler::Handler;
 use super::registry::{Erased, ErasedMiddleware};
 use crate::job::{Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
 
-/// How long the end of a step's run may take to be written after its time of grace.
+/// How long writing the end of a step's run may take after its grace period.
 const TELLING: Duration = Duration::from_secs(2);
 
-/// The steps of a type of jobs, ready to run.
+/// The steps of a job type, ready to run.
 ///
 /// ```
 /// # use streamfleet::{Handler, JobContext, JobError, RawPayload};
@@ -36,9 +36,9 @@ const TELLING: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Steps {
     plan: Plan,
-    /// The plan as ledgers have it.
+    /// The plan as ledgers store it.
     text: String,
-    /// In the plan's order.
+    /// The parts in plan order.
     parts: Vec<Part>,
 }
 
@@ -49,7 +49,7 @@ struct Part {
     limits: StepLimits,
 }
 
-/// Puts steps together. What is wrong is told by [`StepsBuilder::build`].
+/// Puts steps together. [`StepsBuilder::build`] reports what is wrong.
 #[derive(Default)]
 pub struct StepsBuilder {
     steps: Vec<(PlannedStep, Part)>,
@@ -57,29 +57,28 @@ pub struct StepsBuilder {
 }
 
 impl Steps {
-    /// Begins to put steps together. They run one after another, in the order in which they are added, unless `after`
-    /// says otherwise.
+    /// Starts to put steps together. They run one after another, in the order in which they are added, unless `after` says otherwise.
     pub fn builder() -> StepsBuilder {
         StepsBuilder::default()
     }
 
-    /// The plan.
+    /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// How long an attempt may take that runs every step once, where the type allows each so long.
+    /// Returns how long an attempt may take that runs every step once, if the type allows each step this long.
     pub(super) fn longest_attempt(&self, timeout: Duration) -> Duration {
         self.parts.iter().map(|part| part.limits.timeout(timeout)).sum()
     }
 
-    /// How long an attempt may go on after its cancellation.
+    /// Returns how long an attempt may continue after its cancellation.
     pub(super) fn grace(&self) -> Duration {
         let longest = self.parts.iter().map(|part| part.handler.grace()).max();
         longest.unwrap_or_default() + TELLING
     }
 
-    /// Wraps something around every step.
+    /// Wraps a middleware around every step.
     pub(super) fn wrap(&mut self, link: &std::sync::Arc<dyn ErasedMiddleware>) {
         for part in &mut self.parts {
             part.handler.wrap(link);
@@ -114,7 +113,7 @@ impl StepsBuilder {
         self
     }
 
-    /// Lets a step start only when these are done.
+    /// Makes a step start only when these are done.
     #[must_use]
     pub fn after<S: AsRef<str>>(mut self, name: &str, before: impl IntoIterator<Item = S>) -> Self {
         for before in before {
@@ -126,19 +125,19 @@ impl StepsBuilder {
         self
     }
 
-    /// Gives a step limits of its own.
+    /// Gives a step its own limits.
     #[must_use]
     pub fn limits(mut self, name: &str, limits: StepLimits) -> Self {
         self.with(name, |_, part| part.limits = limits);
         self
     }
 
-    /// The steps.
+    /// Builds the steps.
     ///
     /// # Errors
     ///
-    /// [`PlanError`] where there are none or too many, a name is not valid or there twice, or `after` names what does not
-    /// exist or leads in a circle.
+    /// [`PlanError`] if there are no steps or too many, a name is not valid or occurs twice, or `after` names an
+    /// unknown step or forms a cycle.
     pub fn build(self) -> Result<Steps, PlanError> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
@@ -158,7 +157,7 @@ impl StepsBuilder {
         }
     }
 
-    /// The first complaint is the one that is told.
+    /// Keeps the first problem, which is the one that is reported.
     fn complain(&mut self, wrong: PlanError) {
         self.wrong.get_or_insert(wrong);
     }
