@@ -96,7 +96,7 @@ pub enum Event<'a> {
         /// How long it has run; zero if none runs.
         elapsed: Duration,
     },
-    /// An outcome came after its entry was taken over, and changed nothing.
+    /// An outcome came after its entry was claimed by another worker, and changed nothing.
     Fenced {
         /// The queue that the job came from.
         queue: &'a QueueName,

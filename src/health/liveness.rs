@@ -113,7 +113,7 @@ impl Liveness {
         }
     }
 
-    /// Notes that a task died that must not die.
+    /// Notes the death of a task that must not die.
     pub(crate) fn died(&self, what: String) {
         tracing::error!(what, "a loop of this process has died; it must be started anew");
         let mut dead = locked(&self.shared.dead);

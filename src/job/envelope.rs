@@ -26,7 +26,7 @@ impl Envelope {
     /// An entry with more fields than this is malformed: Lua's stack limits how many values a script can append at once.
     pub const MAX_FIELDS: usize = 1000;
 
-    /// The number of extra fields allowed in entries that the fleet writes, because it adds fields of its own.
+    /// The number of extra fields allowed in entries that the fleet writes, because it adds its own fields.
     pub const FLEET_FIELDS: usize = 24;
 
     /// Copies fields into one buffer.

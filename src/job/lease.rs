@@ -1,6 +1,6 @@
 //! The lease of an entry: when its owner renews it, when its owner gives it up, and when others may claim it. The
 //! server measures how long an entry has been silent with its wall clock, which may step, and may stop for everybody.
-//! So a claimer compares that clock with a monotonic clock of its own.
+//! So a claimer compares that clock with its own monotonic clock.
 
 use std::time::Duration;
 

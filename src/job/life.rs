@@ -17,7 +17,7 @@ impl Life {
         Self(JobId::derived(entry, lane))
     }
 
-    /// Returns the life of an entry written by an older version, which told lives apart by their start times.
+    /// Returns the life of an entry written by an older version, which distinguished lives by their start times.
     pub(super) fn of_time(created_ms: u64) -> Self {
         Self(created_ms.to_string().parse().expect("digits are an id"))
     }

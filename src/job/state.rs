@@ -57,7 +57,7 @@ impl State {
         match self {
             Self::Waiting => matches!(next, Self::Running | Self::Cancelled),
             Self::Running => next != Self::Running,
-            // An attempt that was taken over may still succeed, and end the job before its retry starts.
+            // An attempt whose entry was claimed may still succeed, and end the job before its retry starts.
             Self::Retrying => matches!(next, Self::Waiting | Self::Done | Self::Cancelled),
             Self::Scheduled => matches!(next, Self::Waiting | Self::Cancelled),
             Self::Dead => next == Self::Waiting,

@@ -51,7 +51,7 @@ fn pace(candidates: u64, lease: Duration) -> Duration {
     few.max(many)
 }
 
-/// Returns how long a candidate waits that has asked this often without success. Candidates that started together drift
+/// Returns how long a candidate waits after this many requests without success. Candidates that started together drift
 /// apart after a while.
 fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
     let regular = pace.mul_f64(0.75 + roll / 4.0);

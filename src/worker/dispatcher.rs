@@ -1,5 +1,5 @@
 //! Stage 2: hands deliveries to free slots. A slot is one task that runs one attempt at a time. So the number of slots
-//! is the concurrency, and a job costs no task of its own.
+//! is the concurrency, and a job costs no extra task.
 //!
 //! A slot takes its next delivery as soon as it is done, so quick jobs need no wake-ups at all. Slots are woken when
 //! deliveries arrive, one for each thread, and whenever a handler has to wait: then the next slot takes over.
@@ -156,8 +156,8 @@ impl Dispatcher {
         }
     }
 
-    /// Queues a delivery again for which there is no room, so that one less is read. Returns the delivery if nothing is
-    /// handed out any more.
+    /// Requeues a delivery for which there is no room, so that one less is read. Returns the delivery if nothing is handed
+    /// out any more.
     pub(crate) fn offer_again(&self, delivery: Arc<Delivery>) -> Result<(), Arc<Delivery>> {
         let mut waiting = self.lock();
         // `close` sets this before it takes out what waits.

@@ -35,7 +35,7 @@ pub(crate) struct Reporter {
     pub(crate) reports: Arc<Reports>,
     pub(crate) queue: Queue,
     pub(crate) consumer: ConsumerName,
-    /// How long a record is kept that has to be created.
+    /// How long to keep a record that has to be created.
     pub(crate) retention: Duration,
     pub(crate) events: Events,
 }

@@ -139,7 +139,7 @@ impl Settler {
         aside.push(task);
     }
 
-    /// Hands out a delivery again that could not begin. Returns what must be settled instead: other work, and
+    /// Offers a delivery that could not begin to the slots again. Returns what must be settled instead: other work, and
     /// deliveries that come too late.
     fn begin_again(&self, task: Task) -> Option<Task> {
         let Task { work, refused } = task;

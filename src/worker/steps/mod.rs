@@ -67,7 +67,7 @@ impl Steps {
         &self.plan
     }
 
-    /// Returns how long an attempt may take that runs every step once, if the type allows each step this long.
+    /// Returns the longest time of an attempt that runs every step once, if the type allows each step this long.
     pub(super) fn longest_attempt(&self, timeout: Duration) -> Duration {
         self.parts.iter().map(|part| part.limits.timeout(timeout)).sum()
     }
