@@ -25,25 +25,26 @@ impl Ended {
         Self { job: None, came_of_it, elapsed: Duration::ZERO }
     }
 
-    /// What happened: done, failed (an error, a panic or a timeout), snoozed, dropped, interrupted, or malformed.
+    /// Returns what happened: done, failed (an error, a panic or a timeout), snoozed, dropped, interrupted, or
+    /// malformed.
     pub fn outcome(&self) -> &Outcome {
         &self.came_of_it.outcome
     }
 
-    /// True where the handler succeeded.
+    /// Returns true if the handler succeeded.
     pub fn is_done(&self) -> bool {
         matches!(self.outcome(), Outcome::Done(_))
     }
 
-    /// What success returned, as a record would keep it; `None` for nothing, for what is no such value, and for anything
-    /// but a success.
+    /// Returns the handler's result as a record would keep it; `None` if there is none, if it cannot be read as a `T`,
+    /// or if the attempt did not succeed.
     pub fn result<T: DeserializeOwned>(&self) -> Option<T> {
         let Outcome::Done(result) = self.outcome() else { return None };
         serde_json::from_slice(result.as_deref().unwrap_or(b"null")).ok()
     }
 
-    /// Why it was no success, in words: the error of a failure, the reason of a dropped job, the rule that a malformed one
-    /// breaks.
+    /// Returns why the attempt did not succeed: the error of a failure, the reason for a dropped job, or the rule that
+    /// a malformed job breaks.
     pub fn error(&self) -> Option<&str> {
         if let Outcome::Failed(failure) = self.outcome() {
             return Some(&failure.error);
@@ -52,24 +53,24 @@ impl Ended {
         Some(why)
     }
 
-    /// The last progress that the handler told: percent and note.
+    /// Returns the last progress that the handler reported: percent and note.
     pub fn progress(&self) -> Option<(u8, &str)> {
         self.came_of_it.progress.as_ref().map(|(percent, note)| (*percent, note.as_str()))
     }
 
-    /// The lines that the handler logged, the last 100.
+    /// Returns the last 100 lines that the handler logged.
     pub fn log(&self) -> &[String] {
         &self.came_of_it.lines
     }
 
-    /// How long the handler ran.
+    /// Returns how long the handler ran.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
 
-    /// What a fleet would do about it under this policy. Chance is left out: pauses are those of the policy's backoff.
+    /// Returns what a fleet would do with the job under this policy. Pauses are the policy's backoff without jitter.
     pub fn settlement(&self, policy: &Policy) -> Settlement {
-        // The middle of the roll neither adds to a pause nor takes away.
+        // The middle of the range neither lengthens a pause nor shortens it.
         const NO_CHANCE: f64 = 0.5;
         match &self.job {
             Some(job) => settle(job, policy, Routing::default(), self.outcome(), NO_CHANCE),

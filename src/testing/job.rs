@@ -1,4 +1,4 @@
-//! A made-up job: the fields of an entry that nobody has submitted.
+//! A made-up job: the fields of an entry that was never submitted.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::job::{self, Encoding, EntryId, Envelope, Lane, Malformed, Policy, QueueName};
 use crate::worker::Circumstances;
 
-/// A job that nobody has submitted, for [`run`](super::run). All but the type is optional; the fields are read as those
-/// of a real entry, so what breaks the wire contract ends as [`Outcome::Malformed`](job::Outcome::Malformed).
+/// A made-up job for [`run`](super::run). Everything except the type is optional. The fields are read like those of a
+/// real entry, so a job that breaks the wire contract ends as [`Outcome::Malformed`](job::Outcome::Malformed).
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Job {
@@ -21,7 +21,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job of this type with an empty payload, at its first attempt, in the queue `default`.
+    /// Creates a job of this type with an empty payload, at its first attempt, in the queue `default`.
     pub fn new(job_type: &str) -> Self {
         Self {
             fields: Vec::new(),
@@ -34,87 +34,87 @@ impl Job {
         .field("type", job_type)
     }
 
-    /// A payload as JSON.
+    /// Sets the payload, encoded as JSON.
     ///
     /// # Panics
     ///
-    /// Where `serde` cannot write it.
+    /// If `serde` cannot encode it.
     pub fn json(self, payload: &impl Serialize) -> Self {
         self.field("payload", serde_json::to_vec(payload).expect("a payload that serde can write as JSON"))
     }
 
-    /// A payload as MessagePack with field names, as the Rust producer writes it.
+    /// Sets the payload, encoded as MessagePack with field names, as the Rust producer does.
     ///
     /// # Panics
     ///
-    /// Where `serde` cannot write it.
+    /// If `serde` cannot encode it.
     pub fn msgpack(self, payload: &impl Serialize) -> Self {
         let bytes = rmp_serde::to_vec_named(payload).expect("a payload that serde can write as MessagePack");
         self.payload(bytes, Encoding::Msgpack)
     }
 
-    /// A payload that is encoded already, or is not what it says.
+    /// Sets a payload that is already encoded, or that does not match its encoding.
     pub fn payload(self, bytes: impl Into<Vec<u8>>, encoding: Encoding) -> Self {
         self.field("payload", bytes).field("encoding", encoding.as_str())
     }
 
-    /// An id of the job's own; by default it is derived from its entry.
+    /// Sets the job's id. By default it is derived from the entry.
     pub fn id(self, id: &str) -> Self {
         self.field("id", id)
     }
 
-    /// The number of this attempt, from 1.
+    /// Sets the number of this attempt, from 1.
     pub fn attempt(self, attempt: u32) -> Self {
         self.field("attempt", attempt.saturating_sub(1).to_string())
     }
 
-    /// How many workers the job has lost before.
+    /// Sets how many workers were lost while they ran this job.
     pub fn lost(self, workers: u32) -> Self {
         self.field("lost", workers.to_string())
     }
 
-    /// A header.
+    /// Adds a header.
     pub fn header(self, name: &str, value: &str) -> Self {
         self.field(&format!("h.{name}"), value)
     }
 
-    /// The submitter's W3C trace context.
+    /// Sets the submitter's W3C trace context.
     pub fn traceparent(self, traceparent: &str) -> Self {
         self.field("traceparent", traceparent)
     }
 
-    /// The queue the job comes by.
+    /// Sets the queue that delivers the job.
     pub fn queue(self, queue: QueueName) -> Self {
         Self { queue, ..self }
     }
 
-    /// The lane the job comes by.
+    /// Sets the lane that delivers the job.
     pub fn lane(self, lane: Lane) -> Self {
         Self { lane, ..self }
     }
 
-    /// The entry of this attempt, which is its fence.
+    /// Sets the entry of this attempt, which is its fence.
     pub fn fence(self, fence: EntryId) -> Self {
         Self { fence, ..self }
     }
 
-    /// How long the attempt may run, which also sets its deadline; default: that of [`Policy::default`].
+    /// Sets how long the attempt may run, and thereby its deadline. The default is that of [`Policy::default`].
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Cancels the attempt after this long, as a worker that stops does; zero: before it starts.
+    /// Cancels the attempt after this long, as a worker that stops does. With zero it is cancelled before it starts.
     pub fn cancel_after(self, pause: Duration) -> Self {
         Self { cut_after: Some(pause), ..self }
     }
 
-    /// Any field of the wire contract, or one of the producer's own.
+    /// Sets any field of the wire contract, or one of the producer's own.
     pub fn field(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
         self.fields.push((name.as_bytes().to_vec(), value.into()));
         self
     }
 
-    /// What a worker makes of it.
+    /// Returns the job as a worker would read it.
     pub(super) fn deliver(self) -> (Result<(job::Job, Envelope), Malformed>, Circumstances) {
         let fields = self.fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
         let envelope = Envelope::new(fields);

@@ -1,8 +1,9 @@
-//! A kit for your own tests (feature `testing`): run one handler on a made-up job and look at the outcome, or run a whole
-//! fleet on a private Redis and wait for what should come.
+//! A kit for your own tests (feature `testing`): run one handler on a made-up job and check its outcome, or run a whole
+//! fleet on a private Redis and wait for a condition.
 //!
-//! [`run`] needs neither Redis nor a worker. A handler gets its payload, its context, its timeout and its cancellation as
-//! in production; panics are caught. The [`Ended`] attempt says how it ended, and what a policy makes of that:
+//! [`run`] needs neither Redis nor a worker. A handler gets its payload, its context, its timeout and its cancellation
+//! as in production, and panics are caught. The [`Ended`] attempt has its outcome and tells you what a policy makes of
+//! it:
 //!
 //! ```
 //! use std::time::Duration;
@@ -40,9 +41,9 @@
 //! # });
 //! ```
 //!
-//! A [`Sandbox`] is a private Redis with your fleet on it. It needs `redis-server` or `valkey-server` on the `PATH`, or another
-//! that the environment variable `STREAMFLEET_TEST_REDIS` names. Every job leaves a record there, so that a test can look at
-//! it, and [`Sandbox::advance`] moves time forward for delayed jobs, so that no test waits for a pause:
+//! A [`Sandbox`] is a private Redis with your fleet on it. It needs `redis-server` or `valkey-server` on the `PATH`, or
+//! another program named in the environment variable `STREAMFLEET_TEST_REDIS`. Every job leaves a record there, so that
+//! a test can inspect it. [`Sandbox::advance`] moves time forward for delayed jobs, so that no test waits for a pause:
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -65,7 +66,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! With the crate's default features the kit is there. A project that takes the library alone adds it for its tests:
+//! The crate's default features include the kit. A project that uses the library alone adds it for its tests:
 //!
 //! ```toml
 //! [dependencies]
@@ -90,10 +91,11 @@ pub use unmet::Unmet;
 use crate::job::Outcome;
 use crate::worker::{Handler, inline};
 
-/// Runs one attempt of `handler` on a made-up job, as a worker would, and says how it ended.
+/// Runs one attempt of `handler` on a made-up job, as a worker would, and returns how it ended.
 ///
-/// The handler is called once: what its outcome means for the job is for [`Ended::settlement`] to say. Middleware of a fleet
-/// is not run; a [`Sandbox`] does that. Needs a tokio runtime with time enabled, as every `#[tokio::test]` is.
+/// The handler is called once. [`Ended::settlement`] tells you what its outcome means for the job. The fleet's
+/// middleware does not run; use a [`Sandbox`] for that. Needs a tokio runtime with time enabled, as every
+/// `#[tokio::test]` has.
 pub async fn run<H: Handler>(handler: &H, job: Job) -> Ended {
     let (delivered, circumstances) = job.deliver();
     let (delivered, envelope) = match delivered {

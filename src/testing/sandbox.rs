@@ -1,4 +1,4 @@
-//! A fleet on a private Redis, to be looked at by a test.
+//! A fleet on a private Redis, for tests.
 
 use std::fmt;
 use std::io;
@@ -21,21 +21,21 @@ use crate::shutdown::Shutdown;
 /// How long [`Sandbox::until_state`], [`Sandbox::until_idle`] and [`Sandbox::start`] wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The first pause between two looks; each further one is twice as long, up to the last.
+/// The first and the longest pause between two checks; each pause is twice as long as the one before.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
-/// [`Sandbox::advance`] moves so many jobs of a queue at most.
+/// The most jobs of a queue that [`Sandbox::advance`] moves.
 const MOST_DELAYED: u32 = 100_000;
 
-/// [`Sandbox::dead_letters`] reads so many at most.
+/// The most dead letters that [`Sandbox::dead_letters`] reads.
 const MOST_LETTERS: u64 = 1000;
 
-/// A fleet's process on a private Redis of its own. Two in one test binary do not see each other.
+/// A fleet's process on its own private Redis. Several sandboxes in one test binary are independent of each other.
 ///
-/// The server's data lies in a temporary folder. Dropping the sandbox ends everything at once; [`Sandbox::stop`] lets the
-/// fleet stop in good order. See the [module](super) for an example.
+/// The server keeps its data in a temporary folder. Dropping the sandbox ends everything at once; [`Sandbox::stop`]
+/// stops the fleet gracefully. See the [module](super) for an example.
 pub struct Sandbox {
-    // Dropped in this order: the fleet, the server, its folder.
+    // These are dropped in this order: the fleet, the server, its folder.
     fleet: JoinSet<Result<(), broker::Error>>,
     shutdown: Shutdown,
     broker: Broker,
@@ -45,27 +45,27 @@ pub struct Sandbox {
     _folder: TempDir,
 }
 
-/// Why a sandbox could not do what a test asked for. Its `Debug` is its `Display`, so that a test that returns it prints
-/// it readably.
+/// Why a sandbox could not do what a test asked for. Its `Debug` is its `Display`, so that a test that returns it
+/// prints it readably.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No temporary folder.
+    /// The temporary folder could not be created.
     #[error("no temporary folder can be made: {0}")]
     Folder(#[source] io::Error),
-    /// No private server.
+    /// The private server did not start.
     #[error(transparent)]
     Server(#[from] StartError),
-    /// The private server refuses, or does not answer.
+    /// The private server refused a command or did not answer.
     #[error(transparent)]
     Broker(#[from] broker::Error),
-    /// What was waited for did not come.
+    /// The condition did not become true in time.
     #[error(transparent)]
     Unmet(#[from] Box<Unmet>),
-    /// The fleet ended before it was told to, or serves no queue.
+    /// The fleet ended before it was stopped, or serves no queue.
     #[error("the fleet does not work: {0}")]
     Fleet(String),
-    /// The delayed set is too large to be moved.
+    /// Too many jobs are delayed to move them.
     #[error("more than {MOST_DELAYED} jobs are delayed; a sandbox moves no more")]
     TooMany,
 }
@@ -77,14 +77,14 @@ impl fmt::Debug for Error {
 }
 
 impl Sandbox {
-    /// Starts a private server and the fleet on it, and waits until it is ready. Everything of the builder counts, but
-    /// where Redis is, and that every job leaves a record.
+    /// Starts a private server and the fleet on it, and waits until the fleet is ready. All of the builder's settings
+    /// apply, except that Redis is the private server and every job leaves a record.
     ///
     /// The server dies with the thread that calls this, so call it from the test's own.
     ///
     /// # Errors
     ///
-    /// [`Error`] where no server is installed or it does not start, or the fleet does not.
+    /// [`Error`] if no server is installed, if it does not start, or if the fleet does not.
     pub async fn start(fleet: Builder) -> Result<Self, Error> {
         let folder = tempfile::Builder::new().prefix("streamfleet-sandbox-").tempdir();
         let folder = folder.map_err(Error::Folder)?;
@@ -121,17 +121,17 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// The address of the private server, with its password.
+    /// Returns the address of the private server, with its password.
     pub fn url(&self) -> String {
         self.server.url().expose_secret().to_owned()
     }
 
-    /// The fleet's queue; the first one by name where it serves several.
+    /// Returns the fleet's queue, or the first one by name if it serves several.
     pub fn queue(&self) -> Queue {
         self.broker.queue(self.queues.first().expect("a fleet that started serves a queue").clone())
     }
 
-    /// A queue by its name.
+    /// Returns the queue with this name.
     pub fn queue_of(&self, name: QueueName) -> Queue {
         self.broker.queue(name)
     }
@@ -145,7 +145,7 @@ impl Sandbox {
         Producer::new(self.queue()).submit(submission).await
     }
 
-    /// What is known about a job of [the queue](Sandbox::queue).
+    /// Returns what is known about a job of [the queue](Sandbox::queue).
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Sandbox {
         Ok(self.queue().status(job).await?)
     }
 
-    /// How many jobs [the queue](Sandbox::queue) has in each state.
+    /// Returns how many jobs [the queue](Sandbox::queue) has in each state.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl Sandbox {
         Ok(self.queue().depths().await?)
     }
 
-    /// The dead letters of [the queue](Sandbox::queue), oldest first, at most 1000.
+    /// Returns the dead letters of [the queue](Sandbox::queue), oldest first, at most 1000.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl Sandbox {
         Ok(self.queue().dead_letters(None, MOST_LETTERS).await?)
     }
 
-    /// Looks until `condition` holds. `what` names it in the error.
+    /// Waits until `condition` holds. `what` names it in the error.
     ///
     /// ```no_run
     /// # async fn example(sandbox: &streamfleet::testing::Sandbox, sent: &std::sync::Mutex<Vec<String>>)
@@ -185,7 +185,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// [`Error::Unmet`] after `deadline`, with what the queues hold then.
+    /// [`Error::Unmet`] after `deadline`, with what the queues hold by then.
     pub async fn until(
         &self,
         what: &str,
@@ -196,11 +196,12 @@ impl Sandbox {
         found.map(drop)
     }
 
-    /// Waits up to 30 s until a job of [the queue](Sandbox::queue) is in this state, and says what is known about it then.
+    /// Waits up to 30 s until a job of [the queue](Sandbox::queue) is in this state, and returns what is known about it
+    /// then.
     ///
     /// # Errors
     ///
-    /// [`Error::Unmet`] where that does not come, [`Error::Broker`] where the server does not answer.
+    /// [`Error::Unmet`] if the job does not get there in time, [`Error::Broker`] if the server does not answer.
     pub async fn until_state(&self, job: &JobId, state: State) -> Result<Status, Error> {
         let queue = self.queue();
         let what = format!("the job {job} is {state}");
@@ -208,7 +209,7 @@ impl Sandbox {
         self.look(&what, PATIENCE, look).await
     }
 
-    /// Waits up to 30 s until no job waits or runs in any queue. Delayed ones may be there.
+    /// Waits up to 30 s until no job is waiting or running in any queue. Jobs may still be delayed.
     ///
     /// # Errors
     ///
@@ -226,13 +227,14 @@ impl Sandbox {
         self.look("no job waits or runs", PATIENCE, idle).await
     }
 
-    /// Lets `duration` pass for the delayed jobs of all queues: what was due in an hour is due now after an advance of an
-    /// hour. Says how many jobs that moved. Nothing else moves: timeouts, leases, `expires_at_ms` and times of records go
-    /// by the clock.
+    /// Lets `duration` pass for the delayed jobs of all queues, and returns how many it moved: after an advance of an
+    /// hour, a job that was due in an hour is due now. Nothing else moves: timeouts, leases, `expires_at_ms` and the
+    /// times in records still follow the clock.
     ///
     /// # Errors
     ///
-    /// [`Error::Broker`] where the server does not answer, [`Error::TooMany`] beyond 100000 delayed jobs in a queue.
+    /// [`Error::Broker`] if the server does not answer, [`Error::TooMany`] if a queue has more than 100000 delayed
+    /// jobs.
     pub async fn advance(&self, duration: Duration) -> Result<u64, Error> {
         let step = self.advances.fetch_add(1, Ordering::Relaxed) + 1;
         let mut moved = 0;
@@ -243,11 +245,11 @@ impl Sandbox {
         Ok(moved)
     }
 
-    /// Stops the fleet in good order, then the server.
+    /// Stops the fleet gracefully, then the server.
     ///
     /// # Errors
     ///
-    /// [`Error::Fleet`] where the fleet ended badly, [`Error::Folder`] where the server did.
+    /// [`Error::Fleet`] if the fleet ended with an error, [`Error::Folder`] if the server did.
     pub async fn stop(mut self) -> Result<(), Error> {
         self.shutdown.request();
         while let Some(ended) = self.fleet.join_next().await {

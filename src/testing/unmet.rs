@@ -1,4 +1,4 @@
-//! What was waited for in vain, and what the queues hold instead.
+//! A condition that was not met in time, and what the queues held instead.
 
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::broker::{self, Queue};
 use crate::job::EntryId;
 
-/// So many jobs of each kind are told.
+/// How many jobs of each kind the message lists.
 const TOLD: u64 = 5;
 
-/// A condition that did not come. It tells what the queues held when the time was over: how many jobs are in which state,
-/// and the next delayed and the latest dead ones.
+/// A condition that was not met in time. Its message lists what the queues held by then: how many jobs were in each
+/// state, and the next delayed and the latest dead ones.
 #[derive(Debug, Clone)]
 pub struct Unmet {
     what: String,
