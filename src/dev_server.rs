@@ -1,5 +1,5 @@
-//! A private Redis for trying things out: one child process with its data and its password in one folder, gone when we are
-//! gone. Not for production.
+//! A private Redis for trying things out: one child process that keeps its data and its password in one folder and ends
+//! when this process ends. Not for production.
 
 use std::env;
 use std::ffi::OsStr;
@@ -20,25 +20,26 @@ use tokio::time::Instant;
 
 use crate::handlers::tie_to_this_process;
 
-/// The programs that serve, in the order in which they are looked for on the `PATH`.
+/// The server programs, in the order in which the `PATH` is searched for them.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
-/// The clients that come with them.
+/// The clients that are installed with them.
 const CLIENTS: [&str; 2] = ["redis-cli", "valkey-cli"];
 
-/// Names another program to serve, as a path or as a name on the `PATH`.
+/// The environment variable that names another server program, as a path or as a name on the `PATH`.
 const CHOSEN: &str = "STREAMFLEET_TEST_REDIS";
 
-/// Ports to choose from when the folder does not remember one: below those that systems give to outgoing connections.
+/// The ports to choose from if the folder has none stored. They are below the range that systems use for outgoing
+/// connections.
 const PORTS: std::ops::Range<u16> = 6390..6890;
 
-/// So many ports are tried, should others be quicker.
+/// How many ports to try if other processes take them first.
 const PORTS_TRIED: usize = 10;
 
-/// How long the server may take to load its data, or to write it.
+/// How long the server may take to load its data or to write it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Why there is no server.
+/// Why the server could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -47,10 +48,10 @@ pub enum StartError {
         "neither redis-server nor valkey-server is on the PATH; on Debian and Ubuntu, install the package redis-server"
     )]
     NoProgram,
-    /// The server that the environment names is not there.
+    /// The server that the environment variable names does not exist.
     #[error("{CHOSEN} names {program:?}, which is no program here")]
     NotThere {
-        /// What it names.
+        /// The name in the variable.
         program: String,
     },
     /// The folder cannot be used.
@@ -58,50 +59,50 @@ pub enum StartError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Another process serves from this folder.
+    /// Another process uses this folder.
     #[error("{} is in use by another process", folder.display())]
     InUse {
         /// The folder.
         folder: PathBuf,
     },
-    /// The server does not start.
+    /// The server did not start.
     #[error("the server does not start; its log, {}, ends with:\n{tail}", log.display())]
     Server {
-        /// The log.
+        /// The server's log.
         log: PathBuf,
-        /// Its last lines.
+        /// The last lines of the log.
         tail: String,
     },
 }
 
-/// A running server, of which no more than one runs per folder. Killed when dropped.
+/// A running server, at most one per folder. Dropping it kills the server.
 #[derive(Debug)]
 pub struct DevServer {
     child: Child,
     port: u16,
     password: SecretString,
     folder: PathBuf,
-    // Held as long as the server lives.
+    // Held as long as the server runs.
     _lock: File,
 }
 
 impl DevServer {
-    /// Starts a server whose data, port and password are kept in `folder`, and waits until it answers.
+    /// Starts a server that keeps its data, port and password in `folder`, and waits until it answers.
     ///
     /// The server dies with the thread that calls this, so call it from one that lives as long as the process.
     ///
     /// # Errors
     ///
-    /// [`StartError`] where no server is installed, or it does not start.
+    /// [`StartError`] if no server is installed or it does not start.
     pub async fn start(folder: &Path) -> Result<Self, StartError> {
         let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
         fs::create_dir_all(folder).map_err(unusable)?;
-        // What jobs carry is nobody else's to read.
+        // Nobody else may read the payloads of the jobs.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(unusable)?;
-        // What lies in there is nobody's source code.
+        // Nothing in this folder belongs in version control.
         fs::write(folder.join(".gitignore"), "*\n").map_err(unusable)?;
         let lock = File::create(folder.join("lock")).map_err(unusable)?;
         lock.try_lock().map_err(|error| match error {
@@ -115,10 +116,11 @@ impl DevServer {
             Self { child: spawn(&folder, port, &password)?, port, password, folder, _lock: lock };
         for _ in 1..PORTS_TRIED {
             match server.answers().await {
-                // Somebody else, perhaps another of these, took the port between our look and the server's.
+                // Another process, perhaps another of these servers, took the port after we checked it and before our
+                // server bound it.
                 Err(_) if !server.is_running() && !is_free(&server.port) => {
                     server.port = choose_port(&server.folder).map_err(unusable)?;
-                    // Whoever serves there was asked with the password.
+                    // The server on that port has seen the password.
                     server.password = new_password(&server.folder).map_err(unusable)?;
                     server.child = spawn(&server.folder, server.port, &server.password)?;
                 }
@@ -128,45 +130,45 @@ impl DevServer {
         server.answers().await.map(|()| server)
     }
 
-    /// The port on the loopback address.
+    /// Returns the port on the loopback address.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The address for [`broker::Config`](crate::broker::Config), with the password.
+    /// Returns the address for [`broker::Config`](crate::broker::Config), with the password.
     pub fn url(&self) -> SecretString {
         format!("redis://:{}@127.0.0.1:{}", self.password.expose_secret(), self.port).into()
     }
 
-    /// The password of the server's default user.
+    /// Returns the password of the server's default user.
     pub fn password(&self) -> &SecretString {
         &self.password
     }
 
-    /// The file that holds the password, which only its owner can read.
+    /// Returns the path of the file that holds the password. Only its owner can read it.
     pub fn password_file(&self) -> PathBuf {
         password_file(&self.folder)
     }
 
-    /// The server's process id; `None` when it has ended.
+    /// Returns the server's process id, or `None` if it has ended.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Waits until the server has ended by itself.
+    /// Waits until the server ends on its own.
     ///
     /// # Errors
     ///
-    /// Where the system does not say.
+    /// If the system cannot report how it ended.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
         self.child.wait().await
     }
 
-    /// Asks the server to write its data and to stop, and waits until it has.
+    /// Asks the server to write its data and stop, and waits until it has.
     ///
     /// # Errors
     ///
-    /// Where it had to be killed, or the system does not say how it ended.
+    /// If the server had to be killed, or the system cannot report how it ended.
     pub async fn stop(mut self) -> io::Result<()> {
         if let Some(pid) = self.process() {
             kill_process(pid, Signal::TERM)?;
@@ -188,7 +190,7 @@ impl DevServer {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until the server answers PING: before, it loads its data.
+    /// Waits until the server answers PING. It does not while it loads its data.
     async fn answers(&mut self) -> Result<(), StartError> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -209,13 +211,13 @@ impl DevServer {
 }
 
 impl Drop for DevServer {
-    /// Waits for the end of the killed server, which is a matter of milliseconds: then its port is free, and the process
-    /// needs no SIGCHLD to hear of it, which would interrupt other threads' system calls.
+    /// Waits for the killed server to exit, which takes milliseconds. Its port is free afterwards, and the process
+    /// needs no SIGCHLD to learn of the exit. That signal would interrupt system calls in other threads.
     fn drop(&mut self) {
         if let Some(pid) = self.process()
             && self.child.start_kill().is_ok()
         {
-            // Who cannot wait leaves it to the runtime.
+            // If this fails, the runtime reaps the process.
             waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).ok();
             self.child.try_wait().ok();
         }
@@ -226,31 +228,32 @@ fn spawn(folder: &Path, port: u16, password: &SecretString) -> Result<Child, Sta
     let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
     let log = || File::options().create(true).append(true).open(folder.join("server.log"));
     let mut command = Command::new(program()?);
-    // `-` reads more configuration from standard input: the arguments are for all users of the machine to see.
+    // `-` makes the server read more configuration from standard input: every user of the machine can see the
+    // arguments.
     command.args(["-", "--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
     command.args(["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]);
     command.arg("--dir").arg(folder);
     let (input, mut line) = io::pipe().map_err(unusable)?;
     writeln!(line, "requirepass {}", password.expose_secret()).map_err(unusable)?;
     command.stdin(input).stdout(log().map_err(unusable)?).stderr(log().map_err(unusable)?);
-    // A group of its own: Ctrl-C is for us, and the server is stopped when its clients are done.
+    // A process group of its own: Ctrl-C goes to us only, and the server stops after its clients are done.
     command.process_group(0).kill_on_drop(true);
     tie_to_this_process(&mut command);
     command.spawn().map_err(unusable)
 }
 
-/// The program that serves: the one that the environment variable `STREAMFLEET_TEST_REDIS` names, or else `redis-server` or
-/// `valkey-server` from the `PATH`.
+/// Returns the server program: the one that the environment variable `STREAMFLEET_TEST_REDIS` names, otherwise
+/// `redis-server` or `valkey-server` from the `PATH`.
 ///
 /// # Errors
 ///
-/// [`StartError::NotThere`] or [`StartError::NoProgram`] where there is none.
+/// [`StartError::NotThere`] or [`StartError::NoProgram`] if there is none.
 pub fn program() -> Result<PathBuf, StartError> {
     let path = env::var_os("PATH").unwrap_or_default();
     choose(env::var_os(CHOSEN).filter(|chosen| !chosen.is_empty()).as_deref(), &path)
 }
 
-/// The client that a person here can type: `redis-cli`, or `valkey-cli` where only that is on the `PATH`.
+/// Returns the client to type in a shell here: `redis-cli`, or `valkey-cli` if only that is on the `PATH`.
 pub fn client() -> &'static str {
     client_on(&env::var_os("PATH").unwrap_or_default())
 }
@@ -267,7 +270,7 @@ fn choose(chosen: Option<&OsStr>, path: &OsStr) -> Result<PathBuf, StartError> {
     }
 }
 
-/// The program of this name. One with a slash is a path already.
+/// Returns the path of the program with this name. A name with a slash is a path already.
 fn on_path(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(name)).filter(|program| is_program(program));
@@ -279,11 +282,11 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// The port of the last time where it is free, so that commands in a shell's history go on working; else another.
+/// Returns the last port if it is free, so that commands in a shell's history keep working, otherwise another one.
 fn choose_port(folder: &Path) -> io::Result<u16> {
     let memory = folder.join("port");
     let remembered = fs::read_to_string(&memory).ok().and_then(|text| text.trim().parse().ok());
-    // Two that start at the same moment seldom begin at the same port.
+    // Two servers that start at the same time rarely begin at the same port.
     let offset = rand::random_range(0..PORTS.len());
     let port = remembered.into_iter().chain(PORTS.skip(offset)).chain(PORTS).find(is_free);
     let port = port.ok_or_else(|| io::Error::other("no port is free"))?;
@@ -299,11 +302,11 @@ fn password_file(folder: &Path) -> PathBuf {
     folder.join("password")
 }
 
-/// The password of the last time, so that what a shell remembers goes on working; else a new one.
+/// Returns the last password, so that commands in a shell's history keep working, or a new one if there is none.
 fn password_of(folder: &Path) -> io::Result<SecretString> {
     let remembered = fs::read_to_string(password_file(folder)).unwrap_or_default();
     let remembered = remembered.trim_end();
-    // Anything else could not be one word of the server's configuration.
+    // Anything else would not be a single word in the server's configuration.
     if !remembered.is_empty() && remembered.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Ok(remembered.into());
     }
@@ -318,7 +321,7 @@ fn new_password(folder: &Path) -> io::Result<SecretString> {
     Ok(password.into())
 }
 
-/// True where a server answers that works in this folder. One that got the port before ours works in another.
+/// Returns true if the server that answers works in this folder. One that took the port before ours works in another.
 async fn is_ours(port: u16, password: &SecretString, folder: &Path) -> io::Result<bool> {
     let folder = folder.as_os_str().as_encoded_bytes();
     let mut want = format!("+OK\r\n+PONG\r\n*2\r\n$3\r\ndir\r\n${}\r\n", folder.len()).into_bytes();
@@ -335,7 +338,7 @@ async fn is_ours(port: u16, password: &SecretString, folder: &Path) -> io::Resul
 mod tests {
     use super::*;
 
-    /// A folder with programs of these names, and one that cannot be run.
+    /// A folder with programs of these names, and a file that is not executable.
     fn folder(names: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (name, mode) in names.iter().map(|name| (*name, 0o755)).chain([("plain-file", 0o644)]) {

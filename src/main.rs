@@ -1,8 +1,9 @@
-//! The `streamfleet` program. Everything it can do is public in the library; this is the command line around it.
+//! The `streamfleet` program: the command line around the library. Everything it does is also in the library's public
+//! API.
 
 mod cli;
 
-/// Every job is many small allocations, and this allocator is quicker at them than the system's.
+/// Every job makes many small allocations, and this allocator is faster at them than the system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,5 +1,5 @@
-//! When a process is recycled: it has started so many attempts, lived so long, or grown so large. It never ends anything
-//! itself: the fleet stops as it does for a signal, and whoever supervises the process starts a fresh one.
+//! Decides when a process is recycled: after a number of attempts, after a lifetime, or above an amount of memory. It
+//! never ends anything itself. The fleet stops as it does on a signal, and the process's supervisor starts a fresh one.
 
 use std::fmt;
 use std::future::pending;
@@ -10,16 +10,17 @@ use std::time::Duration;
 use crate::health::Probe;
 use crate::worker::{Quota, Recycle};
 
-/// How often the process's memory is looked at.
+/// How often the process's memory is measured.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often Redis is looked for, when it is away at the moment of recycling.
+/// How often the connection to Redis is checked if Redis is unreachable when the process is due.
 const IN_TOUCH_EVERY: Duration = Duration::from_millis(100);
 
-/// Chance takes away so much of a lifetime at most, so that workers that started together do not stop together.
+/// The largest fraction of a lifetime that jitter takes away, so that workers that started together do not stop
+/// together.
 const JITTER: f64 = 0.1;
 
-/// Tells when this process is due.
+/// Waits until this process is due for recycling.
 pub(crate) struct Recycler {
     bounds: Recycle,
     quota: Option<Arc<Quota>>,
@@ -28,11 +29,11 @@ pub(crate) struct Recycler {
 /// Why a process is recycled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// It has started so many attempts.
+    /// It has started this many attempts.
     Jobs(u64),
-    /// It has worked for so long.
+    /// It has worked for this long.
     Lifetime(Duration),
-    /// It has so many bytes of memory, and may have so many.
+    /// It uses `rss` bytes of memory and may use `most`.
     Memory { rss: u64, most: u64 },
 }
 
@@ -51,11 +52,11 @@ impl fmt::Display for Reason {
 }
 
 impl Recycler {
-    /// Looks whether the bounds can be kept on this machine.
+    /// Checks that the bounds can be enforced on this machine.
     ///
     /// # Errors
     ///
-    /// Why not, in words: the process's memory cannot be read, or exceeds its bound before the first job.
+    /// Returns the reason as text: the process's memory cannot be read, or exceeds its bound before the first job.
     pub(crate) fn new(bounds: Recycle, quota: Option<Arc<Quota>>) -> Result<Self, String> {
         if let Some(most) = bounds.max_rss {
             let rss = resident()
@@ -70,7 +71,8 @@ impl Recycler {
         Ok(Self { bounds, quota })
     }
 
-    /// Waits until the process is due, and in touch with Redis: what it did must not be lost with it.
+    /// Waits until the process is due and in contact with Redis, so that the results of its jobs are not lost when it
+    /// ends.
     pub(crate) async fn due(&self, probe: &Probe) -> Reason {
         let reason = tokio::select! {
             biased;
@@ -110,21 +112,21 @@ async fn grown(most: Option<u64>) -> Reason {
     }
 }
 
-/// `lifetime` without up to a tenth of it. `roll` is a random number in 0..1.
+/// Returns `lifetime` minus up to a tenth of it. `roll` is a random number in 0..1.
 fn shortened(lifetime: Duration, roll: f64) -> Duration {
     lifetime.mul_f64(1.0 - JITTER * roll)
 }
 
 const STATM: &str = "/proc/self/statm";
 
-/// The memory of this process that is in RAM, in bytes. That of programs it has started is theirs.
+/// Returns this process's resident memory in bytes, without that of the programs it has started.
 fn resident() -> io::Result<u64> {
     let pages = resident_pages(&std::fs::read_to_string(STATM)?);
     let pages = pages.ok_or_else(|| io::Error::other(format!("{STATM} has no second number")))?;
     Ok(pages * rustix::param::page_size() as u64)
 }
 
-/// The second number of statm.
+/// Returns the second number of statm.
 fn resident_pages(statm: &str) -> Option<u64> {
     statm.split_whitespace().nth(1)?.parse().ok()
 }

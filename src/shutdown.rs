@@ -1,8 +1,8 @@
-//! The two steps of stopping: first in good order, then at once.
+//! Stopping a fleet in two steps: gracefully first, then at once.
 
 use tokio_util::sync::CancellationToken;
 
-/// Tells a fleet to stop. Clones are one.
+/// Stops a fleet. All clones share the same state.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     stop: CancellationToken,
@@ -10,12 +10,12 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// A shutdown that nobody has asked for yet.
+    /// Returns a shutdown that has not been requested.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks to stop in good order; asked again, to cut short what still runs.
+    /// Requests a graceful shutdown. A second call cuts short what is still running.
     pub fn request(&self) {
         if self.stop.is_cancelled() {
             self.hurry.cancel();
@@ -23,12 +23,12 @@ impl Shutdown {
         self.stop.cancel();
     }
 
-    /// True once asked for.
+    /// Returns true once a shutdown has been requested.
     pub fn is_requested(&self) -> bool {
         self.stop.is_cancelled()
     }
 
-    /// Waits until asked for.
+    /// Waits until a shutdown is requested.
     pub async fn requested(&self) {
         self.stop.cancelled().await;
     }
