@@ -1,4 +1,4 @@
-//! From the configuration to a fleet's process.
+//! Turns the configuration into a fleet's process.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::worker::{self, Steps};
 use crate::{FleetConfig, hooks};
 
 impl Config {
-    /// The fleet's part.
+    /// Returns the part of the configuration that a fleet needs.
     pub fn fleet_config(&self) -> FleetConfig {
         let queue = |(name, section): (&_, &QueueSection)| {
             let QueueSection { concurrency, tracking, retention, max_depth, .. } = *section;
@@ -36,7 +36,7 @@ impl Config {
 }
 
 impl Config {
-    /// The types whose handlers run programs.
+    /// Returns the types whose handlers run programs.
     pub fn programs(&self) -> Vec<JobType> {
         let is_program =
             |handler: &Option<handlers::Config>| matches!(handler, Some(handlers::Config::Exec(_)));
@@ -50,7 +50,7 @@ impl Config {
 }
 
 impl CronSection {
-    /// The recurring job that this section describes.
+    /// Returns the recurring job that this section describes.
     pub(super) fn entry(&self, name: &CronName) -> Result<Entry, cron::Invalid> {
         let schedule = Schedule::new(&self.schedule, &self.timezone)?;
         let entry = Entry::new(name.as_str(), schedule, self.job_type.as_str())?
@@ -80,11 +80,11 @@ impl CronSection {
 }
 
 impl Effective {
-    /// A fleet's process with the handlers of all types and the recurring jobs.
+    /// Returns a builder for a fleet's process, with the handlers of all types and the recurring jobs.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] with the types that have no handler, and the handlers that cannot be made.
+    /// [`Invalid`] with the types that have no handler, and the handlers that cannot be created.
     pub fn fleet(&self) -> Result<Builder, Invalid> {
         let mut builder = Fleet::builder(self.config.fleet_config());
         let mut problems = Vec::new();
@@ -127,7 +127,7 @@ fn register(builder: &mut Builder, name: &JobType, section: &TypeSection) -> Res
     Ok(())
 }
 
-/// The steps of a type, each with its handler.
+/// Builds the steps of a type, each with its handler.
 fn assembled(sections: &BTreeMap<StepName, StepSection>) -> Result<Steps, String> {
     let mut steps = Steps::builder();
     for (name, section) in sections {

@@ -16,17 +16,17 @@ type Wrong = (Vec<String>, String);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const LEASE: RangeInclusive<Duration> = Duration::from_millis(500)..=HOUR;
-/// A letter must stay long enough for somebody to look at it.
+/// A dead letter must be kept long enough for somebody to inspect it.
 const DEAD_RETENTION: RangeInclusive<Duration> =
     Duration::from_secs(60)..=Duration::from_secs(10 * 365 * 24 * 3600);
 const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(365 * 24 * 3600);
 const CONCURRENCY: RangeInclusive<usize> = 1..=100_000;
 const EVENTS: RangeInclusive<u64> = 1..=10_000_000;
 const PREFETCH_MAX: usize = 100_000;
-/// A worker has about as much before its first job.
+/// A worker uses about this much memory before its first job.
 const RSS_LEAST: u64 = 16 * 1024 * 1024;
 
-/// Everything that is wrong.
+/// Returns everything that is wrong.
 pub(super) fn run(config: &Config) -> Vec<Wrong> {
     let mut wrong: Vec<Wrong> = listed(&[], config.redis.validate()).collect();
     wrong.extend(worker(&config.worker));
@@ -152,7 +152,7 @@ fn within(value: Duration, allowed: RangeInclusive<Duration>, at: &[&str]) -> Op
     Some((path(at), format!("is {}, but must be between {least} and {most}", shown(value))))
 }
 
-/// Problems that a component tells as `key.of.its.own: reason`.
+/// Places problems that a component reports as `its.own.key: reason` below the key `at`.
 fn listed(at: &[&str], problems: impl IntoIterator<Item = String>) -> impl Iterator<Item = Wrong> {
     let at = path(at);
     problems.into_iter().map(move |problem| match problem.split_once(": ") {

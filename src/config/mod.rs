@@ -1,8 +1,8 @@
-//! The configuration: files, then the environment, then flags. The only place that reads the environment.
+//! The configuration: files, then the environment, then flags. This is the only module that reads the environment.
 //!
-//! [`Sources`] become one `tree` whose values know where they came from (`source`); it is read into a [`Config`]
-//! (`read`, `sections`, `values`) and its bounds are checked (`check`), so that everything that is wrong is told at
-//! once, each with its key and source ([`Problem`]). The result is [`Effective`]: it can be shown (`show`) and made into
+//! [`Sources`] are merged into one `tree` whose values remember their sources (`source`). The tree is read into a
+//! [`Config`] (`read`, `sections`, `values`) and its bounds are checked (`check`). All problems are reported together,
+//! each with its key and source ([`Problem`]). The result is [`Effective`]: it can be printed (`show`) and turned into
 //! a fleet's process (`assemble`).
 
 mod assemble;
@@ -23,7 +23,7 @@ pub use sections::{Config, CronSection, QueueSection, TypeSection, WorkerSection
 pub use source::{DEFAULT_FILE, Flags, PREFIX, Sources};
 pub use steps::StepSection;
 
-/// A configuration that was read, and where its values came from.
+/// The configuration in effect, with the source of each value.
 #[derive(Debug, Clone)]
 pub struct Effective {
     /// The values.

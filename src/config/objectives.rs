@@ -1,4 +1,4 @@
-//! What a queue's users may expect of it, as the file has it.
+//! A queue's service objectives, as the file writes them.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 use super::values::{self, shown};
 use crate::telemetry::Objectives;
 
-/// Latencies that can be an objective.
+/// The range of latencies that can be an objective.
 const LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(365 * 24 * 3600);
 
-/// What a queue's users may expect of it; see [`Objectives`].
+/// A queue's service objectives; see [`Objectives`].
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ObjectivesSection {
     /// How long a ready job may wait before it starts.
     #[serde(with = "values::duration")]
     pub latency: Duration,
-    /// Which part of the jobs that end may die.
+    /// The fraction of ended jobs that may be dead.
     #[serde(deserialize_with = "values::fraction")]
     pub dead_ratio: f64,
 }
@@ -36,7 +36,7 @@ impl From<&ObjectivesSection> for Objectives {
     }
 }
 
-/// The keys that are wrong, and what is wrong with them.
+/// Returns the keys that are wrong, and what is wrong with each.
 pub(super) fn check(section: &ObjectivesSection) -> Vec<(&'static str, String)> {
     let ObjectivesSection { latency, dead_ratio } = section;
     let mut wrong = Vec::new();

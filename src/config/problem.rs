@@ -1,37 +1,38 @@
-//! What is wrong with a configuration, told so that it can be mended: the key, the reason, and where it was set.
+//! Problems in a configuration, reported so that they can be fixed: the key, the reason, and where it was set.
 
 use std::fmt;
 
 use super::tree::{Node, dotted};
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// The key's full path, as the file would write it; empty for a file as a whole.
+    /// The key's full path, as the file would write it. Empty for a problem with a file as a whole.
     pub key: String,
     /// What is wrong with it.
     pub reason: String,
-    /// Where it was set: file and line, the variable's name, or the flag.
+    /// Where the key was set: file and line, the variable's name, or the flag.
     pub origin: Option<String>,
 }
 
 impl Problem {
     pub(super) const NO_HANDLER: &str = "has no handler";
 
-    /// A problem with the key at `path`.
+    /// Creates a problem with the key at `path`.
     pub(super) fn at(path: &[String], reason: impl Into<String>, tree: &Node) -> Self {
-        // A node that is not there at all has no source of its own: then the default is what is wrong.
+        // A missing node has no source. In that case the default is wrong.
         let origin = (1..=path.len()).rev().find_map(|depth| tree.get(&path[..depth]));
         let origin = origin.map(|node| node.origin.to_string()).filter(|origin| !origin.is_empty());
         Self { key: dotted(path), reason: reason.into(), origin }
     }
 
-    /// A type that nothing runs: a worker refuses it, other commands do not mind.
+    /// Returns true if the problem is a type without a handler. A worker refuses to start with one; other commands
+    /// ignore it.
     pub fn is_missing_handler(&self) -> bool {
         self.reason == Self::NO_HANDLER
     }
 
-    /// A problem with a source as a whole.
+    /// Creates a problem with a source as a whole.
     pub(super) fn with(origin: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { key: String::new(), reason: reason.into(), origin: Some(origin.into()) }
     }
@@ -47,20 +48,20 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a configuration.
+/// All problems of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Invalid {
-    /// At least one.
+    /// The problems; at least one.
     pub problems: Vec<Problem>,
 }
 
 impl Invalid {
-    /// These problems, if there are any.
+    /// Returns these problems as an error, or `None` if there are none.
     pub fn from_problems(problems: Vec<Problem>) -> Option<Self> {
         Self::unless_none(problems).err()
     }
 
-    /// `Err` where there are problems; sorted, each once.
+    /// Returns `Err` if there are problems, sorted and without duplicates.
     pub(super) fn unless_none(mut problems: Vec<Problem>) -> Result<(), Self> {
         problems.sort();
         problems.dedup();
@@ -80,7 +81,7 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// What serde says, in the words of a configuration file, with the nearest key that is known.
+/// Rewrites serde's message in the terms of a configuration file, and suggests the nearest known key.
 pub(super) fn reworded(reason: &str) -> String {
     let what = match () {
         () if reason.starts_with("unknown field") => "key",
@@ -114,7 +115,7 @@ pub(super) fn reworded(reason: &str) -> String {
     }
 }
 
-/// How many letters must be changed, added or left out to make one word of the other.
+/// Returns how many letters must be changed, added or removed to turn one word into the other.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,5 +1,5 @@
-//! From a tree to a [`Config`], with everything that is wrong found in one go: a value that does not fit is noted and
-//! taken away, and reading begins again.
+//! Reads a tree into a [`Config`] and finds all problems in one pass: a value that does not fit is recorded and
+//! removed, and reading starts again.
 
 use serde_json::Value;
 use serde_path_to_error::Segment;
@@ -11,17 +11,17 @@ use super::tree::{Kind, Node};
 use super::{Effective, check};
 
 impl Sources {
-    /// Reads, joins and checks.
+    /// Reads, merges and checks all sources.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] with everything that is wrong, in all sources. No text in it holds a password.
+    /// [`Invalid`] with everything that is wrong in all sources. No message contains a password.
     pub fn read(&self) -> Result<Effective, Invalid> {
         let (tree, mut problems) = self.merged();
         let mut unread = Vec::new();
         let config = typed(tree.clone(), &mut problems, &mut unread);
         for (path, reason) in check::run(&config) {
-            // A default that is wrong beside a key that could not be read may be wrong only for that.
+            // If a key beside it could not be read, a default may look wrong only for that reason.
             let follows = unread.iter().any(|parent| path.starts_with(parent));
             if tree.get(&path).is_some() || !follows {
                 problems.push(Problem::at(&path, reason, &tree));
@@ -32,7 +32,8 @@ impl Sources {
     }
 }
 
-/// What of the tree is usable. What is not becomes problems; the tables that had it are `unread` in part.
+/// Reads the usable part of the tree. Values that do not fit become problems; the tables that held them are added to
+/// `unread`.
 fn typed(mut tree: Node, problems: &mut Vec<Problem>, unread: &mut Vec<Vec<String>>) -> Config {
     loop {
         let error = match serde_path_to_error::deserialize::<_, Config>(tree.value()) {
@@ -49,7 +50,7 @@ fn typed(mut tree: Node, problems: &mut Vec<Problem>, unread: &mut Vec<Vec<Strin
     }
 }
 
-/// The keys down to where an error was found. What is inside a list is not told apart.
+/// Returns the keys down to the place of an error. The items of a list are not distinguished.
 fn keys(path: &serde_path_to_error::Path) -> Vec<String> {
     let key = |segment: &Segment| match segment {
         Segment::Map { key } => Some(key.clone()),
@@ -59,10 +60,10 @@ fn keys(path: &serde_path_to_error::Path) -> Vec<String> {
     path.iter().map_while(key).collect()
 }
 
-/// `reason` without the value, where that may be a secret: addresses carry passwords, programs get tokens.
+/// Returns `reason` without the value if the value may be secret: addresses contain passwords, and programs get tokens.
 fn without_secrets(reason: &str, path: &[String], node: &Node) -> String {
     let Kind::Leaf(value) = &node.kind else { return reason.to_owned() };
-    // Rules hold codes and expressions, and a word that is wrong is told.
+    // Rules contain codes and expressions, so the message may quote a wrong word.
     let rules = path.get(4).is_some_and(|key| key == "rules");
     let private = !rules && path.iter().any(|key| matches!(&**key, "redis" | "env" | "headers" | "handler"));
     let mut safe = reason.to_owned();

@@ -1,4 +1,4 @@
-//! The sections of the configuration, as the file has them.
+//! The sections of the configuration, as the file writes them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use crate::{broker, handlers, hooks, telemetry, worker};
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where Redis is.
+    /// The connection to Redis.
     #[serde(serialize_with = "super::show::redis")]
     pub redis: broker::Config,
-    /// How a worker works.
+    /// The worker's settings.
     pub worker: WorkerSection,
-    /// The queues a worker serves.
+    /// The queues that a worker serves.
     #[serde(with = "values::named")]
     pub queues: BTreeMap<QueueName, QueueSection>,
-    /// The types of jobs, and what runs them.
+    /// The job types, and what runs them.
     #[serde(with = "values::named")]
     pub types: BTreeMap<JobType, TypeSection>,
     /// Recurring jobs.
     #[serde(with = "values::named")]
     pub cron: BTreeMap<CronName, CronSection>,
-    /// The streams of events.
+    /// The event streams.
     pub events: EventsSection,
     /// Logs, metrics and probes.
     pub telemetry: telemetry::Config,
@@ -52,32 +52,32 @@ impl Default for Config {
     }
 }
 
-/// How a worker works; see [`worker::Config`].
+/// The worker's settings; see [`worker::Config`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerSection {
-    /// How long an entry may be silent before another worker takes it over.
+    /// How long a worker may go without renewing an entry's lease before another worker claims the entry.
     #[serde(with = "values::duration")]
     pub lease: Duration,
-    /// How long running handlers get to end when the worker stops.
+    /// How long running handlers have to finish when the worker stops.
     #[serde(with = "values::duration")]
     pub drain_timeout: Duration,
-    /// Unstarted entries kept at hand beyond the free slots.
+    /// How many unstarted entries the worker holds beyond its free slots.
     #[serde(deserialize_with = "values::count")]
     pub prefetch: usize,
-    /// How long the record of a job that is done or cancelled is kept.
+    /// How long the record of a finished or cancelled job is kept.
     #[serde(with = "values::duration")]
     pub retention: Duration,
     /// How long jobs of unknown types are offered to other workers.
     #[serde(with = "values::duration")]
     pub unroutable_after: Duration,
-    /// After so many attempts the worker stops, to be started anew; see [`worker::Recycle`].
+    /// The worker stops after this many attempts, for its supervisor to restart it; see [`worker::Recycle`].
     #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
     pub max_jobs: Option<u64>,
-    /// After this long the worker stops, to be started anew.
+    /// The worker stops after this time, for its supervisor to restart it.
     #[serde(with = "values::some_duration", skip_serializing_if = "Option::is_none")]
     pub max_lifetime: Option<Duration>,
-    /// With so many bytes of memory the worker stops, to be started anew.
+    /// The worker stops when it uses this many bytes of memory, for its supervisor to restart it.
     #[serde(with = "values::some_size", skip_serializing_if = "Option::is_none")]
     pub max_rss: Option<u64>,
 }
@@ -98,32 +98,32 @@ impl Default for WorkerSection {
     }
 }
 
-/// How one queue is served.
+/// The settings of one queue.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSection {
-    /// How many handlers of this queue run at once in one process.
+    /// How many handlers of this queue run at the same time in one process.
     #[serde(deserialize_with = "values::count")]
     pub concurrency: usize,
-    /// Which jobs leave a record, where neither they nor their type say.
+    /// Which jobs leave a record if neither they nor their type set it.
     #[serde(with = "values::tracking")]
     pub tracking: Tracking,
-    /// How long records of finished jobs are kept, in place of the worker's `retention`.
+    /// How long records of finished jobs are kept, instead of the worker's `retention`.
     #[serde(with = "values::optional_duration", skip_serializing_if = "Option::is_none")]
     pub retention: Option<Duration>,
-    /// The most jobs that the queue takes.
+    /// The largest number of jobs that the queue accepts.
     #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u64>,
     /// How long dead letters are kept.
     #[serde(with = "values::some_duration", skip_serializing_if = "Option::is_none")]
     pub dead_retention: Option<Duration>,
-    /// How many dead letters are kept, the newest.
+    /// How many dead letters are kept. The newest ones stay.
     #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
     pub dead_max: Option<u64>,
-    /// The most bytes that a payload of `streamfleet enqueue` has.
+    /// The largest payload in bytes that `streamfleet enqueue` accepts.
     #[serde(deserialize_with = "values::count")]
     pub max_payload: usize,
-    /// What its users may expect of it.
+    /// The queue's service objectives.
     pub objectives: ObjectivesSection,
 }
 
@@ -145,16 +145,16 @@ impl Default for QueueSection {
     }
 }
 
-/// What is told of jobs; see [`hooks::Config`].
+/// The settings of the event streams; see [`hooks::Config`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EventsSection {
-    /// What goes to the stream `events` of each queue.
+    /// Which events go to the stream `events` of each queue.
     pub publish: hooks::Publish,
-    /// About so many events are kept in each stream.
+    /// About how many events each stream keeps.
     #[serde(deserialize_with = "values::count")]
     pub max_length: u64,
-    /// How often the lengths of queues are told.
+    /// How often the lengths of queues are published.
     #[serde(with = "values::duration")]
     pub queue_length_every: Duration,
 }
@@ -167,32 +167,32 @@ impl Default for EventsSection {
     }
 }
 
-/// What runs the jobs of one type, and what it allows them; see [`Policy`].
+/// What runs the jobs of one type, and the limits it sets them; see [`Policy`].
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TypeSection {
-    /// What runs the jobs. A worker refuses to start without.
+    /// What runs the jobs. Without it a worker refuses to start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<handlers::Config>,
-    /// In place of a handler: the steps that the jobs are made of.
+    /// Instead of a handler: the steps that make up the jobs.
     #[serde(with = "values::some_named", skip_serializing_if = "Option::is_none")]
     pub steps: Option<BTreeMap<StepName, StepSection>>,
-    /// How long one attempt may run; of jobs that are made of steps, one step.
+    /// How long one attempt may run. For jobs made of steps, how long one step may run.
     #[serde(with = "values::duration")]
     pub timeout: Duration,
-    /// How many failures bury a job.
+    /// After how many failures a job is buried.
     #[serde(deserialize_with = "values::count")]
     pub max_attempts: u32,
-    /// How many lost workers bury a job.
+    /// After how many lost workers a job is buried.
     #[serde(deserialize_with = "values::count")]
     pub max_losses: u32,
     /// The pause before a retry.
     #[serde(with = "BackoffSection")]
     pub backoff: Backoff,
-    /// How much of a pause chance may add or take away.
+    /// The largest fraction of a pause that jitter adds or subtracts.
     #[serde(deserialize_with = "values::fraction")]
     pub jitter: f64,
-    /// Which jobs leave a record; default: as the queue says.
+    /// Which jobs leave a record; default: the queue's setting.
     #[serde(with = "values::optional_tracking", skip_serializing_if = "Option::is_none")]
     pub tracking: Option<Tracking>,
 }
@@ -205,7 +205,7 @@ impl Default for TypeSection {
 }
 
 impl TypeSection {
-    /// What the type allows its jobs.
+    /// Returns the policy of this type's jobs.
     pub fn policy(&self) -> Policy {
         let Self { handler: _, steps: _, timeout, max_attempts, max_losses, backoff, jitter, tracking } =
             self.clone();
@@ -217,12 +217,12 @@ impl TypeSection {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CronSection {
-    /// When: a cron expression.
+    /// A cron expression.
     pub schedule: String,
-    /// Whose clocks the expression means.
+    /// The time zone of the expression.
     #[serde(default = "utc")]
     pub timezone: String,
-    /// Where the jobs go.
+    /// The queue that the jobs go to.
     #[serde(
         default = "default_queue",
         deserialize_with = "values::text",
@@ -232,10 +232,10 @@ pub struct CronSection {
     /// The type of the jobs.
     #[serde(rename = "type", deserialize_with = "values::text", serialize_with = "values::shown_text")]
     pub job_type: JobType,
-    /// Their payload: a text as it is, anything else as JSON.
+    /// Their payload: a string as it is, anything else as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<serde_json::Value>,
-    /// How the payload is written.
+    /// How the payload is encoded.
     #[serde(default, with = "EncodingSection")]
     pub encoding: Encoding,
     /// Their lane.

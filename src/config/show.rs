@@ -1,4 +1,4 @@
-//! The effective configuration, to be shown to people: secrets masked, each value with its source.
+//! Prints the effective configuration: secrets masked, each value with its source.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::Effective;
 use super::tree::dotted;
 use crate::broker;
 
-/// In place of a secret.
+/// The text that replaces a secret.
 const MASK: &str = "***";
 
-/// Where Redis is, without the password.
+/// Serializes the connection to Redis without the password.
 pub(super) fn redis<S: Serializer>(config: &broker::Config, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Shown<'a> {
@@ -30,7 +30,7 @@ pub(super) fn redis<S: Serializer>(config: &broker::Config, to: S) -> Result<S::
     Shown { url: config.shown(), url_file, password_file, namespace: namespace.as_str(), tls }.serialize(to)
 }
 
-/// Masks what a handler gets that may be secret.
+/// Masks the values of a handler that may be secret.
 fn mask(section: &mut Value) {
     for secrets in ["/handler/exec/env", "/handler/http/headers"] {
         let values = section.pointer_mut(secrets).and_then(Value::as_object_mut);
@@ -39,7 +39,7 @@ fn mask(section: &mut Value) {
 }
 
 impl Effective {
-    /// The values in effect, with `***` in place of secrets.
+    /// Returns the values in effect, with `***` in place of secrets.
     pub fn shown(&self) -> Value {
         let mut value = serde_json::to_value(&self.config).expect("every key is a text");
         let types = value.get_mut("types").and_then(Value::as_object_mut);
@@ -51,7 +51,7 @@ impl Effective {
         value
     }
 
-    /// The same as TOML, each value with its source as a comment.
+    /// Returns the same values as TOML, each with its source as a comment.
     pub fn toml(&self) -> String {
         let mut text = String::new();
         let shown = self.shown();

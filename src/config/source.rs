@@ -1,4 +1,4 @@
-//! Where the configuration comes from: files, then the environment, then flags; later ones win.
+//! The sources of the configuration: files, then the environment, then flags. Later ones win.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,49 +10,50 @@ use toml::de::{DeTable, DeValue};
 use super::problem::Problem;
 use super::tree::{Kind, Node};
 
-/// Read where no file is named, if it is there.
+/// The file that is read, if it exists, when no file is named.
 pub const DEFAULT_FILE: &str = "streamfleet.toml";
 
-/// Variables that begin so are keys. The second underscore keeps Kubernetes' own `STREAMFLEET_PORT` and the like out.
+/// Variables with this prefix set keys. The second underscore keeps out variables such as Kubernetes' own
+/// `STREAMFLEET_PORT`.
 pub const PREFIX: &str = "STREAMFLEET__";
 
-/// Variables that OpenTelemetry's programs share, with the keys of `telemetry.traces` that they stand for. Whatever else
-/// says something wins over them.
+/// Variables that OpenTelemetry programs share, and the keys of `telemetry.traces` that they set. All other sources
+/// take precedence over them.
 const SHARED: [(&str, &str); 2] =
     [("OTEL_EXPORTER_OTLP_ENDPOINT", "endpoint"), ("OTEL_SERVICE_NAME", "service_name")];
 
-/// Where the configuration comes from.
+/// The sources of the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// Files; each must exist. None: [`DEFAULT_FILE`] in the current folder, if it is there.
+    /// Files; each must exist. If there are none, [`DEFAULT_FILE`] in the current folder is read if it exists.
     pub files: Vec<PathBuf>,
-    /// Variables; those without [`PREFIX`] are not looked at, but for OpenTelemetry's `OTEL_EXPORTER_OTLP_ENDPOINT` and
+    /// Variables. Those without [`PREFIX`] are ignored, except OpenTelemetry's `OTEL_EXPORTER_OTLP_ENDPOINT` and
     /// `OTEL_SERVICE_NAME`.
     pub environment: Vec<(OsString, OsString)>,
-    /// What was said on the command line.
+    /// The flags of the command line.
     pub flags: Flags,
 }
 
-/// What was said on the command line.
+/// The flags of the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
     /// `--redis`.
     pub redis: Option<String>,
     /// `--namespace`.
     pub namespace: Option<String>,
-    /// `--queues`: serve these and no others.
+    /// `--queues`: serve only these.
     pub queues: Vec<String>,
-    /// `--concurrency`: of every queue that is served.
+    /// `--concurrency`: for every queue that is served.
     pub concurrency: Option<usize>,
 }
 
 impl Sources {
-    /// These files and flags, and this process's environment.
+    /// Returns these files and flags with this process's environment.
     pub fn of_process(files: Vec<PathBuf>, flags: Flags) -> Self {
         Self { files, environment: std::env::vars_os().collect(), flags }
     }
 
-    /// One tree out of all sources, and what could not be read.
+    /// Merges all sources into one tree. Also returns what could not be read.
     pub(super) fn merged(&self) -> (Node, Vec<Problem>) {
         let mut tree = Node::table(&Arc::from(""));
         let mut problems = Vec::new();
@@ -107,7 +108,7 @@ impl Flags {
         set(tree, "url", &self.redis, "--redis");
         set(tree, "namespace", &self.namespace, "--namespace");
         if self.redis.is_some() {
-            // A file with another address would win over the flag.
+            // Otherwise a file with another address would win over the flag.
             tree.remove_exactly(&["redis", "url_file"]);
         }
         if !self.queues.is_empty() {
@@ -144,8 +145,8 @@ fn set_variable(tree: &mut Node, name: &str, value: &str) {
     tree.make_table(&path, &origin).insert(last, Node::leaf(value.into(), &origin));
 }
 
-/// The queue, type or recurring job of the files that a variable means: shells allow only underscores in a variable's name, so
-/// `REPORT_GENERATE` stands for `report.generate` where that is the only type it can mean.
+/// Returns the queue, type or recurring job from the files that a variable refers to. Shells allow only underscores in
+/// a variable's name, so `REPORT_GENERATE` refers to `report.generate` if no other type matches.
 fn known_name(tree: &Node, section: &str, own: &str) -> Option<String> {
     if !matches!(section, "queues" | "types" | "cron") {
         return None;
@@ -156,7 +157,7 @@ fn known_name(tree: &Node, section: &str, own: &str) -> Option<String> {
     (!names.contains_key(own) && alike.next().is_none()).then_some(only)
 }
 
-/// A file as a tree; `None` where there is none.
+/// Reads a file as a tree; `None` if the file does not exist.
 fn read(path: &Path) -> Result<Option<Node>, Problem> {
     let name = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
@@ -167,7 +168,7 @@ fn read(path: &Path) -> Result<Option<Node>, Problem> {
     let starts = text.match_indices('\n').map(|(end, _)| end + 1).collect();
     let lines = Lines { name: &name, starts };
     let table = DeTable::parse(&text).map_err(|error| {
-        // Not the error's own text: it quotes the line, which may hold a password.
+        // The error's own text quotes the line, which may contain a password.
         let at = error.span().map_or(0, |span| span.start);
         Problem::with(lines.origin(at).to_string(), format!("is not TOML: {}", error.message()))
     })?;
@@ -175,10 +176,10 @@ fn read(path: &Path) -> Result<Option<Node>, Problem> {
     Ok(Some(lines.table(table.get_ref(), &origin)))
 }
 
-/// Turns what the parser found into nodes that know their lines.
+/// Turns the parser's output into nodes that know their lines.
 struct Lines<'a> {
     name: &'a str,
-    /// Where each line but the first begins.
+    /// Where each line except the first begins.
     starts: Vec<usize>,
 }
 

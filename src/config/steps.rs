@@ -1,4 +1,4 @@
-//! The steps of a type, as the file has them: `[types."gift.send".steps.charge]`.
+//! The steps of a type, as the file writes them: `[types."gift.send".steps.charge]`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::job::{Backoff, Job, Plan, PlanError, PlannedStep, StepKind, StepLimit
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StepSection {
-    /// `auto` or `once`. There is no default: it must be thought about.
+    /// `auto` or `once`. There is no default: the choice must be deliberate.
     #[serde(deserialize_with = "kind", serialize_with = "text", skip_serializing_if = "Option::is_none")]
     pub kind: Option<StepKind>,
     /// What runs the step.
@@ -23,7 +23,7 @@ pub struct StepSection {
     /// The steps that must be done before it starts.
     #[serde(deserialize_with = "names", serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<StepName>,
-    /// How many failures exhaust an `auto` step; default: the type's.
+    /// After how many failures an `auto` step gives up; default: the type's.
     #[serde(deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
     /// The pause before an `auto` step's retry; default: the type's.
@@ -33,7 +33,7 @@ pub struct StepSection {
         skip_serializing_if = "Option::is_none"
     )]
     pub backoff: Option<Backoff>,
-    /// How long one run may take; at most, and by default, the type's.
+    /// How long one run may take; at most the type's timeout, which is also the default.
     #[serde(
         deserialize_with = "length",
         serialize_with = "as_length",
@@ -43,13 +43,13 @@ pub struct StepSection {
 }
 
 impl StepSection {
-    /// The step's own limits.
+    /// Returns the step's own limits.
     pub fn limits(&self) -> StepLimits {
         let Self { kind: _, handler: _, after: _, max_attempts, backoff, timeout } = self.clone();
         StepLimits { max_attempts, backoff, timeout }
     }
 
-    /// What is wrong with the step itself: keys below it, and reasons.
+    /// Returns what is wrong with the step itself: keys below it, and reasons.
     fn wrong(&self, of: &TypeSection) -> Vec<(String, String)> {
         let Self { kind, handler, after: _, max_attempts, backoff, timeout } = self;
         let mut wrong = Vec::new();
@@ -93,7 +93,7 @@ impl StepSection {
     }
 }
 
-/// What is wrong with a type's steps: keys below the type, and reasons.
+/// Returns what is wrong with a type's steps: keys below the type, and reasons.
 pub(super) fn check(of: &TypeSection) -> Vec<(Vec<String>, String)> {
     let Some(steps) = &of.steps else { return Vec::new() };
     let mut wrong = Vec::new();
@@ -111,7 +111,7 @@ pub(super) fn check(of: &TypeSection) -> Vec<(Vec<String>, String)> {
     wrong
 }
 
-/// The plan of these steps. A table has no order, so they are in the order of their names.
+/// Returns the plan of these steps, ordered by name because a table has no order.
 fn plan(steps: &BTreeMap<StepName, StepSection>) -> Result<Plan, PlanError> {
     let planned = steps.iter().map(|(name, step)| PlannedStep {
         name: name.clone(),

@@ -1,4 +1,4 @@
-//! What the sources become, and what is said when they are wrong.
+//! How sources are merged, and how problems are reported.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use crate::job::{Backoff, JobType, QueueName};
 
 const REFERENCE: &str = include_str!("../../config/streamfleet.toml");
 
-/// A file in a folder of its own. Its name is as long as the folder's is random, so tests show only the last part.
+/// A file in its own folder. Its name is as long as the folder's is random, so tests show only the last part.
 struct File {
     dir: tempfile::TempDir,
 }
@@ -91,7 +91,7 @@ fn the_reference_file_has_every_key_and_its_examples_are_the_defaults() {
     }
 }
 
-/// The last parts of the paths of all values. A backoff is one value.
+/// Collects the last parts of the paths of all values. A backoff is one value.
 fn leaves(key: &str, value: &Value, keys: &mut BTreeSet<String>) {
     match value.as_object().filter(|_| key != "backoff") {
         Some(entries) => entries.iter().for_each(|(key, value)| leaves(key, value, keys)),

@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) kind: Kind,
-    /// Where it was set, in words for people: `streamfleet.toml:12`, a variable's or a flag's name.
+    /// Where it was set, for people to read: `streamfleet.toml:12`, or the name of a variable or flag.
     pub(super) origin: Arc<str>,
 }
 
@@ -21,17 +21,17 @@ pub(super) enum Kind {
 }
 
 impl Node {
-    /// An empty table.
+    /// Creates an empty table.
     pub(super) fn table(origin: &Arc<str>) -> Self {
         Self { kind: Kind::Table(BTreeMap::new()), origin: Arc::clone(origin) }
     }
 
-    /// A value.
+    /// Creates a value.
     pub(super) fn leaf(value: Value, origin: &Arc<str>) -> Self {
         Self { kind: Kind::Leaf(value), origin: Arc::clone(origin) }
     }
 
-    /// The node at exactly this path.
+    /// Returns the node at exactly this path.
     pub(super) fn get(&self, path: &[String]) -> Option<&Self> {
         let Some((first, rest)) = path.split_first() else { return Some(self) };
         match &self.kind {
@@ -40,7 +40,7 @@ impl Node {
         }
     }
 
-    /// The node at this path, or the nearest one above it.
+    /// Returns the node at this path, or the nearest one above it.
     pub(super) fn nearest(&self, path: &[String]) -> &Self {
         let deeper = match (&self.kind, path.first()) {
             (Kind::Table(entries), Some(first)) => entries.get(first),
@@ -49,14 +49,14 @@ impl Node {
         deeper.map_or(self, |node| node.nearest(&path[1..]))
     }
 
-    /// Takes the node at this path away, or the nearest one above it, and the tables that are left with nothing. False
-    /// where that would be the root.
+    /// Removes the node at this path, or the nearest one above it, and the tables that this leaves empty. Returns false
+    /// if that would be the root.
     pub(super) fn remove(&mut self, path: &[String]) -> bool {
         let (Kind::Table(entries), Some((first, rest))) = (&mut self.kind, path.split_first()) else {
             return false;
         };
         let Some(node) = entries.get_mut(first) else { return false };
-        // A table that is left with nothing says nothing.
+        // An empty table has no meaning.
         let gone = !node.remove(rest) || matches!(&node.kind, Kind::Table(left) if left.is_empty());
         if gone {
             entries.remove(first);
@@ -64,7 +64,7 @@ impl Node {
         true
     }
 
-    /// Takes away what is at exactly this path, if anything is.
+    /// Removes the node at exactly this path, if there is one.
     pub(super) fn remove_exactly(&mut self, path: &[&str]) {
         let path: Vec<String> = path.iter().map(ToString::to_string).collect();
         if self.get(&path).is_some() {
@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// The table at this path, made where it is missing, in place of a value that is there.
+    /// Returns the table at this path. It is created if it is missing, and it replaces a value that is in its place.
     pub(super) fn make_table(&mut self, path: &[String], origin: &Arc<str>) -> &mut BTreeMap<String, Self> {
         if matches!(self.kind, Kind::Leaf(_)) {
             *self = Self::table(origin);
@@ -86,8 +86,8 @@ impl Node {
         }
     }
 
-    /// Lays `over` on top: tables are joined, values replaced. A choice (`handler`, `backoff`) is replaced as a whole
-    /// where another one is made.
+    /// Merges `over` into this tree: tables are merged, values are replaced. A choice (`handler`, `backoff`) is
+    /// replaced as a whole if `over` makes a different one.
     pub(super) fn lay(&mut self, over: Self) {
         self.lay_at(over, 0);
     }
@@ -103,7 +103,7 @@ impl Node {
         };
         for (key, node) in new {
             match entries.get_mut(&key) {
-                // Two halves of a payload are none.
+                // A payload is replaced as a whole: parts of two payloads do not make one.
                 Some(old) if depth == 2 && key == "payload" => *old = node,
                 Some(old) if matches!(depth, 2 | 4) && is_choice(&key) && !old.shares_key(&node) => {
                     *old = node;
@@ -123,7 +123,7 @@ impl Node {
         }
     }
 
-    /// The values without their sources.
+    /// Returns the values without their sources.
     pub(super) fn value(&self) -> Value {
         match &self.kind {
             Kind::Leaf(value) => value.clone(),
@@ -134,12 +134,12 @@ impl Node {
     }
 }
 
-/// Keys of a type, or of a step of one, whose table names one of several kinds.
+/// Returns true for keys of a type, or of one of its steps, whose table names one of several kinds.
 fn is_choice(key: &str) -> bool {
     matches!(key, "handler" | "backoff")
 }
 
-/// A path as the file would write it: `types."report.generate".timeout`.
+/// Returns a path as the file would write it: `types."report.generate".timeout`.
 pub(super) fn dotted(path: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let quoted = |key: &String| match key.is_empty() || !key.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! How single values are written: durations, numbers that may come as text, and names.
+//! How single values are written: durations, numbers that may be strings, and names.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -30,7 +30,7 @@ pub(super) mod duration {
     }
 }
 
-/// A duration that may be left out.
+/// A duration that may be missing.
 pub(super) mod optional_duration {
     use super::*;
 
@@ -64,7 +64,7 @@ pub(super) mod tracking {
     }
 }
 
-/// The same where it may be left out.
+/// Which jobs leave a record, if it is set.
 pub(super) mod optional_tracking {
     use super::*;
     use crate::job::Tracking;
@@ -99,7 +99,7 @@ pub(super) mod durations {
     }
 }
 
-/// A duration as the file writes it.
+/// Formats a duration as the file writes it.
 pub(super) fn shown(duration: Duration) -> String {
     const UNITS: [(&str, u128); 5] =
         [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
@@ -114,7 +114,7 @@ pub(super) fn shown(duration: Duration) -> String {
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
-/// Counts. From the environment they come as text.
+/// Reads a count. From the environment it arrives as a string.
 pub(super) fn count<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
 where
     T: DeserializeOwned + FromStr,
@@ -122,7 +122,7 @@ where
     number(from, "a whole number, 0 or more")
 }
 
-/// Counts that need not be there.
+/// Reads a count that may be missing.
 pub(super) fn some_count<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
 where
     T: DeserializeOwned + FromStr,
@@ -130,7 +130,7 @@ where
     count(from).map(Some)
 }
 
-/// Durations that need not be there.
+/// Durations that may be missing.
 pub(super) mod some_duration {
     use super::*;
 
@@ -148,7 +148,7 @@ pub(super) mod some_duration {
     }
 }
 
-/// Sizes such as `512MiB`, `2GiB` or `100000000`, in bytes, that need not be there.
+/// Sizes in bytes that may be missing, such as `512MiB`, `2GiB` or `100000000`.
 pub(super) mod some_size {
     use super::*;
 
@@ -184,7 +184,7 @@ pub(super) mod some_size {
     }
 }
 
-/// Numbers that may be fractions. From the environment they come as text.
+/// Reads a number that may be a fraction. From the environment it arrives as a string.
 pub(super) fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     number(from, "a number")
 }
@@ -201,7 +201,7 @@ where
     number.ok_or_else(|| D::Error::custom(format!("expected {what}, not {value}")))
 }
 
-/// A text that is parsed.
+/// Reads a string and parses it.
 pub(super) fn text<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
 where
     T: FromStr,
@@ -210,7 +210,7 @@ where
     String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
-/// A parsed text as it is written.
+/// Writes a parsed value as a string.
 pub(super) fn shown_text<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
@@ -240,7 +240,7 @@ pub(super) mod named {
     }
 }
 
-/// The same where there may be no table.
+/// Tables whose keys are names, which may be missing.
 pub(super) mod some_named {
     use super::*;
 
