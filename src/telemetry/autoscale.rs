@@ -1,4 +1,4 @@
-//! `/scale`: how much work there is, for KEDA's metrics-api scaler and its like.
+//! `/scale`: how much work there is, for KEDA's metrics-api scaler and similar autoscalers.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::autoscale::{Autoscale, NoBacklog};
 use crate::broker::Backlog;
 
-/// The answer.
+/// The response body.
 #[derive(Serialize)]
 struct Scaling {
-    /// All of them together: the figure to scale by.
+    /// The sum over all queues: the number to scale by.
     jobs: u64,
     queues: BTreeMap<String, OfQueue>,
 }
@@ -23,13 +23,13 @@ struct OfQueue {
     parts: Backlog,
 }
 
-/// Why there is none.
+/// The response body if the backlog is not known.
 #[derive(Serialize)]
 struct Refusal {
     error: String,
 }
 
-/// The status and the JSON body. Redis being away is never 0 jobs.
+/// Returns the status and the JSON body. An unreachable Redis is never reported as 0 jobs.
 pub(super) async fn answer(scale: &Autoscale, query: &str) -> (StatusCode, String) {
     match scale.backlogs(queue(query)).await {
         Ok(backlogs) => {
@@ -54,7 +54,7 @@ fn json(body: &impl Serialize) -> String {
     format!("{text}\n")
 }
 
-/// The queue that is asked for. Names of queues are written in a URL as they are.
+/// Returns the queue that was asked for. Queue names need no escaping in a URL.
 fn queue(query: &str) -> Option<&str> {
     query.split('&').find_map(|pair| pair.strip_prefix("queue="))
 }

@@ -1,5 +1,5 @@
-//! A histogram with fixed buckets: recording is two atomic additions, and its memory never grows. (The exporter's own
-//! keeps every observation in a list until its upkeep.)
+//! A histogram with fixed buckets. Recording takes two atomic additions, and its memory never grows. (The exporter's
+//! own histogram keeps every observation in a list until its upkeep.)
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Observations, counted by bucket.
 pub(super) struct Histogram {
     bounds: &'static [f64],
-    /// One more than there are bounds: the last has no upper bound.
+    /// One more than the bounds: the last bucket has no upper bound.
     counts: Box<[AtomicU64]>,
-    /// The bits of a float.
+    /// The bits of an `f64`.
     sum: AtomicU64,
 }
 
 impl Histogram {
-    /// One with these upper bounds, in rising order.
+    /// Creates a histogram with these upper bounds, in ascending order.
     pub(super) fn new(bounds: &'static [f64]) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { bounds, counts, sum: AtomicU64::new(0f64.to_bits()) }
@@ -28,7 +28,7 @@ impl Histogram {
         self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok();
     }
 
-    /// Writes its lines. `labels` are as they stand between the braces, and may be empty.
+    /// Writes the histogram's lines. `labels` is the text between the braces and may be empty.
     pub(super) fn write(&self, name: &str, labels: &str, to: &mut String) {
         let comma = if labels.is_empty() { "" } else { "," };
         let mut count = 0;

@@ -1,4 +1,4 @@
-//! Answers `/metrics`, the probes and `/scale`.
+//! Serves `/metrics`, the probes and `/scale`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,22 +19,22 @@ use super::places::Bounded;
 use crate::autoscale::Autoscale;
 use crate::health::Probe;
 
-/// How many clients the system lets in ahead of us. It ignores those beyond, who try again after a second: too late for most
-/// probes. See `listen(2)`.
+/// How many connections may wait to be accepted. The system ignores further clients, and they try again after a second:
+/// too late for most probes. See `listen(2)`.
 const QUEUED: u32 = 1024;
 
-/// What is answered from.
+/// The state that the answers come from.
 #[derive(Clone)]
 pub struct Answers {
-    /// The figures.
+    /// The process's metrics.
     pub metrics: Metrics,
-    /// Whether the process is alive, and ready.
+    /// Whether the process is alive and ready.
     pub probe: Probe,
     /// How much work there is.
     pub scale: Autoscale,
 }
 
-/// Why nothing listens.
+/// Why the listener could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("telemetry.listen: {address} cannot be used ({cause}); choose another port, or \"off\"")]
 pub struct NotListening {
@@ -42,7 +42,7 @@ pub struct NotListening {
     cause: io::Error,
 }
 
-/// An open port, not yet answering. It belongs to no runtime until it does.
+/// An open port that does not answer yet. It belongs to no runtime until it runs.
 pub struct Listener {
     listener: std::net::TcpListener,
 }
@@ -52,7 +52,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// [`NotListening`] where it is in use or may not be used.
+    /// [`NotListening`] if the port is in use or not permitted.
     ///
     /// # Panics
     ///
@@ -62,12 +62,12 @@ impl Listener {
         listener.map(|listener| Self { listener }).map_err(|cause| NotListening { address, cause })
     }
 
-    /// Where it listens, with the port that the system chose for port 0.
+    /// Returns the address, with the port that the system chose for port 0.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers until stopped, and does the upkeep of the metrics.
+    /// Answers requests until it is stopped, and does the upkeep of the metrics.
     pub async fn run(self, answers: Answers, stop: CancellationToken) {
         let listener = match TcpListener::from_std(self.listener) {
             Ok(listener) => listener,
@@ -91,7 +91,7 @@ impl Listener {
                 metrics.upkeep();
             }
         };
-        // A scraper that keeps its connection must not keep the process.
+        // A scraper that keeps its connection open must not keep the process running.
         let grace = async {
             stop.cancelled().await;
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -106,7 +106,7 @@ impl Listener {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // As `TcpListener::bind` does, so that a restarted process gets its port back.
+    // Like `TcpListener::bind`, so that a restarted process gets its port back.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(QUEUED)
@@ -138,7 +138,8 @@ async fn scale(State(answers): State<Answers>, RawQuery(query): RawQuery) -> imp
     (status, [(header::CONTENT_TYPE, "application/json")], body)
 }
 
-/// Each connection is answered once: who keeps one that is idle would hold its place, and lose it to the next who comes.
+/// Closes each connection after one answer. A client that keeps an idle connection would occupy a place, and lose it to
+/// the next client.
 async fn last(mut answer: Response) -> Response {
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     answer

@@ -1,4 +1,4 @@
-//! Events as figures, in the text form that Prometheus reads.
+//! Events as metrics, in Prometheus's text format.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::job::{JobType, QueueName};
 /// How often [`Metrics::upkeep`] must run.
 pub(super) const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// The figures of one process. Not global: each process of a fleet in a program has its own.
+/// The metrics of one process. They are not global: if a program runs several processes of a fleet, each has its own.
 #[derive(Clone)]
 pub struct Metrics {
     shared: Arc<Shared>,
@@ -42,15 +42,16 @@ struct Shared {
 pub struct ServedQueue<'a> {
     /// Its name.
     pub name: &'a QueueName,
-    /// How many handlers of it run at once.
+    /// How many of its handlers run at the same time.
     pub slots: usize,
-    /// What its users may expect of it.
+    /// Its service objectives.
     pub objectives: Objectives,
 }
 
 impl Metrics {
-    /// Figures for a process that serves these queues and has handlers for these types, of which `programs` run a program
-    /// per job. All their series are there from the start. Figures of the runtime are of the one that this is called in.
+    /// Creates metrics for a process that serves these queues and has handlers for these types, of which `programs` run
+    /// a program per job. All their series exist from the start. The runtime's metrics describe the runtime that calls
+    /// this.
     pub fn new<'a>(
         queues: impl IntoIterator<Item = ServedQueue<'a>>,
         types: &[JobType],
@@ -80,7 +81,7 @@ impl Metrics {
         Self { shared: Arc::new(shared) }
     }
 
-    /// A listener that records every event here.
+    /// Returns a listener that records every event here.
     pub fn listener(&self) -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         let metrics = self.clone();
         Arc::new(move |event| metrics.record(event))
@@ -137,7 +138,7 @@ impl Metrics {
         }
     }
 
-    /// Records what happens to a queue, and to none of its jobs in particular.
+    /// Records an event of a queue that belongs to none of its jobs in particular.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names all that comes here")]
     fn record_of_queue(&self, event: &Event<'_>) {
         match *event {
@@ -186,12 +187,12 @@ impl Metrics {
                 self.with(queue, |series| series.state.set(state));
                 state.memory.into_iter().for_each(|memory| self.shared.redis.memory(memory));
             }
-            // The survey has more, and comes with it.
+            // `QueueLength`: the survey reports the same and more.
             _ => {}
         }
     }
 
-    /// All figures, as Prometheus reads them.
+    /// Returns all metrics in Prometheus's text format.
     pub fn render(&self) -> String {
         let mut text = self.shared.handle.render();
         self.shared.rendered.write(&mut text);
@@ -199,14 +200,14 @@ impl Metrics {
         text
     }
 
-    /// Keeps memory bounded and the figures of the last seconds fresh.
+    /// Keeps memory bounded and short-lived values up to date.
     pub fn upkeep(&self) {
         self.shared.handle.run_upkeep();
         self.shared.runtime.look();
         self.shared.queues.values().for_each(QueueSeries::tick);
     }
 
-    /// Events of queues that this process does not serve are nobody's.
+    /// Ignores events of queues that this process does not serve.
     fn with(&self, queue: &QueueName, record: impl FnOnce(&QueueSeries)) {
         if let Some(series) = self.shared.queues.get(queue) {
             record(series);

@@ -1,7 +1,9 @@
-//! Logs, metrics, probes and traces: what a process tells about itself. Nothing here can change what happens to a job.
+//! Logs, metrics, probes and traces: what a process reports about itself. Nothing here can change what happens to a
+//! job.
 //!
-//! Events go to the [`Metrics`] and to the [`logs`], which both only listen. The [`Listener`] answers `/metrics` from
-//! the former, `/livez`, `/readyz` and `/startupz` from the process's [`Probe`](crate::Probe), `/scale` from its [`Autoscale`](crate::Autoscale).
+//! Events go to the [`Metrics`] and to the [`logs`], which only listen. The [`Listener`] serves `/metrics` from the
+//! metrics, `/livez`, `/readyz` and `/startupz` from the process's [`Probe`](crate::Probe), and `/scale` from its
+//! [`Autoscale`](crate::Autoscale).
 
 mod autoscale;
 mod catalogue;
@@ -27,7 +29,7 @@ pub use objectives::Objectives;
 
 use crate::traces;
 
-/// What is told, where and how.
+/// What a process reports, where and how.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -37,7 +39,7 @@ pub struct Config {
     pub log: String,
     /// How logs are written.
     pub log_format: LogFormat,
-    /// Where spans of attempts go.
+    /// Where the spans of attempts go.
     pub traces: traces::Config,
 }
 
@@ -53,7 +55,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// All that is wrong with these values, each as `key: reason`.
+    /// Returns everything that is wrong with these values, each as `key: reason`.
     pub fn validate(&self) -> Vec<String> {
         let log = logs::filter(&self.log).err().map(|reason| format!("log: {reason}"));
         let traces = self.traces.validate().into_iter().map(|problem| format!("traces.{problem}"));
@@ -115,10 +117,10 @@ impl Serialize for Listen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// For people on a terminal, JSON elsewhere.
+    /// Readable text on a terminal, JSON elsewhere.
     #[default]
     Auto,
-    /// For people.
+    /// Readable text.
     Human,
     /// One JSON object per line.
     Json,

@@ -1,13 +1,13 @@
-//! What a queue's users may expect of it. Alerts compare it with what is.
+//! A queue's service objectives. Alerts compare them with the measured values.
 
 use std::time::Duration;
 
-/// What a queue's users may expect of it.
+/// A queue's service objectives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Objectives {
     /// How long a ready job may wait before it starts.
     pub latency: Duration,
-    /// Which part of the jobs that end may die, 0 to 1.
+    /// The fraction of ended jobs that may be dead, from 0 to 1.
     pub dead_ratio: f64,
 }
 

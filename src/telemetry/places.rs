@@ -1,5 +1,5 @@
-//! The connections of the listener: few, short, and never all taken. A client that opens many and asks nothing, or asks one
-//! byte at a time, loses them to those that come next, so that a probe always gets in.
+//! The listener's connections: few, short-lived, and never all taken. A client that opens many and sends nothing, or
+//! sends one byte at a time, loses them to later clients, so that a probe always gets in.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,32 +16,32 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// From this many connections on, each new one ends the oldest one that has not been answered.
+/// From this many connections, each new one closes the oldest one that has not been answered.
 const PLACES: usize = 64;
 
-/// A connection that was ended takes a moment to go. There are never more than this many, whatever happens.
+/// A closed connection takes a short time to disappear. There are never more connections than this.
 const PLACES_MAX: usize = 4 * PLACES;
 
-/// A request must be complete, and its answer begun, within this time. `/scale` may take two seconds of it.
+/// A request must be complete, and its answer started, within this time. `/scale` may use two seconds of it.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(6);
 
-/// The whole answer must be taken within this time.
+/// The client must have received the whole answer within this time.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// A listener that accepts every client, and hands out a bounded number of connections with bounded lives.
+/// A listener that accepts every client, with a bounded number of connections that live for a bounded time.
 pub(super) struct Bounded {
     listener: TcpListener,
     places: Arc<Semaphore>,
-    /// Oldest first. Those that have ended by themselves are dead references.
+    /// Oldest first. A connection that has ended is a dead reference.
     held: VecDeque<Weak<Place>>,
 }
 
-/// What the listener knows of one connection.
+/// The listener's state of one connection.
 #[derive(Default)]
 struct Place {
-    /// True once the answer has begun.
+    /// True once the answer has started.
     is_answered: AtomicBool,
-    /// Ends the connection.
+    /// Closes the connection.
     end: CancellationToken,
 }
 
@@ -50,7 +50,7 @@ impl Bounded {
         Self { listener, places: Arc::new(Semaphore::new(PLACES_MAX)), held: VecDeque::new() }
     }
 
-    /// Where all places are taken, ends the oldest connection that has not been answered, or else the oldest.
+    /// If all places are taken, closes the oldest unanswered connection, or the oldest one if all have been answered.
     fn make_room(&mut self) {
         self.held.retain(|place| place.strong_count() > 0);
         if self.held.len() < PLACES {
@@ -85,7 +85,7 @@ impl axum::serve::Listener for Bounded {
     }
 }
 
-/// A connection that ends by itself.
+/// A connection with a deadline.
 pub(super) struct Mortal {
     stream: TcpStream,
     place: Arc<Place>,
@@ -108,7 +108,7 @@ impl Mortal {
         Ok(())
     }
 
-    /// The answer begins.
+    /// Called when the answer starts.
     fn answers(&mut self) {
         if !self.place.is_answered.swap(true, Ordering::Relaxed) {
             self.late.as_mut().reset(Instant::now() + TAKEN_WITHIN);

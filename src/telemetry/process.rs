@@ -1,5 +1,5 @@
-//! What the system knows of this process, under the names that Prometheus's own clients use. Read when it is asked for;
-//! where there is no /proc, these series are left out.
+//! What the system reports about this process, under the names that Prometheus's own clients use. The values are read
+//! on each request. On systems without /proc these series are left out.
 
 use std::fs;
 
@@ -11,13 +11,13 @@ use super::histogram::line;
 use super::metrics::unix_seconds;
 use super::series::head;
 
-/// What does not change while the process runs.
+/// The values that stay the same while the process runs.
 pub(super) struct ProcessFigures {
-    /// When these figures were made, which is when the process starts.
+    /// When this value was created, at the start of the process.
     started: f64,
 }
 
-/// What the system says now.
+/// The system's current values.
 #[derive(Debug, PartialEq)]
 struct Now {
     cpu_ticks: u64,
@@ -30,7 +30,7 @@ impl ProcessFigures {
         Self { started: unix_seconds() }
     }
 
-    /// Writes all of them.
+    /// Writes all series.
     pub(super) fn write(&self, to: &mut String) {
         let mut write = |descriptor: &Descriptor, value: f64| {
             head(descriptor, to);
@@ -43,7 +43,7 @@ impl ProcessFigures {
             write(&catalogue::RESIDENT, resident_pages as f64 * page_size() as f64);
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            // One of them is this look.
+            // One of them belongs to this listing.
             write(&catalogue::OPEN_FDS, open.count().saturating_sub(1) as f64);
         }
         if let Some(most) = getrlimit(Resource::Nofile).current {
@@ -56,7 +56,7 @@ fn now() -> Option<Now> {
     read(&fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// The fields of /proc/self/stat, counted from behind the name, which may hold anything.
+/// Parses /proc/self/stat. The fields are counted from the end of the name, which may contain anything.
 fn read(stat: &str) -> Option<Now> {
     let fields: Vec<&str> = stat.get(stat.rfind(')')? + 1..)?.split_whitespace().collect();
     let field = |at: usize| fields.get(at)?.parse::<u64>().ok();

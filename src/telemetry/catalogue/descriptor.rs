@@ -1,4 +1,4 @@
-//! What is known of a metric before it has a value.
+//! What is known about a metric before it has a value.
 
 use super::label::Label;
 
@@ -7,44 +7,44 @@ use super::label::Label;
 pub struct Descriptor {
     /// Its name, with the unit at the end.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its labels.
     pub labels: &'static [Label],
-    /// What it says.
+    /// What it means, in one sentence.
     pub help: &'static str,
-    /// Who knows it.
+    /// Which processes report it.
     pub told_by: Teller,
-    /// How those of all processes become one.
+    /// How to combine the values of all processes.
     pub aggregate: Aggregate,
 }
 
-/// What a metric is.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// Only grows.
+    /// A number that only grows.
     Counter,
-    /// Goes up and down.
+    /// A number that goes up and down.
     Gauge,
-    /// Counts observations in buckets with these upper bounds.
+    /// Observations, counted in buckets with these upper bounds.
     Histogram(&'static [f64]),
 }
 
-/// Who knows a metric.
+/// Which processes report a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Teller {
-    /// Every process, of itself.
+    /// Every process, about itself.
     Process,
-    /// The process that does the queue's chores; the others say 0.
+    /// The leader of the queue; the others report 0.
     Leader,
 }
 
-/// How the values of all processes become one.
+/// How to combine the values of all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aggregate {
-    /// They add up; of counters and histograms, their rates do.
+    /// Add them up. For counters and histograms, add up their rates.
     Sum,
-    /// The greatest counts.
+    /// Take the largest.
     Max,
 }
 
@@ -70,12 +70,13 @@ impl Descriptor {
         Self { name, kind, labels, help, told_by: Teller::Process, aggregate: Aggregate::Sum }
     }
 
-    /// The same of which the greatest counts.
+    /// Returns the same metric, combined by taking the largest value.
     pub(super) const fn max(self) -> Self {
         Self { aggregate: Aggregate::Max, ..self }
     }
 
-    /// The same, told by the leader. Its gauges are 0 elsewhere, so the greatest counts.
+    /// Returns the same metric, reported by the leader. Its gauges are 0 in other processes, so the largest value is
+    /// taken.
     pub(super) const fn of_leader(self) -> Self {
         let aggregate = match self.kind {
             Kind::Gauge => Aggregate::Max,
@@ -84,7 +85,7 @@ impl Descriptor {
         Self { told_by: Teller::Leader, aggregate, ..self }
     }
 
-    /// The unit that the name ends with; empty for a plain number.
+    /// Returns the unit that the name ends with, or an empty string for a plain number.
     pub fn unit(&self) -> &'static str {
         let name = self.name.strip_suffix("_total").unwrap_or(self.name);
         let last = name.rsplit('_').next().unwrap_or_default();
@@ -93,7 +94,7 @@ impl Descriptor {
 }
 
 impl Kind {
-    /// Its name in the exposition.
+    /// Returns its name in the exposition.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -104,7 +105,7 @@ impl Kind {
 }
 
 impl Teller {
-    /// Its name in listings.
+    /// Returns its name in listings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -114,7 +115,7 @@ impl Teller {
 }
 
 impl Aggregate {
-    /// Its name in listings and in queries.
+    /// Returns its name in listings and in queries.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sum => "sum",

@@ -1,4 +1,4 @@
-//! The labels of metrics, and the values that each may have. Every set is closed once a process runs.
+//! The labels of metrics, and the values that each may have. Every set of values is fixed once a process runs.
 
 use crate::broker;
 
@@ -7,23 +7,23 @@ use crate::broker;
 pub struct Label {
     /// Its name.
     pub name: &'static str,
-    /// What values it has.
+    /// The values it may have.
     pub values: Values,
 }
 
-/// The values of a label.
+/// The possible values of a label.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Values {
     /// One of these.
     Closed(&'static [&'static str]),
-    /// What the configuration or the build says, in words.
+    /// Values from the configuration or the build; the text describes them.
     Given(&'static str),
 }
 
-/// The label of a type that this process has no handler for.
+/// The label value for types without a handler in this process.
 pub(in super::super) const UNKNOWN: &str = "_unknown";
 
-/// The label of types beyond the number that has series of their own.
+/// The label value for types beyond the number that have their own series.
 pub(in super::super) const OTHER: &str = "_other";
 
 const fn closed(name: &'static str, values: &'static [&'static str]) -> Label {
@@ -55,11 +55,11 @@ pub(super) const FAILURE: Label = closed("reason", &FAILURES);
 
 pub(super) const RECLAIM: Label = closed("reason", &["idle"]);
 
-/// Where a queue's jobs are.
+/// The states of a queue's jobs.
 pub(in super::super) const STATES: [&str; 4] = ["waiting", "running", "delayed", "dead"];
 pub(super) const STATE: Label = closed("state", &STATES);
 
-/// How a queue's consumers are.
+/// The states of a queue's consumers.
 pub(in super::super) const CONSUMERS: [&str; 2] = ["live", "stale"];
 pub(super) const CONSUMER: Label = closed("state", &CONSUMERS);
 

@@ -1,5 +1,5 @@
-//! Every metric there is. What is not listed here is not recorded; docs/metrics.md is drawn from this list, and tests
-//! compare it with what a process says.
+//! The list of all metrics. A metric that is not listed here is not recorded. docs/metrics.md is generated from this
+//! list, and tests compare it with the output of a process.
 
 mod descriptor;
 mod label;
@@ -12,7 +12,7 @@ use label::{
 pub(super) use label::{CHILDREN, CONSUMERS, FAILURES, LANES, OTHER, OUTCOMES, STATES, UNKNOWN};
 pub use label::{Label, Values};
 
-/// Metrics of one subject.
+/// The metrics of one subject.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Group {
     /// The subject.
@@ -26,23 +26,23 @@ pub(super) fn metrics() -> impl Iterator<Item = &'static Descriptor> {
     CATALOGUE.iter().flat_map(|group| group.metrics)
 }
 
-/// Bounds for how long handlers run: 5 ms to 6 h.
+/// Bucket bounds for how long handlers run: 5 ms to 6 h.
 const RUN: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0,
     3600.0, 21600.0,
 ];
 
-/// Bounds for how long jobs wait: 1 ms to 1 h.
+/// Bucket bounds for how long jobs wait: 1 ms to 1 h.
 const WAIT: &[f64] = &[
     0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0,
     3600.0,
 ];
 
-/// Bounds for how long Redis takes: 0.1 ms to 2.5 s.
+/// Bucket bounds for how long Redis takes: 0.1 ms to 2.5 s.
 const TRIP: &[f64] =
     &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
-/// Bounds for how many attempts a job took.
+/// Bucket bounds for how many attempts a job took.
 const ATTEMPTS: &[f64] = &[1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 25.0];
 
 macro_rules! catalogue {

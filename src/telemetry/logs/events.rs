@@ -1,4 +1,4 @@
-//! Events as lines: what a person on duty wants to see, at a bounded rate, without payloads.
+//! Events as log lines: what an operator needs to see, at a bounded rate, without payloads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,13 +7,13 @@ use tracing::{debug, error, info, warn};
 
 use crate::event::{Ending, Event, Finished, SpanLoss};
 
-/// Lines per second about Redis, and about fences and leases: one says it all.
+/// Lines per second about Redis, and about fences and leases: one line tells enough.
 const RARE: u32 = 1;
 
 /// Lines per second about single jobs.
 const JOBS: u32 = 10;
 
-/// A listener that logs. Lines beyond the rate are counted, and the count goes with the next line.
+/// Returns a listener that logs. Lines beyond the rate are counted, and the next line carries the count.
 pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
     let log = Log {
         redis: Throttle::new(RARE),
@@ -132,7 +132,7 @@ impl Log {
     }
 }
 
-/// What the process that does a queue's chores says of them.
+/// Logs events from the leader's maintenance of a queue.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names all that comes here")]
 fn chores(event: &Event<'_>) {
     match *event {
@@ -145,7 +145,7 @@ fn chores(event: &Event<'_>) {
     }
 }
 
-/// Says whether a queue is served, and by which clock.
+/// Logs whether a queue is served, and that its clock was set back.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names all that comes here")]
 fn serving(event: &Event<'_>) {
     match *event {
@@ -161,7 +161,7 @@ fn serving(event: &Event<'_>) {
     }
 }
 
-/// Lets so many lines per second pass, and counts the others.
+/// Lets `per_second` lines per second pass, and counts the others.
 struct Throttle {
     per_second: u32,
     window: Mutex<Window>,
@@ -180,7 +180,7 @@ impl Throttle {
     }
 
     fn then(&self, write: impl FnOnce(u64)) {
-        // The lock is free again before anything is written.
+        // The lock is released before the line is written.
         let admitted =
             self.window.lock().unwrap_or_else(PoisonError::into_inner).admit(self.per_second, Instant::now());
         if let Some(suppressed) = admitted {
@@ -190,7 +190,7 @@ impl Throttle {
 }
 
 impl Window {
-    /// How many lines were suppressed before this one; `None` where this one is, too.
+    /// Returns how many lines were suppressed before this one, or `None` if this one is suppressed as well.
     fn admit(&mut self, per_second: u32, now: Instant) -> Option<u64> {
         let fresh = self.began.is_none_or(|began| now.duration_since(began) >= Duration::from_secs(1));
         if fresh {

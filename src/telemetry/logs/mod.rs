@@ -1,6 +1,6 @@
-//! Logs: for people on a terminal, JSON lines elsewhere, always on standard error.
+//! Logs: readable text on a terminal, JSON lines elsewhere, always on standard error.
 //!
-//! Lines go through a `writer` that never blocks whoever logs; events become lines in `events`, at a bounded rate.
+//! Lines go through a `writer` that never blocks the caller. Events become lines in `events`, at a bounded rate.
 
 mod events;
 mod writer;
@@ -18,20 +18,20 @@ pub use writer::Flush;
 use super::{Config, LogFormat};
 use crate::traces::{self, Traces};
 
-/// Libraries that say much of little interest.
+/// Libraries that log a lot of little interest.
 const QUIET: &str = "fred=warn,hyper=warn,hyper_util=warn,h2=warn,rustls=warn,reqwest=warn";
 
-/// The filter for these directives.
+/// Returns the filter for these directives.
 pub(super) fn filter(directives: &str) -> Result<EnvFilter, String> {
     let builder = EnvFilter::builder().with_regex(false);
     builder.parse(format!("{QUIET},{directives}")).map_err(|error| error.to_string())
 }
 
-/// Starts to log, and to make spans where there are `traces`. What is still to be written when the process ends is written when the [`Flush`] is dropped.
+/// Starts logging, and the spans if there are `traces`. Dropping the [`Flush`] writes the lines that are still queued.
 ///
 /// # Errors
 ///
-/// Where the directives are not valid, or another subscriber is there.
+/// If the directives are not valid, the thread for logs cannot be started, or another subscriber is installed.
 pub fn start(config: &Config, traces: Option<&Traces>) -> Result<Flush, String> {
     let filter = filter(&config.log).map_err(|reason| format!("telemetry.log: {reason}"))?;
     let terminal = std::io::stderr().is_terminal();
@@ -44,11 +44,11 @@ pub fn start(config: &Config, traces: Option<&Traces>) -> Result<Flush, String> 
     let layer = fmt::layer().with_writer(lines);
     let layer = match (human, terminal) {
         (false, _) => layer.json().flatten_event(true).with_current_span(false).boxed(),
-        // On a terminal the layer itself honours NO_COLOR.
+        // On a terminal the layer itself respects NO_COLOR.
         (true, true) => layer.with_target(false).boxed(),
         (true, false) => layer.with_target(false).with_ansi(false).boxed(),
     };
-    // Spans of attempts are for traces; a line has its job as a field.
+    // Spans of attempts are only for traces; a log line has its job as a field.
     let filter = filter.and(filter_fn(|metadata| metadata.target() != traces::TARGET));
     let subscriber =
         tracing_subscriber::registry().with(traces.map(Traces::layer)).with(layer.with_filter(filter));

@@ -1,5 +1,5 @@
-//! Standard error behind a bounded queue and a thread of its own: a terminal that is stopped, or a pipe that nobody
-//! reads, costs lines, never a worker's time. A standard error that is closed is no error.
+//! Standard error behind a bounded queue and its own thread. A stopped terminal, or a pipe that nobody reads, costs log
+//! lines but never a worker's time. A closed standard error is not an error.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// More lines than this at once are lost, and counted.
+/// How many lines may wait. Further lines are dropped and counted.
 const WAITING_MAX: usize = 4096;
 
-/// The end of the process waits at most so long for the last lines.
+/// How long the end of the process waits for the last lines.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Where lines go in.
+/// Accepts lines.
 #[derive(Clone)]
 pub(super) struct Lines {
     queue: SyncSender<Vec<u8>>,
@@ -28,14 +28,14 @@ struct Shared {
     closing: AtomicBool,
 }
 
-/// Sees to it that the last lines are written when it is dropped.
+/// Writes the last lines when it is dropped.
 #[must_use]
 pub struct Flush {
     lines: Lines,
     written: Receiver<()>,
 }
 
-/// Starts the thread.
+/// Starts the writer's thread.
 pub(super) fn open() -> io::Result<(Lines, Flush)> {
     open_to(io::stderr())
 }
@@ -51,7 +51,7 @@ fn open_to(out: impl Write + Send + 'static) -> io::Result<(Lines, Flush)> {
 }
 
 fn write(mut out: impl Write, waiting: &Receiver<Vec<u8>>, shared: &Shared, done: &SyncSender<()>) {
-    // An error means that nobody listens any more, and there is nowhere to say so.
+    // An error means that nobody reads any more, and there is nowhere to report it.
     let mut put = |bytes: &[u8]| out.write_all(bytes).and_then(|()| out.flush()).unwrap_or_default();
     while let Ok(line) = waiting.recv() {
         put(&line);
@@ -90,7 +90,7 @@ impl<'a> MakeWriter<'a> for Lines {
 impl Drop for Flush {
     fn drop(&mut self) {
         self.lines.shared.closing.store(true, Ordering::Release);
-        // An empty line wakes the thread where it sleeps. Where the queue is full, it does not sleep.
+        // An empty line wakes the thread if it sleeps. If the queue is full, it does not sleep.
         self.lines.queue.try_send(Vec::new()).unwrap_or_default();
         self.written.recv_timeout(LAST_WORDS).unwrap_or_default();
     }

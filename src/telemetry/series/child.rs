@@ -11,12 +11,12 @@ use crate::telemetry::catalogue::{self, CHILDREN, OTHER};
 /// The series of the programs that exec handlers run.
 pub(in super::super) struct ChildSeries {
     by_type: FxHashMap<JobType, [Counter; CHILDREN.len()]>,
-    /// Of the types that found no room.
+    /// The series of all types beyond the limit.
     other: [Counter; CHILDREN.len()],
 }
 
 impl ChildSeries {
-    /// Series for the types whose handlers run programs.
+    /// Creates series for the types whose handlers run programs.
     pub(in super::super) fn new(maker: &Maker<'_>, types: &[JobType]) -> Self {
         let series = |job_type: &str| {
             CHILDREN.map(|outcome| maker.counter(&catalogue::CHILDREN_TOTAL, &[job_type, outcome]))
@@ -26,7 +26,7 @@ impl ChildSeries {
         Self { by_type, other: series(OTHER) }
     }
 
-    /// Counts a program that ended so.
+    /// Counts a program that ended this way.
     pub(in super::super) fn ended(&self, job_type: &JobType, ending: ChildEnding) {
         let at = match ending {
             ChildEnding::Exited => 0,

@@ -1,4 +1,4 @@
-//! The series of a queue's types: of some each, and of all others together.
+//! The series of a queue's types: one set for each known type, and one for all others together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::telemetry::histogram::Histogram;
 
 /// The series of a queue's types.
 pub(super) struct Types {
-    /// Where each known type has its series.
+    /// The index of each known type's series.
     places: FxHashMap<JobType, usize>,
     series: Vec<TypeSeries>,
     unknown: TypeSeries,
@@ -33,7 +33,7 @@ pub(in super::super) struct TypeSeries {
 }
 
 impl Types {
-    /// Series for these types as far as `room` allows; those beyond share one place.
+    /// Creates series for these types as far as `room` allows. Types beyond it share one set.
     pub(super) fn new(maker: &Maker<'_>, queue: &str, types: &[JobType], room: &mut usize) -> Self {
         let own = types.len().min(*room);
         *room -= own;
@@ -48,7 +48,7 @@ impl Types {
         Self { places, series, unknown: TypeSeries::new(maker, queue, UNKNOWN) }
     }
 
-    /// The series of a type.
+    /// Returns the series of a type.
     pub(super) fn of(&self, job_type: Option<&JobType>) -> &TypeSeries {
         let place = job_type.and_then(|job_type| self.places.get(job_type));
         place.map_or(&self.unknown, |place| &self.series[*place])
@@ -72,7 +72,7 @@ impl TypeSeries {
         }
     }
 
-    /// Counts an attempt that begins.
+    /// Counts an attempt that starts.
     pub(in super::super) fn start(&self, wait: Duration, objective: Duration) {
         self.started.increment(1);
         self.wait.record(wait.as_secs_f64());
@@ -81,7 +81,7 @@ impl TypeSeries {
         }
     }
 
-    /// Counts an attempt that ended, and the end of its job, where it is that.
+    /// Counts an attempt that ended, and the end of its job if this was the last attempt.
     pub(in super::super) fn finish(&self, end: &Finished<'_>) {
         self.finished[place(end.ending)].increment(1);
         if let Some(age) = end.age.filter(|_| end.ending.is_final()) {
@@ -90,7 +90,7 @@ impl TypeSeries {
         }
     }
 
-    /// Counts an attempt that failed so.
+    /// Counts an attempt that failed this way.
     pub(in super::super) fn fail(&self, kind: FailureKind) {
         self.failures[match kind {
             FailureKind::Error => 0,
@@ -101,13 +101,13 @@ impl TypeSeries {
         .increment(1);
     }
 
-    /// Counts an attempt whose worker fell silent.
+    /// Counts an attempt whose worker stopped responding.
     pub(in super::super) fn lose(&self) {
         self.failures[4].increment(1);
     }
 }
 
-/// Where [`OUTCOMES`] has an ending.
+/// Returns the index of an ending in [`OUTCOMES`].
 fn place(ending: Ending) -> usize {
     let outcome = ending.as_str();
     OUTCOMES.iter().position(|known| *known == outcome).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Makes series: counters and gauges in the recorder, histograms beside it.
+//! Creates series: counters and gauges in the recorder, histograms outside it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use metrics_exporter_prometheus::PrometheusRecorder;
 use super::super::catalogue::{self, Descriptor, Kind};
 use super::super::histogram::{Histogram, line};
 
-/// Makes series.
+/// Creates series.
 pub(in super::super) struct Maker<'a> {
     recorder: &'a PrometheusRecorder,
     rendered: RefCell<Rendered>,
 }
 
-/// The series that are rendered beside the recorder's.
+/// The series that are not in the recorder.
 #[derive(Default)]
 pub(in super::super) struct Rendered(Vec<Family>);
 
-/// The series of one histogram, each with its labels as they stand between the braces.
+/// The series of one histogram, each with the text of its labels between the braces.
 struct Family {
     descriptor: Descriptor,
     series: Vec<(String, Arc<Histogram>)>,
@@ -28,7 +28,7 @@ struct Family {
 const METADATA: Metadata<'static> = Metadata::new("streamfleet", Level::INFO, None);
 
 impl<'a> Maker<'a> {
-    /// A maker for this recorder, which gets to know what each metric means.
+    /// Creates a maker for this recorder, and describes every metric to it.
     pub(in super::super) fn new(recorder: &'a PrometheusRecorder) -> Self {
         for Descriptor { name, kind, help, .. } in catalogue::metrics() {
             match kind {
@@ -40,7 +40,7 @@ impl<'a> Maker<'a> {
         Self { recorder, rendered: RefCell::default() }
     }
 
-    /// A counter that is there from the start, as 0: without it the first increase would be missed.
+    /// Creates a counter that starts at 0: otherwise the first increase would be missed.
     pub(in super::super) fn counter(&self, descriptor: &Descriptor, values: &[&str]) -> Counter {
         let counter = self.recorder.register_counter(&key(descriptor, values), &METADATA);
         counter.absolute(0);
@@ -68,14 +68,14 @@ impl<'a> Maker<'a> {
         histogram
     }
 
-    /// What the recorder does not render.
+    /// Returns the series that the recorder does not render.
     pub(in super::super) fn finish(self) -> Rendered {
         self.rendered.into_inner()
     }
 }
 
 impl Rendered {
-    /// Writes all of them.
+    /// Writes all series.
     pub(in super::super) fn write(&self, to: &mut String) {
         for Family { descriptor, series } in &self.0 {
             head(descriptor, to);
@@ -87,7 +87,7 @@ impl Rendered {
     }
 }
 
-/// Writes what stands above a metric's series.
+/// Writes the lines above a metric's series.
 pub(in super::super) fn head(descriptor: &Descriptor, to: &mut String) {
     let Descriptor { name, kind, help, .. } = descriptor;
     line(to, format_args!("# HELP {name} {help}\n# TYPE {name} {}", kind.as_str()));

@@ -1,9 +1,9 @@
-//! The handles of the series, made once at the start: recording needs no allocation and no lock, and one or two look-ups
-//! in small tables that never change.
+//! The handles of the series, created once at startup. Recording takes no allocation and no lock, only one or two
+//! lookups in small tables that never change.
 //!
-//! The [`Maker`] makes them. A [queue](QueueSeries) has its own, those of its [types](job_type), and those that only its
-//! [leader](state) tells; [children](ChildSeries), [Redis](RedisSeries), the [runtime](RuntimeSeries) and the
-//! [notifications](NotificationSeries) are of the process.
+//! The [`Maker`] creates them. A [queue](QueueSeries) has its own series, those of its [types](job_type), and those
+//! that only its [leader](state) reports. [Children](ChildSeries), [Redis](RedisSeries), the [runtime](RuntimeSeries)
+//! and the [notifications](NotificationSeries) belong to the process.
 
 mod child;
 mod job_type;
@@ -21,5 +21,5 @@ pub(super) use queue::QueueSeries;
 pub(super) use redis::RedisSeries;
 pub(super) use runtime::RuntimeSeries;
 
-/// At most so many pairs of queue and type have series of their own in one process.
+/// The most pairs of queue and type that have their own series in one process.
 pub(super) const PAIRS_MAX: usize = 200;

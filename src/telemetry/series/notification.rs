@@ -1,4 +1,4 @@
-//! The series of those who are told of jobs.
+//! The series of notifications: hooks, event streams and traces.
 
 use metrics::Counter;
 
@@ -6,7 +6,7 @@ use super::Maker;
 use crate::event::{HookFailure, Recipient, SpanLoss};
 use crate::telemetry::catalogue;
 
-/// The series of those who are told of jobs.
+/// The series of notifications: hooks, event streams and traces.
 pub(in super::super) struct NotificationSeries {
     pub(in super::super) published: Counter,
     hook_failures: [Counter; 3],
@@ -30,7 +30,7 @@ impl NotificationSeries {
         }
     }
 
-    /// Counts a call that failed.
+    /// Counts a call of a hook that failed.
     pub(in super::super) fn failed(&self, kind: HookFailure) {
         let at = match kind {
             HookFailure::Error => 0,
@@ -40,7 +40,7 @@ impl NotificationSeries {
         self.hook_failures[at].increment(1);
     }
 
-    /// Counts spans that the collector did not get.
+    /// Counts spans that did not reach the collector.
     pub(in super::super) fn dropped(&self, loss: SpanLoss, spans: u64) {
         let at = match loss {
             SpanLoss::Full => 0,
@@ -50,7 +50,7 @@ impl NotificationSeries {
         self.spans_dropped[at].increment(spans);
     }
 
-    /// Counts what somebody was not told.
+    /// Counts notifications that did not reach their recipient.
     pub(in super::super) fn untold(&self, recipient: Recipient, notifications: u64) {
         let at = match recipient {
             Recipient::Hook => 0,

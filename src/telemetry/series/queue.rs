@@ -40,7 +40,7 @@ pub(in super::super) struct QueueSeries {
 }
 
 impl QueueSeries {
-    /// The series of a queue, for these types as far as `room` allows.
+    /// Creates the series of a queue, for these types as far as `room` allows.
     pub(in super::super) fn new(
         maker: &Maker<'_>,
         queue: &QueueName,
@@ -80,12 +80,12 @@ impl QueueSeries {
         }
     }
 
-    /// The series of a type; of bytes that are no job without one.
+    /// Returns the series of a type; `None` stands for entries that are not a job.
     pub(in super::super) fn of(&self, job_type: Option<&JobType>) -> &TypeSeries {
         self.types.of(job_type)
     }
 
-    /// Counts an attempt that begins.
+    /// Counts an attempt that starts.
     pub(in super::super) fn start(&self, job_type: &JobType, wait: Duration) {
         self.of(Some(job_type)).start(wait, self.latency_objective);
         self.running.increment(1.0);
@@ -97,13 +97,13 @@ impl QueueSeries {
         self.running.decrement(1.0);
     }
 
-    /// Notes by how much a job was promoted late.
+    /// Records how late a job was promoted.
     pub(in super::super) fn late(&self, late: Duration) {
         let us = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
         self.lag_max_us.fetch_max(us, Ordering::Relaxed);
     }
 
-    /// Notes whether this process does the chores. Who does not, knows nothing of the queue's state.
+    /// Records whether this process leads the queue. Only the leader knows the queue's state.
     pub(in super::super) fn lead(&self, leading: bool) {
         self.leader.set(f64::from(u8::from(leading)));
         if !leading {
@@ -111,7 +111,7 @@ impl QueueSeries {
         }
     }
 
-    /// Publishes the greatest lag since the last time.
+    /// Publishes the largest lag since the last call.
     pub(in super::super) fn tick(&self) {
         let us = self.lag_max_us.swap(0, Ordering::Relaxed);
         self.lag.set(Duration::from_micros(us).as_secs_f64());

@@ -1,4 +1,4 @@
-//! The series of Redis, as this process finds it.
+//! The series of Redis, as this process sees it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ pub(in super::super) struct RedisSeries {
     memory_used: Gauge,
     memory_max: Gauge,
     eviction_safe: Gauge,
-    /// The queues whose chores this process does.
+    /// The queues that this process leads.
     led: Mutex<BTreeSet<QueueName>>,
 }
 
@@ -57,14 +57,14 @@ impl RedisSeries {
         self.commands.get(command).unwrap_or(&self.other).record(took.as_secs_f64());
     }
 
-    /// Notes what Redis says of its memory.
+    /// Records what Redis reports about its memory.
     pub(in super::super) fn memory(&self, memory: RedisMemory) {
         self.memory_used.set(memory.used as f64);
         self.memory_max.set(memory.max as f64);
         self.eviction_safe.set(f64::from(u8::from(memory.is_eviction_safe)));
     }
 
-    /// Notes whether this process does a queue's chores. Who does none's, knows nothing of the memory.
+    /// Records whether this process leads a queue. A process that leads none knows nothing about the memory.
     pub(in super::super) fn lead(&self, queue: &QueueName, leading: bool) {
         let mut led = self.led.lock().unwrap_or_else(PoisonError::into_inner);
         if leading {

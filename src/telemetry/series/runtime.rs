@@ -11,18 +11,18 @@ use crate::telemetry::catalogue;
 
 /// The series of the runtime.
 pub(in super::super) struct RuntimeSeries {
-    /// The one that they were made in. Upkeep may be done in another.
+    /// The runtime that created the series. Upkeep may run in another one.
     runtime: Option<RuntimeMetrics>,
     workers: Gauge,
     busy: Gauge,
     tasks: Gauge,
     queued: Gauge,
-    /// When it was looked at last, and how long its threads had been busy by then.
+    /// The time of the last measurement, and how long its threads had been busy by then.
     before: Mutex<Option<(Instant, Duration)>>,
 }
 
 impl RuntimeSeries {
-    /// Series of the runtime that this is called in, if it is.
+    /// Creates series for the current runtime, if there is one.
     pub(in super::super) fn new(maker: &Maker<'_>) -> Self {
         Self {
             runtime: Handle::try_current().ok().map(|runtime| runtime.metrics()),
@@ -34,7 +34,7 @@ impl RuntimeSeries {
         }
     }
 
-    /// Looks at the runtime.
+    /// Measures the runtime.
     pub(in super::super) fn look(&self) {
         let Some(runtime) = &self.runtime else { return };
         let (now, busy) = (Instant::now(), busy(runtime));
@@ -49,12 +49,13 @@ impl RuntimeSeries {
     }
 }
 
-/// How long all threads together have been busy.
+/// Returns how long all threads together have been busy.
 fn busy(runtime: &RuntimeMetrics) -> Duration {
     (0..runtime.num_workers()).map(|worker| runtime.worker_total_busy_duration(worker)).sum()
 }
 
-/// A thread that was busy for long is noted when it is done, which may be more than has passed since the last look.
+/// Returns the busy fraction, at most 1. A long busy period is recorded only when it ends, so it may exceed the time
+/// since the last measurement.
 fn ratio(busy: Duration, passed: Duration) -> f64 {
     if passed.is_zero() { 0.0 } else { (busy.as_secs_f64() / passed.as_secs_f64()).min(1.0) }
 }

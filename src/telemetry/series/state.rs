@@ -1,4 +1,4 @@
-//! The series of a queue's state, which only the process that does its chores tells.
+//! The series of a queue's state, which only its leader reports.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(in super::super) struct StateSeries {
     took: Gauge,
     last_tick: Gauge,
     added: [Counter; LANES.len()],
-    /// What was read last, while this process leads.
+    /// The last values read, while this process leads.
     added_before: Mutex<Option<[u64; LANES.len()]>>,
 }
 
@@ -48,7 +48,7 @@ impl StateSeries {
         }
     }
 
-    /// Notes what was found out.
+    /// Records the result of a survey.
     pub(in super::super) fn set(&self, state: &QueueState) {
         let QueueState { waiting, running, delayed, dead, .. } = *state;
         set_all(&self.jobs, [waiting, running, delayed, dead]);
@@ -59,7 +59,7 @@ impl StateSeries {
         let mut before = self.added_before.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = *before {
             for ((counter, before), now) in self.added.iter().zip(before).zip(state.added) {
-                // A stream that was made anew counts from 0.
+                // A stream that was created again counts from 0.
                 counter.increment(now.checked_sub(before).unwrap_or(now));
             }
         }
@@ -80,12 +80,12 @@ impl StateSeries {
         }
     }
 
-    /// Notes that the promoter looked for due jobs.
+    /// Records that the promoter looked for due jobs.
     pub(in super::super) fn looked(&self) {
         self.last_tick.set(unix_seconds());
     }
 
-    /// Says 0 of everything: another process knows.
+    /// Resets everything to 0: another process is the leader.
     pub(super) fn forget(&self) {
         let nothing = QueueState::default();
         set_all(&self.jobs, [0; STATES.len()]);
