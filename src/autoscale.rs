@@ -1,5 +1,5 @@
-//! What a process answers to whoever chooses how many workers there are: the backlog of its queues, straight from Redis.
-//! Each queue is asked about at most once a second, however often this is asked.
+//! The backlog of a process's queues, read from Redis for whatever chooses the number of workers. Redis is asked about
+//! each queue at most once a second, however many clients ask.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,23 +10,23 @@ use tokio::sync::Semaphore;
 use crate::broker::{Backlog, Error, Queue};
 use crate::job::QueueName;
 
-/// An answer serves for so long.
+/// How long an answer stays valid.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Who asks, waits no longer: KEDA gives up after three seconds.
+/// How long a client waits. KEDA gives up after three seconds.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// Answers how much work there is. Clones are one.
+/// Reports how much work there is. All clones share the same state.
 #[derive(Clone)]
 pub struct Autoscale {
     names: Arc<[QueueName]>,
     queues: Arc<OnceLock<Vec<Asked>>>,
 }
 
-/// One queue, and what it answered last.
+/// One queue, and its last answer.
 struct Asked {
     queue: Queue,
-    /// One asks Redis, the others wait for what it hears.
+    /// One caller asks Redis; the others wait for its answer.
     turn: Semaphore,
     last: Mutex<Option<(Instant, Result<Backlog, Refusal>)>>,
 }
@@ -35,24 +35,24 @@ struct Asked {
 #[derive(Debug, Clone)]
 struct Refusal {
     why: String,
-    /// What is told of the queue beside others.
+    /// The backlog to report for this queue if others are reported with it.
     unknown: Backlog,
-    /// True where a person must mend it: nobody serves the queue meanwhile, and no number of workers would help.
+    /// True if someone must fix it: until then the queue is not served, and more workers would not help.
     lasts: bool,
 }
 
-/// Why there is no figure. It is never taken for 0.
+/// Why no backlog can be reported. An unknown backlog is never reported as 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoBacklog {
     /// This process does not serve the queue.
     #[error("this process does not serve the queue {queue}; it serves: {known}")]
     Queue {
-        /// What was asked for.
+        /// The queue that was asked for.
         queue: String,
-        /// What there is.
+        /// The queues that this process serves.
         known: String,
     },
-    /// Redis does not answer, or refuses.
+    /// Redis does not answer, or refuses the command.
     #[error("{0}")]
     Redis(String),
 }
@@ -62,18 +62,18 @@ impl Autoscale {
         Self { names: names.into_iter().collect(), queues: Arc::default() }
     }
 
-    /// Redis has been reached. Whoever calls this again changes nothing.
+    /// Stores the queues once Redis has been reached. Further calls have no effect.
     pub(crate) fn started(&self, queues: impl IntoIterator<Item = Queue>) {
         self.queues.get_or_init(|| queues.into_iter().map(Asked::new).collect());
     }
 
-    /// The backlog of each queue, or of `only` this one, at most a second old. Of several, one that Redis refuses counts as 0,
-    /// and [`Backlog::unread`] says why.
+    /// Returns the backlog of each queue, or of `only` this one, at most a second old. Among several queues, one that
+    /// Redis refuses counts as 0, and [`Backlog::unread`] has the reason.
     ///
     /// # Errors
     ///
-    /// [`NoBacklog`] where the queue is not served here, or Redis does not answer within two seconds, or refuses all that was
-    /// asked for.
+    /// [`NoBacklog`] if the queue is not served here, if Redis does not answer within two seconds, or if it refuses
+    /// every queue that was asked for.
     pub async fn backlogs(&self, only: Option<&str>) -> Result<Vec<(QueueName, Backlog)>, NoBacklog> {
         let is_meant = |name: &QueueName| only.is_none_or(|only| only == name.as_str());
         if let Some(queue) = only.filter(|_| !self.names.iter().any(is_meant)) {
