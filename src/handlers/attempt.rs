@@ -1,8 +1,8 @@
-//! What a program or an endpoint is told of the attempt it works for.
+//! The facts about an attempt that a program or an endpoint receives.
 
 use crate::JobContext;
 
-/// The facts of an attempt, by the last part of their names: `id` becomes `STREAMFLEET_JOB_ID` and
+/// Returns the facts of an attempt, named by the last part of their full names: `id` becomes `STREAMFLEET_JOB_ID` and
 /// `X-Streamfleet-Job-Id`.
 pub(super) fn facts(context: &JobContext) -> [(&'static str, String); 5] {
     [
@@ -14,7 +14,8 @@ pub(super) fn facts(context: &JobContext) -> [(&'static str, String); 5] {
     ]
 }
 
-/// What tells an endpoint's repeated requests apart from new ones: the job's id, and the step where the job has steps.
+/// Returns the key by which an endpoint recognizes a repeated request: the job's id, and the step's name if the job has
+/// steps.
 #[cfg(feature = "http")]
 pub(super) fn idempotency_key(context: &JobContext) -> String {
     match context.step() {
@@ -23,7 +24,7 @@ pub(super) fn idempotency_key(context: &JobContext) -> String {
     }
 }
 
-/// The trace context, where it is at least plain text: it comes from the producer, who may have sent anything.
+/// Returns the trace context if it is plain text. It comes from the producer, who may have sent anything.
 pub(super) fn traceparent(context: &JobContext) -> Option<&str> {
     const MAX_BYTES: usize = 256;
     context

@@ -1,4 +1,4 @@
-//! Jobs for the tests of the handlers.
+//! Jobs for the handlers' tests.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,15 +10,15 @@ use serde_json::Value;
 use crate::job::{EntryId, Envelope, Failure, Job, Lane, Outcome};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
-/// No test waits longer than this for anything.
+/// The longest that any test waits.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The context of a job of type `report` with these further fields.
+/// Returns the context of a job of type `report` with these additional fields.
 pub(super) fn context(fields: &[(&str, &str)]) -> JobContext {
     context_until(Instant::now() + PATIENCE, fields)
 }
 
-/// The context of a plain job whose time is up after `timeout`.
+/// Returns the context of a plain job whose time is up after `timeout`.
 pub(super) fn context_for(timeout: Duration) -> JobContext {
     context_until(Instant::now() + timeout, &[])
 }
@@ -31,7 +31,7 @@ fn context_until(deadline: Instant, fields: &[(&str, &str)]) -> JobContext {
     JobContext::undelivered(job, envelope, "mail".parse().unwrap(), deadline)
 }
 
-/// Runs one attempt, cutting it short as a worker does: `Interrupted` is that of a handler which was dropped.
+/// Runs one attempt and cuts it short as a worker does. `Interrupted` means that the handler was dropped.
 pub(super) async fn run<H>(handler: &H, payload: &[u8], context: JobContext) -> Result<Value, Outcome>
 where
     H: Handler<Payload = RawPayload, Output = Value>,
@@ -51,7 +51,7 @@ where
     ended.map_err(|_dropped| Outcome::Interrupted)?.map_err(JobError::into_outcome)
 }
 
-/// The failure that an attempt ended with.
+/// Returns the failure that an attempt ended with.
 pub(super) fn failure(ended: Result<Value, Outcome>) -> Failure {
     match ended {
         Err(Outcome::Failed(failure)) => failure,
@@ -59,7 +59,7 @@ pub(super) fn failure(ended: Result<Value, Outcome>) -> Failure {
     }
 }
 
-/// Waits until `look` finds something.
+/// Waits until `look` returns something.
 pub(super) async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -71,7 +71,7 @@ pub(super) async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) ->
     }
 }
 
-/// Fails the test where `work` takes longer than anything in it may.
+/// Fails the test if `work` takes longer than [`PATIENCE`].
 pub(super) async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("done in time")
 }

@@ -1,9 +1,9 @@
 //! The built-in handlers, for jobs whose work is done elsewhere: [`Exec`] runs a program per job, `Http` sends a POST
-//! per job, [`Noop`] does nothing. They hand the payload on as it came and never look into it.
+//! per job, [`Noop`] does nothing. They pass the payload on unchanged and never look into it.
 //!
-//! A job passes through like this: the attempt's facts (`attempt`) and the payload go out; an exit code or a status
-//! comes back and decides what follows, by the type's own rules (`rule`, `verdict`) before the built-in ones; what was
-//! said is cut and made fit to keep (`output`).
+//! The attempt's facts (`attempt`) and the payload go out. An exit code or a status comes back and decides the outcome:
+//! the type's own rules (`rule`, `verdict`) apply before the built-in ones. The output is cut and made safe to keep
+//! (`output`).
 
 mod attempt;
 mod exec;
@@ -26,12 +26,12 @@ pub use http::{Http, HttpConfig};
 pub use noop::Noop;
 pub use rule::{Code, Codes, Rule, RuleAction};
 
-/// Which built-in handler runs the jobs of a type, as the configuration file has it: `"noop"`,
+/// The built-in handler that runs the jobs of a type, as the configuration file writes it: `"noop"`,
 /// `{ exec = { command = ["python3", "report.py"] } }` or `{ http = { url = "https://example.com/jobs" } }`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Config {
-    /// Succeeds at once: for trials and measurements.
+    /// Succeeds at once: for tests and measurements.
     Noop,
     /// Runs a program per job.
     Exec(ExecConfig),
@@ -41,7 +41,7 @@ pub enum Config {
 }
 
 impl Config {
-    /// Everything that is wrong, as `key: reason`; the keys are relative to this value, such as `exec.command`.
+    /// Returns everything that is wrong, as `key: reason`. The keys are relative to this value, such as `exec.command`.
     pub fn validate(&self) -> Vec<String> {
         match self {
             Self::Noop => Vec::new(),
@@ -52,28 +52,28 @@ impl Config {
     }
 }
 
-/// Why a handler cannot be made from its configuration.
+/// Why a handler cannot be created from its configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The configuration breaks its rules.
     #[error("the handler's configuration is not valid: {}", problems.join("; "))]
     Invalid {
-        /// What [`Config::validate`] says.
+        /// The problems that [`Config::validate`] found.
         problems: Vec<String>,
     },
     /// The bearer token's file cannot be used.
     #[error("the bearer token in {path} cannot be read")]
     Bearer {
-        /// The file.
+        /// The file's path.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// TLS or the HTTP client cannot be set up.
     #[error("the HTTP client cannot be set up")]
     Client {
-        /// Why; most often, no root certificates were found.
+        /// The cause; most often, no root certificates were found.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

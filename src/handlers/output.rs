@@ -1,8 +1,9 @@
-//! What a program or an endpoint says, cut and made fit to keep: results for records, excerpts for error texts.
+//! The output of a program or an endpoint, cut and made safe to keep: results for records, excerpts for error texts.
 
 use serde_json::Value;
 
-/// The result that `bytes` are: JSON where they are JSON, else a text without its last line ends, or null for nothing.
+/// Returns `bytes` as a result: JSON if they parse as JSON, otherwise a string without trailing line ends, or null if
+/// they are empty.
 pub(super) fn result(bytes: &[u8]) -> Value {
     if let Ok(value) = serde_json::from_slice(bytes) {
         return value;
@@ -14,7 +15,7 @@ pub(super) fn result(bytes: &[u8]) -> Value {
     }
 }
 
-/// `bytes` as one line of text that is safe in a log or a terminal.
+/// Returns `bytes` as one line of text that is safe in a log or a terminal.
 pub(super) fn line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut line = String::with_capacity(text.len());
@@ -24,7 +25,7 @@ pub(super) fn line(bytes: &[u8]) -> String {
     line
 }
 
-/// The end of what `bytes` say, as one line of at most `max` bytes.
+/// Returns the end of `bytes` as one line of at most `max` bytes.
 pub(super) fn last_line(bytes: &[u8], max: usize) -> String {
     // A cut may have left the end of a character at the front.
     let start = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();

@@ -1,5 +1,5 @@
-//! Rules: what follows from an exit code, a status or a text, where the built-in answer does not fit. They are data of
-//! the configuration; `verdict` applies them.
+//! Rules: outcomes for exit codes, statuses and texts whose built-in meaning does not fit. They are part of the
+//! configuration; `verdict` applies them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,52 +14,52 @@ use serde_json::Value;
 
 use crate::job::Backoff;
 
-/// No handler has more rules.
+/// The most rules of one handler.
 const MAX_RULES: usize = 100;
-/// No expression is longer.
+/// The longest expression.
 const MAX_PATTERN_BYTES: usize = 4096;
-/// What an expression may take when it is compiled.
+/// The memory that a compiled expression may take.
 const MAX_COMPILED_BYTES: usize = 1024 * 1024;
 
-/// One rule: all of its conditions must hold, then `then` follows.
+/// One rule: if all of its conditions hold, the outcome is `then`.
 ///
-/// `{ exit = [10, 20], matches = "(?i)quota", then = { snooze = "10m" } }`. A rule that names no code looks only at
-/// attempts that failed: who wants to judge a success says `exit = 0` or `status = "2xx"`.
+/// `{ exit = [10, 20], matches = "(?i)quota", then = { snooze = "10m" } }`. A rule without codes applies only to
+/// attempts that failed. To match a success, write `exit = 0` or `status = "2xx"`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The program's exit code, 0 to 255: one or a list. For `exec` alone.
+    /// The program's exit code, 0 to 255: one or a list. Only for `exec`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Codes>,
-    /// The answer's status, 200 to 999: a number, a class such as `"5xx"`, or a list of both. For `http` alone.
+    /// The response's status, 200 to 999: a number, a class such as `"5xx"`, or a list of both. Only for `http`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Codes>,
-    /// A regular expression that is found in the end of standard error, or in the beginning of the body; at most 64 KiB
-    /// are looked at.
+    /// A regular expression that must match in the end of standard error, or in the beginning of the body. At most 64
+    /// KiB are searched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matches: Option<String>,
-    /// What follows.
+    /// The outcome.
     pub then: RuleAction,
 }
 
-/// What follows from an attempt that a rule fits.
+/// The outcome of an attempt that a rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleAction {
-    /// Buried at once: no further attempt can mend it.
+    /// Buried at once: another attempt would not help.
     Fatal,
-    /// Failed: tried again as the type's policy says.
+    /// Failed: retried according to the type's policy.
     Retry,
-    /// Failed, and nobody knows whether the work was done: tried again as the type's policy says; a step that must not run
-    /// twice is unknown.
+    /// Failed, and nobody knows whether the work was done: retried according to the type's policy. A step that must not
+    /// run twice becomes unknown.
     Unknown,
-    /// Failed: tried again as the policy says, but not sooner than this.
+    /// Failed: retried according to the policy, but not earlier than this.
     RetryAfter(#[serde(with = "humane")] Duration),
     /// Not a failure: runs again after this, and no attempt is spent.
     Snooze(#[serde(with = "humane")] Duration),
-    /// Not wanted any more: ends as cancelled, neither done nor dead.
+    /// No longer wanted: ends as cancelled, neither done nor dead.
     Drop,
-    /// Done after all; what it said is the result.
+    /// Done after all. The output is the result.
     Done,
 }
 
@@ -72,11 +72,11 @@ pub struct Codes(pub Vec<Code>);
 pub enum Code {
     /// This one.
     One(i64),
-    /// A hundred statuses by their first digit: 5 for `"5xx"`.
+    /// A hundred statuses with this first digit: 5 for `"5xx"`.
     Class(u8),
 }
 
-/// Whose rules they are.
+/// The handler that the rules belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Exec,
@@ -142,7 +142,7 @@ impl Kind {
         }
     }
 
-    /// The codes that an answer may have, and how they are called.
+    /// Returns the possible codes of this handler, and the key that names them.
     fn codes(self) -> (RangeInclusive<i64>, &'static str) {
         match self {
             Self::Exec => (0..=255, "exit"),
@@ -151,7 +151,7 @@ impl Kind {
         }
     }
 
-    /// The rule's codes, and those that this handler never sees.
+    /// Returns the rule's codes for this handler, and why any codes of another kind can never match.
     fn split(self, rule: &Rule) -> (Option<&Codes>, Option<&'static str>) {
         match self {
             Self::Exec => (rule.exit.as_ref(), rule.status.is_some().then_some("a program has no status")),
@@ -162,7 +162,7 @@ impl Kind {
         }
     }
 
-    /// Everything that is wrong with these rules, as `<kind>.rules: rule <number>: reason`.
+    /// Returns everything that is wrong with these rules, as `<kind>.rules: rule <number>: reason`.
     pub(super) fn validate(self, rules: &[Rule]) -> Vec<String> {
         let (mut problems, mut decided) = (Vec::new(), Decided::default());
         if rules.len() > MAX_RULES {
@@ -220,7 +220,7 @@ impl RuleAction {
     }
 }
 
-/// The codes that rules without an expression have decided already.
+/// The codes that rules without an expression have already decided.
 #[derive(Default)]
 struct Decided {
     codes: BTreeSet<i64>,
@@ -245,8 +245,8 @@ impl Decided {
     }
 }
 
-/// The expression, or what is wrong with it and where. Searching takes time in proportion to the text, whatever the
-/// expression.
+/// Compiles the expression, or returns what is wrong with it and where. Searching takes time proportional to the text,
+/// whatever the expression.
 pub(super) fn compiled(pattern: &str) -> Result<Regex, String> {
     if pattern.is_empty() || pattern.len() > MAX_PATTERN_BYTES {
         return Err(format!("matches has {} bytes; 1 to {MAX_PATTERN_BYTES} are allowed", pattern.len()));
@@ -265,7 +265,7 @@ pub(super) fn compiled(pattern: &str) -> Result<Regex, String> {
     builder.build().map_err(|_too_large| "matches is too large when it is compiled".to_owned())
 }
 
-/// The number of the character, from 1, that begins at this byte.
+/// Returns the number, from 1, of the character that begins at this byte.
 fn character(text: &str, offset: usize) -> usize {
     text.char_indices().take_while(|(at, _)| *at < offset).count() + 1
 }

@@ -1,4 +1,4 @@
-//! What a handler's rules say of one answer. Pure: an exit code or a status and a text go in, and what follows comes out.
+//! Applies a handler's rules to one answer. Pure: an exit code or a status and a text go in, and the outcome comes out.
 
 use std::ops::RangeInclusive;
 
@@ -8,10 +8,10 @@ use super::Error;
 use super::rule::{Kind, Rule, RuleAction, compiled};
 use crate::JobError;
 
-/// So much of what was said is shown to the rules.
+/// How much of the output the rules see.
 pub(super) const TEXT_BYTES: usize = 64 * 1024;
 
-/// The rules of one handler, in their order. The first that fits decides.
+/// The rules of one handler, in order. The first match decides.
 #[derive(Debug)]
 pub(super) struct Verdicts {
     rules: Vec<Compiled>,
@@ -19,25 +19,25 @@ pub(super) struct Verdicts {
 
 #[derive(Debug)]
 struct Compiled {
-    /// `None`: every failure.
+    /// `None` matches every failure.
     codes: Option<Vec<RangeInclusive<i64>>>,
     matches: Option<Regex>,
     then: RuleAction,
 }
 
-/// How an attempt ended, as far as rules look at it.
+/// How an attempt ended, as far as rules can see it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answer<'a> {
     /// The exit code or the status; `None` for a program that a signal killed.
     pub(super) code: Option<i64>,
-    /// Whether it is a success where no rule says otherwise.
+    /// Whether it is a success unless a rule says otherwise.
     pub(super) succeeded: bool,
-    /// What was said. It need not be UTF-8.
+    /// The output, which need not be UTF-8.
     pub(super) text: &'a [u8],
 }
 
 impl Verdicts {
-    /// Rules that `kind` has validated.
+    /// Validates and compiles the rules.
     pub(super) fn new(kind: Kind, rules: &[Rule]) -> Result<Self, Error> {
         let compile = |rule: &Rule| {
             let codes = rule.exit.as_ref().or(rule.status.as_ref());
@@ -52,12 +52,12 @@ impl Verdicts {
         Ok(Self { rules: rules.map_err(|problem| Error::Invalid { problems: vec![problem] })? })
     }
 
-    /// Whether any rule looks at what was said.
+    /// Returns true if any rule reads the output.
     pub(super) fn read_text(&self) -> bool {
         self.rules.iter().any(|rule| rule.matches.is_some())
     }
 
-    /// What follows, or `None` where no rule fits and the handler's own answer holds.
+    /// Returns the outcome, or `None` if no rule matches and the built-in meaning applies.
     pub(super) fn verdict(&self, answer: Answer<'_>) -> Option<RuleAction> {
         if self.rules.is_empty() {
             return None;
@@ -79,7 +79,8 @@ impl Compiled {
 }
 
 impl RuleAction {
-    /// The error that a handler returns for it; `None` for a success. `said` is the error's text, or the reason.
+    /// Returns the error that a handler reports for it, or `None` for a success. `said` is the error's text, or the
+    /// reason.
     pub(super) fn error(self, said: impl FnOnce() -> String) -> Option<JobError> {
         match self {
             Self::Fatal => Some(JobError::fatal(said())),

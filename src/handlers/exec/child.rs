@@ -1,5 +1,5 @@
-//! One running program with its process group, its input and its pipes. However it ends, also when this value is dropped, nothing
-//! of the group outlives it.
+//! One running program with its process group, its input and its pipes. However it ends, even if this value is dropped,
+//! no process of the group outlives it.
 
 use std::future::Future;
 use std::io;
@@ -19,15 +19,15 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::{input, pre_exec};
 use crate::worker::MAX_RESULT_BYTES;
 
-/// How much of standard error goes into an error: the last bytes.
+/// How many of the last bytes of standard error go into an error.
 pub(super) const STDERR_BYTES: usize = 2048;
-/// How long a program's descendants may hold its pipes when it has exited by itself.
+/// How long a program's descendants may hold its pipes after it has exited on its own.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A running program.
 pub(super) struct Child {
-    // Before the process, so that the group is killed while the leader is not reaped: until then, the leader's number
-    // can't be given to another group.
+    // Declared before the process, so that the group is killed before the leader is reaped. Until it is reaped, no
+    // other group can get its number.
     group: Group,
     pidfd: Option<AsyncFd<OwnedFd>>,
     process: tokio::process::Child,
@@ -36,16 +36,16 @@ pub(super) struct Child {
 /// How a program ended.
 pub(super) struct End {
     pub(super) status: ExitStatus,
-    /// Why it was told to stop, if it was.
+    /// Why it was stopped, if it was.
     pub(super) cut: Option<&'static str>,
     /// The first [`MAX_RESULT_BYTES`] of standard output.
     pub(super) stdout: Vec<u8>,
-    /// The last bytes of standard error, as many as were asked for.
+    /// The last bytes of standard error, as many as requested.
     pub(super) stderr: Vec<u8>,
 }
 
 impl Child {
-    /// Starts a program as the leader of a group of its own, with all of `payload` as its input. Must be called on the
+    /// Starts a program as the leader of its own group, with all of `payload` as its input. Must be called on the
     /// spawner's thread.
     pub(super) fn start(mut command: Command, payload: &[u8]) -> io::Result<Self> {
         let input = input::sealed(payload)?;
@@ -59,15 +59,15 @@ impl Child {
         Ok(Self { group, pidfd, process })
     }
 
-    /// The leader's process id.
+    /// Returns the leader's process id.
     #[cfg(test)]
     pub(super) fn pid(&self) -> Pid {
         self.group.0
     }
 
-    /// Waits for the program's end. When `cut` comes first, its group is told to stop by SIGTERM and made to by SIGKILL
-    /// after `grace`; a program that has ended by then is not cut, whoever noticed its end. Of standard error the last `kept` bytes are handed out, and `hear` gets
-    /// all of it as it comes.
+    /// Waits until the program ends. If `cut` completes first, the group gets SIGTERM, and SIGKILL after `grace`. A
+    /// program that has exited by then does not count as cut, whoever noticed its exit. The last `kept` bytes of
+    /// standard error are returned, and `hear` receives all of it as it arrives.
     pub(super) async fn run(
         mut self,
         cut: impl Future<Output = &'static str>,
@@ -78,7 +78,7 @@ impl Child {
         let (exited, exit) = oneshot::channel();
         let ending = async {
             let (cut, linger_until) = self.exit_or(cut, grace).await;
-            // The pipes may be closed, and nobody waiting, already.
+            // The pipes may be closed already, with nobody waiting.
             exited.send(linger_until).ok();
             cut
         };
@@ -88,19 +88,19 @@ impl Child {
         Ok(End { status, cut, stdout: pipes.head, stderr: pipes.tail })
     }
 
-    /// Waits until the program has exited, if need be by force. Returns why it was cut, and until when its descendants
-    /// may still hold its pipes.
+    /// Waits until the program has exited, and kills it if necessary. Returns why it was cut, and until when its
+    /// descendants may hold its pipes.
     async fn exit_or(
         &mut self,
         cut: impl Future<Output = &'static str>,
         grace: Duration,
     ) -> (Option<&'static str>, Instant) {
         let why = tokio::select! {
-            biased; // who has exited need not be cut
+            biased; // a program that has exited need not be cut
             () = exited(self.pidfd.as_ref(), &mut self.process) => return (None, Instant::now() + LINGER),
             why = cut => why,
         };
-        // The runtime may not have heard of an end that came while this process stood still.
+        // If this process stood still, the runtime may not have noticed yet that the program has exited.
         if self.group.has_lost_its_leader() {
             return (None, Instant::now() + LINGER);
         }
@@ -114,7 +114,8 @@ impl Child {
     }
 }
 
-/// What tells that a process has exited. Kernels before 5.3 have nothing such; then the exit is noticed by reaping.
+/// Returns a descriptor that becomes readable when the process exits. Kernels before 5.3 have none; there, reaping the
+/// process notices its exit.
 fn watched(pid: Pid) -> Option<AsyncFd<OwnedFd>> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     #[expect(
@@ -124,9 +125,9 @@ fn watched(pid: Pid) -> Option<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(pidfd, Interest::READABLE).ok()
 }
 
-/// Waits until the leader has exited, and does not reap it.
+/// Waits until the leader has exited. Reaps it only if there is no pidfd.
 async fn exited(pidfd: Option<&AsyncFd<OwnedFd>>, process: &mut tokio::process::Child) {
-    // Either fails only where the runtime is shutting down; then what called us is about to be dropped.
+    // Either call fails only while the runtime is shutting down, and then the caller is about to be dropped.
     match pidfd {
         Some(pidfd) => drop(pidfd.readable().await),
         None => drop(process.wait().await),
@@ -137,16 +138,16 @@ async fn exited(pidfd: Option<&AsyncFd<OwnedFd>>, process: &mut tokio::process::
 struct Group(Pid);
 
 impl Group {
-    /// True where the leader has exited. It is not reaped by this.
+    /// Returns true if the leader has exited. Does not reap it.
     fn has_lost_its_leader(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        // It fails where the leader was reaped already.
+        // This fails if the leader has been reaped already.
         waitid(WaitId::Pid(self.0), look).map_or(true, |status| status.is_some())
     }
 
     fn signal(&self, signal: Signal) {
         if let Err(error) = kill_process_group(self.0, signal) {
-            // Nobody left, or all have become another user's.
+            // No process is left, or all now belong to another user.
             tracing::debug!(group = self.0.as_raw_nonzero(), ?signal, %error, "process group not signalled");
         }
     }
@@ -158,12 +159,12 @@ impl Drop for Group {
     }
 }
 
-/// The worker's ends of a program's pipes, and what is kept of what came through them.
+/// The worker's ends of a program's pipes, and the output that is kept.
 struct Pipes {
     ends: Option<(ChildStdout, ChildStderr)>,
     head: Vec<u8>,
     tail: Vec<u8>,
-    /// The bound of the tail.
+    /// The largest size of `tail`.
     kept: usize,
 }
 
@@ -173,7 +174,7 @@ impl Pipes {
         Self { ends, head: Vec::new(), tail: Vec::new(), kept }
     }
 
-    /// Reads both outputs until they are closed, or until the instant that `exit` tells.
+    /// Reads both outputs until they are closed, or until the instant that arrives through `exit`.
     async fn pump(&mut self, exit: oneshot::Receiver<Instant>, mut hear: impl FnMut(&[u8])) {
         let Some((stdout, stderr)) = self.ends.take() else { return };
         let head = |chunk: &[u8]| {
@@ -199,7 +200,7 @@ impl Pipes {
     }
 }
 
-/// Reads to the end, so that the program never waits for us, however much it says.
+/// Reads to the end, so that the program never waits for us, however much it writes.
 async fn drain(mut pipe: impl AsyncRead + Unpin, mut keep: impl FnMut(&[u8])) {
     const CHUNK_BYTES: usize = 8 * 1024;
     let mut chunk = vec![0; CHUNK_BYTES];

@@ -10,37 +10,37 @@ use serde::{Deserialize, Serialize};
 use super::PAYLOAD_BYTES;
 use crate::handlers::rule::{Kind, Rule};
 
-/// Names that start so are the handler's own.
+/// Names with this prefix belong to the handler.
 const RESERVED: &str = "STREAMFLEET_JOB_";
 
-/// So are the names of the step that runs and of the payload's length.
+/// So do the names of the variables with the step and with the payload's length.
 const STEP: &str = "STREAMFLEET_STEP";
 
-/// A stopping worker waits as long as this for a program, and the job's lease is held.
+/// The longest grace: a stopping worker waits that long for a program, and holds the job's lease meanwhile.
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);
 
 /// How a program is run for a job.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExecConfig {
-    /// The program and its arguments, run as they are: there is no shell. A name without a slash is looked up in the
+    /// The program and its arguments, run as they are, without a shell. A name without a slash is looked up in the
     /// child's `PATH`.
     pub command: Vec<String>,
-    /// Where the program runs; default: where the worker runs. A relative path to the program starts here.
+    /// The program's working directory; default: the worker's. A relative path to the program is resolved here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Variables that the program gets from the worker's environment, beside `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ` and
-    /// `TMPDIR`. Secrets are passed on like this.
+    /// Variables that the program gets from the worker's environment, besides `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`
+    /// and `TMPDIR`. Use this to pass secrets.
     pub pass_env: Vec<String>,
-    /// Variables with fixed values. They win over the worker's.
+    /// Variables with fixed values. They override the worker's.
     pub env: BTreeMap<String, String>,
     /// How long the program may take to end after SIGTERM, before SIGKILL; default 5 s, at most 1 h.
     #[serde(with = "humane")]
     pub grace: Duration,
-    /// When a job runs again whose program exited with 75; default 30 s, greater than zero.
+    /// After what pause a job runs again if its program exited with 75; default 30 s, greater than zero.
     #[serde(with = "humane")]
     pub snooze: Duration,
-    /// What follows from exit codes and last words, before the built-in meanings; default: none.
+    /// Rules that map exit codes and error output to outcomes, before the built-in meanings; default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
 }
@@ -60,7 +60,7 @@ impl Default for ExecConfig {
 }
 
 impl ExecConfig {
-    /// Everything that is wrong, as `exec.<key>: reason`.
+    /// Returns everything that is wrong, as `exec.<key>: reason`.
     pub fn validate(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.command.first().is_none_or(String::is_empty) {

@@ -1,7 +1,8 @@
 //! The handler that runs a program per job: the payload on standard input, the outcome in the exit code.
 //!
-//! `spawner` starts a `child` from a thread that never ends, its input is whole before it starts, `pre_exec` follow-ups it to the
-//! worker, and it is watched to its end. Nothing here starts a shell or puts anything of a job into arguments.
+//! `spawner` starts each `child` from a thread that never ends. The child's input is complete before it starts,
+//! `pre_exec` ties it to the worker, and it is watched until it ends. Nothing here starts a shell or puts any part of a
+//! job into arguments.
 
 mod child;
 mod config;
@@ -29,59 +30,59 @@ pub use config::ExecConfig;
 #[cfg(any(feature = "cli", feature = "testing"))]
 pub(crate) use pre_exec::tie_to_this_process;
 
-/// Variables of the worker that every program gets, where they are set.
+/// Variables of the worker that every program gets, if they are set.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
-/// When a job runs again for which the worker had no process, memory or file to spare.
+/// After what pause a job runs again if the worker had no process, memory or file to spare.
 const SHORT_OF_RESOURCES: Duration = Duration::from_secs(5);
-/// sysexits.h: the input was wrong, and will be when it comes again.
+/// sysexits.h: the input is wrong and will always be.
 const EX_DATAERR: i32 = 65;
-/// sysexits.h: not now, but later.
+/// sysexits.h: not now, try again later.
 const EX_TEMPFAIL: i32 = 75;
 
 /// The variable with the payload's length.
 const PAYLOAD_BYTES: &str = "STREAMFLEET_PAYLOAD_BYTES";
 
-/// Exit codes by which shells and others that start programs say that a signal killed one: 128 and the signal's number.
+/// The exit codes by which shells and other launchers report that a signal killed a program: 128 plus the signal's
+/// number.
 const KILLED_MIN: i32 = 129;
 const KILLED_MAX: i32 = 159;
 
-/// Why a program was told to stop that ran too long.
+/// Why a program was stopped that ran too long.
 const TIME_UP: &str = "its time was up";
 
 /// Runs a program per job: the payload on standard input, the outcome in the exit code.
 ///
 /// | exit code | outcome |
 /// |---|---|
-/// | 0 | done; standard output is the result, as JSON where it parses, else as text; beyond 64 KiB none is kept |
+/// | 0 | done; standard output is the result, as JSON if it parses, otherwise as text; none is kept beyond 64 KiB |
 /// | 65 | fatal: the job is buried at once (`EX_DATAERR`) |
 /// | 75 | snoozed: the job runs again after `snooze`, and no attempt is spent (`EX_TEMPFAIL`) |
-/// | other | failed: tried again as the type's policy says |
-/// | killed by a signal, or 129 to 159, by which a shell says so | the same, and unknown |
+/// | other | failed: retried according to the type's policy |
+/// | killed by a signal, or 129 to 159, which is how a shell reports a signal | the same, and unknown |
 ///
-/// Unknown means that nobody knows whether the work was done: a step that must not run twice is then
-/// [unknown](crate::job::StepState::Unknown), and has failed otherwise.
+/// Unknown means that nobody knows whether the work was done. A step that must not run twice is then
+/// [unknown](crate::job::StepState::Unknown); after any other failure it has failed.
 ///
-/// [`ExecConfig::rules`] come first, and may give other meanings to exit codes and to what the program said on standard
-/// error.
+/// [`ExecConfig::rules`] are applied first. They can give exit codes and the text on standard error other meanings.
 ///
-/// The error is the exit code and the end of standard error. A program that cannot be started is a failure like any
-/// other, unless the worker lacked the resources: then the job is snoozed.
+/// The error consists of the exit code and the end of standard error. A program that cannot be started is an ordinary
+/// failure, unless the worker lacked the resources: then the job is snoozed.
 ///
-/// A line `::progress 40 rendering` on standard error says how far the job is; its other lines go to the log of a job that
-/// keeps a record.
+/// A line `::progress 40 rendering` on standard error reports the job's progress. All other lines go to the job's log
+/// if the job keeps a record.
 ///
-/// Standard input is a file in memory that holds all of the payload when the program starts: whatever becomes of the
-/// worker, the program never sees a part of it as the whole.
+/// Standard input is a file in memory that holds the whole payload when the program starts. Whatever happens to the
+/// worker, the program never mistakes a part of the payload for all of it.
 ///
 /// The program's environment is what [`ExecConfig`] lists, with `STREAMFLEET_JOB_ID`, `STREAMFLEET_JOB_TYPE`,
-/// `STREAMFLEET_JOB_QUEUE`, `STREAMFLEET_JOB_ATTEMPT`, `STREAMFLEET_JOB_FENCE`, `STREAMFLEET_PAYLOAD_BYTES` and, where the job has them,
-/// `STREAMFLEET_STEP` and `TRACEPARENT`. It inherits no open file, and is killed when the worker dies.
+/// `STREAMFLEET_JOB_QUEUE`, `STREAMFLEET_JOB_ATTEMPT`, `STREAMFLEET_JOB_FENCE`, `STREAMFLEET_PAYLOAD_BYTES` and, if the
+/// job has them, `STREAMFLEET_STEP` and `TRACEPARENT`. It inherits no open files, and is killed when the worker dies.
 ///
-/// It runs in a process group of its own, which ends with the attempt: by SIGTERM, and SIGKILL after `grace`, when the
-/// attempt is cut short; by SIGKILL when the program has exited and left something running. Who opens a session of its
-/// own escapes that. A program that was told to stop has failed, whatever its exit code: many exit with 0 on SIGTERM
-/// without having done their work.
-// No Debug: the environment may hold secrets.
+/// It runs in its own process group, which ends with the attempt: with SIGTERM, and SIGKILL after `grace`, if the
+/// attempt is cut short; with SIGKILL if the program has exited and left something running. A process that starts its
+/// own session escapes this. A program that was stopped has failed, whatever its exit code: many programs exit with 0
+/// on SIGTERM without having done their work.
+// No `Debug`: the environment may contain secrets.
 pub struct Exec {
     config: ExecConfig,
     verdicts: Verdicts,
@@ -89,12 +90,13 @@ pub struct Exec {
 }
 
 impl Exec {
-    /// A handler that runs the configured program. What it passes on of the worker's environment is read now.
+    /// Creates a handler that runs the configured program. The variables that it passes on from the worker's
+    /// environment are read now.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] where [`ExecConfig::validate`] finds a problem. Whether the program exists is seen when it is
-    /// started.
+    /// [`Error::Invalid`] if [`ExecConfig::validate`] finds a problem. Whether the program exists is only checked when
+    /// it is started.
     pub fn new(config: ExecConfig) -> Result<Self, Error> {
         Error::unless_valid(config.validate())?;
         let names = INHERITED.into_iter().chain(config.pass_env.iter().map(String::as_str));
@@ -124,9 +126,9 @@ impl Exec {
         command
     }
 
-    /// What follows when the program could not be started. A missing program is an ordinary failure: it is seen in the
-    /// figures and in the dead letters, and the attempts leave time to mend the installation; it is not fatal, because
-    /// the job is not to blame.
+    /// Returns the error for a program that could not be started. A missing program is an ordinary failure: it shows in
+    /// the metrics and the dead letters, and the retries leave time to fix the installation. It is not fatal, because
+    /// the job is not at fault.
     fn not_started(&self, error: &io::Error) -> JobError {
         let program = &self.config.command[0];
         if let Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE) = error.raw_os_error() {
@@ -158,7 +160,7 @@ impl Exec {
         error.map_or_else(|| Ok(output::result(&end.stdout)), Err)
     }
 
-    /// How much of standard error is kept: rules may look for what stands further up than what people need.
+    /// Returns how much of standard error to keep. Rules may match text further up than an error message shows.
     fn kept(&self) -> usize {
         if self.verdicts.read_text() { TEXT_BYTES } else { STDERR_BYTES }
     }
@@ -187,7 +189,7 @@ impl Handler for Exec {
         self.outcome(end)
     }
 
-    /// The program's own, and a little to reap it.
+    /// The program's grace, and a little more to reap it.
     fn grace(&self) -> Duration {
         const REAPING: Duration = Duration::from_secs(1);
         self.config.grace + REAPING
@@ -205,13 +207,13 @@ impl End {
     }
 }
 
-/// Waits until the attempt must end, and says why. That its time is up is noticed by the worker, which then cancels it.
+/// Waits until the attempt must end, and returns why. The worker notices that its time is up, and cancels it.
 async fn cut_short(context: &JobContext) -> &'static str {
     context.cancellation().cancelled().await;
     if context.time_left().is_zero() { TIME_UP } else { "the attempt was cut short" }
 }
 
-/// An error text: how the program ended, and its last words.
+/// Builds an error text: how the program ended, and the end of its output.
 fn said(how: &str, stderr: &[u8]) -> String {
     match output::last_line(&speech::without_progress(stderr), STDERR_BYTES).as_str() {
         "" => how.to_owned(),

@@ -1,5 +1,5 @@
-//! The thread that starts children. A child dies with the thread that started it, and the threads of a runtime may end
-//! before the process does; this one does not.
+//! The thread that starts children. A child dies with the thread that started it. Threads of a runtime may end before
+//! the process does; this one does not.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::child::Child;
 
-/// Requests that may wait for the thread; more wait with their senders.
+/// How many requests may wait for the thread. Further senders wait to send.
 const WAITING_MAX: usize = 64;
 
 struct Request {
@@ -22,7 +22,8 @@ struct Request {
     child: oneshot::Sender<io::Result<Child>>,
 }
 
-/// Starts `command` on the thread, with `payload` as its input. A child whose asker is gone by then is killed at once.
+/// Starts `command` on the thread, with `payload` as its input. If the caller is gone by then, the child is killed at
+/// once.
 pub(super) async fn start(command: Command, payload: Bytes) -> io::Result<Child> {
     let (sender, child) = oneshot::channel();
     let request = Request { command, payload, runtime: Handle::current(), child: sender };
@@ -31,7 +32,7 @@ pub(super) async fn start(command: Command, payload: Bytes) -> io::Result<Child>
     child.await.map_err(|_| gone())?
 }
 
-/// The way to the thread, which is started when it is first needed.
+/// Returns the channel to the thread, which is started when it is first needed.
 fn thread() -> io::Result<mpsc::Sender<Request>> {
     static THREAD: Mutex<Option<mpsc::Sender<Request>>> = Mutex::new(None);
     let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);

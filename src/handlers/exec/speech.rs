@@ -1,19 +1,19 @@
-//! Standard error as a program's way to speak of its job: `::progress 40 rendering` says how far it is, and every other
+//! What a program reports about its job on standard error: `::progress 40 rendering` reports progress, and every other
 //! line goes to the log of a job that keeps a record.
 
 use crate::JobContext;
 use crate::handlers::output;
 
-/// What a line about progress begins with.
+/// The prefix of a progress line.
 const PROGRESS: &str = "::progress ";
 
-/// So much of a line is looked at.
+/// How many bytes of a line are read.
 const LINE_BYTES: usize = 4096;
 
-/// Listens to standard error and passes on what it says.
+/// Reads standard error and passes on what the program reports.
 pub(super) struct Speech<'a> {
     context: &'a JobContext,
-    /// The beginning of the line that is not at its end yet.
+    /// The beginning of the current line.
     line: Vec<u8>,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Speech<'a> {
         Self { context, line: Vec::new() }
     }
 
-    /// Takes the next bytes, wherever they were cut.
+    /// Takes the next bytes, wherever they were split.
     pub(super) fn hear(&mut self, chunk: &[u8]) {
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             let room = LINE_BYTES - self.line.len();
@@ -33,7 +33,7 @@ impl<'a> Speech<'a> {
         }
     }
 
-    /// Takes what came without a line end.
+    /// Takes a last line without a line end.
     pub(super) fn end(mut self) {
         self.end_line();
     }
@@ -49,7 +49,7 @@ impl<'a> Speech<'a> {
     }
 }
 
-/// What a line says of progress: a whole number, perhaps with a percent sign, and a note.
+/// Parses a progress line: a whole number, optionally with a percent sign, and a note.
 fn progress(line: &str) -> Option<(u8, &str)> {
     let said = line.strip_prefix(PROGRESS)?.trim_start();
     let (number, note) = said.split_once(' ').unwrap_or((said, ""));
@@ -57,7 +57,7 @@ fn progress(line: &str) -> Option<(u8, &str)> {
     Some((u8::try_from(percent.min(100)).ok()?, note.trim()))
 }
 
-/// `stderr` without the lines that are about progress, for error texts.
+/// Returns `stderr` without the progress lines, for error texts.
 pub(super) fn without_progress(stderr: &[u8]) -> Vec<u8> {
     let lines = stderr.split_inclusive(|byte| *byte == b'\n');
     lines.filter(|line| !line.starts_with(PROGRESS.as_bytes())).flatten().copied().collect()

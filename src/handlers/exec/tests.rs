@@ -40,7 +40,7 @@ async fn written_pid(file: &Path) -> Pid {
     until("a process id is written", read).await
 }
 
-/// True where no such process runs: a zombie is dead, and only waits for somebody to notice.
+/// Returns true if the process no longer runs. A zombie counts as dead: it only waits to be reaped.
 fn is_dead(pid: Pid) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
@@ -68,7 +68,7 @@ fn ruled(script: &str, rules: Value) -> Exec {
     exec_with(&["sh", "-c", script], |config| config.rules = serde_json::from_value(rules).unwrap())
 }
 
-/// What `rules` make of a program that says `words` and exits with `code`.
+/// Returns the outcome of `rules` for a program that writes `words` and exits with `code`.
 async fn judged(code: u8, words: &str, rules: &Value) -> Result<Value, Outcome> {
     let script = format!("echo '\"half\"'; echo '{words}' >&2; exit {code}");
     run(&ruled(&script, rules.clone()), b"", context(&[])).await
@@ -175,7 +175,7 @@ async fn a_program_that_has_ended_when_its_attempt_is_cut_is_taken_at_its_word()
     for (code, want) in [(0, None), (3, Some(ChildEnding::Failed))] {
         let command = sh(&format!("exit {code}")).command(&context(&[]));
         let child = soon(spawner::start(command, Bytes::new())).await.unwrap();
-        // The runtime cannot hear of the end before the cut: nothing awaits in between.
+        // The runtime cannot notice the exit before the cut: nothing awaits in between.
         let pid = child.pid();
         while !is_dead(pid) {
             std::thread::yield_now();
@@ -256,7 +256,7 @@ async fn output_without_end_is_drained_and_not_kept() {
 
 #[tokio::test]
 async fn output_without_end_does_not_keep_the_deadline_from_being_noticed() {
-    // It ends at once, but reading all that it has said may take a busy machine a while.
+    // It ends at once, but on a busy machine it may take a while to read all its output.
     let endless = exec_with(&["sh", "-c", "yes out & yes err >&2"], |config| {
         config.grace = Duration::from_secs(20);
     });
@@ -392,7 +392,7 @@ print('done', flush=True)";
         run(&in_directory(&directory, &["python3", "-c", daemon]), &vec![0; TEN_MB], context(&[])).await;
     assert_eq!(ended, Ok(json!("done")));
     assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
-    // In a session of its own it is out of the group's reach.
+    // In its own session it is out of the group's reach.
     kill_process(written_pid(&directory.path().join("pid")).await, Signal::KILL).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Where a job's POST goes, and with what.
+//! Where a job's POST goes, and what it carries.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,25 +12,26 @@ use serde::{Deserialize, Serialize};
 use super::headers::is_reserved;
 use crate::handlers::rule::{Kind, Rule};
 
-/// Where a job's POST goes, and with what.
+/// Where a job's POST goes, and what it carries.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// The endpoint: `http` or `https`, without a user or password. Nothing of a job goes into it.
+    /// The endpoint: `http` or `https`, without user or password. No part of a job goes into it.
     pub url: String,
-    /// Headers with fixed values, sent with every job. They are no place for secrets.
+    /// Headers with fixed values, sent with every job. Do not put secrets here.
     pub headers: BTreeMap<String, String>,
-    /// A file with the token for `Authorization: Bearer`, read when the handler is made; white space around it is left
-    /// out.
+    /// A file with the token for `Authorization: Bearer`, read when the handler is created. White space around the
+    /// token is ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearer_file: Option<PathBuf>,
-    /// How long connecting may take; default 5 s, greater than zero. The answer may take as long as the job's timeout.
+    /// How long connecting may take; default 5 s, greater than zero. The response may take as long as the job's
+    /// timeout.
     #[serde(with = "humane")]
     pub connect_timeout: Duration,
-    /// A longer `Retry-After` is cut to this; default 10 min.
+    /// A longer `Retry-After` is shortened to this; default 10 min.
     #[serde(with = "humane")]
     pub max_retry_after: Duration,
-    /// What follows from statuses and bodies, before the built-in meanings; default: none.
+    /// Rules that map statuses and bodies to outcomes, before the built-in meanings; default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
 }
@@ -49,7 +50,8 @@ impl Default for HttpConfig {
 }
 
 impl HttpConfig {
-    /// Everything that is wrong, as `http.<key>: reason`. Urls and values are not repeated: they may hold secrets.
+    /// Returns everything that is wrong, as `http.<key>: reason`. URLs and values are not repeated, because they may
+    /// contain secrets.
     pub fn validate(&self) -> Vec<String> {
         let mut problems: Vec<_> = self.endpoint().err().into_iter().collect();
         problems.extend(self.headers.iter().filter_map(|(name, value)| self.bad_header(name, value)));
@@ -63,7 +65,7 @@ impl HttpConfig {
         problems
     }
 
-    /// The url, or what is wrong with it.
+    /// Returns the URL, or what is wrong with it.
     pub(super) fn endpoint(&self) -> Result<Url, String> {
         let url = Url::parse(&self.url).map_err(|error| format!("http.url: is not a url: {error}"))?;
         if !matches!(url.scheme(), "http" | "https") {

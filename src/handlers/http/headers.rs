@@ -1,4 +1,4 @@
-//! The headers that tell an endpoint about its job. What comes from a producer can never add a header or end one.
+//! The headers that tell an endpoint about its job. Text from a producer can never add a header or end one.
 
 use reqwest::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
@@ -16,18 +16,19 @@ const STEP: HeaderName = HeaderName::from_static("x-streamfleet-step");
 const REDELIVERED: HeaderName = HeaderName::from_static("x-streamfleet-redelivered");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// True for a header that the configuration must not set: the handler's own, and those that frame a request.
+/// Returns true for a header that the configuration must not set: the handler's own headers, and those that frame a
+/// request.
 pub(super) fn is_reserved(name: &HeaderName) -> bool {
     let own = [IDEMPOTENCY_KEY, TRACEPARENT, CONTENT_TYPE, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION];
     own.contains(name) || name.as_str().starts_with(OWN_PREFIX)
 }
 
-/// The headers of one attempt.
+/// Returns the headers of one attempt.
 pub(super) fn of(context: &JobContext) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in context.headers().filter(|(name, _)| !name.is_empty()) {
-        // What HTTP does not allow as a name or a value is left out; a value may be any UTF-8 without control
-        // characters. The first of equal names counts, as in the context.
+        // Names and values that HTTP does not allow are left out. A value may be any UTF-8 without control characters.
+        // Of several equal names the first counts, as in the context.
         let name = HeaderName::from_bytes(format!("{CARRIED_PREFIX}{name}").as_bytes());
         if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
             headers.entry(name).or_insert(value);
@@ -60,8 +61,7 @@ fn content_type(encoding: Encoding) -> &'static str {
     }
 }
 
-/// `text` with everything percent-encoded that is not visible ASCII, and the percent sign, so that different texts stay
-/// different.
+/// Percent-encodes everything that is not visible ASCII, and the percent sign, so that different texts stay different.
 fn escaped(text: &str) -> HeaderValue {
     let mut value = String::with_capacity(text.len());
     for byte in text.bytes() {

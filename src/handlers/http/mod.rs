@@ -1,7 +1,7 @@
 //! The handler that sends a POST per job: the payload as the body, the outcome in the status.
 //!
-//! The endpoint is fixed by the configuration, and nothing of a job changes it. Redirects are not followed, bodies are
-//! read to a bound and not decompressed, and no proxy is taken from the environment.
+//! The configuration fixes the endpoint, and nothing in a job changes it. Redirects are not followed, bodies are read
+//! up to a limit and not decompressed, and no proxy is taken from the environment.
 
 mod config;
 mod headers;
@@ -24,37 +24,38 @@ use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use config::HttpConfig;
 
-/// How much of a refusal's body goes into the error.
+/// How much of an error response's body goes into the error.
 const EXCERPT_BYTES: usize = 1024;
-/// How long a refusal's body is waited for: the status has decided already.
+/// How long to wait for an error response's body. The status has already decided the outcome.
 const EXCERPT_TIME: Duration = Duration::from_secs(1);
 
-/// How long an answer may take to be read that came before its attempt was cut short.
+/// How long it may take to read a response that arrived before its attempt was cut short.
 const ON_ITS_WAY: Duration = Duration::from_millis(100);
 
 /// Sends a POST per job: the payload as the body, the outcome in the status.
 ///
 /// | answer | outcome |
 /// |---|---|
-/// | 2xx | done; the body is the result, as JSON where it parses, else as text; beyond 64 KiB none is kept |
-/// | 408, 425, 429, 5xx | failed: tried again as the type's policy says, not sooner than `Retry-After` |
-/// | 502, 504 | the same, and unknown: a gateway lost the answer |
-/// | none, or not a whole one | failed and unknown: tried again as the type's policy says |
-/// | no connection | failed: tried again as the type's policy says |
+/// | 2xx | done; the body is the result, as JSON if it parses, otherwise as text; none is kept beyond 64 KiB |
+/// | 408, 425, 429, 5xx | failed: retried according to the type's policy, not earlier than `Retry-After` |
+/// | 502, 504 | the same, and unknown: a gateway lost the response |
+/// | none, or an incomplete one | failed and unknown: retried according to the type's policy |
+/// | no connection | failed: retried according to the type's policy |
 /// | 3xx | fatal: redirects are never followed |
 /// | other | fatal: the job is buried at once |
 ///
-/// Unknown means that nobody knows whether the work was done: a step that must not run twice is then
-/// [unknown](crate::job::StepState::Unknown), and has failed otherwise. Where no connection was made, nothing was sent.
+/// Unknown means that nobody knows whether the work was done. A step that must not run twice is then
+/// [unknown](crate::job::StepState::Unknown); after any other failure it has failed. If no connection was made,
+/// nothing was sent.
 ///
-/// [`HttpConfig::rules`] come first, and may give other meanings to statuses and to what the body says. Where one looks
-/// at the body, an answer whose body breaks off is no whole one.
+/// [`HttpConfig::rules`] are applied first. They can give statuses and the text of the body other meanings. If a rule
+/// reads the body, a response whose body breaks off is incomplete.
 ///
-/// A request has the headers `Content-Type` (by the job's encoding), `Idempotency-Key` (the job's id, or
-/// `<id>/<step>` where the job is made of steps, and then `X-Streamfleet-Step` too),
-/// `X-Streamfleet-Job-Id`, `-Type`, `-Queue`, `-Attempt` and `-Fence`, `X-Streamfleet-Redelivered`, `traceparent` where
-/// the job has one, and `X-Streamfleet-Header-<name>` for each of the job's headers that HTTP allows. Ids are
-/// percent-encoded where they have other than visible ASCII. One value has one pool of connections.
+/// A request has the headers `Content-Type` (by the job's encoding), `Idempotency-Key` (the job's id, or `<id>/<step>`
+/// if the job is made of steps, and then also `X-Streamfleet-Step`), `X-Streamfleet-Job-Id`, `-Type`, `-Queue`,
+/// `-Attempt` and `-Fence`, `X-Streamfleet-Redelivered`, `traceparent` if the job has one, and
+/// `X-Streamfleet-Header-<name>` for each of the job's headers that HTTP allows. Ids are percent-encoded if they
+/// contain anything but visible ASCII. Each `Http` has its own connection pool.
 #[derive(Debug)]
 pub struct Http {
     client: Client,
@@ -66,13 +67,13 @@ pub struct Http {
 }
 
 impl Http {
-    /// A handler that posts to the configured endpoint. The token's file and the system's root certificates (for
-    /// `https`; `SSL_CERT_FILE` and `SSL_CERT_DIR` name others) are read now.
+    /// Creates a handler that posts to the configured endpoint. The token's file and the system's root certificates
+    /// (for `https`; `SSL_CERT_FILE` and `SSL_CERT_DIR` name others) are read now.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] where [`HttpConfig::validate`] finds a problem, [`Error::Bearer`] and [`Error::Client`] where
-    /// the files are missing or not what they should be. Whether the endpoint answers is seen when it is asked.
+    /// [`Error::Invalid`] if [`HttpConfig::validate`] finds a problem, [`Error::Bearer`] and [`Error::Client`] if the
+    /// files are missing or invalid. Whether the endpoint answers only shows with the first request.
     pub fn open(config: HttpConfig) -> Result<Self, Error> {
         Error::unless_valid(config.validate())?;
         let url = config.endpoint().map_err(|problem| Error::Invalid { problems: vec![problem] })?;
@@ -89,13 +90,13 @@ impl Http {
         })
     }
 
-    /// What follows when the endpoint did not accept the job.
+    /// Returns the outcome if the endpoint did not accept the job.
     async fn refused(&self, mut response: Response) -> Result<Value, JobError> {
         let (status, mut body) = (response.status(), Vec::new());
         if self.verdicts.read_text() {
             read(&mut response, &mut body, TEXT_BYTES).await.map_err(unanswered)?;
         } else {
-            // Whatever stops the reading, what was read serves.
+            // Whatever ends the reading, the part that was read is used.
             tokio::time::timeout(EXCERPT_TIME, read(&mut response, &mut body, EXCERPT_BYTES)).await.ok();
         }
         let then = self.verdicts.verdict(answer(status, &body)).unwrap_or_else(|| built_in(status));
@@ -108,7 +109,7 @@ impl Http {
             | RuleAction::Drop
             | RuleAction::Done => None,
         };
-        // An endpoint without a clock leaves only ours.
+        // If the endpoint sends no date, only our own clock is left.
         if let Some(kind) = kind
             && let Some(pause) = retry_after::pause(response.headers(), jiff::Timestamp::now)
         {
@@ -118,7 +119,7 @@ impl Http {
         then.error(|| refusal(&response, &body)).map_or_else(|| Ok(output::result(&body)), Err)
     }
 
-    /// What follows from a success, which a rule may see otherwise.
+    /// Returns the outcome of a success, which a rule may turn into something else.
     fn accepted(&self, response: &Response, body: &[u8]) -> Result<Value, JobError> {
         let then = self.verdicts.verdict(answer(response.status(), body)).unwrap_or(RuleAction::Done);
         then.error(|| refusal(response, body)).map_or_else(|| Ok(output::result(body)), Err)
@@ -129,7 +130,7 @@ fn answer(status: StatusCode, body: &[u8]) -> Answer<'_> {
     Answer { code: Some(status.as_u16().into()), succeeded: status.is_success(), text: body }
 }
 
-/// An error text: the status, and the beginning of what was said with it.
+/// Builds an error text: the status, and the beginning of the body.
 fn refusal(response: &Response, body: &[u8]) -> String {
     let status = response.status();
     if status.is_redirection() {
@@ -164,17 +165,17 @@ impl Handler for Http {
         self.accepted(&response, &body)
     }
 
-    /// An answer that is on its way when the attempt is cut short is still heard: this process may have stood still while
-    /// it came.
+    /// A response that is on its way when the attempt is cut short is still read: this process may have stood still
+    /// while the response arrived.
     fn grace(&self) -> Duration {
         ON_ITS_WAY
     }
 }
 
-/// What follows from a refusal that no rule judges.
+/// Returns the outcome of an error response that no rule matches.
 fn built_in(status: StatusCode) -> RuleAction {
     match status {
-        // What is behind the gateway may have done the work.
+        // The server behind the gateway may have done the work.
         StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => RuleAction::Unknown,
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
             RuleAction::Retry
@@ -184,15 +185,15 @@ fn built_in(status: StatusCode) -> RuleAction {
     }
 }
 
-/// No whole answer. Unless nothing was sent, nobody knows what the endpoint did. The url is left out of the error: its
-/// query may hold a key.
+/// Builds the error for a missing or incomplete response. Unless nothing was sent, nobody knows what the endpoint did.
+/// The URL is left out of the error, because its query may contain a key.
 fn unanswered(error: reqwest::Error) -> JobError {
     let sent_nothing = error.is_connect() || error.is_builder();
     let failure = JobError::from(error.without_url());
     if sent_nothing { failure } else { failure.and_unknown() }
 }
 
-/// Reads a body until it has `max` bytes; what is longer is cut, and the connection is closed with the response.
+/// Reads a body up to `max` bytes. A longer one is cut, and the connection is closed with the response.
 async fn read(response: &mut Response, body: &mut Vec<u8>, max: usize) -> reqwest::Result<()> {
     while body.len() < max
         && let Some(chunk) = response.chunk().await?

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
-/// How long the endpoint wants to be left alone. A date is compared with the endpoint's own clock where the answer
-/// tells it; `now` is asked only where it does not. A date in the past is zero; what is neither is nothing.
+/// Returns how long the endpoint asks to be left alone. A date is compared with the endpoint's own clock if the
+/// response has one; `now` is only called otherwise. A date in the past is zero, and an invalid value is `None`.
 pub(super) fn pause(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! The http handler with real servers: well-behaved ones by wiremock, odd ones by hand.
+//! The http handler against real servers: well-behaved ones by wiremock, odd ones written by hand.
 
 use std::net::SocketAddr;
 
@@ -38,8 +38,8 @@ async fn refusal(status: u16, headers: &[(&str, &str)]) -> Failure {
     failure(answer(response).await)
 }
 
-/// A server that reads one request's head on each connection, answers with `bytes`, over and over if it is told to, and
-/// keeps the connection open.
+/// A server that reads one request's head on each connection, answers with `bytes`, then sends `repeat` over and over
+/// if it is given, and keeps the connection open.
 async fn odd_server(bytes: &'static [u8], repeat: Option<&'static [u8]>) -> (SocketAddr, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -115,7 +115,7 @@ async fn every_2xx_is_success_with_the_body_as_the_result() {
     assert_eq!(answer(ResponseTemplate::new(204)).await, Ok(Value::Null));
 }
 
-/// What `rules` make of an answer.
+/// Returns the outcome of `rules` for a response.
 async fn judged(response: ResponseTemplate, rules: &Value) -> Result<Value, Outcome> {
     let server = MockServer::start().await;
     Mock::given(method("POST")).respond_with(response).mount(&server).await;
@@ -169,7 +169,7 @@ async fn an_answer_that_breaks_off_is_not_judged_by_half_of_its_body() {
     });
     let asked = run(&handler, b"", context_for(Duration::from_millis(500))).await;
     server.shutdown().await;
-    // The server keeps the connection open, so the attempt's time ends the wait; nothing says that the job is at fault.
+    // The server keeps the connection open, so the wait ends with the attempt's time. That is not the job's fault.
     assert!(!matches!(&asked, Err(Outcome::Failed(failure)) if failure.retry == Retry::Never), "{asked:?}");
 }
 
@@ -299,7 +299,7 @@ async fn a_server_without_tls_is_no_endpoint_for_https() {
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let handler = match Http::open(HttpConfig { url, ..HttpConfig::default() }) {
         Ok(handler) => handler,
-        // A machine without root certificates is told so at the start.
+        // On a machine without root certificates, the error comes at the start.
         Err(Error::Client { .. }) => return,
         Err(error) => panic!("{error}"),
     };
