@@ -1,4 +1,4 @@
-//! Which bug this process carries, and the lines of scripts that some of them replace.
+//! The bug that this process carries, and the script lines that some bugs replace.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::BUGS;
 use super::Sabotage::{self, *};
 
-/// Names the bug.
+/// The variable that names the bug.
 const TOLD: &str = "STREAMFLEET_SABOTAGE";
 
 static CARRIED: LazyLock<Option<Sabotage>> = LazyLock::new(|| {
@@ -18,7 +18,7 @@ static CARRIED: LazyLock<Option<Sabotage>> = LazyLock::new(|| {
     Some(*bug)
 });
 
-/// Their names, and what they are.
+/// Returns the names of all bugs, each with its description.
 pub fn bugs() -> impl Iterator<Item = (&'static str, &'static str)> {
     BUGS.iter().map(|(_, name, about)| (*name, about.trim()))
 }
@@ -34,7 +34,7 @@ pub(crate) fn spoiled(script: &str, source: &'static str) -> Cow<'static, str> {
         .fold(Cow::Borrowed(source), |source, edit| Cow::Owned(edit.made(&source)))
 }
 
-/// A line of a script, and what stands there in its place.
+/// A line of a script, and its replacement.
 struct Edit {
     bug: Sabotage,
     script: &'static str,
@@ -43,7 +43,8 @@ struct Edit {
 }
 
 impl Edit {
-    /// Panics unless the script has the line, once: a bug that is not there proves nothing.
+    /// Returns the script with the line replaced. Panics unless the script has the line exactly once: a bug that is not
+    /// in place proves nothing.
     fn made(&self, source: &str) -> String {
         let Self { bug, script, line, instead } = self;
         let found = source.lines().filter(|own| own.trim() == *line).count();

@@ -1,9 +1,9 @@
-//! Known bugs, built in on purpose: what real job queues got wrong. A process that is started with one of their names in
+//! Known bugs, built in on purpose: what real job queues got wrong. A process started with one of their names in
 //! `STREAMFLEET_SABOTAGE` carries that bug, so that tests and audits can show that they would notice it.
 //!
-//! Only a debug build with the feature `sabotage` has them. In every other build `is` is false at compile time, scripts are
-//! as they are written, and nothing reads that variable. Where the bug is in Rust, the engine asks `is` at that point; where it is in
-//! a script, a line of the script is replaced when it is loaded.
+//! Only a debug build with the feature `sabotage` has them. In every other build `is` is false at compile time, scripts
+//! stay as they are written, and nothing reads that variable. For a bug in Rust, the engine asks `is` at that point.
+//! For a bug in a script, a line of the script is replaced when it is loaded.
 
 #[cfg(all(feature = "sabotage", debug_assertions))]
 mod armed;
@@ -13,7 +13,7 @@ pub use armed::bugs;
 #[cfg(all(feature = "sabotage", debug_assertions))]
 pub(crate) use armed::{is, spoiled};
 
-/// An enum of bugs, and what each of them is.
+/// Declares the enum of bugs, and the list of their names and descriptions.
 macro_rules! bugs {
     ($($(#[doc = $about:literal])+ $bug:ident,)+) => {
         /// One bug.
@@ -23,7 +23,7 @@ macro_rules! bugs {
             $($(#[doc = $about])+ $bug,)+
         }
 
-        /// All of them, each with its name and with what it is.
+        /// All bugs, each with its name and description.
         #[cfg(all(feature = "sabotage", debug_assertions))]
         const BUGS: &[(Sabotage, &str, &str)] =
             &[$((Sabotage::$bug, stringify!($bug), concat!($($about),+))),+];
@@ -91,13 +91,13 @@ bugs! {
     PayloadCut,
 }
 
-/// Whether this process carries this bug.
+/// Returns true if this process carries this bug.
 #[cfg(not(all(feature = "sabotage", debug_assertions)))]
 pub(crate) const fn is(_bug: Sabotage) -> bool {
     false
 }
 
-/// A script's source with what this process's bug makes of it.
+/// Returns a script's source, changed by this process's bug.
 #[cfg(not(all(feature = "sabotage", debug_assertions)))]
 pub(crate) const fn spoiled(_script: &str, source: &'static str) -> std::borrow::Cow<'static, str> {
     std::borrow::Cow::Borrowed(source)
