@@ -1,4 +1,4 @@
-//! The files that say whom to trust and who we are, and how they are read.
+//! The files with the certificates to trust and our own certificate, and how they are read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use rustls::{ClientConfig, RootCertStore};
 use super::live::{Identity, Live, Trust};
 use super::ring;
 
-/// How TLS is spoken: whom to trust, and who we are. All keys are optional; files are in PEM form, and read again for
-/// each new connection, so that a certificate can be replaced while the process runs.
+/// The TLS settings: which servers to trust, and our own certificate. All keys are optional. Files are in PEM form, and
+/// are read again for each new connection, so that a certificate can be replaced while the process runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Files {
-    /// The certificates of the authorities that servers' certificates must come from, in place of the system's. Without
-    /// it, what the system trusts.
+    /// The certificates of the authorities that servers' certificates must come from, instead of the system's. Without
+    /// this file, the authorities that the system trusts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// This client's certificate, and after it those between it and its authority, for servers that ask for one. Needs
+    /// This client's certificate, followed by those between it and its authority, for servers that ask for one. Needs
     /// `key_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_file: Option<PathBuf>,
     /// The private key of `cert_file`: PKCS#8, PKCS#1 or SEC1, without a passphrase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
-    /// The name that servers' certificates must be for, and that is asked for (SNI), in place of the name or IP address
+    /// The name that servers' certificates must be for, and that is requested (SNI), instead of the name or IP address
     /// in the address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
@@ -41,7 +41,7 @@ pub struct Files {
 pub(crate) type Wrong = (&'static str, String);
 
 impl Files {
-    /// The keys that are set.
+    /// Returns the keys that are set.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
         let Self { ca_file, cert_file, key_file, server_name } = self;
         let set = [
@@ -53,17 +53,18 @@ impl Files {
         set.into_iter().filter_map(|(key, is_set)| is_set.then_some(key))
     }
 
-    /// The name that certificates must be for, where it is not that of the address.
+    /// Returns the name that certificates must be for, if it differs from that in the address.
     pub(crate) fn name(&self) -> Result<Option<ServerName<'static>>, Wrong> {
         let wrong = |_| ("server_name", "is neither a host name nor an IP address".to_owned());
         self.server_name.clone().map(|name| ServerName::try_from(name).map_err(wrong)).transpose()
     }
 
-    /// How to speak TLS. Sessions are never resumed: a resumed one would go on with the certificates of before.
+    /// Returns the TLS client's configuration. Sessions are never resumed: a resumed session would continue with the
+    /// old certificates.
     ///
     /// # Errors
     ///
-    /// What is wrong first.
+    /// The first problem found.
     pub(crate) fn client(&self) -> Result<ClientConfig, Wrong> {
         let provider = ring();
         let name = self.name()?;
@@ -135,7 +136,7 @@ fn certified(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<Arc<C
         rustls::Error::InvalidCertificate(_) => {
             ("cert_file", format!("{} holds a certificate that is not usable: {error}", cert.display()))
         }
-        // Not the error's own text: nothing of a key is ever shown.
+        // The error's own text is left out: nothing of a key is ever shown.
         _ => ("key_file", format!("{} holds a private key of a kind that is not usable", key.display())),
     })?;
     Ok(Arc::new(certified))

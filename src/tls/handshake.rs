@@ -1,4 +1,4 @@
-//! A handshake that is made only to learn why another one failed: the client tells no reason, or one for programmers.
+//! A handshake that is made only to learn why another one failed: the client reports no reason, or one for programmers.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -16,23 +16,23 @@ use super::{ring, words};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What came of it.
+/// The result of the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Greeting {
-    /// TLS is spoken, and somebody answered.
+    /// The server speaks TLS and answered.
     Well,
-    /// TLS is spoken, but not with us, for this reason.
+    /// The server speaks TLS but refused the connection, or was refused, for this reason.
     Refused(String),
-    /// The answer came without TLS.
+    /// The server answered without TLS.
     Plain,
-    /// What answers speaks no TLS.
+    /// The server does not speak TLS.
     Foreign,
-    /// Nobody is there, or says nothing.
+    /// Nobody answered.
     Unknown,
 }
 
-/// Calls `host:port` as `config` says, or, without one, trusting nobody, which is enough to learn whether TLS is spoken.
-/// `hello` is sent, and its answer is thrown away. Takes at most about 8 s.
+/// Connects to `host:port` with `config`. Without one it trusts nobody, which is enough to learn whether the server
+/// speaks TLS. Sends `hello` and discards the answer. Takes at most about 8 s.
 pub(crate) async fn greet(
     host: &str,
     port: u16,
@@ -86,7 +86,7 @@ fn shake(
         Some(Error::InvalidMessage(_)) => Greeting::Foreign,
         Some(error) => Greeting::Refused(words::refused(error)),
         None => match words::closed(shown) {
-            // The alert that says so may be lost where the server ends the connection at once.
+            // The alert with the reason may be lost if the server closes the connection at once.
             Some(why) => Greeting::Refused(why),
             None if answers_plainly(host, port, hello) => Greeting::Plain,
             None => Greeting::Unknown,
@@ -98,7 +98,7 @@ fn answers_plainly(host: &str, port: u16, hello: &[u8]) -> bool {
     let Ok(mut socket) = connect(host, port) else { return false };
     let mut first = [0];
     let answered = socket.write_all(hello).and_then(|()| socket.read(&mut first));
-    // A status or an error, as Redis's protocol has them.
+    // A status or an error in Redis's protocol.
     answered.is_ok_and(|length| length == 1 && matches!(first, [b'+' | b'-']))
 }
 
@@ -117,7 +117,7 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Notes whether the server asks for a client certificate.
+/// Records whether the server asks for a client certificate.
 #[derive(Debug)]
 struct Asked {
     inner: Arc<dyn ResolvesClientCert>,

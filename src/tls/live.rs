@@ -1,5 +1,5 @@
-//! Certificates and keys as the files have them now: they are read again at each handshake. A file that cannot be read
-//! at that moment, or is half written, leaves in force what was read before.
+//! Certificates and keys that are read from their files again at each handshake. If a file cannot be read then, or is
+//! half written, the last good version stays in use.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use super::files::Wrong;
 use super::words;
 
-/// What files say, now or when they were last in order.
+/// The content of files, as they are now or as they last were valid.
 pub(super) struct Live<T: ?Sized> {
     read: Box<dyn Fn() -> Result<Arc<T>, Wrong> + Send + Sync>,
     last: Mutex<Last<T>>,
@@ -22,12 +22,12 @@ pub(super) struct Live<T: ?Sized> {
 
 struct Last<T: ?Sized> {
     value: Arc<T>,
-    /// What is wrong with the files now, told once.
+    /// What is wrong with the files now. Logged once.
     wrong: Option<Wrong>,
 }
 
 impl<T: ?Sized> Live<T> {
-    /// Reads for the first time.
+    /// Reads the files for the first time.
     pub(super) fn open(
         read: impl Fn() -> Result<Arc<T>, Wrong> + Send + Sync + 'static,
     ) -> Result<Self, Wrong> {
@@ -35,7 +35,7 @@ impl<T: ?Sized> Live<T> {
         Ok(Self { read: Box::new(read), last })
     }
 
-    /// Reads again.
+    /// Reads the files again.
     fn now(&self) -> Arc<T> {
         let read = (self.read)();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,12 +52,12 @@ impl<T: ?Sized> Live<T> {
     }
 }
 
-/// Which servers are trusted.
+/// Verifies servers' certificates.
 pub(super) struct Trust {
     verifier: Live<dyn ServerCertVerifier>,
     name: Option<ServerName<'static>>,
-    /// Whether a server has been trusted already. The first refusal is an error that is told; a later one would
-    /// only be seen as an outage.
+    /// Whether the last certificate was accepted. A refusal on the first connection is reported as an error. A later
+    /// one would only look like an outage, so it is logged.
     before: AtomicBool,
 }
 
@@ -116,7 +116,7 @@ impl ServerCertVerifier for Trust {
     }
 }
 
-/// Who we are, where a server asks.
+/// Our own certificate, for servers that ask for one.
 pub(super) struct Identity(pub(super) Live<CertifiedKey>);
 
 impl ResolvesClientCert for Identity {

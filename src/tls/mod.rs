@@ -1,5 +1,5 @@
-//! TLS for what this process calls itself: by ring, whatever else the process has installed, trusting what the system
-//! trusts, or what a file names.
+//! TLS for the connections that this process opens. It uses ring, whatever else the process has installed, and trusts
+//! what the system trusts or what a file names.
 
 mod files;
 mod handshake;
@@ -15,7 +15,8 @@ use rustls::{ClientConfig, RootCertStore};
 pub use files::Files;
 pub(crate) use handshake::{Greeting, greet};
 
-/// How to call `scheme://…`. What is called without TLS needs no roots, which a minimal container may not have.
+/// Returns the TLS configuration for `scheme://…`. Connections without TLS need no root certificates, which a minimal
+/// container may not have.
 #[cfg(any(feature = "http", feature = "otlp"))]
 pub(crate) fn config(scheme: &str) -> Result<ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;

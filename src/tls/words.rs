@@ -1,10 +1,10 @@
-//! What is wrong between a server and us, in one sentence that says what to do.
+//! Explains TLS errors in one sentence that says what to do.
 #![expect(clippy::wildcard_enum_match_arm, reason = "another crate's enums, of which this much matters")]
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// Why no TLS connection came to be.
+/// Returns why there is no TLS connection.
 pub(crate) fn refused(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => certificate(why),
@@ -14,24 +14,24 @@ pub(crate) fn refused(error: &Error) -> String {
     }
 }
 
-/// What the server has seen of this client.
+/// What the server has received from this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     /// It asked for no certificate.
     NotAsked,
     /// It asked, and got none.
     Nothing,
-    /// It got one.
+    /// It asked, and got one.
     Certificate,
 }
 
-/// Why the server ended the handshake.
+/// Returns why the server ended the handshake.
 pub(super) fn alerted(alert: AlertDescription, shown: Shown) -> String {
     use AlertDescription as Alert;
     let of_the_client = "the server refuses the client certificate in cert_file";
     match alert {
         Alert::CertificateRequired | Alert::NoCertificate => WANTED.to_owned(),
-        // What TLS 1.2 says where a certificate is wanted.
+        // TLS 1.2's alert if a certificate is required.
         Alert::HandshakeFailure if shown == Shown::Nothing => WANTED.to_owned(),
         Alert::UnrecognisedName => "the server knows no host of this name: set server_name".to_owned(),
         Alert::CertificateExpired => format!("{of_the_client}: it has expired"),
@@ -44,7 +44,7 @@ pub(super) fn alerted(alert: AlertDescription, shown: Shown) -> String {
     }
 }
 
-/// What a server means that asks for a client certificate and then says nothing more.
+/// Returns what it means if a server asks for a client certificate and then closes the connection without a reason.
 pub(super) fn closed(shown: Shown) -> Option<String> {
     const SEEN: &str = "the server ends the connection after it has seen the client certificate in cert_file; its log may say why";
     match shown {
@@ -92,7 +92,8 @@ fn certificate(why: &CertificateError) -> String {
     }
 }
 
-/// The names in a certificate: `DnsName("a.example")` is `"a.example"`. They are the server's words, and may be anything.
+/// Returns the names in a certificate: `DnsName("a.example")` becomes `"a.example"`. The names come from the server and
+/// may be anything.
 fn names(presented: &[String]) -> String {
     const SHOWN: usize = 4;
     let inner = |name: &String| {
