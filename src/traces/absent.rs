@@ -1,4 +1,4 @@
-//! In place of spans, where the feature `otlp` is left out: types without values.
+//! Replaces the spans if the feature `otlp` is not enabled: types without values.
 
 #[cfg(feature = "cli")]
 use tracing_subscriber::{Layer, Registry};
@@ -7,53 +7,53 @@ use super::{Config, Error};
 use crate::event::Events;
 use crate::job::TraceContext;
 
-/// Makes the spans of attempts.
+/// Creates the spans of attempts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Tracer {}
 
 impl Tracer {
-    /// There is none.
+    /// Returns `None`: this build has no tracer.
     pub(crate) fn new() -> Option<Self> {
         None
     }
 }
 
-/// Spans on their way to a collector, not yet under way.
+/// The export of spans to a collector, not yet started.
 #[derive(Debug)]
 pub enum Traces {}
 
-/// Spans on their way to a collector.
+/// A running export of spans to a collector.
 #[derive(Debug)]
 pub enum Exporting {}
 
 impl Traces {
-    /// None: this build has no spans.
+    /// Returns `None`: this build has no spans.
     ///
     /// # Errors
     ///
-    /// None; what is configured is refused where the configuration is checked.
+    /// Never. The check of the configuration refuses an endpoint.
     pub fn configured(_config: &Config) -> Result<Option<Self>, Error> {
         Ok(None)
     }
 
-    /// What a subscriber needs so that spans are made.
+    /// Returns the layer that a subscriber needs to create spans.
     #[cfg(feature = "cli")]
     pub fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
         match *self {}
     }
 
-    /// Starts to export.
+    /// Starts the export.
     ///
     /// # Errors
     ///
-    /// None.
+    /// Never.
     pub fn start(self, _events: Events) -> Result<Exporting, Error> {
         match self {}
     }
 }
 
 impl Exporting {
-    /// Sends what is left.
+    /// Sends the remaining spans.
     pub async fn close(self) {
         match self {}
     }
@@ -67,7 +67,7 @@ pub(super) fn hang(
     None
 }
 
-/// Where this task is in a trace: nowhere.
+/// Returns the current trace context, which does not exist in this build.
 pub(crate) fn current() -> Option<TraceContext> {
     None
 }

@@ -1,5 +1,5 @@
-//! The span of one attempt, and of each step in it: their names, their attributes and their ends. They follow OpenTelemetry's conventions for messaging,
-//! and never hold a payload, a header or an error's text.
+//! The spans of an attempt and of its steps: their names, attributes and status. They follow OpenTelemetry's
+//! conventions for messaging, and never contain a payload, a header or an error's text.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use crate::job::{ConsumerName, Envelope, FailureKind, Job, Outcome, QueueName, S
 /// The target of the spans of attempts, for filters.
 pub const TARGET: &str = "streamfleet::attempt";
 
-/// What is known of an attempt when it begins.
+/// What is known about an attempt when it starts.
 pub(crate) struct Facts<'a> {
     pub(crate) queue: &'a QueueName,
     pub(crate) consumer: &'a ConsumerName,
     pub(crate) job: &'a Job,
     pub(crate) envelope: &'a Envelope,
-    /// From being ready to this moment.
+    /// The time from when the job was ready until the attempt starts.
     pub(crate) wait: Duration,
 }
 
-/// The span of an attempt or a step that runs. It ends when it is dropped.
+/// The span of a running attempt or step. It ends when it is dropped.
 pub(crate) struct AttemptSpan {
     span: tracing::Span,
-    /// Where it is in the trace, for whatever the attempt calls.
+    /// Its trace context, for whatever the attempt calls.
     pub(crate) context: TraceContext,
 }
 
 impl Tracer {
-    /// Begins the span of an attempt: a child of the span that submitted the job, or else of the attempt before this one,
-    /// to which it is linked in any case. `None` where nobody in this process makes spans.
+    /// Starts the span of an attempt: a child of the span that submitted the job, or otherwise of the previous attempt.
+    /// It is linked to the previous attempt in either case. Returns `None` if nothing in this process records spans.
     pub(crate) fn begin(&self, facts: &Facts<'_>) -> Option<AttemptSpan> {
         let Facts { queue, consumer, job, envelope, wait } = facts;
         let carried = |name: &[u8]| envelope.get(name).and_then(TraceContext::parse);
@@ -64,7 +64,7 @@ impl Tracer {
         Some(AttemptSpan { span, context })
     }
 
-    /// Begins the span of a step, inside that of the attempt whose task this is.
+    /// Starts the span of a step, inside the span of the current task's attempt.
     pub(crate) fn begin_step(&self, name: &StepName, attempts: u32) -> Option<AttemptSpan> {
         let span = tracing::info_span!(
             target: TARGET,
@@ -81,7 +81,7 @@ impl Tracer {
 }
 
 impl AttemptSpan {
-    /// Ends the span: how the attempt ended, and what follows for the job.
+    /// Ends the span with the attempt's outcome, and with what follows for the job.
     pub(crate) fn end(self, outcome: &Outcome, ending: Ending) {
         self.span.record("streamfleet.outcome", ending.as_str());
         self.end_step(outcome);
@@ -90,7 +90,8 @@ impl AttemptSpan {
     /// Ends the span of a step.
     pub(crate) fn end_step(self, outcome: &Outcome) {
         match outcome {
-            // Said plainly, so that an error that the handler logged and overcame does not count as the attempt's.
+            // Set explicitly, so that an error that the handler logged and recovered from does not count as the
+            // attempt's.
             Outcome::Done(_) => self.status("ok"),
             Outcome::Failed(failure) => {
                 let kind: FailureKind = failure.kind;
@@ -114,7 +115,7 @@ impl AttemptSpan {
     }
 }
 
-/// What runs, inside the span where there is one.
+/// Runs the future inside the span, if there is one.
 pub(crate) fn within<'a, T: 'a>(span: Option<&AttemptSpan>, running: BoxFuture<'a, T>) -> BoxFuture<'a, T> {
     match span {
         None => running,

@@ -1,24 +1,25 @@
-//! What is told of traces, and where to.
+//! Where spans are exported to, and for which jobs.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Where spans go, and of which jobs.
+/// Where spans are exported to, and for which jobs.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The collector's OTLP/HTTP address, to which `/v1/traces` is added. Without it, or as `off`, there are no spans.
+    /// The collector's OTLP/HTTP address, to which `/v1/traces` is added. If it is missing or `off`, there are no
+    /// spans.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// A file with further headers for the collector, one `name: value` per line.
+    /// A file with additional headers for the collector, one `name: value` per line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers_file: Option<PathBuf>,
-    /// Of the jobs whose submitter sent no trace context, the part that gets spans; 0 to 1. Where there is one, its sampled
-    /// flag decides.
+    /// The fraction, from 0 to 1, of the jobs submitted without a trace context that get spans. For the other jobs, the
+    /// sampled flag of their trace context decides.
     #[serde(deserialize_with = "number")]
     pub ratio: f64,
-    /// What the process calls itself: the resource's `service.name`.
+    /// The name of this process's service: the resource's `service.name`.
     pub service_name: String,
 }
 
@@ -29,7 +30,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// All that is wrong with these values, each as `key: reason`.
+    /// Returns everything that is wrong with these values, each as `key: reason`.
     pub fn validate(&self) -> Vec<String> {
         let mut wrong: Vec<String> = self.check_endpoint().err().into_iter().collect();
         if !(0.0..=1.0).contains(&self.ratio) {
@@ -41,7 +42,7 @@ impl Config {
         wrong
     }
 
-    /// The collector's address, where spans are wanted.
+    /// Returns the collector's address if spans are enabled.
     pub fn wanted(&self) -> Option<&str> {
         self.endpoint.as_deref().filter(|endpoint| *endpoint != "off")
     }
@@ -60,12 +61,12 @@ impl Config {
     }
 }
 
-/// Why spans cannot be exported. No text in it holds a header's value.
+/// Why spans cannot be exported. The text never contains a header's value.
 #[derive(Debug, thiserror::Error)]
 #[error("telemetry.traces.{0}")]
 pub struct Error(pub(super) String);
 
-/// A number, or a text that is one, as variables have it.
+/// Reads a number, or a string with a number, as variables have it.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

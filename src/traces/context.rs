@@ -1,4 +1,4 @@
-//! Between our trace contexts and OpenTelemetry's.
+//! Converts between our trace contexts and OpenTelemetry's.
 
 use opentelemetry::trace::{SpanContext, TraceContextExt, TraceFlags, TraceState};
 use opentelemetry::{Context, SpanId, TraceId};
@@ -6,19 +6,19 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::job::TraceContext;
 
-/// Makes the spans of attempts.
+/// Creates the spans of attempts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tracer(());
 
 impl Tracer {
-    /// There is one.
+    /// Returns the tracer, which this build has.
     pub(crate) fn new() -> Option<Self> {
         Some(Self(()))
     }
 }
 
-/// Puts a span that has not begun into its place, begins it, and says where it is. `None` where no layer of this process's
-/// subscriber makes spans of OpenTelemetry.
+/// Sets the parent and the link of a span that has not started, starts it, and returns its trace context. Returns
+/// `None` if no layer of this process's subscriber creates OpenTelemetry spans.
 pub(super) fn hang(
     span: &tracing::Span,
     parent: Option<TraceContext>,
@@ -27,14 +27,14 @@ pub(super) fn hang(
     if let Some(parent) = parent {
         span.set_parent(Context::new().with_remote_span_context(remote(parent))).ok()?;
     }
-    // What was not sampled is nowhere to be found.
+    // A span that was not sampled is never exported, so a link to it would lead nowhere.
     if let Some(link) = link.filter(TraceContext::is_sampled) {
         span.add_link(remote(link));
     }
     ours(span.context().span().span_context())
 }
 
-/// Where this task is in a trace, if it is in one.
+/// Returns the current trace context, if there is one.
 pub(crate) fn current() -> Option<TraceContext> {
     Context::map_current(|context| ours(context.span().span_context()))
 }

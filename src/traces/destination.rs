@@ -1,4 +1,4 @@
-//! The collector: where it is, what is said to it beside the spans, and what its answers mean.
+//! The collector: its address, the headers it gets, and what its answers mean.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,37 +11,38 @@ use reqwest::{Client, Response, StatusCode, Url, redirect, retry};
 
 use super::{Config, Error};
 
-/// A collector that has not answered by then has not taken the spans.
+/// If the collector has not answered by then, it has not accepted the spans.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// More of an answer is not read.
+/// The most bytes of an answer that are read.
 const ANSWER_BYTES: usize = 64 * 1024;
-/// More headers than a person would write are not read.
+/// The largest size of a headers file. People write fewer headers than that.
 const HEADERS_BYTES: usize = 64 * 1024;
-/// A collector's own pause counts up to this.
+/// The longest pause that a collector can ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Where spans are sent.
+/// The collector that spans are sent to.
 pub(super) struct Destination {
     client: Client,
     url: Url,
     headers: HeaderMap,
 }
 
-/// What became of a batch.
+/// What happened to a batch.
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
-    /// The collector has it, but for so many spans.
+    /// The collector accepted it, except for `rejected` spans.
     Taken { rejected: u64 },
-    /// It may be sent again, perhaps not before a pause.
+    /// It may be sent again, possibly after a pause.
     Later { pause: Option<Duration>, why: String },
-    /// It will never be taken.
+    /// It will never be accepted.
     Refused { why: String },
 }
 
 impl Destination {
-    /// The configured collector. Its headers' file is read now; whether it answers is seen when it is asked.
+    /// Creates the configured destination. The headers file is read now. Whether the collector answers only shows with
+    /// the first request.
     pub(super) fn new(endpoint: &str, config: &Config) -> Result<Self, Error> {
         let url = address(endpoint).map_err(|reason| Error(format!("endpoint: {reason}")))?;
         let client = client(&url).map_err(|reason| Error(format!("endpoint: no client for it: {reason}")))?;
@@ -73,7 +74,7 @@ impl Destination {
     }
 }
 
-/// The address that spans are posted to.
+/// Returns the address that spans are posted to.
 pub(super) fn address(endpoint: &str) -> Result<Url, String> {
     let mut url: Url = endpoint.parse().map_err(|error| format!("is not an address ({error})"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
@@ -102,7 +103,7 @@ fn client(url: &Url) -> Result<Client, Box<dyn std::error::Error + Send + Sync>>
     Ok(client)
 }
 
-/// The headers of a file, one `name: value` per line. What is wrong is told by its line, never by its text.
+/// Reads the headers of a file, one `name: value` per line. Errors name the line and never quote it.
 fn headers(path: &Path) -> Result<HeaderMap, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
@@ -124,13 +125,13 @@ fn headers(path: &Path) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// The pause that the collector asks for, in seconds.
+/// Returns the pause that the collector asks for in seconds.
 fn pause(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
 
-/// How many spans of an accepted batch were not. An answer that cannot be read says nothing against it.
+/// Returns how many spans of an accepted batch were rejected: 0 if the answer cannot be read.
 async fn rejected(response: &mut Response) -> u64 {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -144,7 +145,7 @@ async fn rejected(response: &mut Response) -> u64 {
     partial.map_or(0, |partial| u64::try_from(partial.rejected_spans).unwrap_or(0))
 }
 
-/// An error with its causes, without the address.
+/// Returns an error with its causes, without the address.
 fn told(error: reqwest::Error) -> String {
     use std::error::Error as _;
     let error = error.without_url();

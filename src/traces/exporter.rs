@@ -1,5 +1,5 @@
-//! Sends spans to the collector, many at a time. What it does not take is tried again for a while, then dropped and
-//! counted; meanwhile new spans wait in a queue that has a bound.
+//! Sends spans to the collector in batches. A batch that the collector does not accept is retried for a while, then
+//! dropped and counted. Meanwhile new spans wait in a bounded queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 use super::destination::{Answer, Destination};
 use crate::event::{Event, Events, SpanLoss};
 
-/// The most spans of one request.
+/// The most spans per request.
 const BATCH: usize = 512;
 
-/// A span waits at most so long for others to go with.
+/// The longest that a span waits for others to be sent with it.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The pauses before a batch is sent again.
+/// The pauses before the retries of a batch.
 const PAUSES: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 
@@ -35,12 +35,12 @@ pub(super) struct Exporter {
     pub(super) spans: Receiver<SpanData>,
     pub(super) overflow: Arc<AtomicU64>,
     pub(super) events: Events,
-    /// The spans of the batch that is under way.
+    /// The number of spans in the batch that is being sent.
     pub(super) under_way: u64,
 }
 
 impl Exporter {
-    /// Sends until `stop`, and then what there is.
+    /// Sends spans until `stop`, and then the rest.
     pub(super) async fn run(&mut self, stop: &CancellationToken) {
         let mut batch = Vec::with_capacity(BATCH);
         while self.gather(&mut batch, stop).await {
@@ -48,14 +48,14 @@ impl Exporter {
         }
     }
 
-    /// Tells of what is left where there was no time for it.
+    /// Reports the spans that are left if there was no time to send them.
     pub(super) fn end(self) {
         let left = self.under_way + self.spans.len() as u64;
         lose(&self.events, left, SpanLoss::Unreachable, "the process stops");
         overflowed(&self.overflow, &self.events);
     }
 
-    /// Waits for spans, and a little for more of them; false where none will come.
+    /// Waits for spans, and a little longer for more of them. Returns false if no more will come.
     async fn gather(&mut self, batch: &mut Vec<SpanData>, stop: &CancellationToken) -> bool {
         let mut end = None;
         while batch.len() < BATCH {
@@ -68,7 +68,7 @@ impl Exporter {
             };
             tokio::select! {
                 biased;
-                // From here on only what is in the queue is read.
+                // From here on, only the spans already in the queue are read.
                 () = stop.cancelled(), if !self.spans.is_closed() => self.spans.close(),
                 got = self.spans.recv_many(batch, room) => match got {
                     0 => break,
@@ -115,7 +115,7 @@ impl Exporter {
     }
 }
 
-/// Tells of spans that found no room, however long the collector takes for those that did.
+/// Reports spans that were dropped from a full queue, however long the collector takes for the others.
 pub(super) async fn watch(overflow: &AtomicU64, events: &Events) {
     loop {
         tokio::time::sleep(EVERY).await;

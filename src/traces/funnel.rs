@@ -1,4 +1,5 @@
-//! Takes the spans that end: what there is room for goes on to the exporter, the rest is dropped and counted. Never waits.
+//! Receives the spans that end. Those that fit into the queue go to the exporter; the rest are dropped and counted.
+//! Never waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +11,14 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use tokio::sync::mpsc::Sender;
 
-/// A longer text of an attribute or of a handler's log line is cut.
+/// Longer texts of attributes and of a handler's log lines are cut.
 const TEXT_BYTES: usize = 1024;
 
-/// Where spans go in.
+/// The entrance for spans that have ended.
 #[derive(Debug)]
 pub(super) struct Funnel {
     pub(super) spans: Sender<SpanData>,
-    /// How many found no room, until the exporter tells of them.
+    /// How many spans were dropped because the queue was full, until the exporter reports them.
     pub(super) overflow: Arc<AtomicU64>,
 }
 
@@ -43,7 +44,7 @@ impl SpanProcessor for Funnel {
     }
 }
 
-/// Cuts what handlers may have made long, so that a full queue has a bounded size.
+/// Shortens long texts from handlers, so that a full queue has a bounded size.
 fn bound(span: &mut SpanData) {
     span.attributes.iter_mut().for_each(shorten);
     for Event { name, attributes, .. } in &mut span.events.events {
@@ -66,7 +67,7 @@ fn shorten(attribute: &mut KeyValue) {
             texts.iter().map(|text| text.as_str().len()).sum::<usize>() > TEXT_BYTES
         }
         Value::Bool(_) | Value::I64(_) | Value::F64(_) => false,
-        // Numbers may be many, and what else there may be is not known.
+        // There may be many numbers, and other kinds of values are unknown.
         Value::Array(_) | _ => true,
     };
     if long {
@@ -74,7 +75,7 @@ fn shorten(attribute: &mut KeyValue) {
     }
 }
 
-/// As much of the beginning as fits, in whole letters.
+/// Returns as much of the beginning as fits, without splitting a character.
 fn start(text: &str) -> &str {
     let mut end = text.len().min(TEXT_BYTES);
     while !text.is_char_boundary(end) {

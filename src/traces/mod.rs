@@ -1,11 +1,11 @@
-//! Spans: what an attempt looks like in a distributed trace, and how that gets to a collector.
+//! Spans: how an attempt appears in a distributed trace, and how spans get to a collector.
 //!
-//! `attempt` is the span of one attempt. It is a `tracing` span, so whatever a handler says with `tracing` is inside it; by
-//! `context` it hangs where the job's `traceparent` says. Of the spans that end, `funnel` hands on what there is room for;
-//! `exporter` sends them, on a thread of its own, to a `destination`. [`Traces`] puts these together. Nothing here can
-//! change what happens to a job, or keep it waiting.
+//! `attempt` is the span of one attempt. It is a `tracing` span, so everything that a handler records with `tracing` is
+//! inside it. `context` places it under the job's `traceparent`. When a span ends, `funnel` passes it on if the queue
+//! has room. `exporter` sends the spans, on its own thread, to a `destination`. [`Traces`] connects these parts.
+//! Nothing here can change what happens to a job, or make it wait.
 //!
-//! Without the feature `otlp` all of it is `absent`.
+//! Without the feature `otlp`, `absent` takes the place of all of it.
 
 #[cfg(not(feature = "otlp"))]
 mod absent;

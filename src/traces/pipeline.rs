@@ -1,4 +1,4 @@
-//! From spans to a collector: put together, started, and stopped within a bound.
+//! The way of spans to a collector: how it is set up, started, and stopped within a time limit.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -21,20 +21,20 @@ use super::funnel::Funnel;
 use super::{Config, Error};
 use crate::event::Events;
 
-/// More ended spans than this do not wait for the collector.
+/// How many ended spans may wait for the collector.
 const WAITING_MAX: usize = 4096;
 
-/// Of a handler's log lines in one span, so many are kept.
+/// How many of a handler's log lines one span keeps.
 const EVENTS_MAX: u32 = 32;
 const ATTRIBUTES_MAX: u32 = 64;
 
-/// How long the last spans may take.
+/// How long sending the last spans may take.
 const LAST_WORD: Duration = Duration::from_millis(1500);
 
-/// So much longer the end of the thread is waited for.
+/// How much longer to wait for the thread to end.
 const MARGIN: Duration = Duration::from_millis(250);
 
-/// Spans on their way to a collector, not yet under way.
+/// The export of spans to a collector, not yet started.
 ///
 /// ```
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -60,7 +60,7 @@ pub struct Traces {
     overflow: Arc<AtomicU64>,
 }
 
-/// Spans on their way to a collector.
+/// A running export of spans to a collector.
 #[must_use]
 pub struct Exporting {
     stop: DropGuard,
@@ -68,11 +68,11 @@ pub struct Exporting {
 }
 
 impl Traces {
-    /// What the configuration asks for; `None` where it names no endpoint.
+    /// Sets up what the configuration asks for. Returns `None` if it names no endpoint.
     ///
     /// # Errors
     ///
-    /// [`Error`] where the endpoint is no address, or the headers' file cannot be read.
+    /// [`Error`] if the endpoint is not an address, or if the headers file cannot be read.
     pub fn configured(config: &Config) -> Result<Option<Self>, Error> {
         let Some(endpoint) = config.wanted() else { return Ok(None) };
         let destination = Destination::new(endpoint, config)?;
@@ -91,7 +91,8 @@ impl Traces {
         Ok(Some(Self { provider, resource, destination, spans, overflow }))
     }
 
-    /// What a subscriber needs so that spans are made, of level `info` and above. It goes directly onto the registry.
+    /// Returns the layer that a subscriber needs to create spans, of level `info` and above. Add it directly to the
+    /// registry.
     pub fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
         let layer = OpenTelemetryLayer::new(self.provider.tracer("streamfleet"))
             .with_location(false)
@@ -102,11 +103,11 @@ impl Traces {
         Box::new(layer.with_filter(LevelFilter::INFO))
     }
 
-    /// Starts to export, on a thread of its own: handlers that block the runtime do not hold it up, nor it them.
+    /// Starts the export on its own thread: handlers that block the runtime do not delay it, nor does it delay them.
     ///
     /// # Errors
     ///
-    /// [`Error`] where there is no thread to be had.
+    /// [`Error`] if the thread cannot be started.
     pub fn start(self, events: Events) -> Result<Exporting, Error> {
         let Self { provider: _, resource, destination, spans, overflow } = self;
         let resource = (&resource).into();
@@ -138,17 +139,17 @@ impl Traces {
 }
 
 impl Exporting {
-    /// Sends what is left, for two seconds at most.
+    /// Sends the remaining spans, for at most two seconds.
     pub async fn close(self) {
         drop(self.stop);
-        // The sender says nothing: it is dropped when the thread ends.
+        // Nothing is sent through this channel. Its sender is dropped when the thread ends.
         if tokio::time::timeout(LAST_WORD + MARGIN, self.ended).await.is_err() {
             tracing::warn!("the last spans are not exported");
         }
     }
 }
 
-/// What says of every span which process it comes from.
+/// Returns the attributes that identify this process in every span.
 fn resource(service_name: &str) -> Resource {
     let uname = rustix::system::uname();
     let instance = format!("{}-{}", uname.nodename().to_string_lossy(), std::process::id());
