@@ -1,4 +1,4 @@
-//! A typed handler: what it gets, what it returns, and how it says no.
+//! A typed handler: what it receives, what it returns, and how it fails.
 //!
 //! ```sh
 //! cargo run --example handler redis://127.0.0.1:6379
@@ -24,7 +24,7 @@ struct Receipt {
     cents: u64,
 }
 
-/// One value serves many jobs at once: a pool or a client would be one of its fields.
+/// One value serves many jobs at once. A connection pool or a client would be a field of it.
 struct Charge;
 
 impl Handler for Charge {
@@ -36,9 +36,9 @@ impl Handler for Charge {
             return Err(JobError::drop_job("nothing to charge")); // cancelled: neither done nor dead
         }
         if invoice.customer.is_empty() {
-            return Err(JobError::fatal("no customer")); // dead at once: no further attempt can mend it
+            return Err(JobError::fatal("no customer")); // dead at once: another attempt would not help
         }
-        let card: u16 = "4242".parse()?; // any error is a failure that is tried again
+        let card: u16 = "4242".parse()?; // any error is a failure, and the job is retried
         Ok(Receipt { number: format!("{card}-{}", context.attempt()), cents: invoice.cents })
     }
 }
@@ -49,18 +49,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     runtime.block_on(run(&url, &mut std::io::stdout()))
 }
 
-/// Runs three jobs, and tells how each ended.
+/// Runs three jobs and prints how each one ended.
 pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let mut config = FleetConfig::default();
     config.redis.url = url.into();
     let queue = Broker::connect(config.redis.clone()).await?.queue("default".parse()?);
-    // Every job leaves a record, to be asked for afterwards. By default only failures do.
+    // Every job leaves a record, so that its status can be read afterwards. By default only failures do.
     let tracked = Policy { tracking: Some(Tracking::All), ..Policy::default() };
     let fleet = Fleet::builder(config).handler_with("invoice.charge", tracked, Charge)?.build();
     let shutdown = Shutdown::new();
     let submitted = async {
         let told = submit(&queue, out).await;
-        shutdown.request(); // the fleet stops in good order
+        shutdown.request(); // the fleet stops gracefully
         told
     };
     let (submitted, worked) = tokio::join!(submitted, fleet.run(shutdown.clone()));

@@ -1,4 +1,4 @@
-//! A recurring job: its next runs, across the night in which the clocks change, and one run out of turn.
+//! A recurring job: its next runs across the night when the clocks change, and one extra run.
 //!
 //! ```sh
 //! cargo run --example nightly        # redis-server must be on the PATH
@@ -29,9 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     runtime.block_on(run(&mut std::io::stdout()))
 }
 
-/// Shows a schedule, and runs its job once.
+/// Prints a schedule's next runs, and runs its job once.
 pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    // Half past two at night does not exist on 29 March 2026 in Berlin.
+    // On 29 March 2026 there is no half past two at night in Berlin.
     let schedule = Schedule::new("30 2 * * *", "Europe/Berlin")?;
     let mut at = Timestamp::from_ms(1_774_566_000_000).ok_or("before the year 10000")?;
     for _ in 0..3 {
@@ -42,7 +42,7 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let name = nightly.name().clone();
     let fleet = Fleet::builder(FleetConfig::default()).handler("report", Report)?.cron(nightly);
     let sandbox = Sandbox::start(fleet).await?;
-    // Every process of the fleet brings its entries along; the first one keeps them.
+    // Every process of the fleet declares its entries; the first one stores them in Redis.
     let queue = sandbox.queue();
     while queue.cron().await?.entries.is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;

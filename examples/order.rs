@@ -12,7 +12,7 @@ use streamfleet::job::{Policy, State, Verdict};
 use streamfleet::testing::Sandbox;
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Steps, Submission};
 
-/// Charges the card. Whether that has happened is not known when the bank's answer is lost.
+/// Charges the card. If the bank's answer is lost, nobody knows whether the card was charged.
 struct Charge;
 
 impl Handler for Charge {
@@ -27,7 +27,7 @@ impl Handler for Charge {
     }
 }
 
-/// Packs the parcel: harmless to repeat.
+/// Packs the parcel, which is harmless to repeat.
 struct Pack;
 
 impl Handler for Pack {
@@ -40,7 +40,7 @@ impl Handler for Pack {
     }
 }
 
-/// What follows an order's end, good or bad.
+/// Runs after an order has ended, whether it succeeded or failed.
 struct Tell;
 
 impl Handler for Tell {
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     runtime.block_on(run(&mut std::io::stdout()))
 }
 
-/// One order that goes well, and one about which a person decides.
+/// Runs one order that succeeds, and one that needs a person's decision.
 pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let steps =
         Steps::builder().once("charge", Charge).auto("pack", Pack).after("pack", ["charge"]).build()?;
@@ -79,7 +79,7 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let large = sandbox.submit(order(420_000)?).await?;
     let status = sandbox.until_state(&large, State::Dead).await?;
     writeln!(out, "large order: dead: {}", status.error.unwrap_or_default())?;
-    // Somebody has asked the bank: the card was charged. What remains is done now.
+    // Somebody has asked the bank: the card was charged. Now the remaining steps run.
     let clerk = Decider { who: "clerk".to_owned(), reason: "receipt 17 of the bank".to_owned() };
     let day = std::time::Duration::from_secs(24 * 3600);
     let decided = sandbox.queue().decide(&large, (&"charge".parse()?, Verdict::Done), &clerk, day).await?;

@@ -1,4 +1,4 @@
-//! Retries, dead letters and their replay: a job fails until it is dead, its cause is mended, and it runs again.
+//! Retries, dead letters and replay: a job fails until it is dead, its cause is fixed, and it runs again.
 //!
 //! ```sh
 //! cargo run --example replay redis://127.0.0.1:6379
@@ -14,7 +14,7 @@ use streamfleet::broker::{Broker, Queue, Status};
 use streamfleet::job::{Backoff, JobId, Policy, State};
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Shutdown, Submission};
 
-/// Sends mail while its server is there.
+/// Sends mail while its server is up.
 struct SendMail {
     server_is_there: Arc<AtomicBool>,
 }
@@ -44,7 +44,7 @@ pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn E
     let queue = Broker::connect(config.redis.clone()).await?.queue("default".parse()?);
     let server_is_there = Arc::new(AtomicBool::new(false));
     let handler = SendMail { server_is_there: Arc::clone(&server_is_there) };
-    // In production the pauses are longer: this is to be watched.
+    // Pauses are longer in production; these are short enough to watch.
     let patient = Policy {
         max_attempts: 3,
         backoff: Backoff::Exponential {
@@ -73,11 +73,11 @@ async fn tell(queue: &Queue, mended: &AtomicBool, out: &mut impl Write) -> Resul
     for attempt in &dead.attempts {
         writeln!(out, "attempt: {}: {}", attempt.outcome, attempt.error)?;
     }
-    // A dead letter has all fields of its job, and why it died.
+    // A dead letter has all fields of its job, and the reason why it died.
     for letter in queue.dead_letters(None, 100).await?.iter().filter(|letter| letter.job() == id) {
         writeln!(out, "dead: {}: {}", letter.text("dead_reason"), letter.text("dead_error"))?;
         mended.store(true, Ordering::Relaxed);
-        queue.replay(letter.entry, &letter.job()).await?; // once, however often it is sent
+        queue.replay(letter.entry, &letter.job()).await?; // runs once, however often the replay is sent
     }
     let done = in_state(queue, &id, State::Done).await?;
     writeln!(out, "done: {}", done.result.unwrap_or_default())?;

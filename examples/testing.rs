@@ -1,4 +1,5 @@
-//! How to test a handler: inline on made-up jobs, and in a fleet on a private Redis. In a project these are two tests.
+//! How to test a handler: inline on made-up jobs, and in a fleet on a private Redis. In a real project these are two
+//! tests.
 //!
 //! ```sh
 //! cargo run --example testing        # redis-server must be on the PATH
@@ -12,7 +13,7 @@ use streamfleet::job::{Backoff, InvalidName, Outcome, Policy, Settlement, State}
 use streamfleet::testing::{self, Job, Sandbox};
 use streamfleet::{Builder, Fleet, FleetConfig, Handler, JobContext, JobError, Submission};
 
-/// What is tested: resizes pictures, and knows what it must not try again.
+/// The handler under test: it resizes pictures, and knows which failures are not worth a retry.
 struct Resize;
 
 impl Handler for Resize {
@@ -30,7 +31,7 @@ impl Handler for Resize {
     }
 }
 
-/// The fleet as production has it: the sandbox replaces nothing but the address of Redis.
+/// The fleet as in production: the sandbox only replaces the address of Redis, and makes every job leave a record.
 fn fleet(config: FleetConfig) -> Result<Builder, InvalidName> {
     let hourly = Policy { backoff: Backoff::Fixed(Duration::from_secs(3600)), ..Policy::default() };
     Fleet::builder(config).handler_with("picture.resize", hourly, Resize)
@@ -41,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     runtime.block_on(run(&mut std::io::stdout()))
 }
 
-/// Both ways.
+/// Tests the handler both ways.
 pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     inline().await;
     writeln!(out, "inline: as expected")?;
@@ -50,7 +51,7 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One attempt, without Redis: the quickest test there is.
+/// One attempt without Redis: the fastest kind of test.
 async fn inline() {
     let done = testing::run(&Resize, Job::new("picture.resize").json(&"a.png").attempt(2)).await;
     assert_eq!(done.result::<u32>(), Some(640));
@@ -64,7 +65,7 @@ async fn inline() {
     assert!(matches!(wrong.settlement(&Policy::default()), Settlement::Bury(_)), "never tried again");
 }
 
-/// The whole way through Redis. The hour's pause before the retry takes no time.
+/// The whole path through Redis. The hour's pause before the retry takes no time.
 async fn on_a_private_server() -> Result<(), testing::Error> {
     let sandbox = Sandbox::start(fleet(FleetConfig::default()).expect("a valid type")).await?;
     let job = Submission::new("picture.resize").and_then(|job| job.json(&"a.png")).expect("a valid job");
