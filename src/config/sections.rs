@@ -241,7 +241,7 @@ pub struct CronSection {
     /// Their lane.
     #[serde(default, deserialize_with = "values::text", serialize_with = "values::shown_text")]
     pub lane: Lane,
-    /// What becomes of ticks that nobody was there for.
+    /// What happens to missed ticks.
     #[serde(default, with = "MissedSection")]
     pub missed: Missed,
 }

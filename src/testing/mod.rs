@@ -2,8 +2,7 @@
 //! fleet on a private Redis and wait for a condition.
 //!
 //! [`run`] needs neither Redis nor a worker. A handler gets its payload, its context, its timeout and its cancellation
-//! as in production, and panics are caught. The [`Ended`] attempt has its outcome and tells you what a policy makes of
-//! it:
+//! as in production, and panics are caught. [`Ended`] holds the outcome, and returns what a policy makes of it:
 //!
 //! ```
 //! use std::time::Duration;

@@ -66,8 +66,8 @@ impl Child {
     }
 
     /// Waits until the program ends. If `cut` completes first, the group gets SIGTERM, and SIGKILL after `grace`. A
-    /// program that has exited by then does not count as cut, whoever noticed its exit. The last `kept` bytes of
-    /// standard error are returned, and `hear` receives all of it as it arrives.
+    /// program that has exited by then does not count as cut, even if its exit has not been noticed yet. The last
+    /// `kept` bytes of standard error are returned, and `hear` receives all of it as it arrives.
     pub(super) async fn run(
         mut self,
         cut: impl Future<Output = &'static str>,

@@ -7,7 +7,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::event::{Ending, Event, Finished, SpanLoss};
 
-/// Lines per second about Redis, and about fences and leases: one line tells enough.
+/// Lines per second about Redis, and about fences and leases: one line is enough.
 const RARE: u32 = 1;
 
 /// Lines per second about single jobs.
