@@ -1,4 +1,4 @@
-//! A process of the fleet, put together: handlers, worker, chores, and the order in which they stop.
+//! Assembles a process of the fleet (handlers, worker, chores), runs it, and stops its parts in order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
 use crate::worker::{self, Handler, Middleware, Registry, Served, Steps, Worker};
 
-/// The configuration of a fleet's process.
+/// The configuration of one process of the fleet.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// Where Redis is.
+    /// How to connect to Redis.
     pub redis: broker::Config,
-    /// How the worker works.
+    /// How the worker runs jobs.
     pub worker: worker::Config,
-    /// Who is told of jobs.
+    /// Who is notified about jobs.
     pub events: hooks::Config,
 }
 
-/// Puts a process of the fleet together.
+/// Assembles a process of the fleet.
 ///
 /// ```no_run
 /// # async fn run(handler: impl streamfleet::Handler) -> Result<(), Box<dyn std::error::Error>> {
@@ -65,7 +65,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Begins to put one together.
+    /// Starts to assemble a process.
     pub fn builder(config: Config) -> Builder {
         Builder {
             config,
@@ -77,30 +77,30 @@ impl Fleet {
         }
     }
 
-    /// What probes may ask this process, before and while it runs.
+    /// Returns the probe of this process, which can be asked before and while the process runs.
     pub fn probe(&self) -> Probe {
         self.probe.clone()
     }
 
-    /// What whoever scales the fleet may ask this process, before and while it runs.
+    /// Returns the load figures for an autoscaler, which can be read before and while the process runs.
     pub fn autoscale(&self) -> Autoscale {
         self.scale.clone()
     }
 
-    /// The name under which this process joins its queues' groups.
+    /// The consumer name under which this process joins the groups of its queues.
     pub fn consumer(&self) -> &ConsumerName {
         &self.consumer
     }
 
-    /// Works until `shutdown` is requested or a bound of [`worker::Recycle`] is reached, then stops in good order. Waits
-    /// for Redis where it cannot be reached yet.
+    /// Works until `shutdown` is requested or a bound of [`worker::Recycle`] is reached, then stops gracefully. If
+    /// Redis cannot be reached yet, waits for it.
     ///
     /// # Errors
     ///
-    /// [`broker::Error::Address`] where the address or a bound is unusable: nothing that waiting would mend.
+    /// [`broker::Error::Address`] if the address or a bound is unusable, because waiting cannot fix that.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), broker::Error> {
         let bounds = self.config.worker.recycle;
-        // Before Redis is asked, so that a bound that cannot be kept is told at once.
+        // Before the first contact with Redis, so that an unusable bound is reported at once.
         Recycler::new(bounds, None).map_err(broker::Error::Address)?;
         let (dispatch, events) =
             Dispatch::gather(&self.config.events, &self.hooks, &self.events, &self.consumer);
@@ -119,7 +119,8 @@ impl Fleet {
             tokio::select! {
                 biased;
                 () = shutdown.requested() => break,
-                // Not a request of `shutdown`: a signal that comes now is the first one, and does not hurry.
+                // This does not request `shutdown`: a signal that arrives from here on counts as the first one, and
+                // does not hurry.
                 reason = &mut due => {
                     tracing::info!(%reason, "recycling: a fresh process may start");
                     break;
@@ -145,7 +146,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// The chores of a queue that has been joined.
+    /// Returns the chores of a queue that this process has joined.
     fn duty(&self, worker: &Worker, served: Served, events: &Events, stop: &CancellationToken) -> Duty {
         let Served { queue, lease, health } = served;
         let own = self.cron.iter().filter(|entry| entry.queue() == queue.name());
@@ -168,7 +169,7 @@ impl Fleet {
         }
     }
 
-    /// Says which recurring jobs this process has that are for others.
+    /// Logs the recurring jobs that this process defines for queues it does not serve.
     fn tell_idle_entries(&self) {
         let queues = &self.config.worker.queues;
         for entry in self.cron.iter().filter(|entry| !queues.contains_key(entry.queue())) {
@@ -176,8 +177,8 @@ impl Fleet {
         }
     }
 
-    /// Starts the worker as soon as Redis can be reached; `None` where shutdown comes first. The queues that it then cannot join
-    /// are its own to try again.
+    /// Starts the worker as soon as Redis can be reached; `None` if shutdown comes first. The worker itself retries the
+    /// queues that it cannot join then.
     async fn start(&self, shutdown: &Shutdown, events: &Events) -> Result<Option<Worker>, broker::Error> {
         let mut pause = Duration::from_millis(200);
         loop {
@@ -186,7 +187,7 @@ impl Fleet {
                 () = shutdown.requested() => return Ok(None),
                 connected = self.connect(events) => connected,
             };
-            // What has connected starts, and then stops in good order.
+            // Once connected, the worker is started to the end, so that it can stop gracefully.
             let started = match connected {
                 Ok(broker) => self.start_on(broker, events).await,
                 Err(error) => Err(error),
@@ -220,7 +221,7 @@ impl Fleet {
     }
 }
 
-/// Says where the server is older than what a fleet is made for. One that does not tell its version is left alone.
+/// Logs an error if the server is older than the oldest supported version. A server that hides its version passes.
 async fn warn_of_version(worker: &Worker) {
     let Some(queue) = worker.queues().into_iter().next() else { return };
     let asked = tokio::time::timeout(Duration::from_secs(2), queue.server()).await;
@@ -235,7 +236,7 @@ async fn warn_of_version(worker: &Worker) {
     }
 }
 
-/// What a connection tells, as an event.
+/// Converts a connection's reading to an event.
 fn metered(reading: broker::Reading) -> Event<'static> {
     match reading {
         broker::Reading::Trip { command, took } => Event::RoundTrip { command, took },
@@ -248,12 +249,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`InvalidName`] where the type breaks the rule for types.
+    /// [`InvalidName`] if the type breaks the rule for types.
     pub fn handler(self, job_type: &str, handler: impl Handler) -> Result<Self, InvalidName> {
         self.handler_with(job_type, Policy::default(), handler)
     }
 
-    /// Adds a handler with a policy of its own.
+    /// Adds a handler with its own policy.
     ///
     /// # Errors
     ///
@@ -268,7 +269,7 @@ impl Builder {
         Ok(self)
     }
 
-    /// Adds a type whose jobs are made of steps. The policy is what a step has where it says nothing of its own.
+    /// Adds a type whose jobs are made of steps. The policy applies to every step that sets none of its own.
     ///
     /// # Errors
     ///
@@ -278,7 +279,7 @@ impl Builder {
         Ok(self)
     }
 
-    /// The same for a type whose name is known to be valid.
+    /// Adds a type made of steps whose name is known to be valid.
     #[cfg(feature = "cli")]
     pub(crate) fn register_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
         self.registry.add_steps(job_type, policy, steps);
@@ -289,14 +290,14 @@ impl Builder {
         self.registry.add(job_type, policy, handler);
     }
 
-    /// Wraps something around the handlers of all types, inside of what was wrapped around them before.
+    /// Wraps a middleware around the handlers of all types, inside the middleware that was added before.
     #[must_use]
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
         self.registry.wrap(None, middleware);
         self
     }
 
-    /// Wraps something around the handler of one type, inside of what was wrapped around it before.
+    /// Wraps a middleware around the handler of one type, inside the middleware that was added before.
     ///
     /// # Errors
     ///
@@ -310,22 +311,22 @@ impl Builder {
         Ok(self)
     }
 
-    /// Adds a recurring job: every process that has it keeps it in Redis when it starts, where it differs from what is there.
-    /// A process that does not serve the entry's queue does nothing about it.
+    /// Adds a recurring job. Every process that has it writes it to Redis at startup if it differs from the stored one.
+    /// A process that does not serve the entry's queue ignores it.
     #[must_use]
     pub fn cron(mut self, entry: Entry) -> Self {
         self.cron.push(entry.from_source(Source::Config));
         self
     }
 
-    /// Tells this hook of the jobs that the process handles.
+    /// Notifies this hook about the jobs that the process handles.
     #[must_use]
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.hooks.push(Arc::new(hook));
         self
     }
 
-    /// The same fleet on another Redis, where every job leaves a record.
+    /// Moves the fleet to another Redis, where every job leaves a record.
     #[cfg(feature = "testing")]
     pub(crate) fn on_private_server(mut self, url: secrecy::SecretString) -> Self {
         let namespace = self.config.redis.namespace.clone();
@@ -334,7 +335,7 @@ impl Builder {
         self
     }
 
-    /// Where Redis is, and the queues to serve.
+    /// The Redis to connect to, and the queues to serve.
     #[cfg(feature = "testing")]
     pub(crate) fn place(&self) -> (broker::Config, Vec<QueueName>) {
         (self.config.redis.clone(), self.config.worker.queues.keys().cloned().collect())
@@ -345,22 +346,22 @@ impl Builder {
         self.registry.types()
     }
 
-    /// Makes a `tracing` span of every attempt, which hangs where the job's `traceparent` says; see `docs/tracing.md`. It
-    /// needs a layer for OpenTelemetry in the process's subscriber: that of [`Traces`](crate::traces::Traces), or a
+    /// Makes a `tracing` span of every attempt, with the job's `traceparent` as its parent; see `docs/tracing.md`. The
+    /// process's subscriber needs a layer for OpenTelemetry: that of [`Traces`](crate::traces::Traces), or a
     /// `tracing-opentelemetry` layer of your own. Without the feature `otlp` there are no spans.
     #[must_use]
     pub fn traced(self) -> Self {
         Self { tracer: Tracer::new(), ..self }
     }
 
-    /// Sends events there.
+    /// Sends the process's events to `events`.
     #[must_use]
     pub fn events(mut self, events: Events) -> Self {
         self.events = events;
         self
     }
 
-    /// A process with these parts and a name of its own.
+    /// Builds the process, and gives it a name of its own.
     pub fn build(self) -> Fleet {
         Fleet {
             scale: Autoscale::new(self.config.worker.queues.keys().cloned()),
@@ -376,8 +377,8 @@ impl Builder {
     }
 }
 
-/// A name for this boot of this process: `<host>-<pid>-<random>`. It is never used again, so a successor is never taken
-/// for the owner of its predecessor's jobs.
+/// Makes a consumer name for this start of this process: `<host>-<pid>-<random>`. It is never reused, so a successor is
+/// never mistaken for the owner of its predecessor's jobs.
 fn consumer_name() -> ConsumerName {
     let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);

@@ -1,7 +1,7 @@
 //! Background jobs on Redis Streams, run by a fleet of identical workers.
 //!
-//! A job is one entry of a stream: any language submits it with `XADD`, as `docs/wire.md` describes. This library runs
-//! the jobs, submits them from Rust, and looks at what Redis holds; the `streamfleet` program is the command line around
+//! A job is one entry of a stream. Any language can submit it with `XADD`, as `docs/wire.md` describes. This library
+//! runs jobs, submits them from Rust, and inspects what Redis holds. The `streamfleet` program is a command line around
 //! it.
 //!
 //! ```no_run
@@ -37,27 +37,28 @@
 //! let id = producer.submit(Submission::new("mail.send")?.json(&mail)?).await?;
 //! println!("submitted {id}");
 //!
-//! let shutdown = Shutdown::new(); // `shutdown.request()`, from wherever it is known, stops the fleet in good order
+//! let shutdown = Shutdown::new(); // call `shutdown.request()` from anywhere to stop the fleet gracefully
 //! let fleet = Fleet::builder(config).handler("mail.send", SendMail)?.build();
 //! fleet.run(shutdown).await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
-//! | [`job`] | the domain: ids, policies, outcomes, and what follows from them |
-//! | [`cron`] | recurring jobs: what they are, and when they are due |
-//! | [`broker`] | access to Redis: queues, what they hold, dead letters |
+//! | [`job`] | the domain: ids, policies, outcomes, and the rules that connect them |
+//! | [`cron`] | recurring jobs and their schedules |
+//! | [`broker`] | access to Redis: queues, their contents, dead letters |
 //! | [`producer`] | submitting jobs |
-//! | [`worker`] | [`Handler`] and what it sees of its job |
-//! | [`handlers`] | the built-in handlers: a program or a POST per job |
-//! | [`event`] | what happens, for those who listen |
-//! | [`hooks`] | being told of jobs: by hooks in a process, by a stream elsewhere |
-//! | `testing` | for your own tests: one handler inline, or a fleet on a private Redis (feature `testing`, a default) |
-//! | `config`, `telemetry`, `dev_server` | the configuration file, logs and metrics, a private Redis (feature `cli`, a default) |
+//! | [`worker`] | [`Handler`] and the view it has of its job |
+//! | [`handlers`] | the built-in handlers: a program or an HTTP POST per job |
+//! | [`event`] | the events that a process emits |
+//! | [`hooks`] | notifications about jobs: hooks inside the process, a stream for other processes |
+//! | `testing` | for your own tests: a single handler inline, or a fleet on a private Redis (feature `testing`, on by default) |
+//! | `config`, `telemetry`, `dev_server` | the configuration file, logs and metrics, a private Redis (feature `cli`, on by default) |
 //!
-//! [`Fleet`] puts a process together, [`Shutdown`] stops it, [`Probe`] says how it does, and [`Autoscale`] how much it has to do.
+//! [`Fleet`] assembles a process, [`Shutdown`] stops it, [`Probe`] reports its health, and [`Autoscale`] reports its
+//! load.
 
 mod autoscale;
 pub mod broker;

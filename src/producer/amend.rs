@@ -1,4 +1,4 @@
-//! Changing a job that was submitted for later, or that waits for its retry.
+//! Changing a job that is in the delayed set, because it was submitted for later or waits for its retry.
 
 use std::time::Duration;
 
@@ -9,17 +9,18 @@ use crate::broker::Due;
 use crate::job::{Encoding, JobId, Timestamp};
 
 impl Producer {
-    /// Changes when a delayed job is due, a retry too; its attempts stay counted. When it is due now, or `None` where it is
-    /// not in the delayed set.
+    /// Changes when a delayed job or a retry is due. Its attempts stay counted.
+    ///
+    /// Returns when it is due now, or `None` if it is not in the delayed set.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Broker`] where Redis refuses or does not answer. Sending again does no harm.
+    /// [`SubmitError::Broker`] if Redis refuses or does not answer. It is safe to send again.
     pub async fn reschedule(&self, job: &JobId, due: Due) -> Result<Option<Timestamp>, SubmitError> {
         Ok(self.queue.reschedule(job, due).await?)
     }
 
-    /// Makes a delayed job due at once. `None` where it is not in the delayed set.
+    /// Makes a delayed job due at once. Returns `None` if it is not in the delayed set.
     ///
     /// # Errors
     ///
@@ -28,8 +29,9 @@ impl Producer {
         self.reschedule(job, Due::In(Duration::ZERO)).await
     }
 
-    /// Replaces the payload of a delayed job, a retry too. All its other fields stay as they are. When it is due, or `None`
-    /// where it is not in the delayed set.
+    /// Replaces the payload of a delayed job or a retry. All its other fields stay as they are.
+    ///
+    /// Returns when it is due, or `None` if it is not in the delayed set.
     ///
     /// # Errors
     ///

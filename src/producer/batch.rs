@@ -1,24 +1,24 @@
-//! What follows a job's end, and batches: jobs after whose success together one more follows.
+//! Follow-up jobs after a job's end, and batches: groups of jobs after whose success one more job follows.
 
 use super::{Producer, Submission, SubmitError};
 use crate::broker::{Due, Untaken};
 use crate::job::{BatchId, ChainedJob, Envelope, FollowUps, JobId, JobType, TraceContext};
 
-/// One round trip names at most so many members.
+/// The most members that one round trip names.
 const NAMED: usize = 250;
 
 impl Submission {
-    /// A job of this type follows this one's success; its payload says which job it was, and its result.
+    /// Submits a job of this type when this one succeeds; its payload has this job's id and result.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Name`] where the type breaks the rule for types.
+    /// [`SubmitError::Name`] if the type breaks the rule for types.
     pub fn on_success(self, job_type: &str) -> Result<Self, SubmitError> {
         let job_type: JobType = job_type.parse()?;
         Ok(self.field("on_success", job_type.as_str()))
     }
 
-    /// A job of this type follows this one's death; its payload says which job it was, and why.
+    /// Submits a job of this type when this one dies; its payload has this job's id and the reason.
     ///
     /// # Errors
     ///
@@ -28,12 +28,12 @@ impl Submission {
         Ok(self.field("on_failure", job_type.as_str()))
     }
 
-    /// These jobs follow this one's success one after the other, as long as each succeeds.
+    /// Runs these jobs one after the other once this one has succeeded, as long as each succeeds.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Chain`] where there are more than [`FollowUps::MAX_CHAIN`], [`SubmitError::ChainTooLarge`] where they have
-    /// more than [`FollowUps::MAX_CHAIN_BYTES`] as JSON.
+    /// [`SubmitError::Chain`] if there are more than [`FollowUps::MAX_CHAIN`], [`SubmitError::ChainTooLarge`] if they
+    /// have more than [`FollowUps::MAX_CHAIN_BYTES`] as JSON.
     pub fn then(self, links: &[ChainedJob]) -> Result<Self, SubmitError> {
         if links.len() > FollowUps::MAX_CHAIN {
             return Err(SubmitError::Chain { links: links.len() });
@@ -47,17 +47,19 @@ impl Submission {
 }
 
 impl Producer {
-    /// Submits the members of a batch, and `follow` once all of them have succeeded: it goes to the lane of the last one.
-    /// Returns the members' ids; those without an own id get `<batch>.<number>`.
+    /// Submits the members of a batch, and `follow` once all of them have succeeded.
     ///
-    /// After an error, or a crash, call it again with the same members in the same order: what was accepted before is not
-    /// submitted again while its id is remembered, and `follow` comes once. A batch that is never done is forgotten after
-    /// 30 days.
+    /// `follow` goes to the lane of the member that finishes last. Returns the members' ids; a member without an id of
+    /// its own gets `<batch>.<number>`.
+    ///
+    /// After an error or a crash, call it again with the same members in the same order. A member that was accepted
+    /// before is not submitted again while its id is remembered, and `follow` is submitted once. A batch that never
+    /// completes is forgotten after 30 days.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::TooManyFields`] where `follow` has more fields than a job may have, [`SubmitError::Batch`] where it has a delay, or the batch was closed before; otherwise as
-    /// [`Producer::submit_all`].
+    /// [`SubmitError::TooManyFields`] if `follow` has more fields than a job may have, [`SubmitError::Batch`] if
+    /// `follow` has a delay or the batch was closed before; otherwise as [`Producer::submit_all`].
     pub async fn submit_batch(
         &self,
         batch: &BatchId,
@@ -72,10 +74,10 @@ impl Producer {
             if some.is_empty() {
                 break;
             }
-            // Before they are named: the batch would wait for what is refused.
+            // Before the members are named: the batch would wait for a member that is refused.
             self.refuse(&some)?;
             let named: Vec<JobId> = some.iter().filter_map(|member| member.id.clone()).collect();
-            // Named first: a member that is done before it is known would not be counted.
+            // Named first: a member that is done before the batch knows it would not be counted.
             let open = self.note(batch, &follow, &named).await?;
             let closed = || SubmitError::Batch {
                 batch: batch.clone(),
@@ -103,7 +105,7 @@ impl Submission {
     }
 }
 
-/// The fields of the job that follows a batch.
+/// Returns the fields of the job that follows a batch.
 fn last(
     batch: &BatchId,
     mut follow: Submission,
@@ -125,7 +127,7 @@ fn last(
             why: format!("what follows has {bytes} bytes, but at most {most} are allowed"),
         });
     }
-    // Told now: when its last member ends, nobody is there who could be told.
+    // Checked now: when the last member ends, nobody could receive the error.
     follow.fits()?;
     let id = follow.id.map(|id| id.to_string());
     let own = id.iter().map(|id| (b"id".as_slice(), id.as_bytes()));

@@ -1,16 +1,16 @@
-//! Many submissions, cut into round trips.
+//! Cuts many submissions into round trips.
 
 use super::Submission;
 use crate::broker::Due;
 
-/// One round trip carries so much work for Redis: 500 plain jobs, so that no script holds it up for longer than a few
-/// milliseconds …
+/// The most work for Redis in one round trip, in plain jobs, so that no script blocks Redis for longer than a few
+/// milliseconds.
 const BATCH_WORK: usize = 500;
 
-/// … and about so many bytes.
+/// The most bytes in one round trip, roughly.
 const BATCH_BYTES: usize = 512 * 1024;
 
-/// Cuts submissions into round trips, by number and by size.
+/// Cuts submissions into round trips by work and by size.
 pub(super) struct Batches<I: Iterator<Item = Submission>> {
     pub(super) submissions: std::iter::Peekable<I>,
 }
@@ -33,7 +33,8 @@ impl<I: Iterator<Item = Submission>> Iterator for Batches<I> {
     }
 }
 
-/// What a job costs Redis, in plain jobs: one with an id has a record, and one with a unique key asks after its holder.
+/// What a job costs Redis, in plain jobs. A job with an id has a record, and one with a unique key looks up the key's
+/// holder.
 fn work_of(submission: &Submission) -> usize {
     match (&submission.unique, &submission.id) {
         (Some(_), _) => 20,

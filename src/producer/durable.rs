@@ -1,4 +1,4 @@
-//! Submissions that wait until their jobs are kept by replicas or on the disk.
+//! Submissions that wait until replicas or the disk have their jobs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use crate::broker::{self, Durability, Link, Queue, RECEIPTS};
 use crate::job::JobId;
 use crate::traces;
 
-/// The connection over which durable jobs are sent, opened when it is first needed. Clones of a producer share it.
+/// The connection for durable jobs, opened when it is first needed. Clones of a producer share it.
 pub(super) type Shared = Arc<Mutex<Option<Link>>>;
 
-/// What the jobs of a batch need together.
+/// The strictest durability that the jobs of a batch ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Need {
     replicas: u32,
@@ -29,7 +29,7 @@ impl Need {
 }
 
 impl Producer {
-    /// How long to wait for replicas and disks to have a job that asks for it; 5 s by default, at most a minute.
+    /// Sets how long to wait for replicas or the disk to confirm a durable job: 5 s by default, at most 60 s.
     #[must_use]
     pub fn confirm_within(self, longest: Duration) -> Self {
         Self { confirm_within: longest.min(Duration::from_secs(60)), ..self }
@@ -40,13 +40,13 @@ impl Producer {
         if let Some(trace) = traces::current().or(self.trace) {
             batch.iter_mut().for_each(|submission| submission.belong_to(&trace));
         }
-        // Drawn once, so that what is sent again is known for what it is.
+        // Drawn once, so that a resent job is recognized as the same one.
         batch.iter_mut().for_each(|submission| submission.job.life = rand::random());
         let need = Need::of(&batch);
         if need == Need::default() {
             return self.deliver(batch).await;
         }
-        // What has no id of its own would be another job when it is sent again.
+        // A job without an id of its own would become a second job if it were sent again.
         let repeatable = batch.iter().all(|submission| submission.id.is_some());
         let (mut pauses, begun) = (PAUSES.iter().filter(|_| repeatable), Instant::now());
         loop {
@@ -74,7 +74,7 @@ impl Producer {
         }
     }
 
-    /// The connection for durable jobs, once it is known that Redis can confirm what they need.
+    /// Returns the connection for durable jobs, after checking that Redis can confirm what they need.
     async fn confirming(&self, need: Need) -> Result<Link, SubmitError> {
         let known = self.confirming.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let link = match known {
@@ -99,7 +99,7 @@ impl Producer {
     }
 }
 
-/// Waits until all that was written is kept as needed, or says why that is not known.
+/// Waits until everything written over this connection is kept as needed, or returns why that is unknown.
 async fn confirm(queue: &Queue, need: Need, within: Duration) -> Result<(), String> {
     let unknown = |error: broker::Error| error.to_string();
     if need.replicas > 0 {
@@ -122,7 +122,7 @@ fn not_offered(error: broker::Error) -> SubmitError {
     if *class == broker::Class::Busy { error.into() } else { SubmitError::NotOffered(detail.clone()) }
 }
 
-/// The jobs in words.
+/// Lists the jobs in words.
 pub(super) fn listed(jobs: &[JobId]) -> String {
     match jobs {
         [job] => format!("the job {job} is"),

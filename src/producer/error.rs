@@ -8,7 +8,7 @@ use crate::job::{InvalidName, JobId, State};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// The payload cannot be written in its encoding.
+    /// The payload cannot be encoded.
     #[error("the payload cannot be encoded: {0}")]
     Payload(String),
     /// The payload is too large.
@@ -16,18 +16,18 @@ pub enum SubmitError {
     TooLarge {
         /// Its size.
         bytes: usize,
-        /// The greatest size.
+        /// The largest size allowed.
         limit: usize,
     },
-    /// The job has too many fields. Nothing of this call was submitted, but what earlier round trips of it brought.
+    /// The job has too many fields. Nothing of this call was submitted, except by its earlier round trips.
     #[error(
         "the job {job} has {fields} fields, with those that its submission adds, but at most {limit} are allowed: put \
              headers into the payload"
     )]
     TooManyFields {
-        /// Its id, or its type where it has none.
+        /// Its id, or its type if it has no id.
         job: String,
-        /// How many it would have.
+        /// How many fields it would have.
         fields: usize,
         /// The most that are allowed.
         limit: usize,
@@ -38,22 +38,22 @@ pub enum SubmitError {
     /// A name is not valid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// The id looks like those that the fleet derives from entries, and may be another job's.
+    /// The id looks like those that the fleet derives from entries, and may collide with another job's.
     #[error("the id {id} looks like one that the fleet gives to jobs without an id: take another form")]
     DerivedId {
         /// The id.
         id: JobId,
     },
-    /// Too many jobs follow each other.
+    /// The chain of follow-up jobs is too long.
     #[error(
         "{links} jobs shall follow one after the other, but at most {} may",
         crate::job::FollowUps::MAX_CHAIN
     )]
     Chain {
-        /// How many.
+        /// The number of jobs in the chain.
         links: usize,
     },
-    /// The jobs that follow each other are too large together.
+    /// The jobs of the chain are too large together.
     #[error(
         "the jobs that follow have {bytes} bytes together, but at most {} are allowed: have them fetch their data",
         crate::job::FollowUps::MAX_CHAIN_BYTES
@@ -62,7 +62,7 @@ pub enum SubmitError {
         /// Their size as JSON.
         bytes: usize,
     },
-    /// A batch does not take these jobs.
+    /// The batch does not accept these jobs.
     #[error("the batch {batch} is refused: {why}")]
     Batch {
         /// The batch.
@@ -70,11 +70,11 @@ pub enum SubmitError {
         /// Why.
         why: String,
     },
-    /// Redis cannot confirm the durability that was asked for. Nothing was submitted.
+    /// Redis cannot confirm the requested durability. Nothing was submitted.
     #[error("the durability that was asked for cannot be had here: {0}; nothing was submitted")]
     NotOffered(String),
-    /// The jobs were accepted, but it is not known that they are as durable as was asked for. Those with an id of their own
-    /// may be sent again.
+    /// The jobs were accepted, but Redis did not confirm the requested durability. Jobs with an id of their own may be
+    /// sent again.
     #[error("{} accepted, but not confirmed to be durable: {why}", listed(.accepted))]
     Unconfirmed {
         /// The jobs of this round trip.
@@ -82,18 +82,19 @@ pub enum SubmitError {
         /// Why.
         why: String,
     },
-    /// The unique key went from one job to another each time it was looked at. Nothing was submitted; try again.
+    /// The unique key passed from one job to another each time it was checked. Nothing was submitted; try again.
     #[error("the unique key {key:?} has another holder each time it is looked at; nothing was submitted")]
     Contended {
         /// The key.
         key: String,
     },
-    /// Redis refuses this job alone, since one of its keys holds something else. The others of its round trip were submitted.
+    /// Redis refuses only this job, because one of its keys holds something else. The others of its round trip were
+    /// submitted.
     #[error("the job {job} is refused: {why}; what was sent with it was submitted")]
     Refused {
         /// The job.
         job: JobId,
-        /// What Redis says.
+        /// What Redis reports.
         why: String,
     },
     /// The queue has no room. Nothing of this round trip was accepted; try again later.
@@ -102,7 +103,7 @@ pub enum SubmitError {
              start more workers, or raise max_depth"
     )]
     Full {
-        /// How many jobs wait, run or are due later.
+        /// How many jobs are waiting, running or due later.
         depth: u64,
         /// The most that are allowed.
         limit: u64,
@@ -113,7 +114,7 @@ pub enum SubmitError {
 }
 
 impl SubmitError {
-    /// A member for which another job is there, whose end its batch would never hear of.
+    /// A member that matches an existing job whose end the batch would never learn of.
     pub(super) fn left_out(member: &Identified, there: &JobId, state: State) -> Self {
         let is = match state {
             State::Cancelled => "is cancelled: give it another id, or leave it out",

@@ -1,8 +1,8 @@
 //! Submitting jobs from Rust. Other languages need no library: one `XADD` of the same fields is a submission.
 //!
-//! A [`Submission`] says what the job shall be; a [`Producer`] sends it, alone or with others in few round trips, and
-//! answers with what became of it. Jobs without an id take the plain way, many in one call. A job with an id takes the way
-//! that looks first whether it is known, and may be sent again.
+//! A [`Submission`] describes a job. A [`Producer`] sends it, alone or with others in few round trips, and returns what
+//! became of it. Jobs without an id are appended directly, many in one call. For a job with an id, Redis first checks
+//! whether it knows that id, so the job can be sent again safely.
 
 mod amend;
 mod batch;
@@ -28,13 +28,13 @@ pub use wait::{Ended, WaitError};
 use crate::broker::{self, Class, Due, Identified, NewJob, Queue, RECEIPTS, Untaken};
 use crate::job::{JobId, Lane, TraceContext};
 
-/// A greater payload is refused: Redis is for the job, not for its data. Put large data elsewhere and send its address.
+/// The largest payload. Redis is for the job, not for its data: store large data elsewhere and send its address.
 pub const MAX_PAYLOAD_BYTES: usize = 8 * 1024 * 1024;
 
-/// So many round trips are under way at once.
+/// How many round trips are in flight at once.
 const IN_FLIGHT: usize = 4;
 
-/// What may be sent again is sent again after these pauses, which together outlast a new connection.
+/// The pauses before a call that is safe to repeat is sent again. Together they outlast a reconnect.
 const PAUSES: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(4)];
 
 /// Submits jobs to one queue. Clones share the connection.
@@ -44,15 +44,15 @@ pub struct Producer {
     max_payload: usize,
     max_depth: Option<u64>,
     confirm_within: Duration,
-    /// Where jobs belong that say nothing else.
+    /// The trace context for jobs that have none of their own.
     trace: Option<TraceContext>,
     confirming: durable::Shared,
-    /// False where the connection is not mended, so that nothing is sent again over it.
+    /// False for a connection that does not reconnect, so that nothing is sent over it again.
     is_patient: bool,
 }
 
 impl Producer {
-    /// A producer for this queue.
+    /// Creates a producer for this queue.
     pub fn new(queue: Queue) -> Self {
         Self {
             queue,
@@ -65,38 +65,38 @@ impl Producer {
         }
     }
 
-    /// Refuses payloads of more bytes than this. [`MAX_PAYLOAD_BYTES`] is the most.
+    /// Refuses larger payloads. The limit can be at most [`MAX_PAYLOAD_BYTES`].
     #[must_use]
     pub fn max_payload(self, bytes: usize) -> Self {
         Self { max_payload: bytes.min(MAX_PAYLOAD_BYTES), ..self }
     }
 
-    /// Refuses jobs that would give the queue more than so many, counting those that wait, run or are due later. Where the
-    /// queue's workers have set a limit too, the lower one counts.
+    /// Refuses jobs that would raise the queue's depth above this, counting jobs that wait, run or are due later. If
+    /// the queue's workers have set a limit too, the lower one applies.
     #[must_use]
     pub fn max_depth(self, jobs: u64) -> Self {
         Self { max_depth: Some(jobs), ..self }
     }
 
-    /// Gives this `traceparent` to jobs that have none, where they are not submitted in a span of OpenTelemetry.
+    /// Gives this `traceparent` to jobs that have none and are not submitted inside an OpenTelemetry span.
     #[must_use]
     pub fn within(self, trace: TraceContext) -> Self {
         Self { trace: Some(trace), ..self }
     }
 
-    /// Submits one job and returns its id. Where its id is known already, that job is left as it is.
+    /// Submits one job and returns its id. If the id is already known, the existing job is left as it is.
     ///
-    /// A job with an id of its own is sent again where the answer was lost; whatever happens, it is one job.
+    /// A job with an id of its own is sent again if the answer was lost. It is accepted once, whatever happens.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Full`] where the queue has no room, [`SubmitError::TooLarge`], [`SubmitError::TooManyFields`] and
-    /// [`SubmitError::DerivedId`] before anything is sent, [`SubmitError::Broker`] where Redis refuses or does not answer.
+    /// [`SubmitError::Full`] if the queue has no room, [`SubmitError::TooLarge`], [`SubmitError::TooManyFields`] and
+    /// [`SubmitError::DerivedId`] before anything is sent, [`SubmitError::Broker`] if Redis refuses or does not answer.
     pub async fn submit(&self, submission: Submission) -> Result<JobId, SubmitError> {
         self.submit_or_find(submission).await.map(|submitted| submitted.id)
     }
 
-    /// The same, and says whether the job is new or in which state it was found.
+    /// Submits one job, and returns whether it is new or in which state it was found.
     ///
     /// # Errors
     ///
@@ -106,12 +106,12 @@ impl Producer {
         answers.pop().ok_or_else(|| SubmitError::Payload("no id came back".to_owned()))
     }
 
-    /// Submits many jobs, several round trips at a time, and returns their ids in the same order. `sent` is told how
-    /// many more were accepted, each time some were.
+    /// Submits many jobs, several round trips at a time, and returns their ids in the same order. `sent` is called
+    /// after each round trip with the number of its jobs.
     ///
     /// # Errors
     ///
-    /// As [`Producer::submit`]. Jobs of earlier round trips are submitted even then.
+    /// As [`Producer::submit`]. The jobs of earlier round trips stay submitted.
     pub async fn submit_all(
         &self,
         submissions: impl IntoIterator<Item = Submission>,
@@ -126,7 +126,8 @@ impl Producer {
         Ok(ids)
     }
 
-    /// Submits many jobs, several round trips at a time. `sent` gets the answers of each, in the order of the jobs.
+    /// Submits many jobs, several round trips at a time. `sent` gets the answers of each round trip, in the order of
+    /// the jobs.
     ///
     /// # Errors
     ///
@@ -145,7 +146,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Sends one batch, each kind of job on its way.
+    /// Sends one batch, with the script that each kind of job needs.
     async fn deliver(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
         self.refuse(&batch)?;
         let mut answers: Vec<Option<Submitted>> = Vec::with_capacity(batch.len());
@@ -179,7 +180,7 @@ impl Producer {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// What can be refused before anything is sent.
+    /// Returns the error of a job that can be refused before anything is sent.
     pub(super) fn refuse(&self, batch: &[Submission]) -> Result<(), SubmitError> {
         for submission in batch {
             submission.fits()?;
@@ -189,7 +190,7 @@ impl Producer {
                     limit: self.max_payload,
                 });
             }
-            // It may be that of another job, and a worker would take it for one without a record.
+            // The id may be that of another job, and a worker would assume that the job has no record.
             if let Some(id) = submission.id.as_ref().filter(|id| !id.is_own()) {
                 return Err(SubmitError::DerivedId { id: id.clone() });
             }
@@ -197,7 +198,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Sends what does no harm when it is sent twice until there is an answer.
+    /// Repeats a call that is safe to send twice until there is an answer or no pause is left.
     async fn insist<T, F>(&self, send: impl Fn() -> F) -> Result<T, Untaken>
     where
         F: Future<Output = Result<T, Untaken>>,
@@ -207,7 +208,7 @@ impl Producer {
         loop {
             let answer = send().await;
             let Err(Untaken::Broker(error)) = &answer else { return answer };
-            // What was frozen for longer than the receipts last must not send again.
+            // A process that was frozen for longer than the receipts are kept must not send again.
             let Some(pause) = pauses.next().filter(|_| may_pass(error)) else { return answer };
             tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)).await;
             if begun.elapsed() > RECEIPTS {
@@ -217,14 +218,14 @@ impl Producer {
     }
 }
 
-/// A batch's jobs by the way they take, each with its place in the batch.
+/// The jobs of a batch, grouped by how they are sent, each with its position in the batch.
 #[derive(Default)]
 struct Ways {
-    /// To their lanes, in the order of [`Lane::ALL`].
+    /// Sent to their lanes, in the order of [`Lane::ALL`].
     now: [(Vec<usize>, Vec<NewJob>); 3],
-    /// To the delayed set.
+    /// Sent to the delayed set.
     later: (Vec<usize>, Vec<(JobId, NewJob)>),
-    /// Once each.
+    /// Accepted once by their ids.
     once: (Vec<usize>, Vec<Identified>),
 }
 
@@ -232,7 +233,7 @@ impl Ways {
     fn add(&mut self, place: usize, Submission { job, id, window, unique, .. }: Submission) {
         let once = match (id, unique) {
             (Some(id), unique) => Ok(Identified::new(id, job, window, unique.map(|unique| *unique))),
-            // Who holds a lock must be known by its id before it has an entry.
+            // The holder of a lock needs an id before it has an entry.
             (None, Some(unique)) => Ok(Identified::drawn(random_id(), job, *unique)),
             (None, None) => Err(job),
         };
@@ -258,12 +259,12 @@ fn new(id: JobId) -> Submitted {
     Submitted { id, accepted: Accepted::New }
 }
 
-/// Whether the connection broke, or Redis cannot just now.
+/// True if the connection broke, or Redis is only busy.
 fn may_pass(error: &broker::Error) -> bool {
     matches!(error, broker::Error::Unknown { .. }) || error.class() == Some(Class::Busy)
 }
 
-/// An id for a job that has no entry yet.
+/// Draws an id for a job that has no entry yet.
 fn random_id() -> JobId {
     format!("{:032x}", rand::random::<u128>()).parse().expect("hexadecimal digits are an id")
 }

@@ -10,31 +10,31 @@ use crate::broker::{Due, Durability, NewJob, Unique, UniqueMode, UniqueScope};
 use crate::job::{Encoding, Envelope, JobId, JobType, Lane, Timestamp, TraceContext, Tracking, UniqueKey};
 use crate::sabotage::{self, Sabotage};
 
-/// For how long an own id is remembered, unless the submission says otherwise.
+/// How long a job's own id is remembered, unless the submission sets another time.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 const LONGEST_WINDOW: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A job to be submitted. Everything but the type is optional.
+/// A job to be submitted. Everything except the type is optional.
 #[derive(Debug, Clone)]
 pub struct Submission {
     pub(super) job: NewJob,
     pub(super) id: Option<JobId>,
-    /// For how long the id is remembered.
+    /// How long the id is remembered.
     pub(super) window: Duration,
     pub(super) unique: Option<Box<Unique>>,
     pub(super) durability: Durability,
-    /// Names and values together.
+    /// The bytes of all names and values together.
     pub(super) bytes: usize,
     pub(super) payload_bytes: usize,
 }
 
 impl Submission {
-    /// A job of this type with an empty payload.
+    /// Creates a job of this type with an empty payload.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Name`] where the type breaks the rule for types.
+    /// [`SubmitError::Name`] if the type breaks the rule for types.
     pub fn new(job_type: &str) -> Result<Self, SubmitError> {
         let job_type: JobType = job_type.parse()?;
         let job = NewJob { lane: Lane::Normal, due: Due::Now, fields: Vec::with_capacity(3), life: 0 };
@@ -50,18 +50,18 @@ impl Submission {
         .field("type", job_type.as_str()))
     }
 
-    /// A payload as MessagePack with field names, the compact form.
+    /// Sets the payload as MessagePack with field names, which is compact.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Payload`] where `serde` cannot write it, [`SubmitError::TooLarge`] where it is.
+    /// [`SubmitError::Payload`] if `serde` cannot encode it, [`SubmitError::TooLarge`] if it is too large.
     pub fn msgpack(self, payload: &impl Serialize) -> Result<Self, SubmitError> {
         let bytes =
             rmp_serde::to_vec_named(payload).map_err(|error| SubmitError::Payload(error.to_string()))?;
         self.payload(bytes, Encoding::Msgpack)
     }
 
-    /// A payload as JSON, the form that every language reads.
+    /// Sets the payload as JSON, which every language can read.
     ///
     /// # Errors
     ///
@@ -71,11 +71,11 @@ impl Submission {
         self.payload(bytes, Encoding::Json)
     }
 
-    /// A payload that is encoded already.
+    /// Sets a payload that is already encoded.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::TooLarge`] where it is.
+    /// [`SubmitError::TooLarge`] if it is too large.
     pub fn payload(mut self, payload: impl Into<Bytes>, encoding: Encoding) -> Result<Self, SubmitError> {
         let mut payload = payload.into();
         if sabotage::is(Sabotage::PayloadCut) {
@@ -87,27 +87,30 @@ impl Submission {
         self.bytes += payload.len();
         self.payload_bytes = payload.len();
         self.job.fields.push((Bytes::from_static(b"payload"), payload));
-        // JSON is what the wire contract assumes.
+        // The wire contract assumes JSON.
         Ok(if encoding == Encoding::Json { self } else { self.field("encoding", encoding.as_str()) })
     }
 
-    /// The producer's own id: for status look-ups, as an idempotency key for handlers, and so that sending the job again
-    /// is answered with the first one. An id that looks like a stream entry's is refused when it is sent.
+    /// Sets the producer's own id for the job.
+    ///
+    /// It serves for status lookups and as an idempotency key for handlers. If the job is sent again, the answer is the
+    /// first one. Sending an id that looks like a stream entry's is refused.
     #[must_use]
     pub fn id(mut self, id: JobId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// For how long from now a job of this id is not accepted again, also where the first one ends sooner; at most a year,
-    /// and 24 hours by default. As long as the first one has not ended, it is not accepted in any case.
+    /// Sets how long from now another job with this id is refused, even if the first one ends sooner.
+    ///
+    /// At most a year, 24 hours by default. As long as the first one has not ended, no other is accepted in any case.
     #[must_use]
     pub fn idempotent_for(mut self, window: Duration) -> Self {
         self.window = window.min(LONGEST_WINDOW);
         self
     }
 
-    /// Keeps other jobs of this key out, or takes their place, as scope and mode say. The job leaves a record.
+    /// Keeps out other jobs with this key, or replaces them, depending on scope and mode. The job leaves a record.
     #[must_use]
     pub fn unique(mut self, key: UniqueKey, scope: UniqueScope, mode: UniqueMode) -> Self {
         let scope = match scope {
@@ -118,15 +121,17 @@ impl Submission {
         self
     }
 
-    /// Where the job must be kept before its submission counts as done. Jobs that are submitted together wait together.
+    /// Sets where the job must be kept before its submission succeeds. Jobs that are submitted together wait together.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Refuses a job with more fields than a worker takes: [`Envelope::MAX_FIELDS`], with those that its submission adds, which
-    /// are an id, a life, a mark and a trace. [`Producer`](super::Producer) does so too, before it sends anything.
+    /// Refuses a job with more fields than a worker accepts.
+    ///
+    /// The limit is [`Envelope::MAX_FIELDS`], including the fields that the submission adds: an id, a life, a mark and
+    /// a trace. [`Producer`](super::Producer) makes the same check before it sends anything.
     ///
     /// # Errors
     ///
@@ -134,7 +139,7 @@ impl Submission {
     pub fn fits(&self) -> Result<(), SubmitError> {
         let has_lock = self.unique.is_some();
         let has_id = self.id.is_some() || has_lock || self.job.due != Due::Now;
-        // An id and a life, `once`, the lock's key and scope; a trace context is given to those that have none.
+        // An id and a life, `once`, the lock's key and scope. Jobs without a trace context get one.
         let trace = usize::from(!self.job.fields.iter().any(|(name, _)| name == "traceparent"));
         let added =
             2 * usize::from(has_id) + usize::from(self.id.is_some() || has_lock) + 2 * usize::from(has_lock);
@@ -148,39 +153,39 @@ impl Submission {
         Err(SubmitError::TooManyFields { job, fields, limit: Envelope::MAX_FIELDS })
     }
 
-    /// The size of the payload, in bytes, as it is sent.
+    /// The size of the payload in bytes, as it is sent.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// The lane to go by; default normal.
+    /// Sets the lane; the default is the normal one.
     #[must_use]
     pub fn lane(mut self, lane: Lane) -> Self {
         self.job.lane = lane;
         self
     }
 
-    /// Not to run before this long from now, by the server's clock.
+    /// Delays the job by this long from now, by the server's clock.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.job.due = Due::In(delay);
         self
     }
 
-    /// Not to run before this instant of the server's clock.
+    /// Delays the job until this instant of the server's clock.
     #[must_use]
     pub fn at(mut self, time: Timestamp) -> Self {
         self.job.due = Due::At(time);
         self
     }
 
-    /// How many failures bury this job, in place of the type's limit.
+    /// Sets how many failures bury this job, in place of the type's limit.
     #[must_use]
     pub fn max_attempts(self, attempts: std::num::NonZeroU32) -> Self {
         self.field("max_attempts", &attempts.to_string())
     }
 
-    /// How long one attempt of this job may run, in place of the type's limit; 1 ms to 7 days.
+    /// Sets how long one attempt of this job may run, in place of the type's limit: 1 ms to 7 days.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         let longest = crate::job::Job::LONGEST_TIMEOUT;
@@ -188,38 +193,38 @@ impl Submission {
         self.field("timeout_ms", &timeout.as_millis().to_string())
     }
 
-    /// Not to start after this instant of the server's clock; then it is buried as expired.
+    /// Sets the instant of the server's clock after which the job no longer starts and is buried as expired.
     #[must_use]
     pub fn expires_at(self, time: Timestamp) -> Self {
         self.field("expires_at_ms", &time.as_ms().to_string())
     }
 
-    /// Whether the job leaves a record, in place of its type's tracking.
+    /// Sets whether the job leaves a record, in place of its type's tracking.
     #[must_use]
     pub fn tracking(mut self, tracking: Tracking) -> Self {
         self.job.fields.retain(|(name, _)| name != "tracking");
         self.field("tracking", tracking.as_str())
     }
 
-    /// A header for the handler.
+    /// Adds a header for the handler.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::Header`] where name or value are out of bounds.
+    /// [`SubmitError::Header`] if the name or the value is out of bounds.
     pub fn header(self, name: &str, value: &str) -> Result<Self, SubmitError> {
         let fits = !name.is_empty() && name.len() <= 128 && value.len() <= 8192;
         fits.then(|| self.field(&format!("h.{name}"), value))
             .ok_or_else(|| SubmitError::Header(name.to_owned()))
     }
 
-    /// The submitter's W3C trace context. Without it, that of the span of OpenTelemetry in which the job is submitted, if it
-    /// is in one (feature `otlp`).
+    /// Sets the submitter's W3C trace context. Without it, the job gets that of the OpenTelemetry span in which it is
+    /// submitted, if there is one (feature `otlp`).
     #[must_use]
     pub fn traceparent(self, traceparent: &str) -> Self {
         self.field("traceparent", traceparent)
     }
 
-    /// Puts the job where its submitter is in a trace, unless it says itself where it belongs.
+    /// Sets the trace context, unless the job already has one.
     pub(super) fn belong_to(&mut self, trace: &TraceContext) {
         if self.job.fields.iter().any(|(name, _)| name == "traceparent") {
             return;

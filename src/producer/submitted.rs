@@ -6,28 +6,28 @@ use crate::job::{JobId, State};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Submitted {
-    /// The job that is there now.
+    /// The id of the job that exists now.
     pub id: JobId,
-    /// Whether it is a new one.
+    /// Whether the job is new.
     pub accepted: Accepted,
 }
 
-/// Whether a submission made a job.
+/// Whether a submission created a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Accepted {
-    /// It did.
+    /// The job is new.
     New,
-    /// The job was there already, in this state, and was left as it is: it has the same id, or holds the unique key.
+    /// A job with the same id or the same unique key already existed, in this state, and was left as it is.
     Existing(State),
-    /// It did, and this one, which held the unique key, is cancelled.
+    /// The job is new, and this one, which held the unique key, was cancelled.
     Replacing(JobId),
-    /// It did not: the job that holds the unique key got its payload and time.
+    /// No job was created: the job that holds the unique key got this one's payload and time.
     Debounced,
 }
 
 impl Submitted {
-    /// The state of the job that was there already; `None` for a new one.
+    /// The state of the job that already existed; `None` if this one was accepted.
     pub fn existing(&self) -> Option<State> {
         match &self.accepted {
             Accepted::New | Accepted::Replacing(_) | Accepted::Debounced => None,
@@ -35,7 +35,7 @@ impl Submitted {
         }
     }
 
-    /// The job that held the unique key and was cancelled for this one.
+    /// The job that held the unique key and was cancelled in favor of this one.
     pub fn replaced(&self) -> Option<&JobId> {
         match &self.accepted {
             Accepted::Replacing(job) => Some(job),

@@ -1,21 +1,22 @@
-//! Jobs with ids and unique keys on their way: asked again where a lock's holder must be looked at.
+//! Submits jobs with ids and unique keys, and sends them again if a lock's holder must be looked up.
 
 use std::time::Duration;
 
 use super::{Accepted, Producer, SubmitError, Submitted};
 use crate::broker::{Holder, Identified, Placed, Sought, UniqueMode};
 
-/// A job whose lock goes from hand to hand is given up after so many tries.
+/// How often a job is sent before it fails because its lock keeps changing hands.
 const ROUNDS: usize = 100;
 
-/// So many entries from where a holder was due, and as many from the newest one back, are searched for one to replace ...
+/// How many entries are searched for a holder to replace: this many from when it was due, and as many from the newest
+/// backward.
 const SOUGHT: u64 = 10_000;
 
-/// ... and so many for one that is long due, to learn whether it is still there.
+/// How many entries are searched for a holder that has long been due, to learn whether it still exists.
 const GLANCED: u64 = 1000;
 
 impl Producer {
-    /// Submits jobs with ids; the answers come in their order.
+    /// Submits jobs with ids, and returns the answers in the same order.
     pub(super) async fn place(&self, jobs: Vec<Identified>) -> Result<Vec<Submitted>, SubmitError> {
         let mut answers: Vec<Option<Submitted>> = jobs.iter().map(|_| None).collect();
         let mut open: Vec<(usize, Identified)> = jobs.into_iter().enumerate().collect();
@@ -39,7 +40,7 @@ impl Producer {
         Err(SubmitError::Contended { key: key.map(|key| key.to_string()).unwrap_or_default() })
     }
 
-    /// The answer, or the job as it must be sent again.
+    /// Returns the answer, or the job as it must be sent again.
     async fn read(
         &self,
         mut job: Identified,
@@ -63,7 +64,7 @@ impl Producer {
                 let replaces = job.unique.as_ref().is_some_and(|unique| unique.mode == UniqueMode::Replace);
                 let sought =
                     self.queue.seek_due(&id, was_due, if replaces { SOUGHT } else { GLANCED }).await?;
-                // An entry of this id that is not the holder's.
+                // The entry with this id is not the holder's.
                 let again = job.holder.as_ref().is_some_and(|holder| holder.sought == Some(sought));
                 let sought = if again { Sought::Lost } else { sought };
                 job.holder = Some(Holder { id, sought: Some(sought), edit: None });

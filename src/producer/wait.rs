@@ -1,4 +1,4 @@
-//! Waiting for a job's end, by asking: soon at first, then four times a second, so that no connection is held.
+//! Waiting for a job's end by polling: quickly at first, then four times a second, so that no connection is blocked.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use super::{Producer, Submission, SubmitError};
 use crate::broker::{self, Status};
 use crate::job::{JobId, State, Tracking};
 
-/// The pause before the second question.
+/// The pause before the second poll.
 const SHORTEST: Duration = Duration::from_millis(5);
 
-/// The longest pause between two questions.
+/// The longest pause between two polls.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// A job that ran, and of which nothing is known for so long, has ended without leaving a record.
+/// A job that ran and has been unknown for this long has ended without leaving a record.
 const GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// How a job ended.
@@ -24,7 +24,7 @@ pub struct Ended {
     pub job: JobId,
     /// Done, dead or cancelled.
     pub state: State,
-    /// What success returned, as JSON; `None` for nothing.
+    /// The result of a success as JSON; `None` if there is none.
     pub result: Option<String>,
     /// What went wrong, if something did.
     pub error: Option<String>,
@@ -36,24 +36,24 @@ impl Ended {
         Self { job: id, state, result: result.filter(|_| state == State::Done), error }
     }
 
-    /// The result as a value; that of a job without one is JSON's null.
+    /// Decodes the result; without a result, it decodes JSON's null.
     ///
     /// # Errors
     ///
-    /// What `serde` has to say where the result is of another shape.
+    /// The error of `serde` if the result has another shape.
     pub fn value<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.result.as_deref().unwrap_or("null"))
     }
 }
 
-/// Why the end of a job was not seen. The job itself goes on, but where it was not submitted.
+/// Why the end of a job was not seen. The job itself still runs, unless it was not submitted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
     /// The job was not submitted.
     #[error(transparent)]
     Submit(#[from] SubmitError),
-    /// Redis refuses to tell.
+    /// Redis refuses the lookup.
     #[error("the job {job} cannot be looked up")]
     Broker {
         /// The job.
@@ -61,17 +61,17 @@ pub enum WaitError {
         /// Why.
         source: broker::Error,
     },
-    /// The time is up.
+    /// The job did not end within the timeout.
     #[error("the job {job} has not ended within {waited:?}")]
     TimedOut {
         /// The job.
         job: JobId,
-        /// Where it is, where that is known: a job with an id of its own is not while it waits.
+        /// Its state, if known. A job with an id of its own is unknown while it waits.
         state: Option<State>,
-        /// How long was waited.
+        /// How long the call waited.
         waited: Duration,
     },
-    /// It ran, and is not known any more: it left no record, or somebody dropped it.
+    /// The job ran but is no longer known: it left no record, or it was dropped.
     #[error("the job {job} is not known any more; it left no record")]
     Gone {
         /// The job.
@@ -80,13 +80,15 @@ pub enum WaitError {
 }
 
 impl Producer {
-    /// Submits one job and waits for its end, at most `timeout`. The job leaves a record, whatever its type says. Where its
-    /// id is known already, that job's end is what is waited for.
+    /// Submits one job and waits for its end, at most `timeout`.
+    ///
+    /// The job leaves a record, whatever its type's tracking. If its id is already known, the call waits for the end of
+    /// the existing job.
     ///
     /// # Errors
     ///
-    /// [`WaitError`]; in every case but [`WaitError::Submit`] the job is submitted, and runs whether somebody waits or
-    /// not.
+    /// [`WaitError`]. With every variant except [`WaitError::Submit`] the job was submitted, and it runs whether or not
+    /// the caller waits.
     pub async fn submit_and_wait(
         &self,
         submission: Submission,
@@ -97,7 +99,7 @@ impl Producer {
         self.wait(&job, timeout).await
     }
 
-    /// Waits for the end of a job that leaves a record, at most `timeout`; [`Duration::MAX`] is as long as it takes.
+    /// Waits for the end of a job that leaves a record, at most `timeout`; [`Duration::MAX`] waits as long as it takes.
     ///
     /// # Errors
     ///
@@ -124,7 +126,7 @@ impl Producer {
     }
 }
 
-/// What was known of a job so far.
+/// What is known of a job so far.
 #[derive(Debug, Default)]
 struct Seen {
     state: Option<State>,
@@ -141,8 +143,8 @@ impl Seen {
         }
     }
 
-    /// True where the job ran, and nothing is known of it for a while. One that waits under an id of its own is not
-    /// known before it runs.
+    /// True if the job ran and has been unknown for a while. A job that waits under an id of its own is not known
+    /// before it runs.
     fn is_gone(&self) -> bool {
         let ran = matches!(self.state, Some(State::Running | State::Retrying));
         ran && self.missing_since.is_some_and(|since| since.elapsed() >= GONE_AFTER)
