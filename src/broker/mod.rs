@@ -1,9 +1,10 @@
-//! Redis. The only folder that names the client crate.
+//! Access to Redis. Only this folder names the client crate.
 //!
-//! [`Broker`] is the process's access to one Redis; [`Queue`] is one queue of it. Every transition of a job is one
-//! script (a `.lua` file beside the Rust that calls it), except reading and the acknowledgement of plain successes, which are
-//! plain commands because they are the hot path. Everything here is idempotent when sent twice, so an unknown outcome is
-//! answered by sending again; the one exception, appending a new job, reports it to the caller.
+//! [`Broker`] is the process's access to one Redis; [`Queue`] is one of its queues. Every transition of a job is one
+//! script, a `.lua` file beside the Rust code that calls it. The exceptions are reading jobs and acknowledging plain
+//! successes: these are plain commands because they are the hot path. Everything here can be sent twice, so the
+//! response to an unknown outcome is to send again. The one exception is appending a new job, which reports the unknown
+//! outcome to the caller.
 
 mod attempt;
 mod chores;
@@ -79,13 +80,13 @@ pub struct Broker {
 
 struct Shared {
     config: Config,
-    /// The connection to the one server there is. Of a cluster, what others are made of.
+    /// The connection to the only server. For a cluster, the template for the connections in `links`.
     link: Link,
-    /// The connections to the servers of a cluster, by the slot that each is for.
+    /// The connections to the servers of a cluster, by the slot they are for.
     links: Mutex<HashMap<u16, WeakLink>>,
 }
 
-/// One queue. Clones share the connection.
+/// One queue of a Redis. Clones share the connection.
 #[derive(Clone)]
 pub struct Queue {
     name: QueueName,
@@ -94,16 +95,16 @@ pub struct Queue {
 }
 
 impl Broker {
-    /// Connects.
+    /// Connects to Redis.
     ///
     /// # Errors
     ///
-    /// [`Error`] where the address is unusable, nobody listens there, or the login is refused.
+    /// [`Error`] if the address is unusable, nobody listens there, or the login is refused.
     pub async fn connect(config: Config) -> Result<Self, Error> {
         Self::connect_with(config, None).await
     }
 
-    /// The same, and tells of every round trip.
+    /// Connects, and reports every round trip to `meter`.
     pub(crate) async fn connect_metered(config: Config, meter: Meter) -> Result<Self, Error> {
         Self::connect_with(config, Some(meter)).await
     }
@@ -114,7 +115,7 @@ impl Broker {
             Ok(locator) => locator,
             Err(error) => return Err(client::tls::explained(error, &access).await),
         };
-        // Of a cluster, one server that is away must not keep from those that are there.
+        // In a cluster, one server that is down must not block access to the others.
         let access = locator.cluster().map_or(access, |cluster| cluster.access().clone());
         let link = Link::new(access, locator, Role::Commands, meter);
         if !link.is_clustered() {
@@ -123,7 +124,7 @@ impl Broker {
         Ok(Self { shared: Arc::new(Shared { config, link, links: Mutex::default() }) })
     }
 
-    /// One queue of this Redis. Nothing is sent.
+    /// Returns one queue of this Redis. Sends nothing.
     pub fn queue(&self, name: QueueName) -> Queue {
         let keys = Arc::new(Keys::new(self.namespace(), &name));
         let link = self.link_to(&keys.control);
@@ -135,12 +136,12 @@ impl Broker {
         &self.shared.config.namespace
     }
 
-    /// The address, to be shown to people.
+    /// The address in a form that is safe to show.
     pub fn shown(&self) -> String {
         self.shared.config.shown()
     }
 
-    /// The connection to the server that has this key, shared by all who use this one.
+    /// The connection to the server that holds this key, shared by all users of this broker.
     fn link_to(&self, key: &Key) -> Link {
         let Some(slot) = self.shared.link.is_clustered().then(|| key.cluster_hash()) else {
             return self.shared.link.clone();
@@ -155,17 +156,17 @@ impl Broker {
         link
     }
 
-    /// The connection to the server that has what a worker says of itself.
+    /// The connection to the server that holds a worker's own key.
     pub(crate) fn link_for(&self, consumer: &ConsumerName) -> Link {
         self.link_to(&client::keys::worker(self.namespace(), consumer))
     }
 
-    /// A connection of its own for that.
+    /// Opens a separate connection to the server that holds a worker's own key.
     pub(crate) async fn open_for(&self, consumer: &ConsumerName) -> Result<Link, Error> {
         self.link_for(consumer).beside(Role::Commands).await
     }
 
-    /// True where the keys are spread over several servers.
+    /// True if the keys are spread over several servers.
     pub(crate) fn is_clustered(&self) -> bool {
         self.shared.link.is_clustered()
     }
@@ -177,7 +178,7 @@ impl Queue {
         &self.name
     }
 
-    /// This queue over another connection.
+    /// Returns this queue over another connection.
     pub(crate) fn over(&self, link: &Link) -> Self {
         Self { link: link.clone(), ..self.clone() }
     }
@@ -186,13 +187,13 @@ impl Queue {
         &self.link
     }
 
-    /// A connection of its own to the server that has the queue.
+    /// Opens a separate connection to the server that holds the queue.
     pub(crate) async fn open(&self, role: Role) -> Result<Link, Error> {
         self.link.beside(role).await
     }
 
-    /// An error in words, with the queue's keys where Redis refused and the error names none of them: Redis does not say of which
-    /// key a refusal is.
+    /// Describes an error in words. If Redis refused a command and the error names no key, adds the queue's keys,
+    /// because Redis does not say which key it refused.
     pub fn with_keys(&self, error: &Error) -> String {
         let said = error.to_string();
         if error.class().is_some() { self.keys.named(&said) } else { said }
@@ -200,7 +201,7 @@ impl Queue {
 
     async fn run(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
         self.link.run(script, keys, args).await.map_err(|mut error| {
-            // A person must mend it, and must know where.
+            // Somebody has to fix the key, and must know which one it is.
             if let Error::Refused { class: Class::Configuration, detail, .. } = &mut error {
                 *detail = self.keys.named(detail);
             }
@@ -209,12 +210,12 @@ impl Queue {
     }
 }
 
-/// Bytes as an argument.
+/// Converts bytes to an argument.
 fn bytes(data: &[u8]) -> Value {
     Value::Bytes(bytes::Bytes::copy_from_slice(data))
 }
 
-/// A duration as an argument, in whole milliseconds.
+/// Converts a duration to an argument in whole milliseconds.
 fn millis(duration: std::time::Duration) -> Value {
     Value::Integer(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
 }

@@ -1,19 +1,19 @@
 -- prelude: put before every script. Lua has no rollback, so a script that settles an entry works in this order: hold
--- (the fence), then inserts, then settle. XCLAIM is allowed when Redis is out of memory, and once a script has written
--- the rest is admitted too, so settling never depends on free memory.
+-- (the fence), then inserts, then settle. Redis allows XCLAIM even when it is out of memory, and once a script has
+-- written, Redis admits the rest too. So settling never depends on free memory.
 
--- The server's clock in milliseconds: the only clock there is. Read once per script.
+-- The server's clock in milliseconds, the only clock that scripts use. Read once per script.
 local function now_ms()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- The fence: true where the entry is still pending, which makes it ours; false where somebody settled it.
+-- The fence: claims the entry and returns true if it is still pending; false if another process settled it.
 local function hold(stream, consumer, entry)
   return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1
 end
 
--- Leaves a receipt of the answer for the case that the reply is lost: its consumer may ask again.
+-- Leaves a receipt of the answer in case the reply is lost: the same consumer may ask again.
 local function leave_receipt(stream, entry, receipts, script, answer)
   redis.pcall('HSET', receipts, stream .. ' ' .. entry, script .. ' ' .. answer)
   return { answer }
@@ -26,8 +26,8 @@ local function settle(stream, entry, receipts, script, answer)
   return leave_receipt(stream, entry, receipts, script, answer)
 end
 
--- The answer of a settlement whose entry is not pending: the one that this consumer has been given already by the same
--- script, else 0, because somebody else settled it.
+-- The answer of a settlement whose entry is no longer pending. If the same script already answered this consumer, the
+-- same answer; otherwise 0, because another process settled the entry.
 local function answered(receipts, stream, entry, script)
   local receipt = redis.pcall('HGET', receipts, stream .. ' ' .. entry)
   local by, answer = string.match(type(receipt) == 'string' and receipt or '', '^(%S+) (%d)$')
@@ -38,8 +38,9 @@ local function has_ended(state)
   return state == 'done' or state == 'dead' or state == 'cancelled'
 end
 
--- True where a job's record may tell of this life: it does already, or tells of none or of one that has ended, whose
--- traces go then. Of two lives of one id that live at once, the first has the record.
+-- True if this life may write the job's record: the record already belongs to it, has no life, or belongs to a life
+-- that has ended, whose traces are deleted then. If two lives of one id are alive at once, the first one owns the
+-- record.
 local function owns(record, life)
   local told = redis.call('HMGET', record, 'life', 'state')
   if not told[1] or told[1] == life then return true end
@@ -49,13 +50,13 @@ local function owns(record, life)
   return true
 end
 
--- Records stay while something is still to be looked up in them, whatever their retention: a letter, or a late success.
+-- A record stays, whatever its retention, while a letter or a late success still needs it.
 local function hold_record(record)
   redis.call('HINCRBY', record, 'holds', 1)
   redis.call('PERSIST', record)
 end
 
--- Lets the ledger of an id's steps go after so long, but not while a life lives that has begun one of them.
+-- Sets the TTL of the ledger of an id's steps, unless a life that has begun one of them is still alive.
 local function expire_ledger(ledger, ms)
   local lives = redis.pcall('HGET', ledger, 'lives')
   if type(lives) == 'string' and tonumber(lives) > 0 then return end
@@ -71,38 +72,38 @@ local function release_record(record, ledger)
   end
 end
 
--- True where an attempt of this life succeeded after it was given up, so that what is settled now is a retry that must
--- not start.
+-- True if an attempt of this life succeeded after it had been given up, so that the entry being settled is a retry that
+-- must not start.
 local function is_done(record, life)
   local late = redis.call('HMGET', record, 'late:' .. life, 'late')
   return late[1] or late[2] == life
 end
 
--- The retry of a late success was met: nothing is to be looked up for it any more.
+-- The retry of a late success has arrived, so the record need not be kept for it any more.
 local function meet_late(record, life)
   if redis.call('HDEL', record, 'late:' .. life) == 1 then release_record(record) end
 end
 
--- True where this life has a record only because an attempt told of itself (see report): it goes with that attempt.
--- Records that are kept for a living job have no time to live.
+-- True if this life has a record only because an attempt reported progress (see report); the record goes with that
+-- attempt. Records that are kept for a living job have no TTL.
 local function is_passing(record, life)
   return redis.call('PTTL', record) >= 0 and redis.call('HGET', record, 'life') == life
 end
 
--- The large fields of a job may be in a key of their own, which is named for the life that they were put there for; a name
--- that ends in a colon is that of no such key. It stays while an entry names it, which a script has just written …
+-- The large fields of a job may be in a key of their own, named for the life that they were put there for. A name that
+-- ends in a colon stands for no key. The key stays while an entry names it, which a script has just written …
 local function keep_offloaded(key)
   if string.sub(key, -1) ~= ':' then redis.call('PERSIST', key) end
 end
 
--- … after it has looked, before its first write, that it is there …
+-- … after checking, before its first write, that the key exists …
 local function must_be_offloaded(key)
   if string.sub(key, -1) == ':' or redis.call('EXISTS', key) == 1 then return end
   error('the key ' .. key .. ', which has the large fields of the job, is gone')
 end
 
--- … and goes with its life. The fields of a life before stay where the record says that a letter has them, and else for a day:
--- somebody may have copied that letter.
+-- … and ends with its life. The fields of an earlier life stay if the record says that a letter has them, and otherwise
+-- for a day, because somebody may have copied that letter.
 local function drop_offloaded(key, life, record)
   local of = string.match(key, ':offloaded:(.*)%-%x+$')
   if not of then return end
@@ -110,13 +111,14 @@ local function drop_offloaded(key, life, record)
   if not record or redis.pcall('HEXISTS', record, 'dead:' .. of) == 0 then redis.call('PEXPIRE', key, 86400000) end
 end
 
--- True where somebody wants this life of the job cancelled.
+-- True if the cancellation of this life of the job was requested.
 local function is_unwanted(cancels, life)
   return redis.call('ZSCORE', cancels, life)
 end
 
--- The answer of a settling script that finds nothing to settle: somebody else did, or an attempt of this life succeeded after
--- it was given up, and its retry goes. nil where the entry is ours, and the script goes on.
+-- The answer of a settling script that finds nothing to settle: another process settled the entry, or an attempt of
+-- this life succeeded after it had been given up, and its retry is dropped. nil if the entry is ours, and the script
+-- continues.
 local function settled(script, stream, consumer, entry, receipts, record, life, offloaded)
   if not hold(stream, consumer, entry) then return answered(receipts, stream, entry, script) end
   if not is_done(record, life) then return end
@@ -131,7 +133,7 @@ local function mark_letter(record, letter, life)
   hold_record(record)
 end
 
--- Forgets a letter that is gone.
+-- Removes a letter that is gone from the record.
 local function unmark_letter(record, letter, ledger)
   local life = redis.call('HGET', record, 'letter:' .. letter)
   if not life then return end
@@ -139,7 +141,7 @@ local function unmark_letter(record, letter, ledger)
   release_record(record, ledger)
 end
 
--- A raw XADD of a dead letter's fields moves the letter: `life` and `at` are what these say of it.
+-- A raw XADD of a dead letter's fields moves the letter; `life` and `at` identify it by those fields.
 local function move_letter(dead, record, life, at)
   local letter = life ~= '' and redis.call('HGET', record, 'dead:' .. life)
   if not letter and at ~= '' then
@@ -157,7 +159,7 @@ local function move_letter(dead, record, life, at)
   unmark_letter(record, letter)
 end
 
--- The life that packed fields name, which is their first field; nil where they do not.
+-- The life that packed fields name, normally in their first field; nil if they name none.
 local function life_of(pack)
   local head = string.byte(pack, 1)
   local at = head == 0xdc and 3 or head == 0xdd and 5 or 1
@@ -173,7 +175,8 @@ local function life_of(pack)
   return created
 end
 
--- The key that packed fields name for the large ones; of none, a name that ends in a colon. It lies beside the delayed set.
+-- The key that packed fields name for the large ones; if they name none, a name that ends in a colon. It lies beside
+-- the delayed set.
 local function offloaded_by(pack, delayed)
   local whole, fields = pcall(cmsgpack.unpack, pack)
   local token = nil
@@ -183,7 +186,7 @@ local function offloaded_by(pack, delayed)
   return string.gsub(delayed, 'delayed$', 'offloaded:') .. (token or '')
 end
 
--- The member of the delayed set that holds this life; nil where none does.
+-- The member of the delayed set that holds this life; nil if none does.
 local function parked(delayed, packs, id, life)
   local own = id .. '#' .. life
   if redis.call('ZSCORE', delayed, own) then return own end
@@ -191,9 +194,9 @@ local function parked(delayed, packs, id, life)
   if pack and life_of(pack) == life then return id end
 end
 
--- Puts a job into the delayed set, under its id. Where another life has that place, under a name of its own.
+-- Puts a job into the delayed set under its id or, if another life has that place, under a name of its own.
 local function park(delayed, packs, id, life, entry, due, pack)
-  -- Nothing is written where this fails.
+  -- Nothing is written if this fails.
   redis.call('ZSCORE', delayed, id)
   for _, member in ipairs({ id, id .. '#' .. life, id .. '#' .. entry }) do
     if redis.call('HSETNX', packs, member, pack) == 1 then
@@ -203,16 +206,16 @@ local function park(delayed, packs, id, life, entry, due, pack)
   end
 end
 
--- An entry takes at most so many names and values together: half of what fits onto Lua's stack, and more than any worker
--- takes for a job.
+-- The most names and values of one entry: half of what fits onto Lua's stack, and more than any worker accepts for a
+-- job.
 local MOST_VALUES = 4000
 
--- True where this number of texts can be the names and values of one entry.
+-- True if one entry can have this many names and values.
 local function make_entry(count)
   return count >= 2 and count <= MOST_VALUES and count % 2 == 0
 end
 
--- True where these values of a list that Lua has unpacked are names and values of one entry, flat.
+-- True if these values of a list unpacked by Lua are the names and values of one entry, flat.
 local function is_flat(list, first, last)
   if not make_entry(last - first + 1) then return false end
   for at = first, last do
@@ -222,32 +225,32 @@ local function is_flat(list, first, last)
   return true
 end
 
--- Appends these texts of a list as one entry. The entry's id, or an error, which nobody throws.
+-- Appends these texts of a list as one entry. Returns the entry's id or an error; never throws.
 local function append(stream, list, first, last)
   if not make_entry(last - first + 1) then return { err = 'ERR these are not the fields of an entry' } end
   return redis.pcall('XADD', stream, '*', unpack(list, first, last))
 end
 
--- The same, where an error ends the script: for what was looked at before its first write.
+-- The same, but an error ends the script: for texts that were checked before its first write.
 local function must_append(stream, list, first, last)
   if not make_entry(last - first + 1) then error('these are not the fields of an entry') end
   return redis.call('XADD', stream, '*', unpack(list, first, last))
 end
 
--- The answer to whoever sends a job with other than names and values, or with too many.
+-- The answer to a producer if the names and values of its job cannot be an entry: an odd number, too few or too many.
 local function refuse_fields(nth, values)
   return redis.error_reply(string.format('ERR job %d of these has %d names and values: at most %d make an entry', nth, values,
     MOST_VALUES))
 end
 
--- Reads packed fields; nil where they are no lane and fields that an entry can have. MessagePack's numbers, and what else is
--- no text, nobody has packed for us.
+-- Reads packed fields; nil if they are not a lane and fields that an entry can have. The fleet packs only texts, so
+-- numbers and other MessagePack types come from elsewhere.
 local function unpacked(packed)
   local read, list = pcall(cmsgpack.unpack, packed)
   if read and type(list) == 'table' and type(list[1]) == 'string' and is_flat(list, 2, #list) then return list end
 end
 
--- Sets packed fields that cannot be appended aside in the dead stream. The letter's id, or an error, which nobody throws.
+-- Sets aside in the dead stream packed fields that cannot go to a lane. Returns the letter's id or an error; never throws.
 local function set_aside(dead, packed, job, why, now)
   return redis.pcall('XADD', dead, '*', 'raw', packed, 'dead_job', job, 'dead_reason', 'malformed', 'dead_error', why,
     'dead_at_ms', string.format('%.0f', now))
@@ -260,9 +263,9 @@ local function note(record, now, elapsed, outcome, worker, error)
   redis.call('HSET', record, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error)
 end
 
--- Counts so many members of a batch as done, and appends the batch's last job, once all are done and it is closed. Where
--- that job cannot be appended, which a producer of today is told at once, it is set aside, and the member that was last is
--- settled all the same.
+-- Counts members of a batch as done. Once the batch is closed and all its members are done, appends the job that
+-- follows. If that job cannot be appended, which a current producer checks beforehand, it becomes a dead letter, and
+-- the last member is settled all the same.
 local function finish_batch(batch, stream, members)
   if redis.call('HINCRBY', batch, 'left', -members) > 0 then return end
   local packed = redis.call('HGET', batch, 'follow')
@@ -270,19 +273,19 @@ local function finish_batch(batch, stream, members)
   if list then
     must_append(stream, list, 2, #list)
   elseif packed then
-    -- No script that ends a member names this key: it lies beside the lane.
+    -- No script that ends a member names this key, which lies beside the lane.
     local dead = string.gsub(stream, 'jobs[:%a]*$', 'dead')
     local name = string.match(batch, 'batch:(.*)$') or ''
     local letter = set_aside(dead, packed, name, 'the job that follows a batch cannot be appended', now_ms())
-    -- Then it stays where it is.
+    -- Then the batch keeps it.
     if type(letter) == 'table' then return end
   end
   redis.call('HSET', batch, 'state', 'done')
   redis.call('HDEL', batch, 'follow')
 end
 
--- Tells a batch of a job's success: it may be a member, and others may wait for it that were not accepted because of it. A
--- key of another type is no batch, and keeps no job from ending.
+-- Reports a job's success to a batch. The job may be a member, and members that were not accepted because of it may
+-- wait for it. A key of another type is not a batch, and does not keep the job from ending.
 local function tell_batch(batch, id, stream)
   local member, members = redis.pcall('HGET', batch, 'm:' .. id), 0
   if type(member) == 'table' then return end
@@ -298,10 +301,10 @@ local function tell_batch(batch, id, stream)
   if members > 0 then finish_batch(batch, stream, members) end
 end
 
--- What a job's end sets off: frees its lock, tells its batch of a success, and appends the jobs that follow, once for each
--- way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, the first life of its row of
--- replays, then for each job that follows the number of its names and values together, and these. It comes after the first
--- write of its script. A lock is that of the life that owns the record.
+-- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow,
+-- once for each way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, the first
+-- life of its series of replays, then for each following job the number of its names and values together, and these. It
+-- must come after the first write of its script. A lock belongs to the life that owns the record.
 local function conclude(ends, id, record, stream, lock, batch, is_owner)
   if ends == '' then return end
   local list = cmsgpack.unpack(ends)
@@ -315,15 +318,15 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner)
   end
   if list[1] == 'done' then
     tell_batch(batch, id, stream)
-    -- Those of which it is no member, but for which a member of theirs waits; see submit.
+    -- Other batches that count this job's success for a member of theirs; see submit.
     local others = is_owner and redis.call('HGET', record, 'batches')
     for _, other in ipairs(others and cmsgpack.unpack(others) or {}) do tell_batch(other, id, stream) end
   end
   if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end
 end
 
--- Tells the promoter, which blocks on this list, that the head of the delayed set has changed. Where that fails, it is only
--- told late: what is written before is not written again.
+-- Notifies the promoter, which blocks on this list, that the head of the delayed set has changed. If that fails, the
+-- promoter only learns of it later: what was written before is not written again.
 local function nudge(delayed, wake, member)
   if redis.call('ZRANGE', delayed, 0, 0)[1] == member then
     redis.pcall('LPUSH', wake, 1)
@@ -332,45 +335,46 @@ local function nudge(delayed, wake, member)
   end
 end
 
--- The answer that a call of a producer got already, where it is sent a second time because that answer was lost.
+-- The answer that a producer's call already got, if the call is resent because that answer was lost.
 local function receipt_of(receipt)
   local given = redis.call('GET', receipt)
   return given and cmsgpack.unpack(given)
 end
 
--- Keeps the answer for longer than a producer goes on sending one call. It comes after the first write of its script.
+-- Keeps the answer for longer than a producer resends one call. It must come after the first write of its script.
 local function keep_receipt(receipt, answer)
   redis.call('SET', receipt, cmsgpack.pack(answer), 'PX', 40000)
 end
 
--- Leaves word of a job that was cancelled while no worker held it: the process that does the chores tells it. At most a
--- thousand wait, and none for longer than a minute: events may be lost.
+-- Leaves a note about a job that was cancelled while no worker held it; the process that does the chores emits the
+-- event. At most a thousand notes are kept, and none for longer than a minute: events may be lost.
 local function leave_word(endings, id, job_type, why)
   redis.pcall('RPUSH', endings, id .. ' ' .. (job_type == '' and '-' or job_type) .. ' ' .. why)
   redis.pcall('LTRIM', endings, -1000, -1)
   redis.pcall('PEXPIRE', endings, 60000)
 end
 
--- The most jobs that may wait, run and be due later: what the fleet agreed on or the producer wants, whichever is less.
+-- The most jobs that may wait, run and be due later: the fleet's agreed limit or the producer's own, whichever is
+-- lower.
 local function depth_limit(control, own)
   local limit, agreed = tonumber(own), tonumber(redis.call('HGET', control, 'max_depth') or '')
   if limit and agreed then return math.min(limit, agreed) end
   return limit or agreed
 end
 
--- The answer to a producer whose jobs do not fit, `more` in number; nil where they do.
+-- The answer to a producer if `more` further jobs do not fit; nil if they do.
 local function overfull(limit, more, delayed, high, normal, low)
   local depth = redis.call('ZCARD', delayed) + redis.call('XLEN', high) + redis.call('XLEN', normal)
     + redis.call('XLEN', low)
   if depth + more > limit then return { -1, depth, limit } end
 end
 
--- Lets the record of a job that ended go after so long, but not while its producer may still send its id again; and with
--- it the ledger of its steps, where one is named.
+-- Sets the TTL of the record of a job that ended, but no shorter than its producer may resend its id. Does the same for
+-- the ledger of its steps, if one is named.
 local function expire(record, now, retention, ledger)
   local told = redis.call('HMGET', record, 'keep_until_ms', 'holds', 'created_ms')
   local keep = tonumber(told[1] or '0')
-  -- Never for longer than was wanted, though the clock was ahead when the job came.
+  -- Never longer than requested, even if the clock was ahead when the job was accepted.
   local least = math.min(keep - now, keep - tonumber(told[3] or '0'))
   local left = string.format('%.0f', math.max(tonumber(retention), least))
   if tonumber(told[2] or '0') > 0 then
@@ -392,7 +396,7 @@ local function leave_ledger(ledger, life)
   if redis.pcall('HDEL', ledger, '@' .. life) == 1 then redis.call('HINCRBY', ledger, 'lives', -1) end
 end
 
--- Lets what is kept of a life that ended go after so long.
+-- Sets the TTL of everything kept about a life that ended.
 local function retire(record, ledger, life, is_owner, now, retention)
   leave_ledger(ledger, life)
   if is_owner then return expire(record, now, retention, ledger) end
@@ -400,7 +404,7 @@ local function retire(record, ledger, life, is_owner, now, retention)
   if (not told[1] or has_ended(told[1])) and tonumber(told[2] or '0') <= 0 then expire_ledger(ledger, retention) end
 end
 
--- The steps of an id that have begun: for each its name, its kind, and its state.
+-- The steps of an id that have begun, each with its name, its kind, and its state.
 local function begun_steps(ledger)
   local begun = {}
   for line in string.gmatch(redis.call('HGET', ledger, 'plan') or '', '[^\n]+') do
@@ -417,9 +421,9 @@ local function note_step(ledger, step, now, kind, text)
   redis.call('HSET', ledger, step .. ':e:' .. (nth - 1) % 5, string.format('%.0f ', now) .. kind .. ' ' .. text)
 end
 
--- Moves a dead letter back to the lane that it came from, as a new life with the old fields and id, but not those that
--- would bury it at once: whoever replays a job wants it to run, also after its time. What is known of its steps goes with
--- it, unless they are all to run again. The new entry's id.
+-- Moves a dead letter back to its original lane, as a new life with the old fields and id. Fields that would bury the
+-- job at once are dropped: a replayed job is meant to run, even after its expiry. The record of its steps moves with
+-- it, unless they are all to run again. Returns the new entry's id.
 local function back_to_lane(dead, letter, record, streams, now, all_steps)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
   local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true }
@@ -456,21 +460,22 @@ local function back_to_lane(dead, letter, record, streams, now, all_steps)
   return entry
 end
 
--- The keys that could not be read, by their numbers, each with the error; see ask.
+-- The keys that could not be read, by their numbers, each with its error; see ask.
 local unread = {}
 
--- What a command about the key of this number says; nil where that key cannot be read, which costs its own figures alone.
+-- The reply of a command about the key of this number; nil if that key cannot be read, which affects only its own
+-- figures.
 local function ask(nth, ...)
   local told = redis.pcall(...)
   if type(told) ~= 'table' or not told.err then return told end
-  -- So XINFO says that there is nothing.
+  -- With this error XINFO reports that the stream or group does not exist.
   if unread[#unread - 1] ~= nth and not string.find(told.err, 'no such key', 1, true) then
     unread[#unread + 1] = nth
     unread[#unread + 1] = told.err
   end
 end
 
--- What XINFO says of the fleet's group of the stream of this number; nil where there is none.
+-- The reply of XINFO about the fleet's group in the stream of this number; nil if there is none.
 local function group_of(nth)
   for _, group in ipairs(ask(nth, 'XINFO', 'GROUPS', KEYS[nth]) or {}) do
     local facts = {}

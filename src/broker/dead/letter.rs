@@ -1,4 +1,4 @@
-//! Dead letters, read page by page from either end, and how many of them stay. Moving them is in `upkeep`.
+//! Reading dead letters page by page from either end, and the limits on how many stay. `replay` moves and drops them.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::broker::client::error::Error;
 use crate::broker::{Entry, Queue};
 use crate::job::{EntryId, Envelope, JobId, Lane, Portion};
 
-/// One command reads about so many bytes of letters …
+/// The most bytes of letters that one command reads, roughly.
 const PORTION_BYTES: usize = 1024 * 1024;
 
-/// … and one page has not many more than these.
+/// The most bytes of one page, roughly.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// A dead letter.
@@ -28,32 +28,32 @@ pub struct DeadLetter {
 /// Which dead letters a queue keeps: by default all of them, for ever.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LetterLimits {
-    /// A letter stays for this long.
+    /// How long a letter stays.
     pub retention: Option<Duration>,
-    /// So many letters stay: the newest.
+    /// How many letters stay; the oldest go first.
     pub most: Option<u64>,
 }
 
 impl LetterLimits {
-    /// Whether no letter ever goes.
+    /// True if letters are kept without limit.
     pub(crate) fn keep_all(self) -> bool {
         self.retention.is_none() && self.most.is_none()
     }
 }
 
-/// What became of a dead letter that was held against the limits.
+/// The outcome of checking a dead letter against the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evicted {
-    /// It was over them, and is deleted.
+    /// It exceeded the limits, and was deleted.
     Dropped,
     /// It may stay.
     Kept,
-    /// It was not there any more.
+    /// It no longer existed.
     Gone,
 }
 
 impl DeadLetter {
-    /// A field as text; empty where there is none.
+    /// Returns a field as text; empty if there is none.
     pub fn text(&self, name: &str) -> String {
         String::from_utf8_lossy(self.fields.get(name.as_bytes()).unwrap_or_default()).into_owned()
     }
@@ -66,23 +66,25 @@ impl DeadLetter {
 }
 
 impl Queue {
-    /// A page of the dead letters, oldest first, from `from` on: `count` of them, or fewer where they are large. An empty page
-    /// is the end.
+    /// Returns a page of the dead letters, oldest first, starting at `from`.
+    ///
+    /// A page has `count` letters, or fewer if they are large. An empty page is the end.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn dead_letters(&self, from: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
         let start = from.map_or_else(|| "-".to_owned(), |entry| entry.to_string());
         self.dead_page(start, count, Self::dead_after).await
     }
 
-    /// A page of the dead letters, newest first, from the one before `before` on: `count` of them, or fewer where they are
-    /// large. An empty page is the end.
+    /// Returns a page of the dead letters, newest first, starting before `before`.
+    ///
+    /// A page has `count` letters, or fewer if they are large. An empty page is the end.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn recent_dead_letters(
         &self,
         before: Option<EntryId>,
@@ -92,7 +94,7 @@ impl Queue {
         self.dead_page(end, count, Self::dead_before).await
     }
 
-    /// Reads a page in portions that hold Redis up only briefly, whatever the letters weigh.
+    /// Reads a page in portions, so that Redis is blocked only briefly however large the letters are.
     async fn dead_page<F>(
         &self,
         mut from: String,
@@ -127,11 +129,11 @@ impl Queue {
         self.dead_range(start, "+".to_owned(), count).await
     }
 
-    /// One dead letter by its own entry id.
+    /// Returns one dead letter by its own entry id.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn dead_letter(&self, entry: EntryId) -> Result<Option<DeadLetter>, Error> {
         Ok(self.dead_range(entry.to_string(), entry.to_string(), 1).await?.pop())
     }
@@ -150,7 +152,7 @@ impl Queue {
         Ok(entries.into_iter().map(letter).collect())
     }
 
-    /// The key of what was offloaded of a letter; of nothing, a key that never exists.
+    /// The key with the offloaded fields of a letter; if there are none, a key that never exists.
     pub(in crate::broker) async fn offloaded_of_letter(&self, letter: EntryId) -> Result<Key, Error> {
         let (client, text) = (self.link.client(), letter.to_string());
         let reply = client.xrange(self.keys.dead.clone(), text.clone(), text, Some(1));

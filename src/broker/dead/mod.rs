@@ -1,4 +1,4 @@
-//! Dead letters: read, replayed, dropped.
+//! Reading, replaying and dropping dead letters.
 
 pub(super) mod letter;
 pub(super) mod replay;

@@ -1,4 +1,4 @@
-//! Dead letters, moved back to their lanes or dropped.
+//! Moving dead letters back to their lanes, or dropping them.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::job::{EntryId, JobId, State};
 
 scripts! { DROP "drop", REPLAY "replay" }
 
-/// The ledger of a job made of steps is kept for so long after its letter was dropped.
+/// How long the ledger of a job made of steps is kept after its letter was dropped.
 const LEDGER_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What became of a replay.
+/// The outcome of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replayed {
-    /// The job is back in its lane, by this entry.
+    /// The job is back in its lane, as this entry.
     As(Option<EntryId>),
-    /// There is no such letter any more; where its job is now, as far as a record says so.
+    /// The letter no longer exists; the job's state, if a record has it.
     Gone(Option<State>),
 }
 
 impl Replayed {
-    /// True where the letter was replayed by this call.
+    /// True if this call replayed the letter.
     pub fn is_done(self) -> bool {
         matches!(self, Self::As(_))
     }
@@ -35,13 +35,13 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses. Sending again is safe: a letter is replayed once.
+    /// [`Error`] if Redis does not answer or refuses. Sending again is safe: a letter is replayed once.
     pub async fn replay(&self, letter: EntryId, job: &JobId) -> Result<Replayed, Error> {
         self.replay_script(letter, job, "").await
     }
 
-    /// The same, with all the steps of a job that has steps: those that are done run again too, and `once` steps with
-    /// them.
+    /// Replays one dead letter with all steps of a job that has steps: completed steps run again too, including `once`
+    /// steps.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Queue {
         let call = format!("{:032x}", rand::random::<u128>());
         let args = vec![letter.to_string().into(), all_steps.into(), call.into()];
         let answer = match self.run(&REPLAY, keys.clone(), args.clone()).await {
-            // The script knows the call by its name.
+            // The script recognizes the call by its name.
             Err(Error::Unknown { .. }) => self.run(&REPLAY, keys, args).await?,
             answer => answer?,
         };
@@ -74,21 +74,21 @@ impl Queue {
         }
     }
 
-    /// Deletes one dead letter; false where it is gone already.
+    /// Deletes one dead letter; returns false if it is already gone.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn drop_dead(&self, letter: EntryId, job: &JobId) -> Result<bool, Error> {
         Ok(self.evict(letter, job, LetterLimits::default()).await? == Evicted::Dropped)
     }
 
-    /// Deletes one dead letter where the limits do not let it stay; without limits, in any case. Of more letters than may
-    /// stay, only the oldest goes.
+    /// Deletes one dead letter if the limits do not let it stay, or always if there are no limits. If there are more
+    /// letters than may stay, only the oldest is deleted.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
+    /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn evict(&self, letter: EntryId, job: &JobId, limits: LetterLimits) -> Result<Evicted, Error> {
         let offloaded = self.offloaded_of_letter(letter).await?;
         let keys = vec![self.keys.dead.clone(), self.keys.record(job), self.keys.ledger(job), offloaded];

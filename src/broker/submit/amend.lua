@@ -1,10 +1,10 @@
 -- amend: change when a job in the delayed set is due, or its fields, in one step. It begins with the write that a full
--- Redis refuses, so it is refused whole.
+-- Redis refuses, so it is refused as a whole.
 -- KEYS 1 delayed  2 delayed:fields  3 record  4 wake  5 ledger of its steps
 -- ARGV 1 job id  2 'in', 'at' or '' to leave the time  3 milliseconds  4 the packed fields that were read, or '' to leave them
---      5 the packed fields that they shall be, or ''
--- returns {1, due ms} it is so, {0} not in the delayed set, {2} its fields are others than those that were read
--- Of two lives of its id it is the one that the record tells of.
+--      5 the packed fields to replace them with, or ''
+-- returns {1, due ms} changed, {0} not in the delayed set, {2} its fields are not those that were read
+-- If the id has two lives, it changes the one in the record.
 local now, told = now_ms(), redis.call('HMGET', KEYS[3], 'life', 'member')
 local member = told[2] or ARGV[1]
 local due = redis.call('ZSCORE', KEYS[1], member)
@@ -25,7 +25,7 @@ end
 if ARGV[2] ~= '' then
   redis.call('ZADD', KEYS[1], 'XX', due, member)
   nudge(KEYS[1], KEYS[4], member)
-  -- Its steps have no other time then.
+  -- Its steps then have no due times of their own.
   for _, name in ipairs(redis.call('HKEYS', KEYS[5])) do
     if string.sub(name, -4) == ':due' then redis.call('HDEL', KEYS[5], name) end
   end

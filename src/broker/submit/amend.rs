@@ -1,4 +1,4 @@
-//! Changing a job that is in the delayed set, a retry too: when it is due, and its payload.
+//! Changing when a delayed job or a retry is due, or its payload.
 
 use crate::broker::client::script::scripts;
 use fred::types::Value;
@@ -12,11 +12,11 @@ use crate::job::{Encoding, EntryId, Envelope, JobId, Lane, Life, Timestamp};
 
 scripts! { AMEND "amend" }
 
-/// Fields that somebody else changes meanwhile are read again, so often.
+/// How often the fields are read again if somebody else keeps changing them.
 const TRIES: u32 = 5;
 
 impl Queue {
-    /// Changes when a delayed job is due; what it is then, or `None` where it is not in the delayed set.
+    /// Changes when a delayed job is due. Returns its new time, or `None` if it is not in the delayed set.
     pub(crate) async fn reschedule(&self, id: &JobId, due: Due) -> Result<Option<Timestamp>, Error> {
         let due = if due == Due::Now { Due::In(std::time::Duration::ZERO) } else { due };
         let [kind, ms] = due.args();
@@ -24,8 +24,9 @@ impl Queue {
         Ok(answer.ok().flatten())
     }
 
-    /// Replaces the payload of a delayed job; when it is due, or `None` where it is not in the delayed set. All its other
-    /// fields stay as they are, its attempts too.
+    /// Replaces the payload of a delayed job. All its other fields stay as they are, including its attempts.
+    ///
+    /// Returns when it is due, or `None` if it is not in the delayed set.
     pub(crate) async fn replace_payload(
         &self,
         id: &JobId,
@@ -48,7 +49,8 @@ impl Queue {
         Err(Error::contract("amend", "fields that change each time they are read"))
     }
 
-    /// The fields of a delayed job, as scripts shall carry them, with these in place of those that `replaced` names.
+    /// Returns the fields of a delayed job in the form that scripts carry, with `add` in place of the fields that
+    /// `replaced` selects.
     pub(in crate::broker) async fn with_fields(
         &self,
         envelope: &Envelope,
@@ -57,17 +59,17 @@ impl Queue {
     ) -> Result<Envelope, Error> {
         let mut whole = envelope.clone();
         self.restore_fields(&self.link, &mut whole).await?;
-        // Where the key is gone, the job has lost its fields, and says so once it is read.
+        // If the key is gone, the job has lost its large fields; reading it as a job reports that.
         let is_stale = |name: &[u8]| whole.is_whole() && name == b"offloaded";
         let edited = whole.edited(|name| replaced(name) || is_stale(name), add);
         let of = [b"life".as_slice(), b"created_ms"].into_iter().find_map(|name| edited.get(name));
         let life = of.and_then(|life| std::str::from_utf8(life).ok()?.parse().ok());
-        // Only a producer without this crate puts off what names no life, and what it names nobody else has.
+        // Only fields from a producer without this crate name no life, and no other job has the key that they get here.
         let life = life.unwrap_or_else(|| Life::of_entry(EntryId::new(0, 0), Lane::Normal));
         Ok(self.lighten(edited, &life).await?.envelope)
     }
 
-    /// Runs the script; an inner error where the fields are others than those that were read.
+    /// Runs the script. The inner error means that the fields changed since they were read.
     async fn amend(&self, id: &JobId, change: [Value; 4]) -> Result<Result<Option<Timestamp>, ()>, Error> {
         let own = &self.keys;
         let (record, ledger) = (own.record(id), own.ledger(id));

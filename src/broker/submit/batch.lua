@@ -1,8 +1,8 @@
--- batch: say which jobs belong to a batch and what follows them, or, without ids, that these are all. Saying it twice does
--- no harm.
+-- batch: name the members of a batch and the job that follows it or, without ids, close it. Saying it twice is
+-- harmless.
 -- KEYS 1 batch  2 stream
 -- ARGV 1 packed fields of the job that follows  2 ms to keep the batch  3.. ids of members
--- returns {1} noted, {0} the batch is closed already, and some of these are not its members
+-- returns {1} noted, {0} the batch is already closed, and some of these are not its members
 local state = redis.call('HGET', KEYS[1], 'state')
 if state and state ~= 'open' then
   for at = 3, #ARGV do
@@ -11,11 +11,11 @@ if state and state ~= 'open' then
   return { 1 }
 end
 if not state then
-  -- The producer's own hold: it ends with the closing.
+  -- The 1 is the producer's own hold, which closing the batch releases.
   redis.call('HSET', KEYS[1], 'state', 'open', 'follow', ARGV[1], 'left', 1, 'size', 0, 'created_ms', now_ms())
 end
 for at = 3, #ARGV do
-  -- A member that is done stays known, so that naming it again does not await it again.
+  -- A member that is done stays known, so naming it again does not make the batch wait for it again.
   if redis.call('HSETNX', KEYS[1], 'm:' .. ARGV[at], 1) == 1 then
     redis.call('HINCRBY', KEYS[1], 'left', 1)
     redis.call('HINCRBY', KEYS[1], 'size', 1)

@@ -1,4 +1,4 @@
-//! Batches: jobs after whose success together one more job follows.
+//! Batches: jobs after whose success one more job follows.
 
 use crate::broker::client::script::scripts;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::job::{BatchId, Envelope, JobId, Lane, State, Timestamp};
 
 scripts! { BATCH "batch", BATCHED "batched" }
 
-/// A batch that is never done is forgotten after so long.
+/// How long a batch that never completes is kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How far a batch is.
+/// The progress of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// `open` while members are still added, `closed` while they are awaited, or `done`.
+    /// `open` while members can be added, `closed` while the batch waits for them, or `done`.
     pub state: String,
-    /// Its members.
+    /// The number of its members.
     pub size: u64,
-    /// Those that have not succeeded yet; a dead one is among them until it is replayed with success.
+    /// The number of members that have not succeeded yet. A dead member counts until it is replayed with success.
     pub left: u64,
-    /// When it was begun.
+    /// When the batch was created.
     pub created: Timestamp,
-    /// Some of those that have not succeeded: at most 20.
+    /// Up to 20 of the members that have not succeeded.
     pub waiting_for: Vec<Awaited>,
 }
 
@@ -36,16 +36,18 @@ pub struct Batch {
 pub struct Awaited {
     /// Its id.
     pub member: String,
-    /// The job whose success counts for it: itself, or the one that was there when it was submitted, of its id or its unique
-    /// key, so that it was not accepted.
+    /// The job whose success counts for the member. It is the member itself, or the existing job with the same id or
+    /// unique key because of which the member was not accepted.
     pub job: String,
-    /// Where that job is; `None` where it is not known: it was never submitted, waits behind a raw `XADD`, or was dropped.
+    /// That job's state; `None` if unknown, because it was never submitted, waits behind a raw `XADD`, or was dropped.
     pub state: Option<State>,
 }
 
 impl Queue {
-    /// Adds members to a batch; without any, closes it. The first call makes it, and says what follows: `follow` goes to
-    /// the lane of the member that is done last. False where the batch was closed before, without some of them.
+    /// Adds members to a batch, or closes it if there are none.
+    ///
+    /// The first call creates the batch and sets the job that follows: `follow` goes to the lane of the member that
+    /// finishes last. Returns false if the batch was closed before without some of these members.
     ///
     /// Members are named before they are submitted, so that none can end unnoticed.
     pub(crate) async fn batch(
@@ -61,11 +63,11 @@ impl Queue {
         Ok(self.run(&BATCH, keys, args).await?.status == 1)
     }
 
-    /// How far a batch is; `None` where there is none of this name, or no longer.
+    /// Returns the progress of a batch; `None` if no batch of this name exists, or no longer exists.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn batch_status(&self, batch: &BatchId) -> Result<Option<Batch>, Error> {
         const SHOWN: usize = 20;
         let (mut page, mut waiting_for) = ("0".to_owned(), Vec::new());
@@ -94,7 +96,7 @@ impl Queue {
         }
     }
 
-    /// Where the jobs are that members wait for.
+    /// Looks up the jobs that members wait for.
     async fn awaited(&self, members: Vec<[String; 2]>) -> Result<Vec<Awaited>, Error> {
         let mut awaited = Vec::with_capacity(members.len());
         for [member, job] in members {

@@ -1,14 +1,14 @@
--- batched: how far a batch is, and a page of its members that are not done.
+-- batched: the progress of a batch, and a page of its members that are not done.
 -- KEYS 1 batch
--- ARGV 1 where the page begins: '0', or what the page before answered
+-- ARGV 1 where the page begins: '0', or the cursor that the previous page returned
 -- returns {0} no such batch, or {1, state, members, members that are not done, created ms, where the next page begins or
 --   '0', then for each member: its id, and the id of the job that it waits for}
 local state = redis.call('HGET', KEYS[1], 'state')
 if not state then return { 0 } end
 local size, left = tonumber(redis.call('HGET', KEYS[1], 'size')), tonumber(redis.call('HGET', KEYS[1], 'left'))
 if state == 'open' then left = left - 1 end
--- The job that a member waits for, from one that was replaced to the one in its place; nil where it is done. See submit. All
--- members of a page together take so many steps; then it is the job that was reached.
+-- The job that a member waits for, followed from each replaced job to its replacement; nil if it is done. See submit.
+-- All members of a page share this many steps. When they run out, the answer is the job reached so far.
 local steps = 2000
 local function job_of(member, value)
   local id = value == '1' and member or string.match(value, '^=(.*)$')

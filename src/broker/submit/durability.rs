@@ -1,7 +1,7 @@
-//! Waiting until what was written is kept elsewhere too: by replicas, or on the disk.
+//! Waiting until what was written is also on replicas or on the disk.
 //!
-//! Redis answers for what the asking connection has seen, so the writing and the waiting take one connection that is
-//! never mended: on a new one, perhaps to a server that was restarted, the answer would be about nothing.
+//! Redis confirms what the asking connection has written, so the writing and the waiting use the same connection. That
+//! connection never reconnects: on a new one, perhaps to a restarted server, the answer would cover nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,15 +17,15 @@ use crate::broker::client::error::{Class, Error};
 use crate::broker::client::link::{Link, Role};
 use crate::broker::client::setup::COMMAND_DEADLINE;
 
-/// What must be true of a job before its submission counts as done.
+/// What must hold before a job's submission succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Redis has it in memory, and keeps it as it is set up to.
+    /// Redis has it in memory, and persists it as configured.
     #[default]
     Memory,
-    /// So many replicas have it too.
+    /// This many replicas have it too.
     Replicas(u32),
-    /// It is on the disk of the server, in its append-only file. Redis 7.2 or later.
+    /// It is in the append-only file on the server's disk. Needs Redis 7.2 or later.
     Aof,
 }
 
@@ -56,7 +56,7 @@ impl FromStr for Durability {
 }
 
 impl Queue {
-    /// Opens a connection that is never mended; writes over it can be confirmed.
+    /// Opens a connection that never reconnects, over which writes can be confirmed.
     pub(crate) async fn confirming(&self) -> Result<Link, Error> {
         if self.link.is_clustered() {
             let detail = "a cluster's nodes cannot be asked for what they have kept".to_owned();
@@ -65,18 +65,19 @@ impl Queue {
         self.link.beside(Role::Confirming).await
     }
 
-    /// How many replicas have, within this time, what was written over this connection.
+    /// Returns how many replicas have everything written over this connection, after waiting at most `within` for
+    /// `count` of them.
     pub(crate) async fn await_replicas(&self, count: u32, within: Duration) -> Result<u64, Error> {
         let args = vec![Value::Integer(count.into()), whole(within)];
         let reply = self.await_kept("WAIT", args, within).await?;
         decode::number(&reply).ok_or_else(|| Error::contract("wait", reply))
     }
 
-    /// True where the disk of the server has, within this time, what was written over this connection.
+    /// Returns true if everything written over this connection reached the server's disk within this time.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] where Redis is older than 7.2 or writes no append-only file.
+    /// [`Error::Refused`] if Redis is older than 7.2 or writes no append-only file.
     pub(crate) async fn await_aof(&self, within: Duration) -> Result<bool, Error> {
         let args = vec![Value::Integer(1), Value::Integer(0), whole(within)];
         let reply = self.await_kept("WAITAOF", args, within).await?;
@@ -99,7 +100,7 @@ impl Queue {
     }
 }
 
-/// Zero would mean for ever.
+/// Rounds to at least 1 ms, because Redis takes 0 as waiting for ever.
 fn whole(within: Duration) -> Value {
     Value::Integer(i64::try_from(within.as_millis()).unwrap_or(i64::MAX).max(1))
 }

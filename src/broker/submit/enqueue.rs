@@ -1,4 +1,4 @@
-//! New jobs into the streams and the delayed set.
+//! Adds new jobs to the streams and the delayed set.
 
 use crate::broker::client::script::scripts;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,7 @@ use crate::job::{EntryId, Envelope, JobId, Lane, Timestamp};
 
 scripts! { ENQUEUE "enqueue", SCHEDULE "schedule" }
 
-/// For how long a producer may send one call again. Redis keeps the answer for longer, for what is still under way.
+/// How long a producer may resend one call. Redis keeps the answer for longer, to cover calls that are still in flight.
 pub(crate) const RECEIPTS: Duration = Duration::from_secs(25);
 
 /// When a job is due.
@@ -30,7 +30,7 @@ pub enum Due {
 }
 
 impl Due {
-    /// As the scripts have it: how the milliseconds count, and these.
+    /// The form that scripts take: the kind of time, and its milliseconds.
     pub(in crate::broker) fn args(self) -> [Value; 2] {
         let (kind, ms) = match self {
             Self::Now => ("now", 0),
@@ -41,28 +41,28 @@ impl Due {
     }
 }
 
-/// A job to be appended or scheduled: its fields as the wire contract has them, without its id.
+/// A job to be appended or scheduled: its fields as in the wire contract, without its id.
 #[derive(Debug, Clone)]
 pub struct NewJob {
     pub(crate) lane: Lane,
     pub(crate) due: Due,
     pub(crate) fields: Vec<(Bytes, Bytes)>,
-    /// The token of its life: drawn once, however often it is sent.
+    /// The token of its life: drawn once, however often the job is sent.
     pub(crate) life: u64,
 }
 
-/// A job's packed fields around the time of its acceptance, which the script writes between them: it has the clock, and
-/// need not unpack anything.
+/// A job's packed fields, split where the time of its acceptance belongs. The script inserts the time between the two
+/// parts: it has the clock, and need not unpack anything.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::broker) struct Packed {
     head: Bytes,
     tail: Bytes,
 }
 
-/// Why jobs were not taken.
+/// Why jobs were not accepted.
 #[derive(Debug)]
 pub(crate) enum Untaken {
-    /// The queue would have more jobs than its limit allows. None was taken.
+    /// The jobs would exceed the queue's depth limit. None was accepted.
     Full { depth: u64, limit: u64 },
     /// Redis refused, or did not answer.
     Broker(Error),
@@ -87,7 +87,7 @@ impl From<Untaken> for Error {
 }
 
 impl Untaken {
-    /// Reads an answer that may be a refusal.
+    /// Reads an answer that may be a refusal for lack of room.
     pub(in crate::broker) fn unless(name: &'static str, answer: Answer) -> Result<Answer, Self> {
         if answer.status >= 0 {
             return Ok(answer);
@@ -100,13 +100,13 @@ impl Untaken {
 }
 
 impl Queue {
-    /// Appends jobs to one lane in one round trip; the ids of their entries come back in the same order. `limit` is the
-    /// depth that the queue may reach, where the producer has one of its own.
+    /// Appends jobs to one lane in one round trip, and returns the ids of their entries in the same order. `limit` is
+    /// the depth that the producer allows the queue to reach, if it sets one.
     ///
     /// # Errors
     ///
-    /// [`Error::Unknown`] where the answer was lost: the jobs may have been accepted. Nothing was accepted after any
-    /// other error.
+    /// [`Error::Unknown`] if the answer was lost: the jobs may have been accepted. After any other error nothing was
+    /// accepted.
     pub(crate) async fn append(
         &self,
         lane: Lane,
@@ -135,8 +135,8 @@ impl Queue {
         Ok(ids)
     }
 
-    /// Appends a job that no script shall carry. The depth is looked at before, so that jobs which others send at the same time
-    /// may exceed it by one each.
+    /// Appends a job that is too large for a script. The depth is checked in a separate step, so jobs sent concurrently
+    /// may each exceed it by one.
     async fn append_large(
         &self,
         lane: Lane,
@@ -164,8 +164,7 @@ impl Queue {
         keys
     }
 
-    /// Puts jobs with ids into the delayed set in one round trip. Sending these again is safe for as long as
-    /// [`RECEIPTS`] last.
+    /// Puts jobs with ids into the delayed set in one round trip. Resending them is safe for [`RECEIPTS`].
     pub(crate) async fn schedule(&self, jobs: &[(JobId, NewJob)], limit: Option<u64>) -> Result<(), Untaken> {
         let mut args = Vec::with_capacity(1 + 6 * jobs.len());
         args.push(optional(limit));
@@ -190,7 +189,7 @@ impl NewJob {
         self.fields.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
-    /// As the delayed set keeps it. Scripts read the life from the beginning.
+    /// Packs the fields as the delayed set keeps them. Scripts read the life from the beginning.
     pub(in crate::broker) fn packed(&self, id: &JobId) -> Packed {
         const CREATED: &[u8] = b"created_ms";
         const NO_TIME: &[u8] = b"0000000000000";
@@ -198,7 +197,7 @@ impl NewJob {
         let fields = self.fields.iter().map(|(name, value)| (&name[..], &value[..]));
         let own = [(b"life".as_slice(), life.as_bytes()), (CREATED, NO_TIME), (b"id", id.as_bytes())];
         let packed = Bytes::from(Envelope::new(own.into_iter().chain(fields)).pack(self.lane));
-        // The name comes before everything that a producer wrote; its value has one byte of length.
+        // The name precedes everything that a producer wrote; its value has one byte of length.
         let name =
             packed.windows(CREATED.len()).position(|part| part == CREATED).expect("it was just written");
         let at = name + CREATED.len() + 1;
@@ -217,14 +216,14 @@ impl Packed {
     }
 }
 
-/// The name of one call about these: the same when it is sent again, and of no other call.
+/// The name of one call about these items: the same when the call is resent, and different for every other call.
 pub(in crate::broker) fn call(about: impl Iterator<Item = impl Hash>) -> String {
     let mut hasher = DefaultHasher::new();
     about.for_each(|part| part.hash(&mut hasher));
     format!("{:016x}", hasher.finish())
 }
 
-/// A number as an argument, or ''.
+/// Converts a number to an argument; '' if there is none.
 pub(in crate::broker) fn optional(number: Option<u64>) -> Value {
     number.map_or_else(|| Value::from(""), |number| Value::Integer(number.cast_signed()))
 }

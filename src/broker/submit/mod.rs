@@ -1,4 +1,4 @@
-//! Jobs on their way in: new ones, those with ids and unique keys, batches, and what is still to be changed.
+//! Submitting jobs: new ones, those with ids and unique keys, and batches. Also changes to delayed jobs.
 
 pub(super) mod amend;
 pub(super) mod batch;

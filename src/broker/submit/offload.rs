@@ -1,9 +1,9 @@
-//! Large fields, kept in keys of their own: written before the script that needs them there, read before anybody looks at
-//! an entry. See `job/offload.rs`.
+//! Large fields, kept in keys of their own. They are written before the script that needs them, and read before anybody
+//! looks at an entry. See `job/offload.rs`.
 //!
-//! Such a key lives as long as an entry, a delayed job or a dead letter names it. It is written with a day to live, which the
-//! script takes away that moves the job, so that a process which dies in between leaves nothing for ever; and the
-//! script that ends the job deletes it.
+//! Such a key lives as long as an entry, a delayed job or a dead letter names it. It is written with a TTL of one day.
+//! The script that moves the job removes the TTL, so a process that dies in between leaves nothing for ever. The script
+//! that ends the job deletes the key.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -19,20 +19,21 @@ use crate::broker::submit::enqueue::NewJob;
 use crate::broker::{Entry, Queue};
 use crate::job::{Envelope, Life, Light};
 
-/// What no script has confirmed goes after so long.
+/// How long a key is kept that no script has confirmed.
 const UNCONFIRMED: Duration = Duration::from_secs(24 * 3600);
 
-/// Fields as a script shall carry them.
+/// Fields in the form that scripts carry.
 #[derive(Debug)]
 pub(in crate::broker) struct Carried {
     pub(in crate::broker) envelope: Envelope,
-    /// The key that has the others, which stays if the script says so; where there are none, one that never exists.
+    /// The key of the offloaded fields, which stays if the script confirms it. If nothing was offloaded, a key that
+    /// never exists.
     pub(in crate::broker) offloaded: Key,
 }
 
 impl Queue {
-    /// Offloads the large fields of an entry, where it has any. Where Redis has no room for a copy or refuses it, the script
-    /// carries them: that takes it longer, but it needs no more memory than there is.
+    /// Offloads the large fields of an entry, if it has any. If Redis has no room for a copy or refuses it, the script
+    /// carries them: that takes longer, but needs no extra memory.
     pub(in crate::broker) async fn lighten(&self, envelope: Envelope, life: &Life) -> Result<Carried, Error> {
         let offloaded = self.keys.offloaded("");
         let Some(light) = envelope.lightened(life) else { return Ok(Carried { envelope, offloaded }) };
@@ -49,7 +50,7 @@ impl Queue {
         let key = self.keys.offloaded(&light.offloaded.token);
         let (client, day) = (self.link.client(), i64::try_from(UNCONFIRMED.as_secs()).unwrap_or(i64::MAX));
         let fields = Value::Bytes(light.fields.into());
-        // What is there has the same fields, and perhaps no time to live any more.
+        // An existing key has the same fields, and perhaps no TTL any more.
         let set = client.set::<Value, _, _>(
             key.clone(),
             fields,
@@ -61,8 +62,8 @@ impl Queue {
         Ok(Carried { envelope: light.envelope, offloaded: key })
     }
 
-    /// Offloads the large fields of a job that is submitted. What is left of it, and the token of the rest; '' where nothing
-    /// was offloaded.
+    /// Offloads the large fields of a job that is being submitted. Returns the rest of the job, and the token of the
+    /// offloaded fields, or '' if nothing was offloaded.
     pub(in crate::broker) async fn lighten_new<'a>(
         &self,
         job: &'a NewJob,
@@ -78,7 +79,8 @@ impl Queue {
         Ok((Cow::Owned(NewJob { fields: fields.collect(), ..job.clone() }), token))
     }
 
-    /// Puts the large fields of these entries back. An entry stays as it is where they are gone; reading it as a job says so.
+    /// Restores the large fields of these entries. If they are gone, the entry stays as it is, and reading it as a job
+    /// reports that.
     pub(in crate::broker) async fn restore(&self, link: &Link, entries: &mut [Entry]) -> Result<(), Error> {
         for entry in entries {
             if let Some(envelope) = &mut entry.envelope {
@@ -88,8 +90,8 @@ impl Queue {
         Ok(())
     }
 
-    /// The same of what was just delivered. An entry whose fields Redis refuses to give is left out: it stays pending, and the
-    /// process that claims it deals with it alone.
+    /// Restores the large fields of entries that were just delivered. An entry whose fields Redis refuses to return is
+    /// left out. It stays pending, and the process that claims it handles it alone.
     pub(in crate::broker) async fn restore_delivered(
         &self,
         link: &Link,
@@ -116,7 +118,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The same of one entry's fields.
+    /// Restores the large fields of one entry.
     pub(in crate::broker) async fn restore_fields(
         &self,
         link: &Link,
@@ -135,14 +137,15 @@ impl Queue {
                 }
                 Ok(())
             }
-            // Whatever is there, it is not what was put there.
+            // The key holds something else than what was stored there.
             Err(Error::Refused { detail, .. }) if detail.starts_with("WRONGTYPE") => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The key of what was offloaded of a job whose life ends, or is moved with new fields: by the entry itself, or by the
-    /// process that took it over from this attempt. Where there is nothing of the kind, a key that never exists.
+    /// The key with the offloaded fields of a job whose life ends or that moves with new fields. They were offloaded by
+    /// the entry itself, or by the process that took the job over from this attempt. If there are none, a key that
+    /// never exists.
     pub(in crate::broker) fn offloaded_of(&self, Taken { job, envelope, .. }: Taken<'_>) -> Key {
         let by_another = || envelope.lightened(&job.life).map(|light| light.offloaded);
         let offloaded = envelope.offloaded().or_else(by_another);

@@ -1,25 +1,26 @@
--- submit: append or schedule jobs that have ids, each once. A job whose record is there is left as it is, whatever became
--- of it. A job with a unique key takes its lock, which is stale where its holder does not live. A job whose own keys are
--- of another type is refused alone. It begins with the write that a full Redis refuses, so it is refused whole.
+-- submit: append or schedule jobs that have ids, each once. A job that has a record is left as it is, whatever its
+-- state. A job with a unique key takes its lock; a lock is stale if its holder is not alive. A job is refused alone if
+-- its own keys are of another type. The script begins with the write that a full Redis refuses, so it is refused as a
+-- whole.
 -- KEYS 1 control  2 delayed  3 delayed:fields  4 wake  5 stream high  6 stream normal  7 stream low  8 receipt of the call
 --      then for each job: its record, its lock, the record of the lock's holder, the ledger of the holder's steps, its batch
 -- ARGV 1 the producer's limit of the depth or ''
 --      then for each job: id, life, lane, type, 'now', 'in' or 'at', milliseconds, ms for which the id is remembered, '1'
 --      for a member of a batch, unique key or '', 'waiting', 'running' or 'window', ms of the window, 'reject', 'replace'
---      or 'debounce', the holder whose record is named or '', its lane and entry where they were sought and found or '',
---      'gone' where it was sought and is nowhere, 'lost' where not all was looked at, or '', for 'debounce' the holder's
---      packed fields as they were read and as they shall be or '', the last part of the name of the key that has its large
+--      or 'debounce', the holder whose record is named or '', the holder's lane and entry if a search found them or '', 'gone'
+--      if the search found it nowhere, 'lost' if the search was not complete, or '', for 'debounce' the holder's
+--      packed fields as they were read and as they are to be or '', the last part of the name of the key that has its large
 --      fields or '', the number of the values that follow, then these:
---      names and values flat for 'now', or the packed fields: what comes before the 13 digits of the time of its
---      acceptance, and what comes behind them
--- returns {jobs, then for each what became of it, a job's id, and that job's state}, or {-1, depth, limit} where they do
---   not fit. 'new'; 'known' its id; 'held' by the holder; 'replaced' the holder; 'debounced' into the holder. Nothing was
---   done where it is 'holder': send again with this holder's record and, for 'debounce', its fields; 'hidden': seek the
---   holder's entry in the lane and from the time on that the state names; 'refused': the state is why; 'left_out': its
---   batch cannot wait for the job that is there. A call that is sent twice is answered with its receipt.
--- A member that is not accepted counts as done with the job that is there for it: m:<member> is =<that job>, w:<that job>
--- the number of such members, and that job's record names the batch in `batches`. Where it is replaced, w:<it> is
--- ><the other one>.
+--      names and values flat for 'now', or the packed fields in two parts: before and after the 13 digits of the time of its
+--      acceptance
+-- returns {jobs, then for each its outcome, a job's id, and that job's state}, or {-1, depth, limit} if they do not fit.
+--   The outcomes: 'new'; 'known' its id; 'held' by the holder; 'replaced' the holder; 'debounced' into the holder. With the
+--   others nothing was done. 'holder': send again with this holder's record and, for 'debounce', its fields; 'hidden': search
+--   for the holder's entry in the lane and from the time on that the state names; 'refused': the state is the reason;
+--   'left_out': its batch cannot wait for the existing job. A call that is sent twice gets its receipt as the answer.
+-- A member that is not accepted is done when the existing job is: m:<member> is =<that job>, w:<that job> the number of
+-- such members, and that job's record names the batch in `batches`. If that job is replaced, w:<it> is ><the other
+-- one>.
 local given = receipt_of(KEYS[8])
 if given then return given end
 local now = now_ms()
@@ -27,7 +28,7 @@ local lanes = { high = KEYS[5], normal = KEYS[6], low = KEYS[7] }
 local NAMES = { 'id', 'life', 'lane', 'type', 'due', 'ms', 'window', 'member', 'key', 'scope', 'lock_ms', 'mode', 'holder',
   'holder_lane', 'holder_entry', 'sought', 'read', 'wanted', 'offloaded', 'count' }
 local beside = string.gsub(KEYS[2], 'delayed$', 'offloaded:')
--- A job's end is told to so many batches of which it is no member.
+-- The most batches, besides its own, that a job's end can report to.
 local MOST_BATCHES = 1000
 local jobs, at = {}, 2
 while at <= #ARGV do
@@ -42,17 +43,17 @@ while at <= #ARGV do
   jobs[#jobs + 1] = job
   at = job.last + 1
 end
--- What is known of a job, and the member of the delayed set that it is, where it is one. A delayed one may have come
--- without a record. Without a time it would never be due.
+-- The known state of a job, and its member of the delayed set if it is in there. A delayed job may have no record.
+-- Without a due time it would never be due.
 local function state_of(record, id)
   local told = redis.call('HMGET', record, 'state', 'member')
   local state, member = told[1], told[2] or id
   if state and state ~= 'scheduled' and state ~= 'retrying' then return state end
   if redis.call('ZSCORE', KEYS[2], member) then return state or 'scheduled', member end
-  -- Due, and back in its lane.
+  -- It was due, and is back in its lane.
   return state and 'waiting'
 end
--- Whether the holder of a lock still has a right to it.
+-- True if the holder of a lock is still entitled to it.
 local function holds(job, state)
   if redis.call('HGET', job.held, 'unique') ~= job.key then return false end
   local scope = redis.call('HGET', job.held, 'unique_scope')
@@ -60,7 +61,8 @@ local function holds(job, state)
   if scope == 'waiting' and state ~= 'waiting' and state ~= 'scheduled' then return false end
   return state ~= 'done' and state ~= 'dead' and state ~= 'cancelled'
 end
--- The stream and the entry of a holder, and whether somebody has taken it; nil where it is elsewhere.
+-- The stream, the entry and the key of the large fields of a holder, and whether a worker has taken it; nil if it is
+-- elsewhere.
 local function found_at(job)
   local lane = job.holder_lane ~= '' and job.holder_lane or redis.call('HGET', job.held, 'lane')
   local entry = job.holder_entry ~= '' and job.holder_entry or redis.call('HGET', job.held, 'entry')
@@ -77,28 +79,29 @@ local function found_at(job)
   local pending = redis.pcall('XPENDING', lanes[lane], 'fleet', entry, entry, 1)
   return { lanes[lane], entry, beside .. (token or '') }, not pending.err and pending[1] ~= nil
 end
--- Of a holder that is in no place that is known: whether it is gone, since somebody deleted it, is not known, or must be
--- sought. A record of a job that waits or runs always names its entry; one that was due does not say where it went.
+-- What to assume of a holder that is in no known place: 'gone' because somebody deleted it, 'lost' if that is unknown,
+-- or 'hidden' if it must be searched for. The record of a job that waits or runs always names its entry. That of a job
+-- that was due does not.
 local function whereabouts(job)
   local seen = redis.call('HGET', job.held, 'state')
   if seen == 'waiting' or seen == 'running' then return 'gone' end
   if job.sought ~= '' then return job.sought end
-  -- Most wait in their lane for a moment. Only of one that is late is it asked whether it is still there.
+  -- Most of them wait in their lane only briefly. Only if the holder is late is it worth checking that it still exists.
   local due = tonumber(redis.call('HGET', job.held, 'due_ms') or '0')
   return (job.mode == 'replace' or now - due > 60000) and 'hidden' or 'lost'
 end
--- Whether this member of the delayed set is the life that holds the lock, and not another one of its id.
+-- True if this member of the delayed set is the life that holds the lock, not another life of the same id.
 local function is_held(job, member)
   local life = redis.call('HGET', job.held, 'life')
   local there = life and life_of(redis.call('HGET', KEYS[3], member) or '')
   return not there or there == life
 end
--- Where to seek a holder that was due: its lane, and the time before which it has no entry there.
+-- Where to search for a holder that was due: its lane, and the time before which it has no entry there.
 local function hint(job)
   return redis.call('HGET', job.held, 'lane') .. ' ' .. (redis.call('HGET', job.held, 'due_ms') or '0')
 end
--- What shall become of a job: a verdict, a job's id, its state, and where the holder waits that is
--- replaced or put off: a stream and an entry, or a member of the delayed set.
+-- Decides the fate of a job: a verdict, a job's id, its state, and the place of a holder that is to be replaced or
+-- debounced: a stream and an entry, or a member of the delayed set.
 local function judge(job)
   local known = state_of(job.record, job.id)
   if known then return 'known', job.id, known end
@@ -115,7 +118,7 @@ local function judge(job)
     if missing == 'hidden' then return 'hidden', holder, hint(job) end
     if taken then state = 'running' end
   end
-  -- One of its steps may have run: neither may it go, nor may the others see another payload.
+  -- One of its steps may have run: then it must not be cancelled, nor may the remaining steps see another payload.
   if job.mode == 'reject' or redis.call('EXISTS', job.ledger) == 1 then return 'held', holder, state end
   if job.mode == 'debounce' then
     if state ~= 'scheduled' or redis.call('HGET', job.held, 'type') ~= job.type then return 'held', holder, state end
@@ -130,7 +133,7 @@ local function judge(job)
   if place and not taken then return 'replaced', holder, state, place end
   return 'held', holder, state
 end
--- The same, and 'refused' where one of the keys that are this job's alone is of another type.
+-- The same, or 'refused' if one of the keys that belong to this job alone is of another type.
 local function judged(job)
   local answer = { pcall(judge, job) }
   if answer[1] then return unpack(answer, 2) end
@@ -138,7 +141,7 @@ local function judged(job)
   if string.find(why, 'WRONGTYPE', 1, true) then return 'refused', job.id, why end
   error(answer[2], 0)
 end
--- Nothing is written where one of these fails.
+-- Nothing is written if one of these fails.
 redis.call('ZCARD', KEYS[2])
 for at = 5, 7 do redis.call('XLEN', KEYS[at]) end
 local limit = depth_limit(KEYS[1], ARGV[1])
@@ -197,10 +200,10 @@ local function take_out(job, place)
   end
   redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id, 'updated_ms', now)
   expire(job.held, now, 0, job.ledger)
-  -- It lies beside the delayed set.
+  -- The list lies beside the delayed set.
   leave_word(string.gsub(KEYS[2], 'delayed$', 'endings'), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
 end
--- The holder stays who it is, with all that it has been through: it has another payload and another time.
+-- The holder keeps its identity and its history; only its payload and time change.
 local function put_off(job, member)
   local kept, former = offloaded_by(job.wanted, KEYS[2]), offloaded_by(job.read, KEYS[2])
   redis.call('HSET', KEYS[3], member, job.wanted)
@@ -211,9 +214,9 @@ local function put_off(job, member)
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
   nudge(KEYS[2], KEYS[4], member)
 end
--- Has the end of a job, which has this record, counted by one more batch. False where it tells none.
+-- Registers one more batch with the job of this record, to be counted at its end. False if the job cannot report to it.
 local function counts_for(record, batch)
-  -- Nobody has submitted it: it may be an entry that says nothing of a record.
+  -- No producer submitted it here, so its entry may not mention a record.
   if redis.call('HEXISTS', record, 'keep_until_ms') == 0 then return false end
   local packed = redis.call('HGET', record, 'batches')
   local batches = packed and cmsgpack.unpack(packed) or {}
@@ -225,12 +228,12 @@ local function counts_for(record, batch)
   redis.call('HSET', record, 'batches', cmsgpack.pack(batches))
   return true
 end
--- So many more members of a batch wait for this job.
+-- Adds to the members of a batch that wait for this job.
 local function await(batch, id, members)
   local others = tonumber(redis.call('HGET', batch, 'w:' .. id) or '') or 0
   redis.call('HSET', batch, 'w:' .. id, others + members)
 end
--- The member does not wait for another job any more.
+-- Stops a member from waiting for another job.
 local function stands_alone(job)
   local other = string.match(redis.call('HGET', job.batch, 'm:' .. job.id) or '', '^=(.*)$')
   local others = other and tonumber(redis.call('HGET', job.batch, 'w:' .. other) or '')
@@ -239,12 +242,12 @@ local function stands_alone(job)
   redis.call('HSET', job.batch, 'm:' .. job.id, 1)
   return true
 end
--- A member for which another job is there: it is done with that job, or left out. False where it is left out.
+-- Handles a member for which another job exists: it completes with that job, or is left out. False if it is left out.
 local function stand_in(job, record, id, state)
   local member = 'm:' .. job.id
   local awaits = redis.call('HGET', job.batch, member)
   if not awaits or awaits == '0' or awaits == '=' .. id then return true end
-  -- It was accepted before.
+  -- The member was accepted before.
   if id == job.id and redis.call('HGET', record, 'batch') == job.batch and state ~= 'cancelled' then return true end
   if state == 'done' then
     stands_alone(job)
@@ -266,7 +269,7 @@ local function stand_in(job, record, id, state)
   end
   return false
 end
--- What waits for a job that is replaced waits for the one in its place.
+-- Members that wait for a replaced job wait for its replacement instead.
 local function hand_over(job)
   local packed, own = redis.call('HGET', job.held, 'batches'), redis.call('HGET', job.held, 'batch')
   local batches = packed and cmsgpack.unpack(packed) or {}

@@ -21,26 +21,28 @@ scripts! { SUBMIT "submit" }
 pub enum UniqueScope {
     /// Until its first attempt starts. Retries do not take the lock again.
     Waiting,
-    /// Until it has ended, all its retries included.
+    /// Until it has ended, including all its retries.
     Running,
-    /// For so long from its submission, also when it is done sooner; at most a year. A dead or cancelled job keeps nobody out.
+    /// For this long from its submission, even if it is done sooner; at most a year. A dead or cancelled job does not
+    /// keep others out.
     Window(Duration),
 }
 
-/// What becomes of a job whose unique key another job holds.
+/// What happens to a job whose unique key another job holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UniqueMode {
-    /// The other one stays, this one is not accepted.
+    /// The other job stays, and this one is not accepted.
     #[default]
     Reject,
-    /// The other one is cancelled if no attempt of it is under way and no step of it has begun, and this one takes its place.
+    /// The other job is cancelled and this one takes its place, unless an attempt of the other is running or one of its
+    /// steps has begun.
     Replace,
-    /// If the other one is scheduled for later, it gets this one's payload and time, and keeps all else. One of another type, or
-    /// of which a step has begun, stays as it is, and this one is not accepted.
+    /// If the other job is scheduled for later, it gets this one's payload and time, and keeps everything else. If it
+    /// has another type, or one of its steps has begun, it stays as it is, and this one is not accepted.
     Debounce,
 }
 
-/// A unique key, and how it is meant.
+/// A unique key with its scope and mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unique {
     pub(crate) key: UniqueKey,
@@ -53,14 +55,14 @@ pub(crate) struct Unique {
 pub(crate) struct Identified {
     pub(crate) id: JobId,
     job: NewJob,
-    /// For how long, at the least, the id is remembered.
+    /// How long the id is remembered, at least.
     window: Duration,
     pub(crate) unique: Option<Unique>,
-    /// The batch of which it is a member.
+    /// The batch that the job is a member of.
     pub(crate) batch: Option<BatchId>,
-    /// Who holds the lock, as an earlier answer said.
+    /// The holder of the lock, according to an earlier answer.
     pub(crate) holder: Option<Holder>,
-    /// True where the id was drawn for this one submission, so that whoever has it is this job.
+    /// True if the id was drawn for this submission alone, so that a job with this id is always this one.
     pub(crate) drawn: bool,
 }
 
@@ -68,37 +70,37 @@ pub(crate) struct Identified {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) id: JobId,
-    /// Where it waits, where that was sought.
+    /// Where the job waits, if that was looked up.
     pub(crate) sought: Option<Sought>,
-    /// Its packed fields as they were read, and with another payload, where it shall be put off.
+    /// If it is to be debounced, its packed fields as they were read, and the same with the new payload.
     pub(crate) edit: Option<[Bytes; 2]>,
 }
 
-/// What became of a job that was submitted with an id.
+/// The outcome of submitting a job with an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Placed {
     /// It was accepted.
     New,
     /// It was accepted, and this one, which held its lock, was cancelled.
     Replaced(JobId),
-    /// This one, which holds its lock, got its payload and time.
+    /// This job, which holds its lock, got its payload and time.
     Debounced(JobId),
-    /// This job is there, in this state, and was left as it is: it has the same id, or holds the lock.
+    /// This job already exists, in this state, and was left as it is: it has the same id, or holds the lock.
     Known(JobId, State),
-    /// Nothing was done: this one holds the lock. Say so, with its fields where it shall be put off, and send again.
+    /// Nothing was done: this job holds the lock. Send again and name it, with its fields if it is to be debounced.
     HeldBy(JobId),
-    /// Nothing was done: this one holds the lock and was due at this time, to this lane, where it has no older entry. Seek it,
-    /// say where it is, and send again.
+    /// Nothing was done: this job holds the lock. It was due at this time, in this lane, and has no older entry there.
+    /// Look up its entry, and send again with the result.
     Hidden(JobId, (Lane, Timestamp)),
-    /// Nothing was done: this job is there, in this state, and the batch cannot wait for it.
+    /// Nothing was done: this job already exists, in this state, and the batch cannot wait for it.
     LeftOut(JobId, State),
-    /// Nothing was done: what Redis says of the keys that are this job's alone.
+    /// Nothing was done: Redis refuses the keys that belong to this job alone, with this error.
     Refused(JobId, String),
 }
 
 impl Queue {
-    /// Appends or schedules each job unless its id is known or its lock is held, in one round trip. Sending these again is
-    /// safe, and has the same answer for as long as [`RECEIPTS`](crate::broker::RECEIPTS) last. See `submit.lua`.
+    /// Appends or schedules each job in one round trip, unless its id is known or its lock is held. Resending the same
+    /// jobs is safe, and gets the same answer for [`RECEIPTS`](crate::broker::RECEIPTS). See `submit.lua`.
     pub(crate) async fn submit(
         &self,
         jobs: &[Identified],
@@ -126,8 +128,8 @@ impl Queue {
 }
 
 impl Queue {
-    /// The packed fields of a job that shall be put off, as they are and as they shall be: with this one's payload, and
-    /// all else as it is. `None` where it is not in the delayed set.
+    /// The packed fields of a job that is to be debounced, before and after: with the payload of `by`, and all else
+    /// unchanged. `None` if the job is not in the delayed set.
     pub(crate) async fn put_off(&self, holder: &JobId, by: &Identified) -> Result<Option<[Bytes; 2]>, Error> {
         let is_payload = |name: &[u8]| matches!(name, b"payload" | b"encoding");
         let (Some((envelope, lane)), _) = self.place(holder).await? else { return Ok(None) };
@@ -139,7 +141,8 @@ impl Queue {
 }
 
 impl Identified {
-    /// The job's entries say that its id is noted, so that its worker keeps the record, and which lock its end frees.
+    /// Adds the fields by which the job's worker knows that it must keep the record, and which lock the job's end
+    /// frees.
     pub(crate) fn new(id: JobId, mut job: NewJob, window: Duration, unique: Option<Unique>) -> Self {
         let batch = |(name, value): &(Bytes, Bytes)| {
             (name == "batch").then(|| std::str::from_utf8(value).ok()?.parse().ok()).flatten()
@@ -150,12 +153,12 @@ impl Identified {
         };
         field("once", Bytes::from_static(b"1"));
         if let Some(unique) = &unique {
-            // A window's lock ends by its time alone.
+            // A window's lock ends only when its time is up.
             if !matches!(unique.scope, UniqueScope::Window(_)) {
                 field("unique", Bytes::copy_from_slice(unique.key.as_str().as_bytes()));
             }
             field("unique_scope", Bytes::from_static(unique.scope.word().as_bytes()));
-            // What may be put off must be where that is possible.
+            // A job that can be debounced must be in the delayed set.
             if unique.mode == UniqueMode::Debounce && job.due == Due::Now {
                 job.due = Due::In(Duration::ZERO);
             }
@@ -163,12 +166,12 @@ impl Identified {
         Self { id, job, window, unique, batch, holder: None, drawn: false }
     }
 
-    /// The same under an id that nobody else has, remembered for as long as it may be sent again.
+    /// Creates the same under a unique drawn id, remembered for as long as the job may be resent.
     pub(crate) fn drawn(id: JobId, job: NewJob, unique: Unique) -> Self {
         Self { drawn: true, ..Self::new(id, job, Duration::from_secs(60), Some(unique)) }
     }
 
-    /// Writes its arguments: with these fields, without the large ones that this token names.
+    /// Writes its arguments: with the fields of `job`, without the large ones that the token `offloaded` names.
     fn write(&self, job: &NewJob, offloaded: String, args: &mut Vec<Value>) {
         let job_type = job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
         args.extend([text(&self.id), self.job.life_text().into(), self.job.lane.as_str().into()]);
