@@ -1,8 +1,8 @@
--- acknowledge: delete the entries of plain successes of one lane. One script, so that all of it is done or nothing: where
--- Redis refuses XDEL, XACK would leave entries that are neither pending nor deleted, which nobody would ever look for.
+-- acknowledge: delete the entries of plain successes of one lane. It is one script, so that it does all or nothing: if
+-- Redis refused XDEL after XACK, the entries would be neither pending nor deleted, and nobody would ever look for them.
 -- KEYS 1 stream
 -- ARGV 1.. entry ids, at most 500
--- returns {how many were still ours to settle, then the places of those that somebody else had settled, from 1}
+-- returns {how many were still ours to settle, then the positions, from 1, of those that another process had settled}
 local stream = KEYS[1]
 if redis.call('XDEL', stream, unpack(ARGV)) == #ARGV then
   redis.call('XACK', stream, 'fleet', unpack(ARGV))

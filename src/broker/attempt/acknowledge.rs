@@ -1,5 +1,6 @@
-//! Plain successes: jobs without a record, of which nothing remains. Many are settled at once: by two plain commands where
-//! their leases are surely held, which costs Redis a tenth less per job than a script, and by a script in every other case.
+//! Settling plain successes: jobs without a record, which leave nothing behind. Many are settled at once. If their
+//! leases certainly still hold, two plain commands do it, which costs Redis a tenth less per job than a script.
+//! Otherwise a script does it.
 
 use crate::broker::client::script::scripts;
 use bytes::Bytes;
@@ -16,14 +17,16 @@ use crate::job::{ConsumerName, EntryId, Lane};
 scripts! { ACKNOWLEDGE "acknowledge" }
 
 impl Queue {
-    /// Deletes and acknowledges entries of one lane that nobody else can have settled, at most 500. Returns how many were
-    /// deleted, and how many acknowledged; of the second, `None` where only the first was answered.
+    /// Deletes and acknowledges up to 500 entries of one lane that no other process can have settled.
     ///
-    /// They are deleted first: who dies in between leaves entries that are pending but deleted, which a claim clears up.
+    /// Returns how many were deleted, and how many acknowledged; the second is `None` if only the first was answered.
+    /// The entries are deleted first: a process that dies in between leaves entries that are pending but deleted, which
+    /// a claim clears up.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses. [`Queue::acknowledge`] settles what this did not, whatever it did.
+    /// [`Error`] if Redis does not answer or refuses. In any case, [`Queue::acknowledge`] settles what this call did
+    /// not.
     pub(crate) async fn acknowledge_held(
         &self,
         link: &Link,
@@ -47,15 +50,16 @@ impl Queue {
         match link.ask("acknowledge", both).await? {
             Ok(settled) => Ok(settled),
             Err(error) => {
-                // Redis changed its mind between the two. Nobody would look for entries that are neither pending nor deleted.
+                // Redis accepted only the acknowledgement. Nobody would look for entries that are neither pending nor
+                // deleted.
                 self.hold_again(link, consumer, stream, ids).await;
                 Err(Error::from_client("acknowledge", &error))
             }
         }
     }
 
-    /// Makes entries pending again that were acknowledged and not deleted. Where that fails too, only the death of this process
-    /// before it settles them leaves them behind.
+    /// Makes entries pending again that were acknowledged but not deleted. If that fails too, they are left behind only
+    /// if this process dies before it settles them.
     async fn hold_again(&self, link: &Link, consumer: &ConsumerName, stream: Key, ids: &[EntryId]) {
         let client = link.client();
         let claim = client.xclaim::<Value, _, _, _, _>(
@@ -75,13 +79,15 @@ impl Queue {
         }
     }
 
-    /// Deletes and acknowledges entries of one lane, at most 500, also where the lease may be lost: all of them, or none where Redis refuses. Returns the
-    /// places in `ids` of those that somebody else had settled. See `acknowledge.lua`.
+    /// Deletes and acknowledges up to 500 entries of one lane, even if their leases may be lost.
+    ///
+    /// All of them are settled, or none if Redis refuses. Returns the positions in `ids` of those that another process
+    /// had settled. See `acknowledge.lua`.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses. Sent again after a lost answer, it finds that all of them are
-    /// settled, and cannot say by whom.
+    /// [`Error`] if Redis does not answer or refuses. If it is resent after a lost answer, it finds all entries
+    /// settled, and cannot tell by which process.
     pub(crate) async fn acknowledge(
         &self,
         link: &Link,
@@ -97,7 +103,7 @@ impl Queue {
         settled.ok_or_else(|| Error::contract("acknowledge", answer))
     }
 
-    /// Forgets what became of these entries, or of all that a consumer has settled: their answers have been heard.
+    /// Deletes the receipts of these entries, or all receipts of a consumer, because their answers have arrived.
     pub(crate) async fn forget_receipts(
         &self,
         link: &Link,
@@ -115,7 +121,7 @@ impl Queue {
     }
 }
 
-/// Ids as text, all in one buffer: one by one each would cost several allocations.
+/// Formats ids as text in one shared buffer, because separate strings would cost several allocations each.
 fn texts(ids: &[EntryId]) -> Vec<Str> {
     use std::fmt::Write as _;
     let mut all = String::with_capacity(ids.len() * 20);

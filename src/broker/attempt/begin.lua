@@ -1,11 +1,11 @@
--- begin: may this attempt start? Asked only for jobs that have a time of their own, a record, or an earlier attempt.
+-- begin: may this attempt start? Called only for jobs that have a due or expiry time, a record, or an earlier attempt.
 -- KEYS 1 stream  2 record  3 cancels  4 lock  5 dead
 -- ARGV 1 consumer  2 entry id  3 not before, ms or ''  4 expires at, ms or ''  5 '1' to keep a record  6 type  7 lane
---      8 created ms  9 '1' where an earlier attempt failed or was lost  10 job id  11 '1' where the
+--      8 created ms  9 '1' if an earlier attempt failed or was lost  10 job id  11 '1' if the
 --      start of its first attempt frees its lock  12 life  13 the life that its fields say ended in a letter, or ''
 --      14 when that letter was written, or ''
--- returns {1} start, {0} stale, {2} done already by a late success, {3} expired, {4, ms} not due for so long,
---   {5} somebody wants it cancelled
+-- returns {1} start, {0} stale, {2} already done by a late success, {3} expired, {4, ms} not due for this long,
+--   {5} its cancellation was requested
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
 local life = ARGV[12]
 if ARGV[9] == '1' and is_done(KEYS[2], life) then return { 2 } end

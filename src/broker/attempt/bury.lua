@@ -1,13 +1,13 @@
 -- bury: move one attempt to the dead stream.
 -- KEYS 1 stream  2 dead  3 record  4 lock  5 batch  6 cancels  7 ledger of its steps  8 receipts
---      9 what was offloaded of the entry  10 what was offloaded of the letter
+--      9 the entry's offloaded fields  10 the letter's offloaded fields
 -- ARGV 1 consumer  2 entry id  3 job id  4 reason  5 error  6 failures  7 elapsed ms  8 what failed
---      9 the consumer that ran it  10 type, or '' for bytes that are no job  11 lane  12 created ms  13 fingerprint
---      14 what follows, see conclude  15 life  16 the first life of its row of replays, where that is another, or ''
+--      9 the consumer that ran it  10 type, or '' for bytes that are not a job  11 lane  12 created ms  13 fingerprint
+--      14 what follows, see conclude  15 life  16 the first life of its series of replays, if it is another, or ''
 --      17 the life that its fields say ended in a letter, or ''  18 when that letter was written, or ''
---      19 what its fields say of its steps, or ''  20.. fields, flat
--- returns {1} buried, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone,
---   {3} somebody wants it cancelled: nothing was changed
+--      19 what its fields say about its steps, or ''  20.. fields, flat
+-- returns {1} buried, {0} stale (another process settled this entry; nothing was changed), {2} already done: removed,
+--   {3} its cancellation was requested: nothing was changed
 local record, life, now = KEYS[3], ARGV[15], now_ms()
 local before = settled('bury', KEYS[1], ARGV[1], ARGV[2], KEYS[8], record, life, KEYS[9])
 if before then return before end
@@ -15,7 +15,7 @@ if ARGV[10] ~= '' and is_unwanted(KEYS[6], life) then return { 3 } end
 must_be_offloaded(KEYS[10])
 keep_offloaded(KEYS[10])
 if ARGV[17] ~= '' or ARGV[18] ~= '' then move_letter(KEYS[2], record, ARGV[17], ARGV[18]) end
--- What a replay must know of the steps once the ledger is gone: 'name=state name=state'.
+-- What a replay must know about the steps if the ledger is gone: 'name=state name=state'.
 local function steps()
   if redis.call('HEXISTS', KEYS[7], 'plan') == 0 then return ARGV[19] end
   local known = {}

@@ -1,4 +1,4 @@
-//! Burying: what a dead letter holds, and the script that writes it.
+//! Burying: the contents of a dead letter, and the script that writes it.
 
 use crate::broker::client::script::scripts;
 use fred::types::{Key, Value};
@@ -12,13 +12,13 @@ use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lan
 
 scripts! { BURY "bury" }
 
-/// Where an entry has a time that its producer gave, and where its letter keeps it.
+/// The fields of an entry with a time set by its producer, and the field of its letter that keeps it.
 const TIMES: [([&[u8]; 2], &[u8]); 2] = [
     ([b"delay_ms", b"was_delay_ms"], b"dead_delay_ms"),
     ([b"run_at_ms", b"was_run_at_ms"], b"dead_run_at_ms"),
 ];
 
-/// What is buried: a job, or bytes that are none.
+/// What is buried: a job, or bytes that are not a job.
 pub(in crate::broker) struct Letter<'a> {
     entry: EntryId,
     lane: Lane,
@@ -29,10 +29,10 @@ pub(in crate::broker) struct Letter<'a> {
     trace: Option<&'a TraceContext>,
     life: Life,
     root: Option<Life>,
-    /// The letter whose fields these are; see `bury.lua`.
+    /// Identifies the letter whose fields these are; see `bury.lua`.
     former: [Value; 2],
     follow_up: FollowUpArgs,
-    /// The key of what was offloaded of the entry.
+    /// The key of the entry's offloaded fields.
     offloaded: Key,
 }
 
@@ -59,9 +59,9 @@ impl<'a> Letter<'a> {
         }
     }
 
-    /// The original fields, so that an XADD of them is a replay: counters reset, identity kept. An entry with more
-    /// fields than a script can append keeps them packed in one. Bytes that are no job get no `id`, but `dead_job`, so
-    /// that their record can be found.
+    /// Returns the original fields, so that an `XADD` of them is a replay: counters reset, identity kept. An entry with
+    /// more fields than a script can append keeps them packed in one field. Bytes that are not a job get `dead_job`
+    /// instead of `id`, so that their record can be found.
     fn fields(&self) -> Envelope {
         let id = self.id.to_string();
         let broken = [(b"dead_job".as_slice(), id.as_bytes())];
@@ -85,7 +85,7 @@ impl<'a> Letter<'a> {
         if self.job_type.is_empty() {
             return edited(self.envelope, self.trace, |name| name.starts_with(b"dead_"), &add);
         }
-        // What the producer said of its time, and when the life began, for people: a replay has a time of its own.
+        // The producer's time and the start of the life are kept for readers: a replay has a time of its own.
         let created = self.created_ms.to_string();
         add.push((b"dead_created_ms", created.as_bytes()));
         for (names, kept) in TIMES {
@@ -96,7 +96,7 @@ impl<'a> Letter<'a> {
 }
 
 impl Queue {
-    /// Buries an entry that is no job, bytes and all. Its id, or `None` where somebody else settled it.
+    /// Buries an entry that is not a job, with its bytes. Returns its id, or `None` if another process settled it.
     pub(crate) async fn bury_malformed(
         &self,
         consumer: &ConsumerName,
@@ -118,7 +118,7 @@ impl Queue {
             root: None,
             former: ["".into(), "".into()],
             follow_up: FollowUpArgs::none(&self.keys),
-            // What it names is gone.
+            // Any key that the entry names is gone.
             offloaded: self.keys.offloaded(""),
         };
         let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
@@ -166,7 +166,7 @@ impl Queue {
     }
 }
 
-/// A short name for what went wrong, the same for errors that differ only in their numbers.
+/// A short name for an error, the same for errors that differ only in their numbers.
 pub(crate) fn fingerprint(job_type: &str, reason: DeadReason, error: &str) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let error = error.bytes().filter(|byte| !byte.is_ascii_digit());

@@ -1,14 +1,14 @@
--- cancel: end a life of a job that nobody runs, at once; of one that somebody runs, note that it is wanted to end. Whoever
--- holds it looks for that twice a second, and no later attempt of it starts.
+-- cancel: end a life of a job at once if no worker holds it; otherwise note the request. The worker that holds it
+-- checks for such requests twice a second, and no later attempt of it starts.
 -- KEYS 1 delayed  2 delayed:fields  3 record  4 cancels  5 stream of its entry  6 lock  7 batch  8 ledger of its steps
---      9 cancels:places  10 endings  11 what was offloaded of the job that was found
--- ARGV 1 job id  2 its entry or ''  3 ms to keep the record  4 who wants it  5 type  6 lane  7 created ms or ''
---      8 what follows, see conclude  9 '1' to note the wish even where its entry is not known
---      10 the life that was found, or '' where its fields do not say
--- returns {1} cancelled, {2} the wish is noted, {0} not known, {3, state} it has ended already, {4} it is not where it was
+--      9 cancels:places  10 endings  11 the offloaded fields of the job that was found
+-- ARGV 1 job id  2 its entry or ''  3 ms to keep the record  4 who requests it  5 type  6 lane  7 created ms or ''
+--      8 what follows, see conclude  9 '1' to note the request even if its entry is not known
+--      10 the life that was found, or '' if its fields name none
+-- returns {1} cancelled, {2} the request is noted, {0} unknown job, {3, state} it has already ended, {4} it has moved
 local now, record, life = now_ms(), KEYS[3], ARGV[10]
 local function cancelled()
-  -- Allowed when Redis is out of memory, and admits the rest.
+  -- Redis allows this even when it is out of memory, and then admits the other writes.
   redis.call('ZREM', KEYS[4], life)
   redis.call('HDEL', KEYS[9], life)
   local is_owner = owns(record, life)
@@ -34,7 +34,7 @@ local function wished(place)
 end
 local member = parked(KEYS[1], KEYS[2], ARGV[1], life)
 if not member and ARGV[2] == '' and redis.call('ZSCORE', KEYS[1], ARGV[1]) then
-  -- Fields that name no life: a producer wrote them.
+  -- Fields that name no life were written by a producer.
   local pack = redis.call('HGET', KEYS[2], ARGV[1])
   if not pack or not life_of(pack) then member = ARGV[1] end
 end

@@ -1,5 +1,5 @@
-//! Cancelling a job wherever it is. One that nobody runs ends at once; that another one is to end is noted, and whoever
-//! holds it looks for such notes.
+//! Cancelling a job wherever it is. A job that no worker runs ends at once. For a running job the request is noted, and
+//! the worker that holds it checks for such requests.
 
 use crate::broker::client::script::{Answer, scripts};
 use std::time::Duration;
@@ -17,29 +17,29 @@ use crate::job::{End, EntryId, Envelope, Job, JobId, JobType, Lane, Life, State,
 
 scripts! { CANCEL "cancel", CANCELS "cancels", ENDINGS "endings", WISHES "wishes" }
 
-/// So many entries of each lane are searched for a job that nothing points to.
+/// How many entries of each lane are searched for a job that nothing points to.
 const SOUGHT: u64 = 100_000;
 
-/// How often a job is looked for that moves meanwhile.
+/// How often the search is repeated for a job that keeps moving.
 const TRIES: u32 = 3;
 
-/// A longer name of who wants it is cut.
+/// The most bytes of the requester's name; a longer one is cut.
 const MAX_NAME_BYTES: usize = 128;
 
-/// One script looks for so many lives.
+/// The most lives that one script checks.
 const ASKED: usize = 500;
 
-/// One script looks whether so many wishes can still be met.
+/// The most requests that one script checks.
 const WISHES_PAGE: i64 = 200;
 
-/// What became of the wish that a job be cancelled.
+/// The outcome of a request to cancel a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancellation {
-    /// Nobody ran it: it is cancelled.
+    /// No worker ran it: it is cancelled.
     Done,
-    /// Somebody runs it: it is told to end, and no later attempt starts.
+    /// A worker runs it: it is asked to end, and no later attempt starts.
     Wanted,
-    /// It has ended before, and nothing was changed.
+    /// It had already ended, and nothing was changed.
     Ended(State),
     /// No such job is known.
     Unknown,
@@ -55,12 +55,13 @@ struct Found {
 }
 
 impl Queue {
-    /// Cancels a job. One that waits or is delayed ends at once, and its record says so for `retention`; of one that runs
-    /// it is noted that `by` wants it to end: its worker sees that within half a second.
+    /// Cancels a job. One that waits or is delayed ends at once, and its record is kept for `retention`.
+    ///
+    /// For one that runs, the request of `by` is noted, and its worker sees it within half a second.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
+    /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn cancel(&self, id: &JobId, by: &str, retention: Duration) -> Result<Cancellation, Error> {
         let by = cut(by.to_owned(), MAX_NAME_BYTES);
         for left in (0..TRIES).rev() {
@@ -76,7 +77,7 @@ impl Queue {
                     return Ok(Cancellation::Ended(state));
                 }
                 (0, _) if !known => return Ok(Cancellation::Unknown),
-                // It has moved meanwhile, or has ended and left nothing.
+                // It moved in the meantime, or ended without a record.
                 (0 | 4, _) => {}
                 _ => return Err(Error::contract("cancel", answer)),
             }
@@ -104,7 +105,7 @@ impl Queue {
         // Without an entry, only the fields themselves can name the life.
         let life = job.as_ref().filter(|_| found.entry.is_some() || found.names_life());
         let life = life.map(|job| job.life.to_string()).unwrap_or_default();
-        // Who submitted it may know it by its entry, whatever id it has of its own.
+        // Its producer may know it by its entry, even if it has an id of its own.
         let id = job.as_ref().map_or(id, |job| &job.id);
         let keys = vec![
             self.keys.delayed.clone(),
@@ -138,7 +139,7 @@ impl Queue {
         self.run(&CANCEL, keys, args).await
     }
 
-    /// Where a job is: in the delayed set, at the entry its id or its record names, or among the newest entries.
+    /// Looks up a job: in the delayed set, at the entry that its id or its record names, or among the newest entries.
     async fn find(&self, id: &JobId) -> Result<Option<Found>, Error> {
         let (parked, entry) = self.place(id).await?;
         if let Some((mut envelope, lane)) = parked {
@@ -170,7 +171,8 @@ impl Queue {
         Ok(entries.pop().and_then(|entry| entry.envelope))
     }
 
-    /// Which of these lives somebody wants cancelled. Costs next to nothing while nobody wants anything.
+    /// Returns those of these lives that somebody has asked to cancel. Costs almost nothing while there are no
+    /// requests.
     pub(crate) async fn cancels(&self, link: &Link, lives: &[&Life]) -> Result<Vec<Life>, Error> {
         let mut unwanted = Vec::new();
         let keys = || vec![self.keys.cancels.clone()];
@@ -185,8 +187,8 @@ impl Queue {
         Ok(unwanted)
     }
 
-    /// Takes some of the jobs that were cancelled while no worker held them, and that nobody has told yet: the job, its type
-    /// where it is known, and why. None is left where there are none here. See `endings.lua`.
+    /// Takes some of the jobs that were cancelled while no worker held them and that have not been reported yet: the
+    /// job, its type if known, and the reason. Returns none if there are none. See `endings.lua`.
     pub(crate) async fn endings(&self) -> Result<Vec<(JobId, Option<JobType>, String)>, Error> {
         let answer = self.run(&ENDINGS, vec![self.keys.endings.clone()], vec![]).await?;
         let ending = |text: String| {
@@ -197,8 +199,8 @@ impl Queue {
         Ok(answer.rest.iter().map(decode::text).filter_map(ending).collect())
     }
 
-    /// Forgets the wishes that nothing can meet any more, of a page of them behind the first `skip`. How many of the page
-    /// stay, and how many there are in all. See `wishes.lua`.
+    /// Deletes the requests that can no longer take effect from one page of them, after the first `skip`. Returns how
+    /// many of the page stay, and how many exist in all. See `wishes.lua`.
     pub(crate) async fn forget_wishes(&self, skip: u64) -> Result<(u64, u64), Error> {
         let mut keys = vec![self.keys.cancels.clone(), self.keys.cancel_places.clone()];
         keys.extend(self.keys.streams().clone());

@@ -1,9 +1,9 @@
--- cancelled: an attempt ended because its job was cancelled, by a person or by its handler.
+-- cancelled: an attempt ended because its job was cancelled, on request or by its handler.
 -- KEYS 1 stream  2 record  3 lock  4 batch  5 ledger of its steps  6 cancels  7 cancels:places  8 receipts
---      9 what was offloaded of the entry
+--      9 the entry's offloaded fields
 -- ARGV 1 consumer  2 entry id  3 why  4 elapsed ms  5 how it ended  6 the consumer that ran it  7 type  8 lane  9 created ms
 --      10 ms to keep the record  11 job id  12 what follows, see conclude  13 life
--- returns {1} cancelled, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone
+-- returns {1} cancelled, {0} stale (another process settled this entry; nothing was changed), {2} already done: removed
 local record, life, now = KEYS[2], ARGV[13], now_ms()
 local before = settled('cancelled', KEYS[1], ARGV[1], ARGV[2], KEYS[8], record, life, KEYS[9])
 if before then return before end
@@ -14,7 +14,7 @@ if is_owner then
   note(record, now, tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[3])
 end
 conclude(ARGV[12], ARGV[11], record, KEYS[1], KEYS[3], KEYS[4], is_owner)
--- No time at all deletes it.
+-- A retention of 0 deletes the record.
 retire(record, KEYS[5], life, is_owner, now, ARGV[10])
 redis.call('ZREM', KEYS[6], life)
 redis.call('HDEL', KEYS[7], life)

@@ -1,7 +1,7 @@
--- cancels: which of these lives somebody wants cancelled.
+-- cancels: which of these lives somebody has asked to cancel.
 -- KEYS 1 cancels
--- ARGV 1.. lives, at most 500; without any, only the number of wishes is looked up
--- returns {wishes, life, life, ...}
+-- ARGV 1.. lives, at most 500; without any, only the number of requests is looked up
+-- returns {requests, life, life, ...}
 local count = redis.call('ZCARD', KEYS[1])
 if count == 0 or #ARGV == 0 then return { count } end
 local answer = { count }

@@ -1,12 +1,12 @@
 -- defer: move one attempt to the delayed set.
--- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 wake  6 cancels  7 receipts  8 what was offloaded of the entry
---      9 what was offloaded of the packed fields
+-- KEYS 1 stream  2 delayed  3 delayed:fields  4 record  5 wake  6 cancels  7 receipts  8 the entry's offloaded fields
+--      9 the offloaded fields of the packed fields
 -- ARGV 1 consumer  2 entry id  3 job id  4 delay ms  5 packed fields
 --      6 'retrying', which is noted in the record, or 'scheduled', which is not
 --      7 elapsed ms  8 what failed  9 the consumer that ran it  10 error  11 type  12 lane  13 created ms  14 life
---      15 not to be due before, ms or ''  16 '1' to write the time of now over the last 13 bytes of the fields
--- returns {1} moved, {0} stale (somebody else settled this entry; nothing was changed), {2} done already: gone,
---   {3} somebody wants it cancelled: nothing was changed
+--      15 the earliest due time, ms or ''  16 '1' to write the current time over the last 13 bytes of the fields
+-- returns {1} moved, {0} stale (another process settled this entry; nothing was changed), {2} already done: removed,
+--   {3} its cancellation was requested: nothing was changed
 local record, life, now = KEYS[4], ARGV[14], now_ms()
 local before = settled('defer', KEYS[1], ARGV[1], ARGV[2], KEYS[7], record, life, KEYS[8])
 if before then return before end

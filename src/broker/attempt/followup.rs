@@ -1,5 +1,5 @@
-//! What a job's end sets off, in the form in which the script that ends the job is told: its lock is freed, its batch
-//! hears of its success, and the jobs that follow are appended, in the same step.
+//! What a job's end triggers, in the form that the script which ends the job takes. In the same step, the script frees
+//! the job's lock, reports a success to its batch, and appends the jobs that follow.
 
 use fred::types::{Key, Value};
 
@@ -7,16 +7,16 @@ use crate::broker::attempt::settle::Taken;
 use crate::broker::client::keys::Keys;
 use crate::job::{End, Envelope, Life};
 
-/// The part of a script's keys and arguments that is about what follows.
+/// The script's keys and arguments for what a job's end triggers.
 pub(in crate::broker) struct FollowUpArgs {
-    /// The lock and the batch, of this job or of none.
+    /// The lock and the batch of this job, or placeholders.
     pub(in crate::broker) keys: [Key; 2],
-    /// How the job ended and what follows, packed; empty where it is tied to nothing.
+    /// How the job ended and what follows, packed; empty if nothing depends on the job.
     pub(in crate::broker) ends: Value,
 }
 
 impl FollowUpArgs {
-    /// What follows this end of a job.
+    /// Returns what this end of a job triggers.
     pub(in crate::broker) fn of(
         keys: &Keys,
         Taken { job, envelope, trace }: Taken<'_>,
@@ -32,14 +32,14 @@ impl FollowUpArgs {
         }
     }
 
-    /// Of what is tied to nothing.
+    /// For a job on which nothing depends.
     pub(in crate::broker) fn none(keys: &Keys) -> Self {
         Self { keys: [keys.lock(None), keys.batch(None)], ends: Value::from("") }
     }
 }
 
-/// One flat MessagePack array of texts: how the job ended, the life it is noted for, then for each job that follows the number of its names and
-/// values together, and these.
+/// Packs one flat MessagePack array of texts: how the job ended, the life it is noted for, then for each following job
+/// the number of its names and values together, and these.
 fn pack(end: End<'_>, root: &Life, follow: &[Envelope]) -> Vec<u8> {
     let word = match end {
         End::Done(_) => "done",

@@ -1,4 +1,4 @@
--- keepalive: renew the lease of entries that are still this consumer's. A plain XCLAIM would take an entry back from
+-- keepalive: renew the lease of entries that this consumer still holds. A plain XCLAIM would take an entry back from
 -- the consumer that claimed it, so the owner is checked first.
 -- KEYS 1 stream
 -- ARGV 1 consumer  2.. at most 500 entry ids

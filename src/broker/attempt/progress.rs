@@ -1,4 +1,4 @@
-//! What running attempts say of themselves, written to their records.
+//! Writes what running attempts report to their records.
 
 use crate::broker::client::script::scripts;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::job::{ConsumerName, Job};
 
 scripts! { REPORT "report" }
 
-/// The most log lines that a record keeps, and that one report brings.
+/// The most log lines that a record keeps, and that one report carries.
 pub(crate) const LOG_LINES: usize = 100;
 
-/// What one attempt has said. Everything has a number that grows with time, so that nothing is written twice.
+/// What one attempt has reported. Everything has an increasing number, so that nothing is written twice.
 #[derive(Debug, Clone)]
 pub(crate) struct Saying<'a> {
     pub(crate) job: &'a Job,
-    /// Its number, percent and note.
+    /// Its number, percentage and note.
     pub(crate) progress: Option<(u64, u8, String)>,
     /// At most [`LOG_LINES`].
     pub(crate) lines: Vec<Said>,
@@ -28,14 +28,14 @@ pub(crate) struct Saying<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
     pub(crate) nth: u64,
-    /// How long ago it was said.
+    /// The age of the line.
     pub(crate) age: Duration,
     pub(crate) text: String,
 }
 
 impl Queue {
-    /// Writes what attempts of this consumer say; those whose entries are not its own any more are left out. A record
-    /// that has to be made for it expires after `keep`. See `report.lua`.
+    /// Writes what attempts of this consumer report, except for attempts whose entries it no longer holds. A record
+    /// that is created for this expires after `keep`. See `report.lua`.
     pub(crate) async fn report(
         &self,
         consumer: &ConsumerName,

@@ -20,9 +20,9 @@ const KEEPALIVE_BATCH: usize = 500;
 /// What `join` found out about the fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Joined {
-    /// Groups that had to be made. On a queue that was in use, this means that they were lost.
+    /// Groups that had to be created. If the queue was in use, they had been lost.
     pub groups_created: u64,
-    /// How long an entry may be silent, for the whole fleet.
+    /// How long a consumer may leave an entry without renewing it, for the whole fleet.
     pub lease: Duration,
     /// The version of the wire contract that the fleet writes.
     pub wire: u64,
@@ -33,23 +33,23 @@ pub struct Joined {
 pub struct Consumer {
     /// Its name.
     pub name: String,
-    /// Entries delivered to it and not settled.
+    /// Entries that were delivered to it and are not settled.
     pub pending: u64,
-    /// How long it has not read.
+    /// How long ago it last read.
     pub idle: Duration,
 }
 
 impl Queue {
-    /// Makes streams and groups where they are missing, and agrees on the lease. See `join.lua`.
+    /// Creates missing streams and groups, and agrees on the lease. See `join.lua`.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer, refuses, or holds keys of another type under these names.
+    /// [`Error`] if Redis does not answer, refuses, or holds keys of another type under these names.
     pub async fn join(&self, lease: Duration) -> Result<Joined, Error> {
         self.join_with(lease, "".into()).await
     }
 
-    /// The same, and agrees on the most jobs that the queue takes; `None` takes away such a limit.
+    /// Joins, and sets the most jobs that the queue accepts; `None` removes the limit.
     pub(crate) async fn join_limited(&self, lease: Duration, limit: Option<u64>) -> Result<Joined, Error> {
         self.join_with(lease, Value::Integer(limit.unwrap_or(0).cast_signed())).await
     }
@@ -88,7 +88,8 @@ impl Queue {
 
     /// Takes up to `count` new entries of each lane, waiting up to `block` for the first.
     ///
-    /// The future must be awaited to its end: an entry that is delivered to a dropped future is pending for nobody.
+    /// The future must be awaited to its end: an entry that is delivered to a dropped future stays pending, and nobody
+    /// knows it.
     pub(crate) async fn read_waiting(
         &self,
         link: &Link,
@@ -105,7 +106,7 @@ impl Queue {
         .await
     }
 
-    /// Up to `count` entries of one lane that are pending for this consumer, from the one after `after` on.
+    /// Returns up to `count` entries of one lane that are pending for this consumer, after the entry `after`.
     pub(crate) async fn read_own(
         &self,
         link: &Link,
@@ -135,16 +136,16 @@ impl Queue {
         args.extend(["COUNT".into(), Value::Integer(take.count as i64)]);
         args.extend(take.block.into_iter().flat_map(|block| ["BLOCK".into(), millis(block)]));
         args.push("STREAMS".into());
-        // Said outright: of a custom command, the client would hash the first argument, whatever offset is named.
+        // Set explicitly: for a custom command, the client would hash the first argument, whatever offset is named.
         let slot = streams.first().map_or(ClusterHash::Random, |key| ClusterHash::Custom(key.cluster_hash()));
         let ids = vec![Value::from(take.after); streams.len()];
         args.extend(streams.into_iter().map(Value::from).chain(ids));
         let command = CustomCommand::new_static("XREADGROUP", slot, take.block.is_some());
         let client = link.client();
-        // As it came: to make values of a large reply costs as much again as to read it.
+        // The raw frame, because converting a large reply to values costs as much again as reading it.
         let reply = async move {
             let frame = Box::pin(client.custom_raw(command, args)).await?;
-            // Of an error, only the client can make one of its own.
+            // Only the client can convert an error frame to its own error.
             if frame.items().is_none() { Value::try_from(frame).map(|_| None) } else { Ok(Some(frame)) }
         };
         let frame = match take.block {
@@ -161,7 +162,7 @@ impl Queue {
         Lane::ALL.into_iter().find(|lane| self.keys.stream(*lane).as_bytes() == name)
     }
 
-    /// Renews the lease of entries that are still this consumer's; returns those that are not.
+    /// Renews the lease of entries that this consumer still holds; returns those that it does not.
     pub(crate) async fn keep_alive(
         &self,
         link: &Link,
@@ -180,7 +181,7 @@ impl Queue {
         Ok(lost)
     }
 
-    /// One entry of a lane; `None` where it is deleted.
+    /// Returns one entry of a lane; `None` if it was deleted.
     pub(crate) async fn read_entry(&self, lane: Lane, id: EntryId) -> Result<Option<Entry>, Error> {
         let (client, text) = (self.link.client(), id.to_string());
         let reply = client.xrange(self.keys.stream(lane).clone(), text.clone(), text, Some(1));
@@ -190,11 +191,11 @@ impl Queue {
         Ok(entries.pop())
     }
 
-    /// The members of one lane's group; none where nobody has joined it yet.
+    /// Returns the members of one lane's group; none if nobody has joined it yet.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn consumers(&self, lane: Lane) -> Result<Vec<Consumer>, Error> {
         let client = self.link.client();
         let reply = client.xinfo_consumers(self.keys.stream(lane).clone(), GROUP);
@@ -202,7 +203,7 @@ impl Queue {
             Ok(Value::Array(items)) => Ok(items.iter().filter_map(consumer).collect()),
             Ok(reply) => Err(Error::contract("xinfo", reply)),
             Err(error) if error.class() == Some(Class::NoGroup) => Ok(Vec::new()),
-            // No stream at all, which this command alone answers with these words.
+            // The stream does not exist; this command alone answers with these words.
             Err(Error::Refused { detail, .. }) if detail.ends_with("no such key") => Ok(Vec::new()),
             Err(error) => Err(error.of_key(self.keys.stream(lane))),
         }

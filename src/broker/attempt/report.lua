@@ -1,8 +1,8 @@
--- report: write down what running attempts say of themselves: progress and log lines. Only attempts whose entries are
--- still this consumer's are written, so nothing comes back that was settled or dropped. All that an attempt says is
--- numbered, and what is written already is not written again.
+-- report: write down what running attempts report: progress and log lines. Only attempts whose entries this consumer
+-- still holds are written, so nothing comes back that was settled or dropped. Everything that an attempt reports has a
+-- number, and is written only once.
 -- KEYS for each attempt: stream, record
--- ARGV 1 consumer  2 ms to keep a record that is made here; then for each attempt: entry id, created ms, type, lane,
+-- ARGV 1 consumer  2 ms to keep a record that is created here; then for each attempt: entry id, created ms, type, lane,
 --      life, number of its progress or 0, percent, note, how many log lines (at most 100), and for each line number, age in
 --      ms, text
 -- returns {attempts written}
@@ -41,7 +41,7 @@ for key = 1, #KEYS, 2 do
           type = ARGV[at + 2], lane = ARGV[at + 3] }) do add(name, value) end
       end
       redis.call('HSET', record, 'said_of', entry, 'said', newest, 'logged', logged, 'updated_ms', now, unpack(fields))
-      -- A record that nobody else keeps goes by itself, should nothing settle it.
+      -- A record that nothing else keeps expires on its own if the attempt is never settled.
       if ttl ~= -1 then redis.call('PEXPIRE', record, ARGV[2]) end
       written = written + 1
     end

@@ -1,4 +1,4 @@
-//! The transitions of one attempt. Each is one script, and safe to send again.
+//! The transitions of one attempt. Each is one script and safe to resend.
 
 use crate::broker::client::script::scripts;
 use std::time::Duration;
@@ -20,35 +20,35 @@ use crate::sabotage::{self, Sabotage};
 
 scripts! { BEGIN "begin", CANCELLED "cancelled", COMPLETE "complete", DEFER "defer", RELEASE "release" }
 
-/// What `begin` says to an attempt that wants to start.
+/// The answer of `begin` to an attempt that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begun {
-    /// Go.
+    /// The attempt may start.
     Start,
-    /// Somebody else settled this entry.
+    /// Another process settled this entry.
     Stale,
-    /// An earlier attempt succeeded after it was given up: the job is done.
+    /// An earlier attempt succeeded after it had been given up: the job is done.
     DoneAlready,
     /// Its `expires_at_ms` has passed.
     Expired,
-    /// Somebody wants the job cancelled.
+    /// The job's cancellation was requested.
     Unwanted,
-    /// It is too early by this much.
+    /// The job is not due for this long.
     NotDue(Duration),
 }
 
-/// What became of a settlement.
+/// The outcome of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Applied {
-    /// The job is where the settlement wanted it.
+    /// The settlement took effect.
     Moved,
-    /// Somebody else settled this entry: nothing was changed.
+    /// Another process settled this entry: nothing was changed.
     Stale,
-    /// An attempt of the job succeeded after it was given up, and its retry has not started and never will.
+    /// An attempt of the job succeeded after it had been given up; its retry never starts.
     Late,
-    /// Somebody wanted the job cancelled, so it was, and does not run again.
+    /// The job's cancellation was requested, so it is cancelled and does not run again.
     Cancelled,
-    /// The entry was settled before, and nobody has noted anything of this life: a plain acknowledgement did it.
+    /// The entry was already settled, and no trace of this life is left: a plain acknowledgement settled it.
     Untraced,
 }
 
@@ -57,12 +57,12 @@ pub(crate) enum Applied {
 pub(crate) struct Taken<'a> {
     pub(crate) job: &'a Job,
     pub(crate) envelope: &'a Envelope,
-    /// The span of the attempt that ended, where it had one.
+    /// The span of the attempt that ended, if it had one.
     pub(crate) trace: Option<&'a TraceContext>,
 }
 
-/// The fields of the entry with these in place of those that `replaced` names. What an attempt with a span leaves behind
-/// links to it.
+/// Returns the entry's fields with `add` in place of those that `replaced` selects. If the attempt had a span, the
+/// fields link to it.
 pub(in crate::broker) fn edited(
     envelope: &Envelope,
     trace: Option<&TraceContext>,
@@ -75,14 +75,14 @@ pub(in crate::broker) fn edited(
     envelope.edited(|name| name == LINK || replaced(name), &add)
 }
 
-/// What is noted of an attempt that ended.
+/// What is noted about an attempt that ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Ran<'a> {
     /// How long it ran.
     pub(crate) elapsed: Duration,
     /// How it ended, in one word.
     pub(crate) outcome: &'a str,
-    /// Who ran it.
+    /// The consumer that ran it.
     pub(crate) worker: &'a str,
 }
 
@@ -127,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// The keys that the scripts of a job's attempt touch, for people. What follows the job may add others.
+    /// Lists the keys that the scripts of a job's attempt touch, for messages. Follow-up jobs may add others.
     pub(crate) fn keys_of(&self, job: &JobId) -> String {
         let keys = [self.keys.record(job), self.keys.ledger(job)];
         let shared = [&self.keys.dead, &self.keys.delayed, &self.keys.delayed_fields, &self.keys.cancels];
@@ -135,7 +135,7 @@ impl Queue {
         keys.collect::<Vec<_>>().join(", ")
     }
 
-    /// Does what was decided about an attempt, in one script.
+    /// Carries out the decision about an attempt, in one script.
     pub(crate) async fn apply(
         &self,
         consumer: &ConsumerName,
@@ -169,8 +169,9 @@ impl Queue {
         }
     }
 
-    /// What became of an attempt that failed or was given back. Where somebody wants the job cancelled, nothing was changed, and the
-    /// attempt ends it: who dies in between leaves the entry pending, and the wish to whoever claims it.
+    /// The outcome for an attempt that failed or was released. If the job's cancellation was requested, the script
+    /// changed nothing, and the attempt now cancels the job. A process that dies in between leaves the entry pending,
+    /// and the request to the process that claims it.
     async fn unless_unwanted(
         &self,
         answer: Answer,
@@ -187,7 +188,7 @@ impl Queue {
         Ok(if applied == Applied::Moved { Applied::Cancelled } else { applied })
     }
 
-    /// Ends a job with success. See `complete.lua`.
+    /// Ends a job as done. See `complete.lua`.
     async fn complete(
         &self,
         consumer: &ConsumerName,
@@ -269,7 +270,7 @@ impl Queue {
         self.run(&DEFER, keys, args).await
     }
 
-    /// Gives an entry back unchanged. See `release.lua`.
+    /// Returns an entry unchanged to its lane. See `release.lua`.
     async fn release(
         &self,
         consumer: &ConsumerName,
@@ -289,7 +290,7 @@ impl Queue {
         keys.extend([self.keys.cancels.clone(), self.keys.receipts(consumer.as_str())]);
         keys.extend([self.offloaded_of(taken), offloaded]);
         let mut args = vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(life.as_bytes())];
-        // A handler that was cut short within its first millisecond has run all the same.
+        // A handler that was interrupted within its first millisecond did run.
         let elapsed =
             if ran.elapsed.is_zero() { ran.elapsed } else { ran.elapsed.max(Duration::from_millis(1)) };
         args.push(millis(elapsed));
@@ -347,7 +348,7 @@ impl Queue {
     }
 }
 
-/// Whether and how long a job's record is kept after its end, and with what result.
+/// Whether and for how long a job's record is kept after its end, and with which result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keep<'a> {
     /// Whether there is a record.
@@ -366,7 +367,7 @@ impl Keep<'_> {
         }
     }
 
-    /// How long the record of a cancelled job is kept: not at all where none is wanted.
+    /// How long the record of a cancelled job is kept; zero if none is wanted.
     fn retention_of_cancelled(&self) -> Duration {
         match self.tracking {
             Tracking::None => Duration::ZERO,
@@ -375,7 +376,7 @@ impl Keep<'_> {
     }
 }
 
-/// The fields of the attempt that follows: counters written, waiting times honoured and gone, identity fixed.
+/// Returns the fields of the next attempt: counters updated, times that have passed removed, identity fixed.
 fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
     let job = taken.job;
     let id = job.id.to_string();
@@ -394,7 +395,7 @@ fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
     if to.lost > 0 {
         add.push((b"lost", lost.as_bytes()));
     }
-    // Its letter, should there be one, tells what time its producer gave it.
+    // A later dead letter shows the time that its producer set.
     for (time, kept) in
         [(b"delay_ms".as_slice(), b"was_delay_ms".as_slice()), (b"run_at_ms", b"was_run_at_ms")]
     {
@@ -406,7 +407,7 @@ fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
     };
     // Scripts read the life from the beginning of the packed fields.
     let next = edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes());
-    // And write the time of now over the end.
+    // Scripts write the current time over the end.
     match to.unroutable {
         None => next,
         Some(Unroutable::Now) => next.edited(|_| false, &[(UNROUTABLE, b"0000000000000")]),
@@ -416,10 +417,10 @@ fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
     }
 }
 
-/// Since when no worker has known the job's type.
+/// The field with the time since which no worker has known the job's type.
 const UNROUTABLE: &[u8] = b"unroutable_ms";
 
-/// What `begin` and `bury` must know of the dead letter whose fields a job has: which life ended in it, and when.
+/// Tells `begin` and `bury` about the dead letter whose fields a job has: which life ended in it, and when.
 pub(in crate::broker) fn letter_of(job: &Job) -> [Value; 2] {
     let former = job.former.as_deref();
     let life = former.and_then(|former| former.life.as_ref()).map_or_else(|| Value::from(""), text);
@@ -427,7 +428,7 @@ pub(in crate::broker) fn letter_of(job: &Job) -> [Value; 2] {
     [life, at.map_or_else(|| Value::from(""), |at| at.to_string().into())]
 }
 
-/// Anything that is written as text, as an argument.
+/// Converts any value to a text argument.
 pub(in crate::broker) fn text(shown: &impl ToString) -> Value {
     shown.to_string().into()
 }

@@ -1,8 +1,8 @@
--- step_begin: may this run of a step start? What the ledger says is written before the handler is called. Asked again
--- by the same run it gives the same answer.
+-- step_begin: may this run of a step start? The ledger is written before the handler is called. If the same run asks
+-- again, it gets the same answer.
 -- KEYS 1 stream  2 ledger
 -- ARGV 1 consumer  2 entry id  3 run  4 step  5 kind  6 the job's life  7 plan
--- returns {1, now ms} start, {0} stale (somebody else settled this entry), {2} it may not run: the ledger says why,
+-- returns {1, now ms} start, {0} stale (another process settled this entry), {2} it may not run: the ledger says why,
 --   {3} a once step that another run started has become unknown
 if not hold(KEYS[1], ARGV[1], ARGV[2]) then return { 0 } end
 local ledger, step, now = KEYS[2], ARGV[4], now_ms()

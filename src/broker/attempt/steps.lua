@@ -1,7 +1,7 @@
--- steps: the ledger of a job's steps, and whether the job is dead. A life that was replayed after its ledger had gone
--- brings along what is known of the steps; that is written first.
+-- steps: the ledger of a job's steps, and whether the job is dead. If a life was replayed after its ledger had gone,
+-- its fields say what is known of the steps; that is written first.
 -- KEYS 1 ledger  2 record
--- ARGV 1 what the job's fields say of its steps: 'name=state name=state', or ''  2 plan, or ''
+-- ARGV 1 what the job's fields say about its steps: 'name=state name=state', or ''  2 plan, or ''
 -- returns {now ms, fields of the ledger flat, state in the record or '', id of the dead letter in the record or ''}
 if ARGV[1] ~= '' and redis.call('HEXISTS', KEYS[1], 'plan') == 0 then
   redis.call('HSET', KEYS[1], 'plan', ARGV[2])

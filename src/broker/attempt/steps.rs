@@ -1,4 +1,4 @@
-//! The ledgers of jobs made of steps: how a worker begins and ends a step, and how a person looks and decides.
+//! The ledgers of jobs made of steps: how a worker begins and ends a step, and how an operator inspects and decides.
 
 use crate::broker::client::script::scripts;
 use fred::types::Value;
@@ -16,69 +16,69 @@ use crate::job::{
 
 scripts! { DECIDE "decide", STEP_BEGIN "step_begin", STEP_END "step_end", STEPS "steps" }
 
-/// The ledger of a job's steps, as it was at one moment.
+/// A snapshot of the ledger of a job's steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepsStatus {
-    /// When this was true.
+    /// When the snapshot was taken.
     pub now: Timestamp,
     /// What is known about the steps.
     pub ledger: Ledger,
-    /// The job's dead letter, where it is dead.
+    /// The job's dead letter, if it is dead.
     pub dead: Option<EntryId>,
 }
 
-/// What `step_begin` says to a run that wants to start.
+/// The answer of `step_begin` to a run that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepBegun {
-    /// Go.
+    /// The run may start.
     Start,
-    /// Somebody else settled the entry.
+    /// Another process settled the entry.
     Stale,
     /// It may not run: the ledger says why.
     Refused,
 }
 
-/// What became of the report of a run's end.
+/// The outcome of reporting a run's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepTold {
     /// It is in the ledger.
     Noted,
-    /// It is in the ledger, after the step was taken for unknown.
+    /// It is in the ledger, although the step was considered unknown.
     Late,
-    /// Another run or a person came first.
+    /// Another run or an operator came first.
     Stale,
 }
 
-/// Which run of which step.
+/// A run of a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StepRun<'a> {
     pub(crate) step: &'a StepName,
     pub(crate) kind: StepKind,
-    /// A name of its own for every run of an entry's steps.
+    /// A unique name for each run of an entry's steps.
     pub(crate) run: &'a str,
 }
 
 /// Who decides, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decider {
-    /// A short name, without white space.
+    /// A short name without whitespace.
     pub who: String,
     /// Why; may be empty.
     pub reason: String,
 }
 
-/// What a decision led to.
+/// The result of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decided {
-    /// It is written. The job stays where it is.
+    /// It is written, and the job stays where it is.
     Written,
-    /// It is written, and the job runs again; its entry, where this is known.
+    /// It is written, and the job runs again, as this entry if it is known.
     Replayed(Option<EntryId>),
     /// All steps are done, and so is the job.
     Done,
 }
 
-/// Why a decision was not taken.
+/// Why a decision was not accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecideError {
@@ -93,12 +93,12 @@ pub enum DecideError {
     /// The job has no such step.
     #[error("the job has no step {step}; it has {known}")]
     NoStep {
-        /// What was asked for.
+        /// The step that was named.
         step: StepName,
-        /// The steps there are.
+        /// The steps that the job has.
         known: String,
     },
-    /// The step is in no state for this verdict.
+    /// The step is not in a state that allows this verdict.
     #[error("{step} is {state}: {why}")]
     Refused {
         /// The step.
@@ -108,7 +108,7 @@ pub enum DecideError {
         /// Why not.
         why: Undecidable,
     },
-    /// Somebody else decided, or the step moved on, between the look and the decision.
+    /// Somebody else decided, or the step changed, between the lookup and the decision.
     #[error("{0} changed in the meantime: look again")]
     Changed(StepName),
     /// Redis does not answer or refuses.
@@ -117,11 +117,11 @@ pub enum DecideError {
 }
 
 impl Decider {
-    /// A longer name is cut.
+    /// The most bytes of a name; a longer one is cut.
     const MAX_WHO_BYTES: usize = 64;
 
-    /// Somebody, with white space and what controls a terminal taken out of the name, and the reason cut to what a ledger
-    /// keeps.
+    /// Names a decider, without the name's whitespace and control characters, and with the reason cut to the length
+    /// that a ledger keeps.
     pub fn new(who: &str, reason: &str) -> Self {
         let plain: String = who.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
         let who = if plain.is_empty() { "somebody".to_owned() } else { cut(plain, Self::MAX_WHO_BYTES) };
@@ -131,18 +131,19 @@ impl Decider {
 }
 
 impl Queue {
-    /// The ledger of a job's steps; `None` where no step of it has begun, or it has expired with its job.
+    /// Returns the ledger of a job's steps; `None` if none of its steps has begun, or the ledger has expired with its
+    /// job.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn steps(&self, job: &JobId) -> Result<Option<StepsStatus>, Error> {
         let steps = self.look_at_steps(job, None).await?;
         Ok(Some(steps).filter(|steps| steps.ledger.plan.is_some()))
     }
 
-    /// The same, empty where there is nothing. Where the ledger has gone, what the job's fields say of its steps is written
-    /// into a new one first, with the plan. See `steps.lua`.
+    /// Returns the ledger, empty if there is none. If it has gone, what the job's fields say about its steps is first
+    /// written into a new one, with the plan. See `steps.lua`.
     pub(crate) async fn look_at_steps(
         &self,
         job: &JobId,
@@ -162,7 +163,7 @@ impl Queue {
         })
     }
 
-    /// Asks whether a run of a step may start, and writes down that it does. See `step_begin.lua`.
+    /// Asks whether a run of a step may start, and records the start. See `step_begin.lua`.
     pub(crate) async fn step_begin(
         &self,
         consumer: &ConsumerName,
@@ -188,7 +189,7 @@ impl Queue {
         }
     }
 
-    /// Writes down how a run of a step ended, and says when. See `step_end.lua`.
+    /// Records how a run of a step ended, and returns when. See `step_end.lua`.
     pub(crate) async fn step_end(
         &self,
         job: &Job,
@@ -221,13 +222,15 @@ impl Queue {
         }
     }
 
-    /// Takes a person's verdict on a step. A dead job whose steps are then all done is done, with all that this sets off,
-    /// and its record is kept for `retention`; one that can go on is replayed. Two people never both decide: whoever comes
-    /// second is told [`DecideError::Changed`] or [`DecideError::Refused`].
+    /// Records an operator's verdict on a step.
+    ///
+    /// If all steps of a dead job are then done, so is the job, with everything that its end triggers, and its record
+    /// is kept for `retention`. If the job can continue, it is replayed. Two operators never both decide: the second
+    /// gets [`DecideError::Changed`] or [`DecideError::Refused`].
     ///
     /// # Errors
     ///
-    /// [`DecideError`] where the step is in no state for this verdict, or Redis does not answer.
+    /// [`DecideError`] if the step is not in a state that allows this verdict, or Redis does not answer.
     pub async fn decide(
         &self,
         job: &JobId,
@@ -238,7 +241,7 @@ impl Queue {
         let first = self.look_at_steps(job, None).await?;
         let seen = first.ledger.get(step).cloned();
         let mut steps = first;
-        // Other steps may move on meanwhile; this one may not.
+        // Other steps may change in the meantime; this one may not.
         for _ in 0..Self::DECIDE_TRIES {
             if steps.ledger.get(step) != seen.as_ref() {
                 break;
@@ -267,8 +270,10 @@ impl Queue {
 
     const DECIDE_TRIES: usize = 5;
 
-    /// Lets a job go on that was buried because of a step whose end is known by now. False where there is nothing to do, or
-    /// where a person must look at it all the same: a replay would give exhausted steps their attempts again.
+    /// Continues a job that was buried because of a step whose end is now known.
+    ///
+    /// Returns false if there is nothing to do, or if an operator must decide anyway: a replay would give exhausted
+    /// steps their attempts again.
     pub(crate) async fn resume_steps(
         &self,
         job: &JobId,
@@ -291,7 +296,7 @@ impl Queue {
         Ok(self.call_decide(job, &steps, &call).await?.is_some())
     }
 
-    /// Sends one decision; `None` where what it rests on has changed. See `decide.lua`.
+    /// Sends one decision; `None` if the state that it is based on has changed. See `decide.lua`.
     async fn call_decide(
         &self,
         job: &JobId,
@@ -336,7 +341,7 @@ impl Queue {
         }
     }
 
-    /// Sends it a second time where the first answer was lost: the script knows the call by its name.
+    /// Sends a decision a second time if the first answer was lost: the script recognizes the call by its name.
     async fn insist_on_decide(
         &self,
         keys: Vec<fred::types::Key>,
@@ -348,7 +353,7 @@ impl Queue {
         }
     }
 
-    /// The lane that a dead job came by, what its end sets off, and the key of what was offloaded of it.
+    /// Returns the lane that a dead job came from, what its end triggers, and the key of its offloaded fields.
     async fn ending_of(
         &self,
         dead: Option<EntryId>,
@@ -357,7 +362,7 @@ impl Queue {
         let Some(dead) = dead else { return Ok(nothing) };
         let Some(letter) = self.dead_letter(dead).await? else { return Ok(nothing) };
         let lane = letter.text("dead_origin").parse().unwrap_or_default();
-        // What cannot be read sets off nothing.
+        // A letter that cannot be parsed triggers nothing.
         let Ok(job) = Job::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
         let taken = Taken { job: &job, envelope: &letter.fields, trace: None };
         Ok((lane, FollowUpArgs::of(&self.keys, taken, End::Done(None)), self.offloaded_of(taken)))

@@ -1,8 +1,9 @@
--- wishes: forget the wishes to cancel a job that nothing can meet any more. One that names the entry that was held then
--- is met or moot once that entry is settled: whatever settles it but a success looks for the wish. Others go after a day.
+-- wishes: forget the cancellation requests that can no longer take effect. A request that names the entry held at the
+-- time ends with that entry: whatever settles it, except a success, checks for the request. Other requests expire after
+-- a day.
 -- KEYS 1 cancels  2 cancels:places  3 stream high  4 stream normal  5 stream low
--- ARGV 1 how many to skip  2 at most so many
--- returns {wishes that stay, those of them that were looked at}
+-- ARGV 1 how many to skip  2 how many to check at most
+-- returns {requests that stay, those of them that were checked}
 local lanes, now = { high = KEYS[3], normal = KEYS[4], low = KEYS[5] }, now_ms()
 local page = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
 local kept = 0

@@ -1,7 +1,7 @@
--- advance: let time pass for all delayed jobs, by moving their due times back. For tests of users alone.
+-- advance: let time pass for all delayed jobs, by moving their due times back. Only for tests of users.
 -- KEYS 1 delayed  2 wake  3 advanced
--- ARGV 1 by so many ms  2 the number of this step, from 1, which is done once  3 at most so many jobs
--- returns {moved}, {0} where the step was done already, {-1} where there are more jobs: nothing was moved
+-- ARGV 1 by how many ms  2 the number of this step, from 1; each step is done once  3 the most jobs
+-- returns {moved}, {0} if the step was already done, {-1} if there are more jobs: nothing was moved
 if tonumber(redis.call('GET', KEYS[3]) or '0') >= tonumber(ARGV[2]) then return { 0 } end
 if redis.call('ZCARD', KEYS[1]) > tonumber(ARGV[3]) then return { -1 } end
 local jobs = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')

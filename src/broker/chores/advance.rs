@@ -1,4 +1,4 @@
-//! Time that passes for delayed jobs, in users' tests.
+//! Lets time pass for delayed jobs, in users' tests.
 
 use crate::broker::client::script::scripts;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use crate::broker::{Queue, millis};
 scripts! { ADVANCE "advance" }
 
 impl Queue {
-    /// Moves the due times of all delayed jobs back, once for each `step`; how many jobs were moved, or `None` where there
-    /// are more than `most`. See `advance.lua`.
+    /// Moves the due times of all delayed jobs back, once for each `step`. Returns how many jobs were moved, or `None`
+    /// if there are more than `most`. See `advance.lua`.
     pub(crate) async fn advance(&self, by: Duration, step: u64, most: u32) -> Result<Option<u64>, Error> {
         let keys = vec![self.keys.delayed.clone(), self.keys.wake.clone(), self.keys.advanced()];
         let args = vec![millis(by), step.cast_signed().into(), i64::from(most).into()];

@@ -1,8 +1,8 @@
--- agenda: the server's clock, and what is kept of the recurring jobs.
+-- agenda: the server's clock, and the stored recurring jobs with their states.
 -- KEYS 1 cron  2 cron:ticks
--- ARGV 1 the revision that the caller knows, or ''  2 at most so many bytes of entries; those beyond are left to the caller
---      3.. the names whose states it wants where that is still the revision
--- returns {now ms, revision, {name, state, ...}, {name, packed entry or nil, ...} where it is another}
+-- ARGV 1 the revision that the caller knows, or ''  2 the most bytes of entries; the caller reads those beyond the limit
+--      3.. the names whose states the caller wants if the revision is unchanged
+-- returns {now ms, revision, {name, state, ...}, {name, packed entry or nil, ...} if the revision has changed}
 local revision = tonumber(redis.call('HGET', KEYS[2], ':revision') or 0)
 if tonumber(ARGV[1]) ~= revision then
   local entries, bytes = {}, 0

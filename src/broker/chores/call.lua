@@ -1,8 +1,8 @@
--- call: wake workers that stand by, as many as there are jobs that wait.
+-- call: wake workers on standby, as many as there are waiting jobs.
 -- KEYS 1 calls  2.. streams
--- ARGV 1 at least so many calls  2 at most so many, 100 or less
+-- ARGV 1 the least calls  2 the most calls, 100 or less
 -- returns {calls that were added, jobs that wait}
--- LTRIM is allowed when Redis is out of memory, and admits the LPUSH behind it.
+-- Redis allows LTRIM even when it is out of memory, and then admits the LPUSH.
 local waiting = 0
 for at = 2, #KEYS do
   local groups = redis.pcall('XINFO', 'GROUPS', KEYS[at])

@@ -1,9 +1,9 @@
--- claim: take over entries that nobody renewed for so long, where the server's clock shows what the claimer expects. A clock
--- that stepped, or a server that stood still in front of this script, makes the entries of live owners look silent. Of what is
--- pending it looks at ten times as many entries as it may take, like XAUTOCLAIM, and no further.
+-- claim: take over entries whose lease was not renewed for this long, if the server's clock shows what the claimer
+-- expects. A clock that jumped, or a server that paused just before this script, makes the entries of live owners look
+-- silent. Like XAUTOCLAIM, it checks ten times as many pending entries as it may take, and no more.
 -- KEYS 1 stream
 -- ARGV 1 consumer  2 ms of silence  3 the first id  4 the most entries  5 and 6 what the clock must show, from and to, in ms
--- returns {1, where to go on or '0-0', entries that were pending but deleted, {{id, who held it,
+-- returns {1, where to continue or '0-0', entries that were pending but deleted, {{id, who held it,
 --   ms of its silence}, ...}}, {0} the clock shows another time
 local now = now_ms()
 if now < tonumber(ARGV[5]) or now > tonumber(ARGV[6]) then return { 0 } end
@@ -13,7 +13,7 @@ for _, held in ipairs(pending) do
   owners[held[1]] = held
   some = some or held[3] >= silence
 end
--- To look costs XAUTOCLAIM five times as much.
+-- The check with XAUTOCLAIM costs five times as much.
 if not some then return { 1, #pending == most and pending[most][1] or '0-0', 0, {} } end
 local page, taken = redis.call('XAUTOCLAIM', KEYS[1], 'fleet', ARGV[1], ARGV[2], ARGV[3], 'COUNT', ARGV[4], 'JUSTID'), {}
 for at, id in ipairs(page[2]) do

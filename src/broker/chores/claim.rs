@@ -1,4 +1,4 @@
-//! Taking over the entries of workers that are silent, and removing those that are gone.
+//! Claiming the entries of silent workers, and deleting consumers that are gone.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::job::{ConsumerName, EntryId, Lane};
 
 scripts! { CLAIM "claim", REAP "reap", REDATE "redate", STALE "stale" }
 
-/// The most entries that one `redate` looks at.
+/// The most entries that one `redate` checks.
 const REDATE_BATCH: i64 = 500;
 
 /// A page of claimed entries.
@@ -22,21 +22,21 @@ pub(crate) struct Claimed {
     /// Where the next page begins; `None` at the end.
     pub(crate) next: Option<EntryId>,
     pub(crate) entries: Vec<Silent>,
-    /// Entries that were pending, but deleted: their bodies are lost.
+    /// Entries that were pending but deleted: their contents are lost.
     pub(crate) deleted: u64,
 }
 
-/// An entry that was taken over.
+/// An entry that was claimed.
 #[derive(Debug)]
 pub(crate) struct Silent {
     pub(crate) id: EntryId,
-    /// The consumer that held it; `-` where that is not known.
+    /// The consumer that held it; `-` if unknown.
     pub(crate) owner: String,
-    /// How long ago it was delivered, or renewed last.
+    /// How long ago it was delivered or last renewed.
     pub(crate) silence: Duration,
 }
 
-/// What one look for silent entries found.
+/// The result of one check for silent entries.
 #[derive(Debug)]
 pub(crate) struct Stale {
     /// The server's clock.
@@ -45,28 +45,27 @@ pub(crate) struct Stale {
     pub(crate) first: [(Lane, Option<EntryId>); 3],
 }
 
-/// Where a claim begins, and what it takes.
+/// Where a claim begins, and which entries it takes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClaimFrom {
     pub(crate) start: EntryId,
     /// How long an entry must have been silent.
     pub(crate) silence: Duration,
     pub(crate) count: u64,
-    /// What the server's clock must show, in milliseconds.
+    /// The range in which the server's clock must be, in milliseconds.
     pub(crate) window: [i64; 2],
 }
 
 impl Queue {
-    /// What the server's clock shows, and the first entry of each lane that was silent for so long. See
-    /// `stale.lua`.
+    /// Returns the server's clock, and the first entry of each lane that was silent for this long. See `stale.lua`.
     pub(crate) async fn stale(&self, silence: Duration) -> Result<Stale, Error> {
         let answer = self.run(&STALE, self.keys.streams().to_vec(), vec![millis(silence)]).await?;
         let first = |lane: Lane| answer.rest.get(lane as usize).and_then(decode::entry_id);
         Ok(Stale { now_ms: answer.status.cast_unsigned(), first: Lane::ALL.map(|lane| (lane, first(lane))) })
     }
 
-    /// Takes over entries of a lane that were silent for so long; `None` where the server's clock shows a time outside the
-    /// window. See `claim.lua`.
+    /// Claims entries of a lane that were silent for this long; `None` if the server's clock is outside the window. See
+    /// `claim.lua`.
     pub(crate) async fn claim(
         &self,
         consumer: &ConsumerName,
@@ -88,8 +87,8 @@ impl Queue {
         }
     }
 
-    /// Dates entries from now on that were renewed before the server's clock was set back; returns how many. See
-    /// `redate.lua`.
+    /// Resets the delivery time of entries that were renewed before the server's clock was set back; returns how many.
+    /// See `redate.lua`.
     pub(crate) async fn redate(&self) -> Result<u64, Error> {
         let mut dated = 0;
         for lane in Lane::ALL {
@@ -104,7 +103,7 @@ impl Queue {
         Ok(dated)
     }
 
-    /// Deletes a consumer from the lanes in which it has nothing pending. True where it is gone from all.
+    /// Deletes a consumer from the lanes in which it has nothing pending. True if it is gone from all lanes.
     pub(crate) async fn reap(&self, link: &Link, consumer: &str) -> Result<bool, Error> {
         let args = vec![consumer.into()];
         let mut keys = self.keys.streams().to_vec();

@@ -1,5 +1,6 @@
-//! The recurring jobs of a queue: kept in a hash, and in another how far each has come. What has to be done when is
-//! decided elsewhere; here it is read, kept and carried out, each step by a script that compares what was read.
+//! The recurring jobs of a queue. One hash holds the entries, another one their progress. What is due when is decided
+//! elsewhere; this module reads and stores it, and submits the jobs. Each step is a script that compares the state that
+//! was read.
 
 use crate::broker::client::script::scripts;
 use std::fmt;
@@ -17,49 +18,50 @@ use crate::job::{CronName, JobId, Lane, Pacing, Timestamp};
 
 scripts! { AGENDA "agenda", CRON_MOVE "cron_move", CRON_PAUSE "cron_pause", CRON_PUT "cron_put", CRON_REMOVE "cron_remove", TICK "tick" }
 
-/// A queue has at most so many recurring jobs.
+/// The most recurring jobs of a queue.
 pub const MAX_ENTRIES: usize = 1000;
 
-/// One script reads at most so many bytes of them; the others are read one by one.
+/// The most bytes of entries that one script reads; the others are read one by one.
 const ENTRY_BYTES: i64 = 512 * 1024;
 
-/// A change that meets others again and again is given up after so many tries.
+/// How often a change is tried if others keep changing the same entry.
 const TRIES: usize = 20;
 
-/// What a state ends with while the entry is paused.
+/// The end of a state while the entry is paused.
 const PAUSED: &str = " paused";
 
-/// How far one entry has come, as it is written in Redis: `<last tick in ms> <generation>`, more words of [`Progress`], and
-/// ` paused` where it is. The generation is the revision in which the entry was last changed. A caller that changes an entry names the
-/// state that it read, so nothing is done twice, and nothing by an entry that has changed meanwhile.
+/// The progress of one entry, as it is stored in Redis: `<last tick in ms> <generation>`, more words of [`Progress`],
+/// and ` paused` if it is paused. The generation is the revision in which the entry was last changed. A caller that
+/// changes an entry names the state that it read. So nothing is done twice, and nothing is done for an entry that has
+/// changed in the meantime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CronState {
     text: String,
 }
 
 impl CronState {
-    /// Up to when ticks are dealt with.
+    /// The time up to which ticks have been handled.
     pub(crate) fn handled(&self) -> Timestamp {
         timestamp(self.text.split(' ').next().and_then(|ms| ms.parse().ok()).unwrap_or(0))
     }
 
-    /// How far the entry has come.
+    /// The progress of the entry.
     pub(crate) fn progress(&self) -> Progress {
         Progress::read(self.handled(), self.words())
     }
 
-    /// What stands behind the generation.
+    /// The words after the generation.
     fn words(&self) -> &str {
         let generation = self.text.find(' ').map_or("", |at| &self.text[at + 1..]);
         generation.find(' ').map_or("", |at| &generation[at..])
     }
 
-    /// True where no tick is to be submitted.
+    /// True if no tick is to be submitted.
     pub(crate) fn is_paused(&self) -> bool {
         self.text.ends_with(PAUSED)
     }
 
-    /// The state when the entry has come this far.
+    /// The state once the entry has progressed this far.
     pub(crate) fn moved(&self, progress: &Progress) -> Self {
         let generation = self.text.split(' ').nth(1).unwrap_or("0");
         let (handled, words) = (progress.handled().as_ms(), progress.words());
@@ -68,17 +70,17 @@ impl CronState {
     }
 }
 
-/// What one reading of the recurring jobs found.
+/// The result of one read of the recurring jobs.
 #[derive(Debug)]
 pub(crate) struct Agenda {
     pub(crate) now: Timestamp,
     /// Grows with every change of an entry.
     pub(crate) revision: u64,
-    /// How many consumers have shown themselves in the last seconds.
+    /// How many consumers have been active in the last seconds.
     pub(crate) live: u64,
-    /// How far entries have come: all, or those that were asked for.
+    /// The states of all entries, or of those that were asked for.
     pub(crate) states: Vec<(CronName, CronState)>,
-    /// All entries; `None` where nothing has changed since the revision that was named.
+    /// All entries; `None` if nothing has changed since the revision that was named.
     pub(crate) entries: Option<Vec<(CronName, Result<Entry, Invalid>)>>,
 }
 
@@ -91,46 +93,46 @@ impl Agenda {
 /// The recurring jobs of a queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CronTable {
-    /// When this was true.
+    /// When the table was read.
     pub now: Timestamp,
     /// All of them, by name.
     pub entries: Vec<CronStatus>,
 }
 
-/// One recurring job, and how far it has come.
+/// One recurring job and its progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CronStatus {
     /// Its name.
     pub name: CronName,
-    /// What it is, or why this program cannot read it.
+    /// Its definition, or why this program cannot read it.
     pub entry: Result<Entry, Invalid>,
-    /// Up to when ticks are dealt with; at first, when it was added.
+    /// The time up to which ticks have been handled; at first, the time when it was added.
     pub handled: Timestamp,
-    /// True where no tick is to be submitted.
+    /// True if no tick is to be submitted.
     pub paused: bool,
 }
 
-/// What became of an entry that was to be kept.
+/// The outcome of storing an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// It is new.
     Added,
-    /// It has replaced another of its name.
+    /// It replaced another entry of the same name.
     Replaced,
-    /// It was there already, the same.
+    /// The same entry was already stored.
     Unchanged,
-    /// It was not kept: there is another of its name.
+    /// It was not stored: another entry has this name.
     Taken,
-    /// It was not kept: there are [`MAX_ENTRIES`] already.
+    /// It was not stored: there are already [`MAX_ENTRIES`].
     TooMany,
 }
 
 impl Queue {
-    /// The recurring jobs.
+    /// Returns the recurring jobs.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn cron(&self) -> Result<CronTable, Error> {
         let mut agenda = self.agenda(None, &[]).await?;
         let mut found = agenda.entries.take().unwrap_or_default();
@@ -147,7 +149,7 @@ impl Queue {
         Ok(CronTable { now: agenda.now, entries: found.into_iter().map(status).collect() })
     }
 
-    /// Keeps a recurring job that is new. See [`Queue::put_cron`].
+    /// Stores a recurring job if its name is new. See [`Queue::put_cron`].
     ///
     /// # Errors
     ///
@@ -156,13 +158,14 @@ impl Queue {
         self.keep_cron(entry, false).await
     }
 
-    /// Keeps a recurring job, in place of one of its name if there is one. It begins now; where only something else than
-    /// its schedule changes, it goes on from where it was. A paused one stays paused. The entry's own queue is not looked
-    /// at.
+    /// Stores a recurring job, and replaces an existing one of the same name.
+    ///
+    /// It begins now; if only something other than its schedule changes, it continues from its current position. A
+    /// paused entry stays paused. The entry's own queue is ignored.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
+    /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn put_cron(&self, entry: &Entry) -> Result<Kept, Error> {
         self.keep_cron(entry, true).await
     }
@@ -186,7 +189,7 @@ impl Queue {
         Err(Error::contract("cron_put", "another state, again and again"))
     }
 
-    /// Keeps an entry where the state is still the one that was read; `None` where it is another.
+    /// Stores an entry if its state is still the one that was read; otherwise `None`.
     pub(crate) async fn replace_cron(
         &self,
         entry: &Entry,
@@ -195,7 +198,7 @@ impl Queue {
     ) -> Result<Option<Kept>, Error> {
         let same = old.filter(|(old, _)| old.schedule() == entry.schedule());
         let handled = same.map_or_else(String::new, |(_, state)| state.handled().as_ms().to_string());
-        // What was submitted stays submitted.
+        // Jobs that were submitted stay submitted.
         let mark = match (same, state) {
             (Some((_, state)), _) => state.words(),
             (None, Some(state)) if state.is_paused() => PAUSED,
@@ -217,28 +220,28 @@ impl Queue {
         })
     }
 
-    /// Forgets a recurring job; false where there is none of this name. Its jobs stay.
+    /// Deletes a recurring job; false if none has this name. Its jobs stay.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
+    /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn remove_cron(&self, name: &CronName) -> Result<bool, Error> {
         let keys = vec![self.keys.cron.clone(), self.keys.cron_ticks.clone()];
         Ok(self.run(&CRON_REMOVE, keys, vec![name.as_str().into()]).await?.status == 1)
     }
 
-    /// Pauses a recurring job: no tick is submitted until it is resumed. `None` where there is none of this name, false
-    /// where it was paused already.
+    /// Pauses a recurring job: no tick is submitted until it is resumed. `None` if none has this name, false if it was
+    /// already paused.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses. Sending again is safe.
+    /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn pause_cron(&self, name: &CronName) -> Result<Option<bool>, Error> {
         self.mark_cron(name, PAUSED).await
     }
 
-    /// Lets a paused recurring job go on from now: what was due meanwhile is not made up for. `None` where there is none of
-    /// this name, false where it was not paused.
+    /// Resumes a paused recurring job from now on; ticks that were missed are not submitted. `None` if none has this
+    /// name, false if it was not paused.
     ///
     /// # Errors
     ///
@@ -253,18 +256,18 @@ impl Queue {
         Ok((answer.status != 2).then_some(answer.status == 1))
     }
 
-    /// Submits one job of a recurring job now, whatever its schedule says and whether it is paused. `None` where there is
-    /// none of this name that this program can read.
+    /// Submits one job of a recurring job now, regardless of its schedule and of a pause. `None` if there is none of
+    /// this name that this program can read.
     ///
     /// # Errors
     ///
-    /// [`Error::Unknown`] where the answer was lost: the job may have been submitted.
+    /// [`Error::Unknown`] if the answer was lost: the job may have been submitted.
     pub async fn run_cron(&self, name: &CronName) -> Result<Option<JobId>, Error> {
         let table = self.cron().await?;
         let found = table.entries.into_iter().find(|status| status.name == *name);
         let Some(entry) = found.and_then(|status| status.entry.ok()) else { return Ok(None) };
         let id = entry.extra_id(rand::random());
-        // No limit of the producer's own, and one job.
+        // No depth limit of the producer, and one job.
         let mut args = vec!["".into(), Value::Integer(1)];
         job_args(&mut args, &entry, &id, table.now);
         let answer =
@@ -273,7 +276,7 @@ impl Queue {
         Ok(Some(id))
     }
 
-    /// Reads the recurring jobs: all of them, or, where nothing has changed since `known`, the states of these.
+    /// Reads the recurring jobs: all of them or, if nothing has changed since `known`, the states of `names`.
     pub(crate) async fn agenda(&self, known: Option<u64>, names: &[CronName]) -> Result<Agenda, Error> {
         let keys = vec![self.keys.cron.clone(), self.keys.cron_ticks.clone()];
         let revision = known.map_or_else(String::new, |known| known.to_string());
@@ -289,11 +292,12 @@ impl Queue {
             let named = decode::text(&pair[0]).parse().ok().filter(|_| !text.is_empty());
             named.map(|name| (name, CronState { text }))
         };
-        // The queue's own notes in these hashes have names that no entry can have.
+        // The queue's own fields in these hashes have names that no entry can have.
         let entry = async |pair: &[Value]| {
             let name: Option<CronName> = decode::text(&pair[0]).parse().ok();
             let Some(name) = name else { return Ok(None) };
-            // One that changes between the two is of another revision, and what is done by it compares that.
+            // An entry that changes between the two reads gets another revision, and whatever is done for it compares
+            // that.
             let packed = if pair[1].is_null() { self.cron_entry(&name).await? } else { pair[1].clone() };
             Ok::<_, Error>(Some((
                 name.clone(),
@@ -315,7 +319,7 @@ impl Queue {
         self.link.ask("hget", client.hget(self.keys.cron.clone(), name.as_str())).await
     }
 
-    /// How many members of the group have shown themselves lately; none where that cannot be read.
+    /// How many members of the group have been active recently; zero if that cannot be read.
     async fn live(&self) -> Result<u64, Error> {
         match self.consumers(Lane::Normal).await {
             Ok(consumers) => {
@@ -327,8 +331,8 @@ impl Queue {
         }
     }
 
-    /// Submits the jobs of these ticks and moves the entry's state that far, in one step; false where the state is not the one
-    /// that was read, and nothing was done.
+    /// Submits the jobs of these ticks and moves the entry's state that far, in one step. Returns false, without doing
+    /// anything, if the state is not the one that was read.
     pub(crate) async fn tick(
         &self,
         entry: &Entry,
@@ -344,7 +348,7 @@ impl Queue {
         Ok(self.run(&TICK, keys, args).await?.status == 1)
     }
 
-    /// Moves an entry's state, so that every process reads it anew; false where it is not the one that was read.
+    /// Moves an entry's state, so that every process reads it again; false if it is not the one that was read.
     pub(crate) async fn move_cron(
         &self,
         name: &CronName,
@@ -355,7 +359,7 @@ impl Queue {
     }
 }
 
-/// One job as `enqueue.lua` and `tick.lua` take it.
+/// Appends the arguments of one job, as `enqueue.lua` and `tick.lua` take them.
 fn job_args(args: &mut Vec<Value>, entry: &Entry, id: &JobId, tick: Timestamp) {
     let fields = entry.job_fields(tick);
     args.push(Value::Integer(2 * (fields.len() as i64 + 1)));

@@ -1,10 +1,10 @@
--- lead: take or keep the lease of the process that does a queue's chores.
+-- lead: take or renew the lease of the queue's leader, the process that does its maintenance.
 -- KEYS 1 leader  2 stream normal  3 cron:ticks
 -- ARGV 1 consumer  2 lease ms, or 0 to give the lease up
--- returns {1, consumers, revision, now ms} leading, {0, consumers, revision, now ms} another leads, or nobody. The revision of the
---   recurring jobs comes along so that a change of them is known soon, and nobody need ask for it; the clock, so that it is known
---   when it is set back.
--- A consumer that asks is a member and lives, though it may not be given anything for long. Nothing is behind this id.
+-- returns {1, consumers, revision, now ms} leading, {0, consumers, revision, now ms} another process leads, or none. The revision
+--   of the recurring jobs is included so that every process learns of a change soon without asking; the clock, so that it
+--   learns when the clock is set back.
+-- A consumer that asks is a live member, though it may not get any entry for long. No entry has an id beyond this one.
 if tonumber(ARGV[2]) > 0 then
   redis.pcall('XREADGROUP', 'GROUP', 'fleet', ARGV[1], 'COUNT', 1, 'STREAMS', KEYS[2], '18446744073709551614-0')
 end
@@ -18,12 +18,13 @@ local revision = redis.pcall('HGET', KEYS[3], ':revision')
 revision = type(revision) == 'string' and tonumber(revision) or 0
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then
-  -- Its holder wanted no more: the server's clock was set back. It must not keep a dead leader's place for so much longer.
+  -- The holder never set a longer lease, so the server's clock was set back. A dead leader must not keep its place that
+  -- long.
   local most = tonumber(ARGV[2])
   if most > 0 and redis.call('PTTL', KEYS[1]) > most then redis.call('PEXPIRE', KEYS[1], most) end
   return { 0, consumers, revision, now_ms() }
 end
--- DEL is allowed when Redis is out of memory, and admits the SET behind it.
+-- Redis allows DEL even when it is out of memory, and then admits the SET.
 redis.call('DEL', KEYS[1])
 if tonumber(ARGV[2]) == 0 then return { 0, consumers, revision, now_ms() } end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

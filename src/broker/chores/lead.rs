@@ -1,4 +1,4 @@
-//! Which process leads, and the calls to workers that stand by.
+//! The election of the leader, and the calls to workers on standby.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ scripts! { CALL "call", LEAD "lead" }
 /// The most workers that one script calls.
 const MOST_CALLS: u8 = 64;
 
-/// Who leads, as `lead` found it.
+/// Whether this process leads, according to `lead`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leadership {
     pub(crate) leading: bool,
@@ -23,18 +23,18 @@ pub(crate) struct Leadership {
     pub(crate) consumers: u64,
     /// Grows with every change of the recurring jobs.
     pub(crate) revision: u64,
-    /// What the server's clock showed.
+    /// The time of the server's clock.
     pub(crate) now: Timestamp,
 }
 
 impl Queue {
-    /// Waits until somebody calls a worker that stands by, at most so long. True where somebody did. The future may be
-    /// dropped: a call that is lost with it is made again by the leader, as long as jobs wait.
+    /// Waits on standby for a call, at most `longest`. True if one came. The future may be dropped: the leader repeats a
+    /// call that is lost with it, as long as jobs wait.
     pub(crate) async fn await_call(&self, link: &Link, longest: Duration) -> Result<bool, Error> {
         link.pop(self.keys.calls.clone(), longest).await
     }
 
-    /// Calls workers that stand by: as many as there are jobs that wait, but `least` at the least. See `call.lua`.
+    /// Calls workers on standby: as many as there are waiting jobs, but no fewer than `least`. See `call.lua`.
     pub(crate) async fn call(&self, least: u8) -> Result<(), Error> {
         let mut keys = vec![self.keys.calls.clone()];
         keys.extend(self.keys.streams().clone());
@@ -42,7 +42,7 @@ impl Queue {
         self.run(&CALL, keys, args).await.map(drop)
     }
 
-    /// Takes or keeps the lease of the process that does the chores. See `lead.lua`.
+    /// Takes or renews the leader's lease. See `lead.lua`.
     pub(crate) async fn lead(&self, consumer: &ConsumerName, lease: Duration) -> Result<Leadership, Error> {
         let keys = vec![
             self.keys.leader.clone(),

@@ -1,4 +1,5 @@
-//! What one process of a fleet does for all: promotion, the lead, recurring jobs, taking over the entries of silent workers.
+//! The maintenance that one process does for the whole fleet: promoting due jobs, leading, recurring jobs, and claiming
+//! the entries of silent workers.
 
 #[cfg(feature = "testing")]
 pub(super) mod advance;

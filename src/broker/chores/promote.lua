@@ -1,18 +1,18 @@
--- promote: move due jobs from the delayed set to their lanes, as many as are not too large together.
+-- promote: move due jobs from the delayed set to their lanes, up to a limit on their total size.
 -- KEYS 1 delayed  2 delayed:fields  3 dead  4 stream high  5 stream normal  6 stream low
--- ARGV 1 at most so many  2 at most so many bytes; a larger job goes alone
--- returns {moved, ms until the next is due or -1, ms by which the first was late, 1 where more are due or 0}
+-- ARGV 1 the most jobs  2 the most bytes; a larger job goes alone
+-- returns {moved, ms until the next is due or -1, ms by which the first was late, 1 if more are due or 0}
 local now = now_ms()
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
 local lanes = { high = KEYS[4], normal = KEYS[5], low = KEYS[6] }
 local gone, late, bytes, size, more = {}, 0, 0, 0, #due >= 2 * tonumber(ARGV[1])
 if due[2] then late = now - tonumber(due[2]) end
--- Allowed when Redis is out of memory, and admits the rest: a job that is moved takes no more room than before, and where none
--- were moved, none would be done, and nothing would make room.
+-- Redis allows this even when it is out of memory, and then admits the other writes. A moved job takes no more memory
+-- than before. If none were moved, none would finish, and nothing would free memory.
 if due[1] then redis.call('ZREM', KEYS[1], '') end
 for at = 1, #due, 2 do
   local id = due[at]
-  -- After a small one, the next is read without asking how large it is.
+  -- After a small job, the next one is read without asking for its size.
   local packed = size < 4096 and at > 1 and redis.call('HGET', KEYS[2], id) or nil
   size = packed and #packed or redis.call('HSTRLEN', KEYS[2], id)
   bytes = bytes + size
@@ -28,7 +28,8 @@ for at = 1, #due, 2 do
   else
     added = set_aside(KEYS[3], packed, id, 'the fields of the delayed job cannot be read', now)
   end
-  -- A job that Redis refuses holds up none behind it. Nothing here throws, so that those before it are taken out for certain.
+  -- A job that Redis refuses does not block those behind it. Nothing here throws, so those before it are certainly
+  -- removed.
   if type(added) == 'table' and added.err then
     redis.pcall('ZADD', KEYS[1], now + 5000, id)
   else

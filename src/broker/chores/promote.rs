@@ -10,24 +10,24 @@ use crate::broker::client::script::scripts;
 
 scripts! { PROMOTE "promote" }
 
-/// What one `promote` did.
+/// The result of one `promote`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Promoted {
     pub(crate) moved: u64,
-    /// Until the next job is due; `None` where nothing is delayed.
+    /// The time until the next job is due; `None` if nothing is delayed.
     pub(crate) next_in: Option<Duration>,
-    /// By how much the first job was late.
+    /// How late the first job was.
     pub(crate) late: Duration,
-    /// True where more jobs are due than this one moved.
+    /// True if more jobs are due than were moved.
     pub(crate) more: bool,
 }
 
-/// The most bytes that one script promotes, unless a job alone has more. Lua reads and hashes each byte twice on the way, which
-/// costs Redis about a millisecond.
+/// The most bytes that one script promotes, unless a single job has more. Lua reads and hashes each byte twice on the
+/// way, which costs Redis about a millisecond.
 const PROMOTED_BYTES: i64 = 512 * 1024;
 
 impl Queue {
-    /// Moves up to `limit` due jobs to their lanes, fewer where they are large. See `promote.lua`.
+    /// Moves up to `limit` due jobs to their lanes, fewer if they are large. See `promote.lua`.
     pub(crate) async fn promote(&self, limit: u32) -> Result<Promoted, Error> {
         let mut keys =
             vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.dead.clone()];
@@ -45,7 +45,7 @@ impl Queue {
         })
     }
 
-    /// Waits until the head of the delayed set changes, at most so long. True where it changed.
+    /// Waits until the head of the delayed set changes, at most `longest`. True if it changed.
     pub(crate) async fn await_nudge(&self, link: &Link, longest: Duration) -> Result<bool, Error> {
         link.pop(self.keys.wake.clone(), longest).await
     }

@@ -1,4 +1,4 @@
--- reap: delete a consumer that nobody is any more. XGROUP DELCONSUMER forgets what is pending, so it must have nothing.
+-- reap: delete a consumer whose process is gone. XGROUP DELCONSUMER drops pending entries, so it must have none.
 -- KEYS 1 to 3 streams  4 its receipts
 -- ARGV 1 consumer
 -- returns {deleted, kept because something is pending}

@@ -1,8 +1,8 @@
--- redate: after the server's clock was set back, entries that were renewed before look as if that were still to come, and
--- would be taken over so much later. They are dated from now on.
+-- redate: reset the delivery time of entries that were renewed before the server's clock was set back. Their times lie
+-- in the future, so they would be taken over that much later.
 -- KEYS 1 stream
--- ARGV 1 the first id  2 the most entries to look at
--- returns {entries dated anew, where to go on or ''}
+-- ARGV 1 the first id  2 the most entries to check
+-- returns {entries whose time was reset, where to continue or ''}
 local page = redis.pcall('XPENDING', KEYS[1], 'fleet', ARGV[1], '+', ARGV[2])
 if page.err then return { 0, '' } end
 local owners, dated = {}, 0

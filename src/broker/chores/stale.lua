@@ -1,13 +1,13 @@
--- stale: the server's clock, and from where on each lane may have entries that nobody renewed for so long. Where more are
--- pending than one script may look at, claim looks at them, page by page.
+-- stale: the server's clock, and the first id in each lane that may not have been renewed for this long. If more
+-- entries are pending than one script may check, claim checks them, page by page.
 -- KEYS 1..3 streams
 -- ARGV 1 ms of silence
--- returns {now ms, for each lane the first such entry's id, '' where there is none, or '0-0' where too many are pending}
--- The most pending entries of a lane that one script looks at, which takes it less than a millisecond.
+-- returns {now ms, for each lane the first such entry's id, '' if there is none, or '0-0' if too many are pending}
+-- The most pending entries of a lane that one script checks, in less than a millisecond.
 local MOST = 10000
 local answer = { now_ms() }
 for at = 1, #KEYS do
-  -- A lane without its group, or of another type, does not keep the others from being looked at.
+  -- A lane without its group, or of another type, does not keep the others from being checked.
   local group = group_of(at)
   local count, first = group and group.pending or 0, ''
   if count > MOST then

@@ -346,8 +346,8 @@ local function keep_receipt(receipt, answer)
   redis.call('SET', receipt, cmsgpack.pack(answer), 'PX', 40000)
 end
 
--- Leaves a note about a job that was cancelled while no worker held it; the process that does the chores emits the
--- event. At most a thousand notes are kept, and none for longer than a minute: events may be lost.
+-- Leaves a note about a job that was cancelled while no worker held it, for which the leader emits the event. At most a
+-- thousand notes are kept, and none for longer than a minute: events may be lost.
 local function leave_word(endings, id, job_type, why)
   redis.pcall('RPUSH', endings, id .. ' ' .. (job_type == '' and '-' or job_type) .. ' ' .. why)
   redis.pcall('LTRIM', endings, -1000, -1)
