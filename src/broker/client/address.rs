@@ -1,4 +1,4 @@
-//! Where Redis is, and how to log in. Passwords stay in [`SecretString`]s: this module never shows one.
+//! The address of Redis, and how to log in. Passwords stay in [`SecretString`]s: this module never shows one.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,19 @@ use crate::tls::Files;
 ///
 /// `url` takes the forms `redis://[[user]:password@]host[:port][/db]`, `rediss://…` (TLS), `redis+unix:///path/to.sock`,
 /// `redis-sentinel://host:port/db?sentinelServiceName=…&node=host:port` and `redis-cluster://host:port?node=host:port`.
-/// A `/`, `?`, `#` or `%` of a user or password is percent-encoded.
+/// In a user or password, `/`, `?`, `#` and `%` must be percent-encoded.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The address; default `redis://127.0.0.1:6379`.
+    /// The address; the default is `redis://127.0.0.1:6379`.
     pub url: SecretString,
-    /// A file that holds the address, for secrets mounted as files. Takes precedence over `url`.
+    /// A file with the address, for secrets mounted as files. Takes precedence over `url`.
     pub url_file: Option<PathBuf>,
-    /// A file that holds the password. Takes precedence over one in the address.
+    /// A file with the password. Takes precedence over one in the address.
     pub password_file: Option<PathBuf>,
-    /// Whom to trust and who we are, where the address asks for TLS.
+    /// The certificates to trust and to present, if the address asks for TLS.
     pub tls: Files,
-    /// The first part of every key; default `sf`.
+    /// The first part of every key; the default is `sf`.
     #[serde(deserialize_with = "namespace")]
     pub namespace: Namespace,
 }
@@ -51,16 +51,16 @@ fn namespace<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Namespace, D::
 }
 
 impl Config {
-    /// All that is wrong with these values, each as `key: reason`.
+    /// Returns everything that is wrong with these values, each as `key: reason`.
     pub fn validate(&self) -> Vec<String> {
         let address = self.address();
-        // Without a usable address it is not known whether TLS is meant.
+        // Without a usable address it is unknown whether TLS is meant.
         let tls = address.as_ref().map_or(Ok(None), |address| self.tls_of(address));
         let problems = [address.err(), self.password().err(), tls.err()];
         problems.into_iter().flatten().map(|error| error.to_string()).collect()
     }
 
-    /// The address without its password, to be shown to people. Where it is not certain what is a password, less is shown.
+    /// Returns the address without its password, safe to show. If it is unclear which part is the password, shows less.
     pub fn shown(&self) -> String {
         self.url_text().map_or_else(
             |_| "an address that cannot be read".to_owned(),
@@ -88,7 +88,7 @@ impl Config {
         if address.tls { tls::connector(&self.tls).map(Some) } else { tls::unused(&self.tls).map(|()| None) }
     }
 
-    /// What the client needs to connect.
+    /// Returns the client's configuration for the connection.
     pub(crate) fn client_config(&self) -> Result<fred::types::config::Config, Error> {
         let address = self.address()?;
         let tls = self.tls_of(&address)?;
@@ -131,7 +131,7 @@ fn exposed(password: Option<SecretString>) -> Option<String> {
     password.map(|password| password.expose_secret().to_owned())
 }
 
-/// What a file holds, without the line break at its end.
+/// Returns the contents of a file, without the line break at its end.
 fn read_secret(path: &Path, key: &str) -> Result<String, Error> {
     let wrong = |reason: String| Error::Address(format!("{key}: {} {reason}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;

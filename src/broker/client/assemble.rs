@@ -1,11 +1,11 @@
-//! Puts a script together from its own source and what it uses of the prelude.
+//! Assembles a script from its own source and the parts of the prelude that it uses.
 
-/// A script behind what it uses of the prelude, directly or not. The prelude's parts are separated by blank lines, and each
-/// defines one local name.
+/// Puts the parts of the prelude that a script uses, directly or not, before the script. The prelude's parts are
+/// separated by blank lines, and each defines one local name.
 pub(crate) fn assemble(prelude: &str, script: &str) -> String {
     let parts: Vec<&str> = prelude.split("\n\n").collect();
     let mut used = vec![false; parts.len()];
-    // A part uses only what stands before it, so one pass from the end finds all.
+    // A part uses only parts before it, so one pass from the end finds all.
     for at in (0..parts.len()).rev() {
         let behind = parts[at + 1..].iter().zip(&used[at + 1..]).filter(|(_, used)| **used);
         let mut texts = behind.map(|(part, _)| *part).chain([script]);
@@ -51,7 +51,7 @@ mod tests {
     fn every_part_of_the_prelude_defines_one_name() {
         let parts: Vec<_> = PRELUDE.split("\n\n").collect();
         let defines = |part: &str| part.lines().filter(|line| line.starts_with("local ")).count();
-        // The first one is about all of them.
+        // The first part is about all of them.
         for part in &parts[1..] {
             assert_eq!(defines(part), 1, "{part}");
         }

@@ -1,5 +1,6 @@
-//! Which master of a cluster has which slots, learned from any node that answers: those in the address, and all that were
-//! ever learned. What was learned stays in use until something better is known, so an outage of those who know costs nothing.
+//! Knows which master of a cluster has which slots. It learns this from any node that answers: those in the address,
+//! and all nodes learned since. Old knowledge stays in use until something better is known, so an outage of the nodes
+//! that know the slots costs nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,21 +20,21 @@ use crate::broker::client::setup;
 /// How long a node may take to accept a connection, and to answer.
 const NODE_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Where a node has not answered for so long, another one is asked too.
+/// After this long without an answer from one node, another one is asked too.
 const STAGGER: Duration = Duration::from_millis(300);
 
-/// The least time between two looks of one process.
+/// The shortest time between two lookups of one process.
 const APART: Duration = Duration::from_millis(300);
 
-/// What a MOVED answer says is believed for so long against a map that says something else.
+/// How long a MOVED answer is believed over a map that contradicts it.
 const HEARD_FOR: Duration = Duration::from_secs(1);
 
-/// The most nodes that are remembered: a cluster has up to 1000, and addresses of old ones must not pile up.
+/// The most nodes that are remembered: a cluster has up to 1000, and addresses of old nodes must not pile up.
 const NODES_MAX: usize = 1000;
 
 const COMMAND: &str = "cluster slots";
 
-/// A cluster, by what is known of it.
+/// What is known about a cluster.
 pub(crate) struct Cluster {
     access: Config,
     map: Mutex<Map>,
@@ -43,10 +44,10 @@ pub(crate) struct Cluster {
 
 #[derive(Debug, Clone, Default)]
 struct Map {
-    /// By MOVED answers that came after the map: the slot, who is said to have it, and when that was said.
+    /// From MOVED answers newer than the map: the slot, its reported owner, and the time of the answer.
     heard: Vec<(u16, Server, Instant)>,
     ranges: Vec<Range>,
-    /// Every node that was ever named, in the address or by another node; the masters of the moment first.
+    /// Every node ever named in the address or by another node; the current masters first.
     nodes: Vec<Server>,
 }
 
@@ -67,20 +68,20 @@ struct Look {
 }
 
 impl Cluster {
-    /// Nothing is known but the nodes in the address.
+    /// Creates a cluster of which only the nodes in the address are known.
     pub(in crate::broker) fn new(access: Config) -> Self {
         let map = Map { nodes: access.server.hosts(), ..Map::default() };
-        // A cluster has one database, and the client would select it.
+        // A cluster has one database, and the client would try to select it.
         let access = Config { database: None, ..access };
         Self { access, map: Mutex::new(map), version: AtomicU64::new(0), last: tokio::sync::Mutex::default() }
     }
 
-    /// What the client needs to connect to any of the nodes.
+    /// The client's configuration for connecting to any of the nodes.
     pub(in crate::broker) fn access(&self) -> &Config {
         &self.access
     }
 
-    /// The master that has a slot. Where nobody is known to have it, some node, which will say so.
+    /// Returns the master that has a slot. If that is unknown, returns some node, which will name the owner.
     pub(in crate::broker) fn owner(&self, slot: u16) -> Server {
         let map = self.map();
         let heard = map.heard.iter().find(|(of, ..)| *of == slot).map(|(_, server, _)| server);
@@ -89,7 +90,7 @@ impl Cluster {
         owner.cloned().unwrap_or_else(|| Server::new("", 0))
     }
 
-    /// Every master that has slots.
+    /// Returns every master that has slots.
     pub(in crate::broker) fn masters(&self) -> Vec<Server> {
         let mut masters: Vec<_> = self.map().ranges.iter().map(|range| range.owner.clone()).collect();
         masters.sort();
@@ -101,7 +102,7 @@ impl Cluster {
         self.version.load(Ordering::Acquire)
     }
 
-    /// A node says that another one has the slot.
+    /// Notes that a node named another node as the owner of the slot.
     pub(in crate::broker) fn hear(&self, slot: u16, to: &Server) {
         if self.owner(slot) == *to {
             return;
@@ -116,11 +117,11 @@ impl Cluster {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Asks where the slots are, the doubted node last. Who asks while somebody else does, gets the same answer.
+    /// Asks for the slots, the doubted node last. Concurrent callers get the same answer.
     ///
     /// # Errors
     ///
-    /// [`Error`] where no node answers.
+    /// [`Error`] if no node answers.
     pub(in crate::broker) async fn look_again(&self, doubted: Option<&Server>) -> Result<(), Error> {
         let asked = Instant::now();
         let mut last = self.last.lock().await;
@@ -158,7 +159,8 @@ impl Cluster {
         }
     }
 
-    /// Whom to ask first: who is said to have got a slot, then the others by chance, so that a fleet spreads over them.
+    /// The order in which to ask: first the nodes reported to own a slot, then the others at random, so that a fleet
+    /// spreads over them.
     fn in_order(&self, doubted: Option<&Server>) -> Vec<Server> {
         let map = self.map();
         let named = map.heard.last().map(|(_, server, _)| server.clone());
@@ -196,7 +198,7 @@ impl Cluster {
         let mut seen = std::collections::HashSet::new();
         nodes.retain(|node| seen.insert(node.clone()));
         nodes.truncate(NODES_MAX);
-        // A node that has not heard yet what another one said may be asked just after that.
+        // A node that has not yet learned what another node reported may be asked just after that.
         let is_fresh = |(_, to, at): &&(u16, Server, Instant)| to != told_by && at.elapsed() < HEARD_FOR;
         let heard: Vec<_> = map.heard.iter().filter(is_fresh).cloned().collect();
         let changed = map.ranges != ranges || map.heard != heard;
@@ -212,7 +214,7 @@ impl Cluster {
     }
 }
 
-/// Why no node said where the slots are: by an answer that only a person can change, if there is one.
+/// Explains why no node returned the slots. An answer that an operator must act on comes first.
 fn nobody(failed: Vec<(&Server, Error)>) -> Error {
     for (node, error) in &failed {
         let Error::Refused { command, class, detail } = error else { continue };
@@ -232,7 +234,7 @@ fn nobody(failed: Vec<(&Server, Error)>) -> Error {
     Error::Unreachable(format!("no node of the cluster says where its slots are: {}{more}", said.join("; ")))
 }
 
-/// The answer to CLUSTER SLOTS: for each range, its first and last slot, its master, and its replicas.
+/// Reads the answer to CLUSTER SLOTS: for each range, its first and last slot, its master, and its replicas.
 fn ranges(reply: &Value, asked: &Server, by_tls: bool) -> Result<Vec<Range>, Error> {
     let wrong = || Error::contract(COMMAND, reply);
     let Value::Array(ranges) = reply else { return Err(wrong()) };
@@ -254,8 +256,8 @@ fn ranges(reply: &Value, asked: &Server, by_tls: bool) -> Result<Vec<Range>, Err
     ranges.iter().map(range).collect()
 }
 
-/// A node as CLUSTER SLOTS names it: its preferred name, its port, its id, and other names of it. `None` where it has no name
-/// that could be used.
+/// Reads a node as CLUSTER SLOTS names it: its preferred name, its port, its id, and its other names. `None` if it has
+/// no usable name.
 fn node(node: &Value, asked: &Server, by_tls: bool) -> Option<Server> {
     let Value::Array(parts) = node else { return None };
     let port = u16::try_from(decode::number(parts.get(1)?)?).ok()?;
@@ -267,14 +269,14 @@ fn node(node: &Value, asked: &Server, by_tls: bool) -> Option<Server> {
         let named = others.chunks_exact(2).find(|pair| decode::text(&pair[0]) == kind);
         named.map(|pair| decode::text(&pair[1])).filter(|name| !name.is_empty() && name != "?")
     };
-    // A certificate is more often for a name than for an address.
+    // A certificate is more often issued for a name than for an address.
     if let Some(name) = other("hostname").filter(|_| by_tls) {
         return Some(Server::new(name, port));
     }
     match decode::text(parts.first()?).as_str() {
-        // The node does not know how it is reached, or does not say: as it just was.
+        // The node does not know its own address, or does not report it: use the address that was just asked.
         "" => Some(Server::new(asked.host.clone(), port)),
-        // The names are preferred, but this one has none.
+        // The cluster prefers names, but this node has none.
         "?" => Some(Server::new(other("ip")?, port)),
         name => Some(Server::new(name, port)),
     }
@@ -288,7 +290,7 @@ mod tests {
         Value::Array(parts.into_iter().collect())
     }
 
-    /// One range whose master is named like this, as told by `asked`.
+    /// Reads one range whose master has this name, as reported by `asked`.
     fn owner(name: Value, others: &[&str], by_tls: bool) -> Result<Server, Error> {
         let others = array(others.iter().map(|text| Value::from(*text)));
         let master = array([name, 7001.into(), "id".into(), others]);

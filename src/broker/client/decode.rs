@@ -1,5 +1,5 @@
-//! Redis's replies, decoded by hand: the client's own conversions fail on empty reads and on deleted entries, and
-//! collapse arrays of one item. Bytes are copied out, because a kept slice keeps the whole reply alive.
+//! Decodes the replies of Redis by hand: the client's own conversions fail on empty reads and on deleted entries, and
+//! collapse arrays of one item. Bytes are copied, because a slice keeps the whole reply alive.
 
 use fred::types::{Resp3Frame, Value};
 
@@ -11,7 +11,7 @@ use crate::job::{EntryId, Envelope, Lane};
 pub(crate) struct Entry {
     pub(crate) id: EntryId,
     pub(crate) lane: Lane,
-    /// `None` where the entry is pending but was deleted.
+    /// `None` if the entry is pending but was deleted.
     pub(crate) envelope: Option<Envelope>,
 }
 
@@ -22,7 +22,7 @@ impl Entry {
     }
 }
 
-/// A reply in either of the client's two forms: as it came, which is cheap and for large replies, or as a value.
+/// A reply in either of the client's two forms: a raw frame, which is cheap and meant for large replies, or a value.
 pub(crate) trait Reply: Sized + std::fmt::Debug {
     /// The items of an array.
     fn items(&self) -> Option<&[Self]>;
@@ -64,7 +64,7 @@ impl Reply for Resp3Frame {
     }
 }
 
-/// What XREADGROUP answers: `nil`, or for each stream its name and entries.
+/// Reads the reply of XREADGROUP: `nil`, or for each stream its name and entries.
 pub(crate) fn streams<R: Reply>(
     command: &'static str,
     reply: &R,
@@ -86,13 +86,13 @@ pub(crate) fn streams<R: Reply>(
     Ok(entries)
 }
 
-/// A list of entries, as XRANGE and XAUTOCLAIM have it.
+/// Reads a list of entries, as XRANGE and XAUTOCLAIM return it.
 pub(crate) fn entries<R: Reply>(command: &'static str, reply: &R, lane: Lane) -> Result<Vec<Entry>, Error> {
     let items = reply.items().ok_or_else(|| Error::contract(command, reply))?;
     items.iter().map(|item| entry(command, item, lane)).collect()
 }
 
-/// One entry: its id and its flat fields, then perhaps more that later servers add.
+/// Reads one entry: its id and its flat fields, then perhaps more that later servers add.
 fn entry<R: Reply>(command: &'static str, item: &R, lane: Lane) -> Result<Entry, Error> {
     let parts = item.items().ok_or_else(|| Error::contract(command, item))?;
     let id = parts.first().and_then(entry_id).ok_or_else(|| Error::contract(command, item))?;
@@ -104,7 +104,7 @@ fn entry<R: Reply>(command: &'static str, item: &R, lane: Lane) -> Result<Entry,
     Ok(Entry { id, lane, envelope })
 }
 
-/// Flat names and values.
+/// Reads flat names and values.
 pub(crate) fn envelope<R: Reply>(flat: &[R]) -> Envelope {
     Envelope::new(
         flat.chunks_exact(2)
@@ -112,12 +112,12 @@ pub(crate) fn envelope<R: Reply>(flat: &[R]) -> Envelope {
     )
 }
 
-/// A value's bytes; empty for what is not text.
+/// A value's bytes; empty if it is not text.
 pub(crate) fn data(value: &Value) -> &[u8] {
     value.as_bytes().unwrap_or_default()
 }
 
-/// A value as text; empty for what is not text.
+/// A value as text; empty if it is not text.
 pub(crate) fn text(value: &Value) -> String {
     String::from_utf8_lossy(data(value)).into_owned()
 }

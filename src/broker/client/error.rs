@@ -1,11 +1,11 @@
-//! What can go wrong between us and Redis, by what it means for the caller: was the command executed, and is it worth
-//! sending again?
+//! Errors between us and Redis, by what they mean for the caller: was the command executed, and is it worth sending
+//! again?
 
 use std::fmt;
 
 use crate::sabotage::{self, Sabotage};
 
-/// A command that Redis did not answer as its contract says.
+/// A command that Redis did not answer as its contract requires.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,20 +14,20 @@ pub enum Error {
     Refused {
         /// The command or script.
         command: &'static str,
-        /// What it means.
+        /// What the error means.
         class: Class,
-        /// What Redis or the client said.
+        /// The error text of Redis or the client.
         detail: String,
     },
-    /// The connection broke or a deadline passed while the command was under way: it may have been executed.
+    /// The connection broke or a deadline passed while the command was in flight: it may have been executed.
     #[error("no answer to {command}: {detail}; it may have been executed")]
     Unknown {
         /// The command or script.
         command: &'static str,
-        /// What the client said.
+        /// The error text of the client.
         detail: String,
     },
-    /// The reply is not what the command's contract allows.
+    /// The reply violates the command's contract.
     #[error("{command} answered {reply}, which its contract does not allow")]
     Contract {
         /// The command or script.
@@ -38,16 +38,16 @@ pub enum Error {
     /// No connection could be made: nothing was executed.
     #[error("{0}")]
     Unreachable(String),
-    /// The address in the configuration is not usable.
+    /// The address in the configuration is unusable.
     #[error("{0}")]
     Address(String),
 }
 
-/// What an error answer means. See <https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors> for the
-/// prefixes.
+/// The meaning of an error answer. See <https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors>
+/// for the prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Redis can't just now (loading, failing over, out of memory, disk full): wait, then send again.
+    /// Redis cannot serve now (loading, failing over, out of memory, disk full): wait, then send again.
     Busy,
     /// Redis has no memory for new data.
     Full,
@@ -55,14 +55,14 @@ pub enum Class {
     NoGroup,
     /// The script is not in Redis's cache: load it.
     NoScript,
-    /// Rights, password, a key of another type, an unknown command: a person must mend it.
+    /// Rights, password, a key of another type, an unknown command: somebody has to fix it.
     Configuration,
     /// Anything else.
     Other,
 }
 
 impl Class {
-    /// The class's name, as metrics have it.
+    /// The class's name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Busy => "busy",
@@ -86,16 +86,17 @@ impl Class {
             _ if detail.starts_with("ERR unknown command") || detail.starts_with("ERR invalid password") => {
                 Self::Configuration
             }
-            // The client's own words where it has no connection just now, or has just been replaced: nothing was sent.
+            // The client's own words if it has no connection, or has just been replaced: nothing was sent.
             _ if detail.starts_with("Failed to route command")
                 || detail.starts_with("Failed to send command to router")
                 || detail.starts_with("Client is not initialized") =>
             {
                 Self::Busy
             }
-            // Errors raised inside a script carry the inner error behind the script's own words.
+            // Errors raised inside a script carry the inner error after the script's own words.
             _ if detail.contains("WRONGTYPE") || detail.contains("NOPERM") => Self::Configuration,
-            // In scripts, Redis 7.0 says the first in place of NOPERM; Redis from 7.2 on and Valkey say the second.
+            // In scripts, Redis 7.0 returns the first text in place of NOPERM; Redis from 7.2 on and Valkey return the
+            // second.
             _ if detail.contains("The user executing the script can't")
                 || detail.contains("ACL failure in script") =>
             {
@@ -124,9 +125,10 @@ impl Error {
             | ErrorKind::Canceled
             | ErrorKind::Protocol
             | ErrorKind::Parse => Self::Unknown { command, detail },
-            // The client would have to send it a second time, which it may not: the first one may have been executed.
+            // The client would have to send it a second time, which is not allowed: the first one may have been
+            // executed.
             _ if detail.starts_with("Too many failed write attempts") => Self::Unknown { command, detail },
-            // The client's task was ended with the command in its hands, on its way or not.
+            // The client's task ended while it had the command, sent or not.
             ErrorKind::Unknown if detail == "channel closed" => Self::Unknown { command, detail },
             ErrorKind::Auth => Self::Refused { command, class: Class::Configuration, detail },
             ErrorKind::Routing | ErrorKind::Backpressure | ErrorKind::Cluster | ErrorKind::Sentinel => {
@@ -136,7 +138,7 @@ impl Error {
         }
     }
 
-    /// The error of a connection that was not made. Only an answer of Redis's own is a refusal.
+    /// Creates the error of a failed connection. Only an answer of Redis itself is a refusal.
     pub(crate) fn from_connect(error: &fred::error::Error) -> Self {
         let error = Self::from_client("connect", error);
         if let Self::Unknown { detail, .. } = &error {
@@ -146,7 +148,7 @@ impl Error {
         }
     }
 
-    /// The same, where it is about this one key: Redis does not say of which key its refusal is.
+    /// Adds this key to the error, because Redis does not say which key it refused.
     pub(crate) fn of_key(mut self, key: &fred::types::Key) -> Self {
         if let Self::Refused { class: Class::Configuration, detail, .. } = &mut self {
             *detail = format!("{detail}: {}", key.as_str_lossy());
@@ -159,7 +161,7 @@ impl Error {
         Self::Contract { command, reply }
     }
 
-    /// What an error answer means; `None` where there was no answer, or one out of contract.
+    /// The meaning of an error answer; `None` if there was no answer, or one that violates its contract.
     pub fn class(&self) -> Option<Class> {
         match self {
             Self::Refused { class, .. } => Some(*class),
@@ -167,7 +169,7 @@ impl Error {
         }
     }
 
-    /// Every kind of error that [`Error::kind`] names.
+    /// All values that [`Error::kind`] can return.
     pub const KINDS: [&str; 10] = [
         "busy",
         "full",
@@ -192,7 +194,7 @@ impl Error {
         }
     }
 
-    /// True where sending the same script again may succeed by itself.
+    /// True if resending the same script may succeed without any change.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unknown { .. } | Self::Unreachable(_) => true,
@@ -203,13 +205,13 @@ impl Error {
         }
     }
 
-    /// True where a person must change the configuration, here or in Redis.
+    /// True if somebody has to change the configuration, here or in Redis.
     pub fn is_configuration(&self) -> bool {
         self.class() == Some(Class::Configuration) || matches!(self, Self::Address(_))
     }
 }
 
-/// The words in what the client says of an input or output error, which is the standard library's debugging form.
+/// Extracts the message from the client's text of an I/O error, which is the standard library's debug format.
 fn plain(detail: &str) -> &str {
     let quoted = ["message: \"", "error: \""].into_iter().find_map(|begin| detail.split_once(begin));
     quoted.and_then(|(_, rest)| rest.split('"').next()).unwrap_or(detail)

@@ -1,4 +1,4 @@
-//! Every key's name. All keys of a queue share one hash tag, so a script may touch them all in a cluster.
+//! The names of all keys. All keys of a queue share one hash tag, so a script may touch all of them in a cluster.
 
 use fred::types::Key;
 
@@ -17,23 +17,23 @@ pub(crate) struct Keys {
     pub(crate) dead: Key,
     /// Facts that the fleet agrees on.
     pub(crate) control: Key,
-    /// The lease of the process that does the chores.
+    /// The leader's lease.
     pub(crate) leader: Key,
-    /// The lives of jobs that somebody wants cancelled: life to when that was said.
+    /// The lives of jobs whose cancellation was requested: life to the time of the request.
     pub(crate) cancels: Key,
-    /// The lane and the entry that each of these had then, where that is known.
+    /// The lane and the entry that each of these had at that time, if known.
     pub(crate) cancel_places: Key,
-    /// A list of what nobody has told yet: jobs that were cancelled while no worker held them.
+    /// A list of jobs that were cancelled while no worker held them and that have not been reported yet.
     pub(crate) endings: Key,
-    /// A list, of which each item calls one worker that stands by.
+    /// A list with one item for each worker on standby that is called.
     pub(crate) calls: Key,
     /// A list of at most one item, whose arrival wakes the promoter.
     pub(crate) wake: Key,
     /// The recurring jobs.
     pub(crate) cron: Key,
-    /// How far the recurring jobs have come.
+    /// The progress of the recurring jobs.
     pub(crate) cron_ticks: Key,
-    /// What happened to the queue's jobs, for whoever wants to know.
+    /// The stream of events about the queue's jobs.
     pub(crate) events: Key,
 }
 
@@ -60,12 +60,12 @@ impl Keys {
         }
     }
 
-    /// All these keys, as ACLs write it.
+    /// The pattern for all these keys, as in ACLs.
     pub(crate) fn pattern(&self) -> String {
         format!("{}:*", self.prefix)
     }
 
-    /// What Redis said of one of these keys, and which they are where it does not name one.
+    /// Adds the queue's keys to an error of Redis that names none of them.
     pub(crate) fn named(&self, said: &str) -> String {
         let names_one = said.contains(&format!("{}:", self.prefix));
         if names_one { said.to_owned() } else { format!("{said} (its keys are {})", self.pattern()) }
@@ -85,33 +85,33 @@ impl Keys {
         &self.lanes
     }
 
-    /// The lock of a unique key; of none, a key that never exists.
+    /// The lock of a unique key; without one, a key that never exists.
     pub(crate) fn lock(&self, key: Option<&UniqueKey>) -> Key {
         Key::from(format!("{}:unique:{}", self.prefix, key.map_or("", UniqueKey::as_str)))
     }
 
-    /// What is known of a batch; of none, a key that never exists.
+    /// The state of a batch; without one, a key that never exists.
     pub(crate) fn batch(&self, batch: Option<&BatchId>) -> Key {
         Key::from(format!("{}:batch:{}", self.prefix, batch.map_or("", BatchId::as_str)))
     }
 
-    /// The answer that a producer's call got, for the case that it did not get there.
+    /// The answer to a producer's call, in case the reply is lost.
     pub(crate) fn receipt(&self, call: &str) -> Key {
         Key::from(format!("{}:receipt:{call}", self.prefix))
     }
 
-    /// How often a user's test has let time pass.
+    /// How many steps a user's test has let time pass.
     #[cfg(feature = "testing")]
     pub(crate) fn advanced(&self) -> Key {
         Key::from(format!("{}:advanced", self.prefix))
     }
 
-    /// What became of the entries that a consumer settled, until it has heard the answers.
+    /// The receipts of the entries that a consumer settled, until the answers have arrived.
     pub(crate) fn receipts(&self, consumer: &str) -> Key {
         Key::from(format!("{}:receipts:{consumer}", self.prefix))
     }
 
-    /// The large fields of a job; of no token, a key that never exists.
+    /// The large fields of a job; for an empty token, a key that never exists.
     pub(crate) fn offloaded(&self, token: &str) -> Key {
         Key::from(format!("{}:offloaded:{token}", self.prefix))
     }
@@ -127,28 +127,29 @@ impl Keys {
     }
 }
 
-/// The name of the stream that a lane's jobs are added to, for those who submit without this crate.
+/// Returns the name of the stream that a lane's jobs are added to, for producers that do not use this crate.
 pub fn stream_name(namespace: &Namespace, queue: &QueueName, lane: Lane) -> String {
     Keys::new(namespace, queue).stream(lane).as_str_lossy().into_owned()
 }
 
-/// What a live worker says of itself.
+/// The hash in which a live worker reports itself.
 pub(crate) fn worker(namespace: &Namespace, consumer: &ConsumerName) -> Key {
     Key::from(format!("{namespace}:worker:{consumer}"))
 }
 
-/// A pattern that finds every worker.
+/// A pattern that matches every worker.
 pub(crate) fn workers(namespace: &Namespace) -> String {
     format!("{namespace}:worker:*")
 }
 
-/// A pattern that finds every queue by its `control`, `jobs…`, `delayed`, `dead` or `cron` keys: a queue that nobody has
-/// joined yet has no `control`. It spells out no more than keeps the records (`job:…`), which may be millions, out of the answer.
+/// A pattern that matches every queue by its `control`, `jobs…`, `delayed`, `dead` or `cron` keys: a queue that nobody
+/// has joined yet has no `control`. It is only as specific as needed to exclude the records (`job:…`), of which there
+/// may be millions.
 pub(crate) fn queues(namespace: &Namespace) -> String {
     format!("{namespace}:{{*}}:[cjd][oer][nbalo][tsadn]*")
 }
 
-/// The queue whose key this is, if it is one of those that [`queues`] is meant to find.
+/// The queue that this key belongs to, if it is one of the keys that [`queues`] is meant to match.
 pub(crate) fn queue_of(namespace: &Namespace, key: &str) -> Option<QueueName> {
     let rest = key.strip_prefix(namespace.as_str())?.strip_prefix(":{")?;
     let (queue, key) = rest.split_once("}:")?;

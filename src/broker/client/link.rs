@@ -1,6 +1,6 @@
-//! One connection to Redis that mends itself. The client neither notices a half-open connection under steady writes nor
-//! one on which a read blocks, and a client whose own task ended accepts commands for ever without answering; so a link
-//! watches the answers, forces a new connection when they stop, and builds a new client when that does not help.
+//! One connection to Redis that reconnects. The client notices neither a half-open connection under steady writes nor
+//! one on which a read blocks, and a client whose own task has ended accepts commands for ever without answering. So a
+//! link watches the answers, forces a new connection when they stop, and builds a new client when that does not help.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,21 +23,22 @@ use crate::broker::client::setup::{self, COMMAND_DEADLINE};
 mod attend;
 mod silence;
 
-/// What a link is for, which decides its deadlines.
+/// The purpose of a link, which decides its deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Short commands, many at a time.
     Commands,
     /// One blocking command at a time.
     Blocking,
-    /// Writes, and commands that wait until they are kept. Its connection is never mended: see `confirm`.
+    /// Writes, and commands that wait until the writes are kept. Its connection never reconnects: see
+    /// `submit/durability.rs`.
     Confirming,
 }
 
-/// A script is sent so often again where its server says that another one has the keys: that one was not asked yet.
+/// How often a script is resent if its server names another owner of the keys; that owner has not been asked yet.
 const MOVES: usize = 3;
 
-/// A connection that mends itself, to the server that has what the link is for. Clones share it.
+/// A reconnecting connection to the server that the link is for. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Link {
     shared: Arc<Shared>,
@@ -48,7 +49,7 @@ struct Shared {
     locator: Locator,
     role: Role,
     meter: Option<Meter>,
-    /// Whether the first connection was made.
+    /// True once the first connection was made.
     is_open: AtomicBool,
     opening: tokio::sync::Mutex<()>,
     live: Mutex<Live>,
@@ -57,27 +58,27 @@ struct Shared {
 struct Live {
     client: Client,
     server: ServerConfig,
-    /// What the locator's version was when it named this server.
+    /// The locator's version when it named this server.
     version: u64,
-    /// None before the first connection was made.
+    /// `None` before the first connection was made.
     task: Option<ConnectHandle>,
-    /// Since when nothing was answered; `None` while answers come.
+    /// The time since which nothing was answered; `None` while answers come.
     silent_since: Option<Instant>,
-    /// When something was last answered, or the client was made.
+    /// When something was last answered, or the client was created.
     sound: Instant,
-    /// Whether a new connection was asked for since then. Each request is one more for the client to work off, with a
-    /// pause before it, so one at a time must do.
+    /// Whether a new connection was requested since then. The client works off each request with a pause before it, so
+    /// there must be only one at a time.
     forced: bool,
-    /// Has one message for each connection that the client made after its first.
+    /// Gets one message for each connection that the client made after its first.
     again: broadcast::Receiver<Server>,
-    /// Whether it is being found out where the server is.
+    /// Whether a lookup of the server is running.
     looks: bool,
-    /// That, and clients whose server is no longer the one.
+    /// That lookup, and clients whose server is no longer the current one.
     tasks: JoinSet<()>,
 }
 
 impl Link {
-    /// A link that connects when it is first used, or by [`Link::ready`].
+    /// Creates a link that connects on first use, or by [`Link::ready`].
     pub(crate) fn new(access: Config, locator: Locator, role: Role, meter: Option<Meter>) -> Self {
         let (version, server) = (locator.version(), locator.current());
         let client = setup::of_link(&access, &server, role, false);
@@ -99,7 +100,7 @@ impl Link {
         Self { shared: Arc::new(Shared { access, locator, role, meter, is_open, opening, live }) }
     }
 
-    /// Connects, where that was not done yet.
+    /// Connects, unless that was done before.
     ///
     /// # Errors
     ///
@@ -132,7 +133,7 @@ impl Link {
         self.admit(&client).await?;
         let mut live = self.live();
         if live.client.id() != client.id() {
-            // Another server has become the one meanwhile.
+            // The server has changed in the meantime.
             return Err(attend::moved(None));
         }
         if self.shared.locator.sentinels().is_some() {
@@ -146,7 +147,7 @@ impl Link {
         Ok(())
     }
 
-    /// A further connection to the same server.
+    /// Opens another connection to the same server.
     pub(crate) async fn beside(&self, role: Role) -> Result<Self, Error> {
         let shared = &self.shared;
         let link = Self::new(shared.access.clone(), shared.locator.clone(), role, shared.meter.clone());
@@ -154,62 +155,62 @@ impl Link {
         Ok(link)
     }
 
-    /// A connection of the same kind for what belongs to this key, wherever that is.
+    /// Creates a link of the same kind to the server that has this key.
     pub(in crate::broker) fn toward(&self, key: &Key) -> Self {
         let shared = &self.shared;
         Self::new(shared.access.clone(), shared.locator.toward(key), shared.role, shared.meter.clone())
     }
 
-    /// A connection of the same kind to this server, whatever it has.
+    /// Creates a link of the same kind to this server, whatever keys it has.
     pub(in crate::broker) fn to(&self, server: Server) -> Self {
         let (shared, locator) = (&self.shared, Locator::Fixed(ServerConfig::Centralized { server }));
         Self::new(shared.access.clone(), locator, shared.role, None)
     }
 
-    /// True where the other one is the same connection.
+    /// True if the other link is the same connection.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Says which server it talks with.
+    /// The locator, which knows the link's server.
     pub(in crate::broker) fn locator(&self) -> &Locator {
         &self.shared.locator
     }
 
-    /// True where the server is one of several that share the keys.
+    /// True if the server is one of several that share the keys.
     pub(crate) fn is_clustered(&self) -> bool {
         self.shared.locator.cluster().is_some()
     }
 
-    /// The client of the moment. Commands go through [`Link::ask`] and [`Link::run`].
+    /// The current client. Commands go through [`Link::ask`] and [`Link::run`].
     pub(crate) fn client(&self) -> Client {
         self.current().0
     }
 
-    /// The client of the moment, and its server.
+    /// The current client, and its server.
     fn current(&self) -> (Client, ServerConfig) {
         let mut live = self.live();
         self.shared.follow(&mut live);
         (live.client.clone(), live.server.clone())
     }
 
-    /// True where its server is this one, by `host:port`.
+    /// True if its server is this one, by `host:port`.
     pub(in crate::broker) fn is_to(&self, node: &str) -> bool {
         self.shared.locator.current().hosts().first().is_some_and(|server| server.to_string() == node)
     }
 
-    /// True where the connection is known to be gone. That it is not known proves nothing.
+    /// True if the connection is known to be gone. False proves nothing.
     pub(crate) fn is_broken(&self) -> bool {
         !self.live().client.is_connected()
     }
 
-    /// What a weak handle needs to find it again, while somebody has it.
+    /// Creates a weak handle, which finds the link as long as somebody has it.
     pub(in crate::broker) fn downgrade(&self) -> WeakLink {
         WeakLink(Arc::downgrade(&self.shared))
     }
 
-    /// Ends the blocking command that is under way, if there is one, with an empty answer. Best effort: where the server
-    /// does not know the command, the block ends by itself.
+    /// Ends the blocking command in flight, if there is one, with an empty answer. Best effort: if the server does not
+    /// know the command, the block ends at its timeout.
     pub(crate) async fn unblock(&self) {
         let client = self.client();
         let unblock = Box::pin(client.unblock_self(Some(ClientUnblockFlag::Timeout)));
@@ -218,7 +219,7 @@ impl Link {
         }
     }
 
-    /// Awaits the reply to one command of the client, and draws conclusions from its absence.
+    /// Awaits the reply to one command of the client, and notes if it fails to come.
     pub(crate) fn ask<'a, T: 'a>(
         &'a self,
         command: &'static str,
@@ -231,7 +232,7 @@ impl Link {
         )
     }
 
-    /// The same for a command that waits for something to happen. How long that takes says nothing of Redis.
+    /// The same for a command that waits for something to happen; its duration says nothing about Redis.
     pub(crate) fn ask_waiting<'a, T: 'a>(
         &'a self,
         command: &'static str,
@@ -263,13 +264,13 @@ impl Link {
                 Some(Doubt::Moved(_)) if moves < MOVES => moves += 1,
                 _ => return result,
             }
-            // Who was named may have to hear of it yet.
+            // The server that was named may not know yet that it has the keys.
             tokio::time::sleep(attend::FIRST_LOOK.mul_f64(rand::random::<f64>() * moves as f64 / 4.0)).await;
         }
     }
 
-    /// Awaits one answer, and draws conclusions from its absence; measures the round trip of a command that has a name. The
-    /// client's futures are tens of kilobytes large, so they are put into a box here, and into nobody's stack.
+    /// Awaits one reply, and notes if it fails to come; measures the round trip of a command that has a name. The
+    /// client's futures have tens of kilobytes, so they are boxed here and burden no stack.
     pub(in crate::broker) fn watch<'a, T: 'a>(
         &'a self,
         command: Option<&'static str>,
@@ -297,7 +298,7 @@ impl Link {
         }
     }
 
-    /// Connects, for a command that is about to be sent by the client of the moment.
+    /// Connects, for a command that the current client is about to send.
     async fn first_use(&self, command: Option<&'static str>) -> Result<(), Error> {
         let (_, before) = self.current();
         Box::pin(self.ready()).await?;
@@ -308,7 +309,7 @@ impl Link {
         self.shared.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a list has an item and removes it, for `longest` at most. True if there was one. The link must be one of
+    /// Waits at most `longest` until a list has an item, and removes it. True if there was one. The link must be
     /// [`Role::Blocking`].
     pub(crate) async fn pop(&self, list: Key, longest: Duration) -> Result<bool, Error> {
         let client = self.client();
@@ -317,7 +318,7 @@ impl Link {
             match item.await {
                 Ok(Value::Null) => Ok(false),
                 Ok(_) => Ok(true),
-                // The client has no deadline of its own here: this is how it reports that nothing came in time.
+                // The client has no deadline of its own here; this is how it reports that nothing came in time.
                 Err(error) if *error.kind() == fred::error::ErrorKind::Timeout => Ok(false),
                 Err(error) => Err(Error::from_client("blpop", &error)),
             }
@@ -326,19 +327,19 @@ impl Link {
     }
 }
 
-/// A link that is somebody else's, and may be gone.
+/// A link that somebody else owns, and that may be gone.
 #[derive(Clone)]
 pub(in crate::broker) struct WeakLink(Weak<Shared>);
 
 impl WeakLink {
-    /// The link, where somebody still has it.
+    /// The link, if somebody still has it.
     pub(in crate::broker) fn upgrade(&self) -> Option<Link> {
         self.0.upgrade().map(|shared| Link { shared })
     }
 }
 
 impl Shared {
-    /// Where another server is the one now, takes a client of that one.
+    /// If the server has changed, switches to a client of the new one.
     fn follow(&self, live: &mut Live) {
         let version = self.locator.version();
         if live.version == version {
@@ -349,7 +350,7 @@ impl Shared {
         if server == live.server {
             return;
         }
-        // What was written over it can only be confirmed by the same connection.
+        // Only the same connection can confirm what was written over it.
         if self.role == Role::Confirming {
             live.task.iter().for_each(ConnectHandle::abort);
             return;
@@ -372,7 +373,8 @@ impl Shared {
         if let Some(old) = live.task.take() {
             live.task = Some(client.connect());
             if live.silent_since.is_none() && self.locator.sentinels().is_none() {
-                // The old server answers: also what is under way. A former primary's answers are worth nothing.
+                // The old server answers, so it may finish the commands in flight. The answers of a former primary are
+                // worthless.
                 live.tasks.spawn(attend::retire(old));
             } else {
                 old.abort();
@@ -380,7 +382,7 @@ impl Shared {
         }
         live.client = client;
         live.silent_since = None;
-        // What the old client leaves unanswered says nothing of the new one.
+        // Commands that the old client leaves unanswered say nothing about the new one.
         live.sound = Instant::now();
         live.forced = false;
     }
@@ -391,7 +393,7 @@ impl Live {
         self.task.as_ref().is_some_and(ConnectHandle::is_finished)
     }
 
-    /// How often the client has connected again since this was asked last.
+    /// How often the client has reconnected since the last call.
     fn connected_again(&mut self) -> u64 {
         let mut times = 0;
         loop {

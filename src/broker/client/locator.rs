@@ -1,4 +1,4 @@
-//! Which server has what a link is for. A plain address says it once and for all; of a cluster it is the master that has the
+//! Determines which server a link connects to. A plain address fixes it. In a cluster it is the master that has the
 //! slot of the link's keys, and may change at any time.
 
 use std::sync::Arc;
@@ -10,39 +10,39 @@ use crate::broker::client::cluster::Cluster;
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::sentinel::Sentinels;
 
-/// Says which server a link is to talk with. Clones of one address share what they learn.
+/// Knows which server a link is to connect to. Clones for one address share what they learn.
 #[derive(Clone)]
 pub(crate) enum Locator {
-    /// Always the same.
+    /// Always this server.
     Fixed(ServerConfig),
     /// The master that has this slot.
     Slot {
-        /// What is known of the cluster.
+        /// What is known about the cluster.
         cluster: Arc<Cluster>,
         /// The slot of the link's keys.
         slot: u16,
     },
-    /// The primary, as sentinels say it.
+    /// The primary, according to sentinels.
     Watched(Arc<Sentinels>),
 }
 
-/// Why a link doubts that its server is still the one.
+/// Why a link doubts that its server is still the right one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Doubt {
     /// It did not answer, or no connection to it could be made.
     Silent,
-    /// It said that it cannot serve: a replica, or a part of a cluster that is down.
+    /// It said that it cannot serve: it is a replica, or its part of the cluster is down.
     Refuses,
-    /// It named another one, where the name can be used.
+    /// It named another server; `None` if that name is unusable.
     Moved(Option<Server>),
 }
 
 impl Locator {
-    /// Of an address, for keys that belong to no queue. Asks a cluster where its slots are.
+    /// Creates the locator of an address, for keys that belong to no queue. Asks a cluster for its slots.
     ///
     /// # Errors
     ///
-    /// [`Error`] where no node of a cluster, or no sentinel, says so.
+    /// [`Error`] if no node of a cluster, or no sentinel, answers that.
     pub(in crate::broker) async fn find(access: &Config) -> Result<Self, Error> {
         if let Some(sentinels) = Sentinels::listen(access) {
             sentinels.primary().await?;
@@ -56,7 +56,7 @@ impl Locator {
         Ok(Self::Slot { cluster, slot: 0 })
     }
 
-    /// Of the same address, for what belongs to this key.
+    /// Creates a locator from the same address for the server of this key.
     pub(in crate::broker) fn toward(&self, key: &Key) -> Self {
         match self {
             Self::Fixed(server) => Self::Fixed(server.clone()),
@@ -67,7 +67,7 @@ impl Locator {
         }
     }
 
-    /// True where the server may change.
+    /// True if the server may change.
     pub(in crate::broker) fn may_change(&self) -> bool {
         match self {
             Self::Fixed(_) => false,
@@ -75,7 +75,7 @@ impl Locator {
         }
     }
 
-    /// The cluster, where it is one.
+    /// The cluster, if the address names one.
     pub(in crate::broker) fn cluster(&self) -> Option<&Arc<Cluster>> {
         match self {
             Self::Fixed(_) | Self::Watched(_) => None,
@@ -83,7 +83,7 @@ impl Locator {
         }
     }
 
-    /// The sentinels, where there are any.
+    /// The sentinels, if the address names any.
     pub(in crate::broker) fn sentinels(&self) -> Option<&Arc<Sentinels>> {
         match self {
             Self::Fixed(_) | Self::Slot { .. } => None,
@@ -91,7 +91,7 @@ impl Locator {
         }
     }
 
-    /// The server, by what is known. Nothing is asked.
+    /// Returns the server, as far as it is known. Sends nothing.
     pub(in crate::broker) fn current(&self) -> ServerConfig {
         match self {
             Self::Fixed(server) => server.clone(),
@@ -109,18 +109,18 @@ impl Locator {
         }
     }
 
-    /// Takes an answer for what it is worth. Nothing is asked.
+    /// Uses what a server's answer says about the location of the keys. Sends nothing.
     pub(in crate::broker) fn hear(&self, doubt: &Doubt) {
         if let (Self::Slot { cluster, slot }, Doubt::Moved(Some(to))) = (self, doubt) {
             cluster.hear(*slot, to);
         }
     }
 
-    /// Finds out anew which server it is, where that can change. However many ask, few questions are sent.
+    /// Looks up the server again, if it can change. Concurrent callers share few requests.
     ///
     /// # Errors
     ///
-    /// [`Error`] where nobody knows. What was known before stays.
+    /// [`Error`] if no server knows. What was known before stays.
     pub(in crate::broker) async fn look_again(&self, doubted: &ServerConfig) -> Result<(), Error> {
         match self {
             Self::Fixed(_) => Ok(()),
@@ -129,7 +129,7 @@ impl Locator {
         }
     }
 
-    /// Says of an error of the first connection what the address alone does not tell.
+    /// Adds to an error of the first connection what the address alone does not show.
     pub(in crate::broker) fn explain(&self, server: &ServerConfig, error: Error) -> Error {
         let at = server.hosts().first().map(ToString::to_string).unwrap_or_default();
         match (self, error) {
@@ -146,7 +146,7 @@ impl Locator {
 }
 
 impl Doubt {
-    /// What an error of a command gives reason to doubt.
+    /// Derives a doubt from a command's error.
     pub(in crate::broker) fn of(error: &Error, asked: &ServerConfig) -> Option<Self> {
         match error {
             Error::Unknown { .. } | Error::Unreachable(_) => Some(Self::Silent),
@@ -161,13 +161,13 @@ impl Doubt {
     }
 }
 
-/// The server that `MOVED 3999 host:port` names. Without a host, it is on the host that was asked.
+/// Returns the server that `MOVED 3999 host:port` names. Without a host, it is on the host that was asked.
 fn target(detail: &str, asked: &ServerConfig) -> Option<Server> {
     let (host, port) = detail.split(' ').nth(2)?.rsplit_once(':')?;
     let port = port.parse().ok()?;
     match host {
         "" => Some(Server::new(asked.hosts().first()?.host.clone(), port)),
-        // The node does not know the other one's name.
+        // The node does not know the other node's name.
         "?" => None,
         host => Some(Server::new(host, port)),
     }

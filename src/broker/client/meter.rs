@@ -1,11 +1,10 @@
-//! How long Redis takes, told to whoever wants to know: once per round trip, and each time a connection had to be made
-//! again.
+//! Reports how long Redis takes: once per round trip, and each time a connection was made again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The commands whose round trips are told apart: scripts by their names, and the plain commands that workers send. All
-/// others are `other`.
+/// The commands whose round trips are measured separately: scripts by their names, and the plain commands that workers
+/// send. All others are `other`.
 pub const COMMANDS: [&str; 28] = [
     "xreadgroup",
     "acknowledge",
@@ -37,21 +36,21 @@ pub const COMMANDS: [&str; 28] = [
     "other",
 ];
 
-/// What there is to tell of a connection.
+/// A measurement of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// An answer came, or its time was up.
+    /// A command was answered, or timed out.
     Trip {
-        /// What was asked.
+        /// The command.
         command: &'static str,
-        /// How long that took.
+        /// How long it took.
         took: Duration,
     },
-    /// A connection was made again, so often.
+    /// The connection was made again this many times.
     Reconnected(u64),
 }
 
-/// Is told of every reading. It must be quick, and must not block.
+/// Receives every reading. It must be quick, and must not block.
 pub(crate) type Meter = Arc<dyn Fn(Reading) + Send + Sync>;
 
 #[cfg(test)]

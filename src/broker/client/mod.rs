@@ -1,4 +1,4 @@
-//! One connection to Redis: where it is, how it mends itself, what is sent over it, and what its answers mean.
+//! One connection to Redis: its server, how it reconnects, what is sent over it, and what the answers mean.
 
 pub(super) mod address;
 pub(super) mod assemble;

@@ -18,10 +18,11 @@ pub(crate) struct Script {
     sha: LazyLock<String>,
 }
 
-/// What scripts share. Redis makes every function anew for every call, so each gets those alone that it uses.
+/// The functions that scripts share. Redis creates every function again on every call, so a script gets only those that
+/// it uses.
 const PRELUDE: &str = include_str!("prelude.lua");
 
-/// The scripts of a file: each a static and the name of the `.lua` file beside it.
+/// Declares the scripts of a file: for each, a static and the name of the `.lua` file beside it.
 macro_rules! scripts {
     ($($constant:ident $file:literal),* $(,)?) => {
         $(pub(in crate::broker) static $constant: $crate::broker::client::script::Script = $crate::broker::client::script::Script::new(
@@ -33,17 +34,17 @@ macro_rules! scripts {
 }
 pub(in crate::broker) use scripts;
 
-/// A script behind what it uses of the prelude.
+/// Returns a script after the parts of the prelude that it uses.
 pub(in crate::broker) fn whole(name: &str, own: &'static str) -> String {
     assemble(&spoiled("prelude", PRELUDE), &spoiled(name, own))
 }
 
-/// By which Redis knows it.
+/// The hash by which Redis knows the script.
 pub(in crate::broker) fn sha(script: &Script) -> String {
     fred::util::sha1_hash(&script.source)
 }
 
-/// A script's answer: always an integer, and what follows it. The client takes a reply that begins with a text such as
+/// A script's answer: always an integer first, then data. The client takes a reply that begins with a text such as
 /// `message` for a published message, so no script may begin its answer with data.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -60,8 +61,8 @@ impl Script {
         Self { name, source: LazyLock::new(source), sha: LazyLock::new(sha) }
     }
 
-    /// Runs the script; sends its source where Redis does not have it, which also loads it, on the node that has the
-    /// keys, and cannot be beaten by the next flush of the script cache.
+    /// Runs the script. If Redis does not have it, sends its source. This also loads it, on the node that has the keys,
+    /// and is immune to a flush of the script cache.
     pub(crate) async fn run(
         &self,
         client: &Client,

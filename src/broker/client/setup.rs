@@ -1,4 +1,4 @@
-//! How the Redis client is set up: for a link, and for one question to one server.
+//! Sets up the Redis client: for a link, and for a single question to one server.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::broker::client::tls;
 /// The deadline of every command that does not block.
 pub(crate) const COMMAND_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long one try to connect, log in and select the database may take.
+/// How long one attempt to connect, log in and select the database may take.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 
-/// A client of this server, for what the role says. It is not connected yet. One that is patient goes on trying where its first
+/// Creates a client of this server for the role. It is not connected yet. A patient client keeps trying if its first
 /// connection fails.
 pub(in crate::broker) fn of_link(
     access: &Config,
@@ -46,18 +46,19 @@ pub(in crate::broker) fn of_link(
     Client::new(config, Some(performance), Some(connection(CONNECT_DEADLINE)), policy)
 }
 
-/// A client that connects once, and whose every step has this deadline.
+/// Creates a client that connects once, and whose every step has this deadline.
 pub(in crate::broker) fn of_question(access: &Config, server: &ServerConfig, deadline: Duration) -> Client {
     let config = toward(server, Config { fail_fast: true, ..access.clone() });
     let performance = PerformanceConfig { default_command_timeout: deadline, ..PerformanceConfig::default() };
     Client::new(config, Some(performance), Some(connection(deadline)), None)
 }
 
-/// Makes the first connection of a client. It is closed when the handle is dropped, as it is where nobody waits for it any more.
+/// Makes the first connection of a client. It is closed when the handle is dropped, and also if the caller stops
+/// waiting.
 ///
 /// # Errors
 ///
-/// Why there is none.
+/// Why the connection failed.
 pub(in crate::broker) async fn first(client: &Client) -> Result<AbortOnDropHandle<FredResult<()>>, Error> {
     let error = match tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(connect(client))).await {
         Ok(Ok(task)) => return Ok(task),
@@ -67,10 +68,10 @@ pub(in crate::broker) async fn first(client: &Client) -> Result<AbortOnDropHandl
     Err(tls::explained(error, &client.client_config()).await)
 }
 
-/// The same without a deadline of its own. The client's `init` leaves the connection open where it is dropped half-way.
+/// The same without a deadline of its own. The client's `init` leaves the connection open if it is dropped half-way.
 pub(in crate::broker) async fn connect(client: &Client) -> FredResult<AbortOnDropHandle<FredResult<()>>> {
     let mut connected = pin!(client.wait_for_connect());
-    // From its first poll on it hears of the connection, however soon that is made.
+    // From its first poll on it notices the connection, however soon that is made.
     let is_awaited = poll!(&mut connected).is_pending();
     let task = AbortOnDropHandle::new(client.connect());
     if is_awaited {
@@ -79,7 +80,7 @@ pub(in crate::broker) async fn connect(client: &Client) -> FredResult<AbortOnDro
     Ok(task)
 }
 
-/// The configuration for this server, whose certificate is for the name that `[redis.tls]` has, if any.
+/// The configuration for this server, whose certificate is for the name in `[redis.tls]`, if any.
 fn toward(server: &ServerConfig, access: Config) -> Config {
     let mut config = Config { server: server.clone(), ..access };
     tls::name_servers(&mut config);
@@ -87,8 +88,8 @@ fn toward(server: &ServerConfig, access: Config) -> Config {
 }
 
 fn connection(deadline: Duration) -> ConnectionConfig {
-    // By default the client sends what was under way up to three times, and follows redirections wrongly. Here a broken
-    // connection means an unknown outcome, and what is sent again is always an idempotent script.
+    // By default the client resends commands in flight up to three times, and follows redirections wrongly. Here a
+    // broken connection means an unknown outcome, and only idempotent scripts are resent.
     let mut connection = ConnectionConfig {
         max_command_attempts: 1,
         max_redirections: 0,

@@ -1,5 +1,5 @@
-//! TLS as a part of the client's configuration, so that every copy of it speaks TLS alike, to every server; and why it
-//! failed, in words.
+//! TLS as part of the client's configuration, so that every copy of it uses the same TLS for every server; and
+//! explanations of TLS failures in words.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use rustls::pki_types::ServerName;
 use crate::broker::client::error::Error;
 use crate::tls::{Files, Greeting, greet};
 
-/// How many of several servers are asked why.
+/// How many of several servers are asked for the reason.
 const ASKED: usize = 3;
 
-/// What the client needs to speak TLS.
+/// Returns the client's TLS configuration.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub(in crate::broker) fn connector(files: &Files) -> Result<TlsConfig, Error> {
     Ok(TlsConfig { connector: TlsConnector::from(config), hostnames })
 }
 
-/// Refuses what would silently protect nothing.
+/// Refuses settings that would silently protect nothing.
 pub(in crate::broker) fn unused(files: &Files) -> Result<(), Error> {
     let why = "has no effect, since the address does not ask for TLS: begin it with rediss://";
     files.keys().next().map_or(Ok(()), |key| Err(wrong(key, why)))
@@ -37,7 +37,7 @@ fn wrong(key: &str, reason: &str) -> Error {
     Error::Address(format!("redis.tls.{key}: {reason}"))
 }
 
-/// The name for all servers, which also goes into the handshake (SNI). The client asks for it by IP address.
+/// The name for all servers, which is also sent in the handshake (SNI). The client looks it up by IP address.
 #[derive(Debug)]
 struct OneName(ServerName<'static>);
 
@@ -47,7 +47,7 @@ impl HostMapping for OneName {
     }
 }
 
-/// The server, with the name that its certificate must be for where the configuration has one.
+/// Sets the name that the server's certificate must be for, if one is configured.
 fn named(server: &mut Server, tls: Option<&TlsConfig>) {
     if let Some(TlsHostMapping::Custom(mapping)) = tls.map(|tls| &tls.hostnames) {
         let any = IpAddr::from([0, 0, 0, 0]);
@@ -55,7 +55,7 @@ fn named(server: &mut Server, tls: Option<&TlsConfig>) {
     }
 }
 
-/// Puts the name of the certificates into a configuration for the servers that it names.
+/// Sets the name of the certificates for all servers of a configuration.
 pub(in crate::broker) fn name_servers(config: &mut Config) {
     let tls = config.tls.clone();
     match &mut config.server {
@@ -67,11 +67,11 @@ pub(in crate::broker) fn name_servers(config: &mut Config) {
     }
 }
 
-/// The error of a connection that was not made, with the reason where that is TLS: the client tells it as the programmers of
-/// a library see it, or as silence.
+/// Explains the error of a failed connection if the reason is TLS: the client reports it in a library programmer's
+/// terms, or as silence.
 pub(in crate::broker) async fn explained(error: Error, config: &Config) -> Error {
     let Error::Unreachable(detail) = &error else { return error };
-    // A server that speaks TLS ends a connection without; it neither refuses it nor is it silent.
+    // A server that expects TLS closes a plain connection; it neither refuses it nor stays silent.
     let foregone: &[&str] =
         if config.tls.is_some() { &["lookup"] } else { &["lookup", "efused", "timed out", "within"] };
     if foregone.iter().any(|word| detail.contains(word)) {

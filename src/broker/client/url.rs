@@ -1,12 +1,12 @@
-//! An address, taken apart. No text that comes out of here holds a password: what is refused is not quoted, and what is
-//! shown is put together from parts that are known to be none.
+//! Parses an address. No text that this module returns contains a password: rejected parts are not quoted, and what is
+//! shown is assembled from parts that are known to be harmless.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use secrecy::SecretString;
 
-/// The beginnings of an address, with what they mean.
+/// The schemes of an address and their meanings.
 const SCHEMES: [(&str, Kind, bool); 13] = [
     ("redis", Kind::One, false),
     ("rediss", Kind::One, true),
@@ -32,7 +32,7 @@ const HOST: &str =
 const BEGIN: &str = "must begin with redis:// or rediss:// (TLS), redis-sentinel:// or rediss-sentinel://, redis-cluster:// or \
     rediss-cluster://, or redis+unix://";
 
-/// Parameters of other clients' addresses. Only these names are quoted: any other may be a piece of a password.
+/// Parameters of other clients' addresses. Only these names are quoted: any other may be part of a password.
 const FOREIGN: [&str; 26] = [
     "ca",
     "ca_cert",
@@ -79,7 +79,7 @@ pub(in crate::broker) struct Host {
     pub(in crate::broker) port: u16,
 }
 
-/// Which servers an address names.
+/// The servers that an address names.
 #[derive(Clone)]
 pub(in crate::broker) enum Servers {
     One(Host),
@@ -94,14 +94,14 @@ pub(in crate::broker) enum Servers {
     },
 }
 
-/// Who logs in.
+/// The user and password of a login.
 #[derive(Clone, Default)]
 pub(in crate::broker) struct Login {
     pub(in crate::broker) user: Option<String>,
     pub(in crate::broker) password: Option<SecretString>,
 }
 
-/// An address that is usable.
+/// A usable address.
 #[derive(Clone)]
 pub(in crate::broker) struct Address {
     pub(in crate::broker) tls: bool,
@@ -111,19 +111,19 @@ pub(in crate::broker) struct Address {
     shown: Shown,
 }
 
-/// What may be shown of an address.
+/// The parts of an address that may be shown.
 #[derive(Clone)]
 struct Shown {
     scheme: &'static str,
-    /// The login where something before the `@` is surely a user, with its password masked.
+    /// The login, with its password masked, if something before the `@` is certainly a user.
     login: String,
-    /// What stands before the `@` without a colon. Some clients take that for the password.
+    /// The text before the `@` if it has no colon. Some clients take it for the password.
     word: Option<String>,
     rest: String,
 }
 
-/// The address as far as it is known to be no secret; `known_password` where the password comes from elsewhere, so that
-/// a single word before the `@` is a user.
+/// Returns the parts of the address that are known not to be secret. `known_password` is true if the password comes
+/// from elsewhere, so that a single word before the `@` is a user.
 pub(in crate::broker) fn shown(text: &str, known_password: bool) -> String {
     if let Ok(address) = parse(text) {
         return address.shown.text(known_password);
@@ -131,11 +131,11 @@ pub(in crate::broker) fn shown(text: &str, known_password: bool) -> String {
     scheme(text).map_or_else(|| "***".to_owned(), |(scheme, ..)| format!("{scheme}://***"))
 }
 
-/// Takes an address apart.
+/// Parses an address.
 ///
 /// # Errors
 ///
-/// What is wrong with it, in words that quote nothing of it.
+/// Describes what is wrong, without quoting any of the address.
 pub(in crate::broker) fn parse(text: &str) -> Result<Address, String> {
     let text = text.trim();
     if text.is_empty() {
@@ -152,7 +152,7 @@ pub(in crate::broker) fn parse(text: &str) -> Result<Address, String> {
     }
     let (authority, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let (path, query) = tail.split_once('?').map_or((tail, None), |(path, query)| (path, Some(query)));
-    // Only the login at sentinels, a parameter, may have an @ that does not end a login.
+    // Only the login for sentinels, which is a parameter, may have an @ that does not end a login.
     let ambiguous = query.is_some_and(|query| query.contains('@'));
     if path.contains('@') || (ambiguous && kind != Kind::Sentinel) {
         return Err(ENCODE.to_owned());
@@ -185,8 +185,8 @@ fn read_login(text: &str, shown: &mut Shown) -> Result<Login, String> {
     }
     let user = Some(decoded(user)?).filter(|user| !user.is_empty());
     let password = decoded(password.unwrap_or_default())?;
-    // A user without a password logs in with an empty one, which is right for a user that needs none. Without AUTH
-    // it would be another user, `default`, that does the work.
+    // A user without a password logs in with an empty one, which is right for a user that needs none. Without AUTH, the
+    // commands would run as another user, `default`.
     let password = (user.is_some() || !password.is_empty()).then(|| password.into());
     Ok(Login { user, password })
 }
@@ -220,7 +220,7 @@ fn network(
     shown: &mut Shown,
 ) -> Result<(Servers, Option<u8>), String> {
     let port = if kind == Kind::Sentinel { 26379 } else { 6379 };
-    // Then the login may end in the parameters, and the host be a piece of the password.
+    // With an @ in the parameters, the login may extend into them, and the host be part of the password.
     let ambiguous = query.is_some_and(|query| query.contains('@'));
     let wrong = |reason| if ambiguous { ENCODE.to_owned() } else { reason };
     let mut hosts = vec![read_host(host, port).map_err(wrong)?];
@@ -259,7 +259,7 @@ fn network(
     Ok((servers, database))
 }
 
-/// What follows the `?`.
+/// The parameters after the `?`.
 #[derive(Default)]
 struct Parameters {
     nodes: Vec<String>,
@@ -269,7 +269,7 @@ struct Parameters {
 }
 
 impl Parameters {
-    /// Takes one parameter, and returns what may be shown of its value; `None` where the parameter is not known.
+    /// Takes one parameter, and returns the part of its value that may be shown; `None` if the parameter is unknown.
     fn take(&mut self, kind: Kind, name: &str, value: &str) -> Option<Result<String, String>> {
         let sentinel = kind == Kind::Sentinel;
         let once = match name {
@@ -299,7 +299,7 @@ impl Parameters {
     }
 }
 
-/// An `@` in a value that is no login means that the `?` was a part of the password.
+/// Rejects an `@` in a value that is not a login: it means that the `?` was part of the password.
 fn no_login(value: &str) -> Result<(), String> {
     if value.contains('@') { Err(ENCODE.to_owned()) } else { Ok(()) }
 }
@@ -362,7 +362,7 @@ fn read_database(path: &str) -> Result<Option<u8>, String> {
     })
 }
 
-/// Without percent-encoding. A `%` that begins none is a `%`.
+/// Decodes percent-encoding. A `%` that begins no code stays as it is.
 fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -377,7 +377,8 @@ fn decoded(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| wrong.to_owned())
 }
 
-/// Words that people choose as names, as they are; anything else may be a piece of a password, or not fit for a terminal.
+/// Returns words that people choose as names unchanged. Anything else may be part of a password, or unsafe for a
+/// terminal.
 fn plain(text: &str) -> String {
     if text.chars().all(harmless) { text.to_owned() } else { "***".to_owned() }
 }

@@ -1,7 +1,7 @@
--- backlog: how much work a queue has now and soon. Only looks, and costs the same however much there is. A key that cannot
--- be read costs its own figure and no other.
+-- backlog: how much work a queue has now and soon. Read-only, and costs the same for any amount of work. A key that
+-- cannot be read affects only its own figure.
 -- KEYS 1 delayed  2 cron  3 stream high  4 stream normal  5 stream low
--- ARGV 1 what is due within so many ms is soon
+-- ARGV 1 how many ms ahead count as soon
 -- returns {now ms, {number of a key that cannot be read, the error, ...}, waiting, running, delayed jobs due by then,
 --   recurring jobs}
 local now = now_ms()
@@ -11,7 +11,7 @@ for nth = 3, 5 do
   local group = group_of(nth)
   local held = group and group.pending or 0
   running = running + held
-  -- More is pending than there is where somebody has deleted entries.
+  -- If somebody has deleted entries, more are pending than exist.
   waiting = waiting + math.max(entries - held, 0)
 end
 local soon = string.format('%.0f', now + tonumber(ARGV[1]))

@@ -1,4 +1,4 @@
-//! How much work a queue has now and soon: the figure by which the number of workers is chosen.
+//! The amount of work that a queue has now and soon, by which the number of workers is scaled.
 
 use crate::broker::client::script::scripts;
 use std::time::Duration;
@@ -12,45 +12,45 @@ use crate::job::Lane;
 
 scripts! { BACKLOG "backlog" }
 
-/// How much work a queue has now and soon.
+/// The amount of work that a queue has now and soon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Backlog {
-    /// Jobs that nobody has taken.
+    /// Jobs that no worker has taken.
     pub waiting: u64,
-    /// Jobs that a worker has.
+    /// Jobs that a worker holds.
     pub running: u64,
     /// Delayed jobs that are due within [`Backlog::SOON`], or overdue.
     pub due: u64,
     /// Jobs that recurring jobs will submit within [`Backlog::SOON`], or should have submitted.
     pub ticks: u64,
-    /// Keys that cannot be read. What they hold counts as 0: a key of another type holds no jobs.
+    /// Keys that cannot be read. Their jobs count as 0: a key of another type holds no jobs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<Unread>,
 }
 
 impl Backlog {
-    /// What is due within this time counts: it takes about as long until another worker is there.
+    /// Work that is due within this time counts, because an additional worker takes about as long to start.
     pub const SOON: Duration = Duration::from_secs(60);
 
-    /// All of them together. 0 only where nothing is there and nothing is due soon, so that a fleet that follows this
-    /// figure may go to sleep at 0.
+    /// The sum of all four. It is 0 only if there are no jobs and none are due soon, so a fleet that follows this
+    /// figure may scale to zero.
     pub fn jobs(&self) -> u64 {
         self.waiting + self.running + self.due + self.ticks
     }
 }
 
 impl Queue {
-    /// The backlog where Redis refuses all of it.
+    /// The backlog if Redis refuses all of it.
     pub(crate) fn unknown_backlog(&self, why: &str) -> Backlog {
         let unread = Unread { part: Part::Queue, key: self.keys.pattern(), error: why.to_owned() };
         Backlog { unread: vec![unread], ..Backlog::default() }
     }
 
-    /// How much work there is now and soon. One script; a second one where the queue has recurring jobs.
+    /// Returns how much work there is now and soon, by one script, and a second one if the queue has recurring jobs.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn backlog(&self) -> Result<Backlog, Error> {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.cron.clone()];
         keys.extend(self.keys.streams().clone());
@@ -77,7 +77,7 @@ impl Queue {
     }
 }
 
-/// What the script's keys are.
+/// The part of the queue behind each key of the script.
 const PARTS: [Part; 5] =
     [Part::Delayed, Part::Cron, Part::Lane(Lane::High), Part::Lane(Lane::Normal), Part::Lane(Lane::Low)];
 

@@ -1,4 +1,4 @@
-//! Looking at the delayed set, page by page. What moves its jobs is in `upkeep`.
+//! Reading the delayed set page by page. The scripts in `chores` move its jobs.
 
 use crate::broker::client::script::scripts;
 use fred::interfaces::HashesInterface;
@@ -13,16 +13,16 @@ use crate::job::{Envelope, Lane, Timestamp};
 
 scripts! { UPCOMING "upcoming" }
 
-/// One script reads at most so many jobs …
+/// The most jobs that one script reads …
 const PORTION: u64 = 200;
 
-/// … and so many bytes, unless a job alone has more …
+/// … and the most bytes, unless a single job has more …
 const PORTION_BYTES: i64 = 1024 * 1024;
 
-/// … and no fields of a job that has more than this: they are read by a command of their own …
+/// … without the fields of a job that has more than this, which a separate command reads …
 const LARGE_BYTES: i64 = 64 * 1024;
 
-/// … and one page has not many more than these.
+/// … and the most bytes of one page, roughly.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// A job in the delayed set.
@@ -32,17 +32,18 @@ pub struct Upcoming {
     pub id: String,
     /// When it is due.
     pub due: Timestamp,
-    /// Its lane and fields; `None` where they cannot be read, or where it became due just then.
+    /// Its lane and fields; `None` if they cannot be read, or the job became due in the meantime.
     pub fields: Option<(Lane, Envelope)>,
 }
 
 impl Queue {
-    /// A page of the delayed set, the next due first: `count` of them, or fewer where they are large. An empty page is the
-    /// end.
+    /// Returns a page of the delayed set, the next due first.
+    ///
+    /// A page has `count` jobs, or fewer if they are large. An empty page is the end.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         while (page.len() as u64) < count && bytes < PAGE_BYTES {
@@ -82,7 +83,7 @@ impl Queue {
         try_join_all(answer.rest.chunks_exact(3).map(upcoming)).await
     }
 
-    /// The packed fields of a member of the delayed set; `None` where it has none, or is gone.
+    /// Returns the packed fields of a member of the delayed set; `None` if it has none, or is gone.
     pub(in crate::broker) async fn packed(&self, member: &Value) -> Result<Option<Value>, Error> {
         let (client, key) = (self.link.client(), self.keys.delayed_fields.clone());
         let member = Key::from(decode::data(member));

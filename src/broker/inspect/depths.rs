@@ -1,4 +1,4 @@
-//! Looking at a queue without changing it. Everything is paged, and nothing walks a stream to count it.
+//! Reading a queue's figures without changing it. Nothing walks a stream to count it.
 
 use crate::broker::client::script::scripts;
 use std::time::Duration;
@@ -17,7 +17,7 @@ scripts! { DEPTHS "depths" }
 /// How many jobs a queue has in each state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Depths {
-    /// When this was true.
+    /// The time of the server's clock.
     pub now: Timestamp,
     /// Each lane, in the order of [`Lane::ALL`].
     pub lanes: [LaneDepth; 3],
@@ -27,27 +27,27 @@ pub struct Depths {
     pub next_due: Option<Timestamp>,
     /// Dead letters.
     pub dead: u64,
-    /// The consumer that does the chores.
+    /// The consumer that leads.
     pub leader: Option<String>,
-    /// Keys that cannot be read. Their figures are missing: they are 0 here, and mean nothing.
+    /// Keys that cannot be read. Their figures are missing: the zeros here mean nothing.
     pub unread: Vec<Unread>,
 }
 
 /// How many jobs one lane has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneDepth {
-    /// Jobs that nobody has taken.
+    /// Jobs that no worker has taken.
     pub waiting: u64,
-    /// Jobs that a worker has.
+    /// Jobs that a worker holds.
     pub running: u64,
     /// The oldest entry of the stream, waiting or running.
     pub oldest: Option<EntryId>,
-    /// The oldest entry that nobody has taken.
+    /// The oldest entry that no worker has taken.
     pub oldest_waiting: Option<EntryId>,
 }
 
 impl Depths {
-    /// Jobs that nobody has taken, over all lanes.
+    /// Jobs that no worker has taken, over all lanes.
     pub fn waiting(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.waiting).sum()
     }
@@ -58,7 +58,7 @@ impl Depths {
         Some(self.now.since(Timestamp::from_ms(oldest.ms).unwrap_or(Timestamp::MAX)))
     }
 
-    /// Jobs that a worker has, over all lanes.
+    /// Jobs that a worker holds, over all lanes.
     pub fn running(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.running).sum()
     }
@@ -67,45 +67,45 @@ impl Depths {
 /// Everything known about one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
-    /// When this was true.
+    /// The time of the server's clock.
     pub now: Timestamp,
     /// The job.
     pub id: JobId,
-    /// Where it is in its life.
+    /// Its state.
     pub state: State,
-    /// What handler it needs; empty for bytes that are no job.
+    /// The type of handler it needs; empty for bytes that are not a job.
     pub job_type: String,
     /// Its lane.
     pub lane: Lane,
-    /// When it was submitted, where that is known.
+    /// When it was submitted, if known.
     pub created: Option<Timestamp>,
     /// When it is due, if it is in the delayed set.
     pub due: Option<Timestamp>,
     /// Its entry, if it is in a stream.
     pub entry: Option<EntryId>,
-    /// Who runs it, if somebody does.
+    /// The consumer that runs it, if any.
     pub worker: Option<String>,
     /// The last error.
     pub error: Option<String>,
     /// What success returned, as JSON.
     pub result: Option<String>,
-    /// Since when somebody wants it cancelled, while it has not ended.
+    /// When its cancellation was requested, until it has ended.
     pub cancelling: Option<Timestamp>,
-    /// Who wanted it cancelled, where its record says so.
+    /// Who requested its cancellation, if its record has it.
     pub cancelled_by: Option<String>,
     /// Its dead letter.
     pub dead: Option<EntryId>,
     /// The last attempts, oldest first.
     pub attempts: Vec<Attempt>,
-    /// How far it is, if its handler said so.
+    /// Its progress, if its handler reported any.
     pub progress: Option<Progress>,
     /// The last lines that its handler logged, oldest first.
     pub log: Vec<LogLine>,
-    /// How many lines it has logged in all.
+    /// How many lines it has logged in total.
     pub logged: u64,
 }
 
-/// What the keys of `depths.lua` are.
+/// The part of the queue behind each key of `depths.lua`.
 const PARTS: [Part; 6] = [
     Part::Delayed,
     Part::Dead,
@@ -116,11 +116,11 @@ const PARTS: [Part; 6] = [
 ];
 
 impl Queue {
-    /// How many jobs there are in each state. A key that cannot be read costs its own figures and no other.
+    /// Returns how many jobs there are in each state. A key that cannot be read affects only its own figures.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn depths(&self) -> Result<Depths, Error> {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone(), self.keys.leader.clone()];
         keys.extend(self.keys.streams().clone());
@@ -160,8 +160,8 @@ impl Queue {
         })
     }
 
-    /// The id of the first entry of a stream from there on; nothing where there is no place to begin. No script looks for it:
-    /// it would be given the whole body, which may have 8 MiB and would hold Redis up three times as long.
+    /// Returns the id of the first entry of a stream from `from` on; nothing if there is nowhere to start. No script
+    /// does this: Lua would get the whole body, which may have 8 MiB, and would block Redis three times as long.
     pub(in crate::broker) async fn first_entry(
         &self,
         stream: &Key,
@@ -175,11 +175,11 @@ impl Queue {
         Ok(decode::entries("xrange", &reply, Lane::Normal)?.first().map(|entry| entry.id))
     }
 
-    /// What the server's clock says.
+    /// Returns the time of the server's clock.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn clock(&self) -> Result<Timestamp, Error> {
         let client = self.link.client();
         let command = CustomCommand::new_static("TIME", ClusterHash::Random, false);
@@ -194,7 +194,7 @@ impl Queue {
     }
 }
 
-/// An instant that Redis told; one beyond the calendar is its end.
+/// Converts a time from Redis; one beyond the calendar becomes the calendar's end.
 pub(in crate::broker) fn timestamp(ms: u64) -> Timestamp {
     Timestamp::from_ms(ms).unwrap_or(Timestamp::MAX)
 }

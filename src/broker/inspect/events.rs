@@ -1,5 +1,5 @@
-//! A queue's stream of events: what happened to its jobs, for whoever wants to know. It is capped, and has ids and facts,
-//! never payloads.
+//! A queue's stream of events: what happened to its jobs, for other processes. Its length is capped, and it has ids and
+//! facts, never payloads.
 
 use crate::broker::client::script::scripts;
 use fred::interfaces::StreamsInterface;
@@ -17,17 +17,17 @@ scripts! { PUBLISH "publish" }
 pub struct PastEvent {
     /// Its entry. Later events have greater ids.
     pub entry: EntryId,
-    /// What it tells; see `docs/hooks.md`.
+    /// The fields of the event; see `docs/hooks.md`.
     pub fields: Envelope,
 }
 
 impl PastEvent {
-    /// A field as text; `None` where there is none.
+    /// Returns a field as text; `None` if the event has no such field.
     pub fn text(&self, name: &str) -> Option<String> {
         Some(String::from_utf8_lossy(self.fields.get(name.as_bytes())?).into_owned())
     }
 
-    /// When it was told, by the server's clock.
+    /// When it was published, by the server's clock.
     pub fn at(&self) -> Timestamp {
         Timestamp::from_ms(self.entry.ms).unwrap_or(Timestamp::MAX)
     }
@@ -38,7 +38,7 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses. Not to be sent again: they may have been appended.
+    /// [`Error`] if Redis does not answer or refuses. Do not send again: the events may have been appended.
     pub(crate) async fn publish(
         &self,
         max_length: u64,
@@ -54,11 +54,11 @@ impl Queue {
         (answer.status == events.len() as i64).then_some(()).ok_or_else(|| Error::contract("publish", answer))
     }
 
-    /// A page of the events, oldest first, from the one behind `after` on.
+    /// Returns a page of the events, oldest first, after the entry `after`.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn events(&self, after: Option<EntryId>, count: u64) -> Result<Vec<PastEvent>, Error> {
         let start = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
         let client = self.link.client();
@@ -66,11 +66,11 @@ impl Queue {
         past("xrange", &self.link.ask("xrange", reply).await?)
     }
 
-    /// The last events, oldest first.
+    /// Returns the last events, oldest first.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn last_events(&self, count: u64) -> Result<Vec<PastEvent>, Error> {
         let client = self.link.client();
         let reply = client.xrevrange(self.keys.events.clone(), "+", "-", Some(count));
@@ -82,6 +82,6 @@ impl Queue {
 
 fn past(command: &'static str, reply: &Value) -> Result<Vec<PastEvent>, Error> {
     let event = |entry: Entry| PastEvent { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
-    // The lane means nothing here.
+    // The lane has no meaning here.
     Ok(decode::entries(command, reply, Lane::Normal)?.into_iter().map(event).collect())
 }

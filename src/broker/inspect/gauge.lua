@@ -1,14 +1,14 @@
--- gauge: what is to be known of a queue's state, for the process that does its chores to tell. Of streams and sets it looks at
--- the ends and never at what is between; of what is pending, at a hundred entries of each lane, or at all where they are few. It
--- reads no entry. A key that cannot be read costs its own figures and no other.
+-- gauge: a queue's state, for its leader to report. It checks the ends of streams and sets, never what is between, and
+-- of the pending entries a hundred in each lane, or all if there are few. It reads no entry. A key that cannot be read
+-- affects only its own figures.
 -- KEYS 1 delayed  2 dead  3 stream high  4 stream normal  5 stream low
--- ARGV 1 lease ms  2 ms that are soon
+-- ARGV 1 lease ms  2 how many ms ahead count as soon
 -- returns {now ms, {number of a key that cannot be read, the error, ...}, delayed, those due soon, ms by which the first is
---   overdue, dead, from where on the oldest dead letter is or '', bytes used or -1, bytes allowed, eviction policy, then for
---   each lane: entries, pending, entries ever added or -1 where only the stream itself knows, from where on the oldest entry is
---   that nobody has taken or '', ms of the longest silence of a pending entry}
--- An entry that is silent beyond the lease is found wherever it is, unless more are pending than one script may look at; of
--- the others the oldest stand for all.
+--   overdue, dead, where to start reading for the oldest dead letter or '', bytes used or -1, bytes allowed, eviction policy,
+--   then for each lane: entries, pending, entries ever added or -1 if only the stream itself knows, where to start reading for
+--   the oldest entry that no worker has taken or '', ms of the longest silence of a pending entry}
+-- An entry that is silent beyond the lease is found wherever it is, unless more are pending than one script may check.
+-- Of the others, the oldest stand for all.
 local function silence(nth, pending)
   local most = 0
   local function look(entries)
@@ -25,7 +25,7 @@ for nth = 3, 5 do
   local pending = group and group.pending or 0
   local waits, silent, added = '', 0, length and -1 or 0
   length = length or 0
-  -- Entries are taken in the order of their ids, so those behind the last delivered one are exactly those that wait.
+  -- Entries are taken in the order of their ids, so those after the last delivered one are exactly those that wait.
   if length > pending then waits = group and '(' .. group['last-delivered-id'] or '-' end
   if pending > 0 then silent = silence(nth, pending) end
   if group then added = group['entries-read'] and group.lag and group['entries-read'] + group.lag or -1 end

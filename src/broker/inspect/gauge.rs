@@ -1,4 +1,4 @@
-//! A queue's state in two round trips, for the process that does its chores. See `gauge.lua`.
+//! A queue's state in two round trips, for its leader. See `gauge.lua`.
 
 use crate::broker::client::script::scripts;
 use std::collections::BTreeMap;
@@ -19,17 +19,17 @@ scripts! { GAUGE "gauge" }
 /// A queue's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Gauge {
-    /// When this was true.
+    /// The time of the server's clock.
     pub(crate) now: Timestamp,
     /// The lanes, in the order of [`Lane::ALL`](crate::job::Lane::ALL).
     pub(crate) lanes: [GaugedLane; 3],
     pub(crate) delayed: u64,
     /// Delayed jobs that are due within [`Backlog::SOON`].
     pub(crate) due_soon: u64,
-    /// By how much the first delayed job is overdue.
+    /// How long the first delayed job is overdue.
     pub(crate) overdue: Duration,
     pub(crate) dead: u64,
-    /// How long ago the oldest dead letter was written; zero where there is none.
+    /// How long ago the oldest dead letter was written; zero if there is none.
     pub(crate) oldest_dead: Duration,
     pub(crate) live: u64,
     pub(crate) stale: u64,
@@ -38,39 +38,39 @@ pub(crate) struct Gauge {
     pub(crate) unread: Vec<Unread>,
 }
 
-/// What the script's keys are.
+/// The part of the queue behind each key of the script.
 const PARTS: [Part; 5] =
     [Part::Delayed, Part::Dead, Part::Lane(Lane::High), Part::Lane(Lane::Normal), Part::Lane(Lane::Low)];
 
-/// One lane of it.
+/// One lane of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GaugedLane {
     pub(crate) waiting: u64,
     pub(crate) running: u64,
     /// Entries ever added.
     pub(crate) added: u64,
-    /// The oldest entry that nobody has taken.
+    /// The oldest entry that no worker has taken.
     pub(crate) oldest_waiting: Option<EntryId>,
     /// The longest silence of a pending entry.
     pub(crate) silence: Duration,
 }
 
-/// What Redis says of its memory.
+/// The memory figures of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ServerMemory {
     pub(crate) used: u64,
-    /// 0 for no bound.
+    /// 0 if there is no limit.
     pub(crate) max: u64,
     pub(crate) is_eviction_safe: bool,
 }
 
 impl Gauge {
-    /// Jobs that nobody has taken, over all lanes.
+    /// Jobs that no worker has taken, over all lanes.
     pub(crate) fn waiting(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.waiting).sum()
     }
 
-    /// Jobs that a worker has, over all lanes.
+    /// Jobs that a worker holds, over all lanes.
     pub(crate) fn running(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.running).sum()
     }
@@ -88,7 +88,7 @@ impl Gauge {
 }
 
 impl Queue {
-    /// All that is to be known of the queue's state. The lease tells whose silence is long.
+    /// Returns the queue's state. A silence longer than the lease counts as long.
     pub(crate) async fn gauge(&self, lease: Duration) -> Result<Gauge, Error> {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone()];
         keys.extend(self.keys.streams().clone());
@@ -116,8 +116,8 @@ impl Queue {
         Ok(gauge)
     }
 
-    /// How many entries a lane ever had, where the script has not found out. The stream itself answers with its ends too,
-    /// whatever they weigh, so no script asks it.
+    /// Returns how many entries a lane ever had, if the script has not found out. The stream's own answer includes its
+    /// first and last entries, however large, so no script asks for it.
     async fn added(&self, lane: Lane, known: Option<u64>) -> Result<u64, Error> {
         if let Some(known) = known {
             return Ok(known);
@@ -134,8 +134,8 @@ impl Queue {
         Ok(added.and_then(|fact| decode::number(&fact[1])).unwrap_or(0))
     }
 
-    /// How many members of the group live, and how many do not. One lives that has read or renewed in any lane. Those of
-    /// claimers come and go, and are no workers.
+    /// Returns how many members of the group are alive, and how many are not. A member is alive if it has recently read
+    /// or renewed in any lane. The consumers of claimers come and go, and are not workers.
     async fn members(&self, unread: &[Unread]) -> Result<(u64, u64), Error> {
         let lanes = Lane::ALL.into_iter().filter(|lane| !Unread::is_among(Part::Lane(*lane), unread));
         let found: Vec<Vec<Consumer>> = try_join_all(lanes.map(|lane| self.consumers(lane))).await?;
@@ -150,11 +150,12 @@ impl Queue {
     }
 }
 
-/// From where on the oldest dead letter is, and of each lane the oldest entry that waits; empty where there is none.
+/// Where to start reading for the oldest dead letter, and for the oldest waiting entry of each lane; empty if there is
+/// none.
 struct Places {
     dead: String,
     lanes: [String; 3],
-    /// How many entries each lane ever had, where that is known.
+    /// How many entries each lane ever had, if known.
     added: [Option<u64>; 3],
 }
 

@@ -1,4 +1,4 @@
-//! What a job's record tells of its attempts: how they ended, how far the last one is, and what it said.
+//! What a job's record has about its attempts: how they ended, the progress of the last one, and its log lines.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Attempt {
     pub ended: Timestamp,
     /// How it ended, in one word.
     pub outcome: String,
-    /// Who ran it.
+    /// The consumer that ran it.
     pub worker: String,
     /// What went wrong, if something did.
     pub error: String,
@@ -28,21 +28,21 @@ impl Attempt {
     }
 }
 
-/// How far a job is, by its handler's own words.
+/// The progress of a job, as its handler reported it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// From 0 to 100.
     pub percent: u8,
-    /// A few words; perhaps none.
+    /// A few words; may be empty.
     pub note: String,
     /// When it was written.
     pub at: Timestamp,
 }
 
-/// A line that a job's handler has logged.
+/// A line that a job's handler logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// When it was said.
+    /// When it was logged.
     pub at: Timestamp,
     /// The line.
     pub text: String,
@@ -52,10 +52,10 @@ pub struct LogLine {
 #[derive(Debug)]
 pub(in crate::broker) struct Record(pub(in crate::broker) Envelope);
 
-/// A record keeps so many attempts.
+/// How many attempts a record keeps.
 const ATTEMPTS: usize = 20;
 
-/// What else a record may tell.
+/// The other fields that a record may have.
 const FIELDS: [&str; 12] = [
     "state",
     "type",
@@ -72,7 +72,8 @@ const FIELDS: [&str; 12] = [
 ];
 
 impl Record {
-    /// The fields to read, with the log lines or without. Of a record that tells of many lives there are many more.
+    /// The names of the fields to read, with the log lines or without. The record of an id with many lives has many
+    /// more.
     pub(in crate::broker) fn names(with_log: bool) -> impl Iterator<Item = String> {
         let lines = if with_log { LOG_LINES } else { 0 };
         let rings =
@@ -110,7 +111,7 @@ impl Record {
         kept.filter_map(|nth| line(&self.text(&format!("l:{}", nth % ring))?)).collect()
     }
 
-    /// How many lines were logged in all.
+    /// How many lines were logged in total.
     pub(in crate::broker) fn logged(&self) -> u64 {
         self.text("logged").and_then(|count| count.parse().ok()).unwrap_or(0)
     }

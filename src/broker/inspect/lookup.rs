@@ -1,5 +1,5 @@
-//! Looking for one job: its record, its place in the delayed set, its entry. No script reads a job's fields, which may have
-//! 8 MiB and would hold Redis up by a millisecond for each.
+//! Looking up one job: its record, its place in the delayed set, its entry. No script reads a job's fields, which may
+//! have 8 MiB and would block Redis for a millisecond per MiB.
 
 use crate::broker::client::script::scripts;
 use fred::interfaces::{SortedSetsInterface, StreamsInterface};
@@ -15,26 +15,26 @@ use crate::job::{EntryId, Envelope, JobId, Lane, State, Timestamp};
 
 scripts! { LOOKUP "lookup" }
 
-/// How often a job is looked for that moves meanwhile.
+/// How often a job that keeps moving is looked up again.
 const TRIES: u32 = 16;
 
 impl Queue {
-    /// What is known about a job: from its record, the delayed set, its entry, or the dead stream's record of it. `None`
-    /// for a job that is unknown here, or that succeeded without leaving a record.
+    /// Returns what is known about a job: from its record, the delayed set, its entry, or the dead stream's record of
+    /// it. `None` if the job is unknown here, or succeeded without leaving a record.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn status(&self, id: &JobId) -> Result<Option<Status>, Error> {
         self.status_at(id, id.origin(), true).await
     }
 
-    /// The same without the log lines, for those who ask often.
+    /// Returns the status without the log lines, for callers that poll.
     pub(crate) async fn status_without_log(&self, id: &JobId) -> Result<Option<Status>, Error> {
         self.status_at(id, id.origin(), false).await
     }
 
-    /// The same for a job of which one entry is known.
+    /// Returns the status of a job of which one entry is known.
     pub(in crate::broker) async fn status_at(
         &self,
         id: &JobId,
@@ -44,14 +44,14 @@ impl Queue {
         Ok(self.lookup(id, origin, with_log).await?.status(id))
     }
 
-    /// The fields of a job that is in the delayed set, and the entry of one that is in a stream.
+    /// Returns the fields of a job in the delayed set, or the entry of a job in a stream.
     pub(in crate::broker) async fn place(&self, id: &JobId) -> Result<Place, Error> {
         let found = self.lookup(id, id.origin(), false).await?;
         Ok((found.parked.filter(|_| found.due.is_some()), found.entry.zip(found.lane)))
     }
 
-    /// What one run of the script tells holds for one moment, and an entry that is found later was there at that moment too.
-    /// Only where nothing is found may the job have moved in between: then it is looked for again.
+    /// The result of one run of the script is a snapshot, and an entry that is found afterwards existed at that time
+    /// too. Only if nothing is found may the job have moved in between; then it is looked up again.
     async fn lookup(
         &self,
         id: &JobId,
@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// One run of the script.
+    /// Runs the script once.
     async fn look(&self, id: &JobId, origin: Option<(EntryId, Lane)>, with_log: bool) -> Result<Seen, Error> {
         let mut keys = vec![self.keys.record(id), self.keys.delayed.clone()];
         keys.extend(self.keys.streams().clone());
@@ -115,7 +115,7 @@ impl Queue {
         })
     }
 
-    /// One entry as it is in its lane, without what was offloaded of it; `None` where it is not there.
+    /// Returns one entry as it is in its lane, without its offloaded fields; `None` if it no longer exists.
     async fn bare_entry(&self, lane: Lane, id: EntryId) -> Result<Option<Entry>, Error> {
         let (client, text) = (self.link.client(), id.to_string());
         let reply = client.xrange(self.keys.stream(lane).clone(), text.clone(), text, Some(1));
@@ -123,7 +123,7 @@ impl Queue {
         Ok(decode::entries("xrange", &reply, lane)?.pop())
     }
 
-    /// All of it, with the wish to cancel the life that the entry names, where that is not the one of the record.
+    /// Assembles everything. If the entry's life is not the record's, looks up the request to cancel the entry's life.
     async fn found(
         &self,
         seen: Seen,
@@ -161,7 +161,7 @@ impl Queue {
         })
     }
 
-    /// Since when somebody wants this life cancelled.
+    /// Returns when the cancellation of this life was requested.
     async fn wish_for(&self, life: String) -> Result<Option<Timestamp>, Error> {
         let client = self.link.client();
         let wish: Value = self.link.ask("zscore", client.zscore(self.keys.cancels.clone(), life)).await?;
@@ -169,22 +169,22 @@ impl Queue {
     }
 }
 
-/// What the script saw at one moment.
+/// The snapshot that the script returned.
 struct Seen {
     now: Timestamp,
     record: Record,
     due: Option<Timestamp>,
     /// Its member of the delayed set.
     member: Option<Value>,
-    /// The life of which the record tells.
+    /// The life that the record belongs to.
     life: Option<String>,
-    /// When somebody said that this life is to be cancelled.
+    /// When the cancellation of this life was requested.
     wished: Option<Timestamp>,
-    /// Where its entry may be.
+    /// The places where its entry may be.
     places: Vec<Held>,
 }
 
-/// An entry that may be the job's, and who holds it.
+/// An entry that may be the job's, and the consumer that holds it.
 #[derive(Debug, Clone)]
 struct Held {
     lane: Lane,
@@ -211,7 +211,7 @@ struct Found {
     job_type: Option<String>,
     /// The time of the first entry, which its entry names.
     created: Option<Timestamp>,
-    /// When somebody said that it is to be cancelled.
+    /// When its cancellation was requested.
     wished: Option<Timestamp>,
 }
 
@@ -265,11 +265,11 @@ impl Found {
             return Some(recorded.filter(|state| *state == State::Retrying).unwrap_or(State::Scheduled));
         }
         match (self.entry, &self.worker) {
-            // A late success may have ended the job while its retry still lies in the stream.
+            // A late success may have ended the job while its retry is still in the stream.
             (Some(_), None) if recorded == Some(State::Done) => Some(State::Done),
             (Some(_), None) => Some(State::Waiting),
             (Some(_), Some(_)) => Some(State::Running),
-            // The entry a record names is the last one it saw; a promoted job has a newer one.
+            // The entry that a record names is the last one noted there; a promoted job has a newer one.
             (None, _) if matches!(recorded, Some(State::Scheduled | State::Retrying)) => Some(State::Waiting),
             (None, _) => recorded,
         }

@@ -1,4 +1,4 @@
-//! Looking at queues, jobs, workers and servers without changing them.
+//! Inspecting queues, jobs, workers and servers without changing them.
 
 pub(super) mod backlog;
 pub(super) mod delayed;

@@ -1,7 +1,7 @@
--- publish: append events to a queue's stream of events, which keeps about so many. Sent twice it tells them twice, so it
--- is sent once: an event may be lost.
+-- publish: append events to a queue's stream of events, which keeps about this many. Sent twice, it would publish them
+-- twice, so it is sent once, and an event may be lost.
 -- KEYS 1 events
--- ARGV 1 how many events are kept, about  2.. for each event: the number of its field names and values together, then
+-- ARGV 1 about how many events to keep  2.. for each event: the number of its field names and values together, then
 --      these, flat
 -- returns {events}
 local count, at = 0, 2

@@ -1,6 +1,8 @@
-//! Looking for a job that has neither record nor an id that names its entry: one that waits for its first attempt under
-//! an id of its own, or that a stopping worker gave back. Nothing points to its entry, so the lanes are walked, only so far.
-//! A plain XRANGE costs Redis a tenth of what a script does that looks at the same entries, and each holds it up for half a
+//! Searching for a job that has neither a record nor an id that names its entry: it waits for its first attempt under
+//! an id of its own, or a stopping worker released it. Nothing points to its entry, so the lanes are walked, up to a
+//! limit.
+//!
+//! A plain `XRANGE` costs Redis a tenth of a script that checks the same entries, and each blocks it for half a
 //! millisecond.
 
 use fred::interfaces::StreamsInterface;
@@ -15,30 +17,31 @@ use crate::job::{EntryId, JobId, Lane, Portion, Timestamp};
 /// Where a job is that was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Sought {
-    /// At this entry of this lane.
+    /// It is this entry of this lane.
     At(Lane, EntryId),
-    /// Nowhere: all of its lane was looked at where it could be.
+    /// It is nowhere: every place in its lane where it could be was checked.
     Gone,
-    /// Not known: there are more entries than may be looked at.
+    /// Unknown: there are more entries than may be checked.
     Lost,
 }
 
-/// One page has at most so many entries …
+/// The most entries of one page …
 const PAGE: usize = 1000;
 
-/// … and about so many bytes …
+/// … and the most bytes, roughly …
 const PAGE_BYTES: usize = 1024 * 1024;
 
-/// … and a lane is walked no further than this many bytes: beyond it, a look would cost more than it is worth.
+/// … and the most bytes of a lane that are walked: beyond that, a search would cost more than it is worth.
 const LANE_BYTES: usize = 256 * 1024 * 1024;
 
 impl Queue {
-    /// What is known about a job whose entry is among the newest `limit` ones of its lane. For people who ask about one
-    /// job: [`Queue::status`] answers without a walk.
+    /// Returns what is known about a job whose entry is among the newest `limit` entries of its lane.
+    ///
+    /// Meant for interactive use: [`Queue::status`] answers without a walk.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn seek(&self, id: &JobId, limit: u64) -> Result<Option<Status>, Error> {
         for lane in Lane::ALL {
             if let Some(entry) = self.seek_entry(id, lane, limit).await? {
@@ -48,8 +51,8 @@ impl Queue {
         Ok(None)
     }
 
-    /// Looks for the entry of a job that was due at this time. It has none that is older, so the lane is walked from that
-    /// time on, as far as `limit` entries, and then from its newest entry back, as far again.
+    /// Searches for the entry of a job that was due at this time. It cannot be older, so the lane is walked forward
+    /// from that time for up to `limit` entries, and then backward from its newest entry for as many again.
     pub(crate) async fn seek_due(
         &self,
         id: &JobId,
@@ -74,7 +77,7 @@ impl Queue {
         Ok(self.walk(id, lane, Way::Down, limit).await?.flatten())
     }
 
-    /// The job's entry, where there is one; nothing where the end was not reached.
+    /// Returns the job's entry, if it is found; nothing if the walk did not reach the end.
     async fn walk(
         &self,
         id: &JobId,
@@ -107,7 +110,7 @@ impl Queue {
         Ok(None)
     }
 
-    /// A page of a lane, from there on.
+    /// Returns a page of a lane, starting at `from`.
     async fn page(&self, lane: Lane, way: Way, from: String, count: usize) -> Result<Vec<Entry>, Error> {
         let (client, key) = (self.link.client(), self.keys.stream(lane).clone());
         let reply: Value = match way {
@@ -123,8 +126,8 @@ impl Queue {
 /// How a lane is walked.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// From this time on.
+    /// Forward from this time.
     Up(Timestamp),
-    /// From its newest entry back.
+    /// Backward from its newest entry.
     Down,
 }

@@ -1,4 +1,4 @@
-//! What Redis says of itself, and what workers say of themselves.
+//! What Redis and the workers report about themselves.
 
 use crate::broker::client::script::scripts;
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ use crate::job::{ConsumerName, QueueName, Timestamp};
 
 scripts! { BEAT "beat" }
 
-/// What `INFO` says, as far as it matters here.
+/// The relevant facts of `INFO`.
 #[derive(Debug, Clone, Default)]
 pub struct Server {
-    /// Which one of a cluster it is, as `host:port`; none where there is one alone.
+    /// The node of the cluster, as `host:port`; `None` for a single server.
     pub node: Option<String>,
     facts: BTreeMap<String, String>,
 }
@@ -32,7 +32,7 @@ pub struct Server {
 pub struct Listed<T> {
     /// All that was found.
     pub found: Vec<T>,
-    /// Servers of a cluster that could not be asked: what they hold is not among it.
+    /// Servers of a cluster that did not answer; `found` lacks what they hold.
     pub missing: Vec<Missing>,
 }
 
@@ -41,7 +41,7 @@ pub struct Listed<T> {
 pub struct Missing {
     /// Its address, as `host:port`.
     pub node: String,
-    /// Why not.
+    /// Why it could not be asked.
     pub error: Error,
 }
 
@@ -52,27 +52,27 @@ impl fmt::Display for Missing {
 }
 
 impl<T> Listed<T> {
-    /// The same of something else; without what it is nothing of.
+    /// Converts the items; drops those for which `what` returns `None`.
     fn map<U>(self, what: impl Fn(T) -> Option<U>) -> Listed<U> {
         Listed { found: self.found.into_iter().filter_map(what).collect(), missing: self.missing }
     }
 }
 
 impl Server {
-    /// One line of `INFO`, such as `redis_version`.
+    /// Returns one line of `INFO`, such as `redis_version`.
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.facts.get(name).map(String::as_str)
     }
 
-    /// `Redis` or `Valkey`, with its version. `None` where the server tells neither.
+    /// Returns `Redis` or `Valkey`, with its version; `None` if the server reports neither.
     ///
-    /// Valkey's `redis_version` is that of the Redis which it is compatible with, so it is none of its own.
+    /// Valkey's `redis_version` names the Redis that it is compatible with, and is not its own version.
     pub fn product(&self) -> Option<(&'static str, &str)> {
         let valkey = self.fact("valkey_version").map(|version| ("Valkey", version));
         valkey.or_else(|| self.fact("redis_version").map(|version| ("Redis", version)))
     }
 
-    /// The oldest version that a fleet is made for, as `7.0`, where the server's is older.
+    /// Returns the oldest supported version, such as `7.0`, if the server's is older.
     pub fn least_version(&self) -> Option<&'static str> {
         let (name, version) = self.product()?;
         let (least, text) = if name == "Valkey" { ((7, 2), "7.2") } else { ((7, 0), "7.0") };
@@ -88,21 +88,21 @@ impl Server {
     }
 }
 
-/// A live worker, by its own words.
+/// A live worker, as it reports itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerInfo {
     /// Its consumer name.
     pub consumer: String,
-    /// What it said: `queues`, `types`, `running`, `slots`, `version`, `started_ms`, `state`.
+    /// The fields that it reports: `queues`, `types`, `running`, `slots`, `version`, `started_ms`, `state`.
     pub facts: BTreeMap<String, String>,
 }
 
 impl Broker {
-    /// Asks Redis for a sign of life; of a cluster, each server that has slots.
+    /// Checks that Redis answers; for a cluster, asks each server that has slots.
     ///
     /// # Errors
     ///
-    /// [`Error`] where there is none; of a cluster, where no server gives one.
+    /// [`Error`] if Redis does not answer; for a cluster, if no server answers.
     pub async fn ping(&self) -> Result<(), Error> {
         let ping = async |link: Link| {
             let client = link.client();
@@ -115,11 +115,11 @@ impl Broker {
         }
     }
 
-    /// What Redis says of itself; of a cluster, what any of its servers says.
+    /// Returns the facts of Redis; for a cluster, those of any of its servers.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses.
     pub async fn server(&self) -> Result<Server, Error> {
         let listed = self.servers().await?;
         match (listed.found.into_iter().next(), listed.missing.into_iter().next()) {
@@ -129,11 +129,11 @@ impl Broker {
         }
     }
 
-    /// What each server says of itself: the one there is, or of a cluster those that have slots.
+    /// Returns the facts of each server: the only one, or those of a cluster that have slots.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses; of a cluster, where it is not known which servers there are.
+    /// [`Error`] if Redis does not answer or refuses; for a cluster, if its servers are unknown.
     pub async fn servers(&self) -> Result<Listed<Server>, Error> {
         let info = async |link: Link| {
             let client = link.client();
@@ -147,12 +147,12 @@ impl Broker {
         self.of_all(info).await
     }
 
-    /// Asks the one server there is, or all of a cluster that have slots, at once, over connections of its own.
+    /// Asks the only server, or concurrently all servers of a cluster that have slots, each over a separate connection.
     async fn of_all<T>(&self, ask: impl AsyncFn(Link) -> Result<Vec<T>, Error>) -> Result<Listed<T>, Error> {
         let Some(cluster) = self.shared.link.locator().cluster() else {
             return Ok(Listed { found: ask(self.shared.link.clone()).await?, missing: Vec::new() });
         };
-        // Who is away now may have been replaced.
+        // A server that is down may have been replaced.
         if let Err(error) = cluster.look_again(None).await {
             tracing::debug!(%error, "the servers are asked that were known before");
         }
@@ -167,7 +167,7 @@ impl Broker {
         Ok(listed)
     }
 
-    /// Says that a worker lives and what it does; returns the server's time. See `beat.lua`.
+    /// Reports that a worker is alive and what it does; returns the server's time. See `beat.lua`.
     pub(crate) async fn beat(
         &self,
         link: &Link,
@@ -183,16 +183,16 @@ impl Broker {
         now.ok_or_else(|| Error::contract("beat", answer))
     }
 
-    /// Says that a worker is gone.
+    /// Reports that a worker is gone.
     pub(crate) async fn forget(&self, consumer: &ConsumerName) -> Result<(), Error> {
         self.delete(vec![keys::worker(self.namespace(), consumer)]).await
     }
 
-    /// The queues of this namespace, by name.
+    /// Returns the queues of this namespace, by name.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses; of a cluster, where it is not known which servers there are.
+    /// [`Error`] if Redis does not answer or refuses; for a cluster, if its servers are unknown.
     pub async fn queues(&self) -> Result<Listed<QueueName>, Error> {
         let pattern = keys::queues(self.namespace());
         let mut listed = self
@@ -204,11 +204,11 @@ impl Broker {
         Ok(listed)
     }
 
-    /// The live workers of this namespace, by name.
+    /// Returns the live workers of this namespace, by name.
     ///
     /// # Errors
     ///
-    /// [`Error`] where Redis does not answer or refuses; of a cluster, where it is not known which servers there are.
+    /// [`Error`] if Redis does not answer or refuses; for a cluster, if its servers are unknown.
     pub async fn workers(&self) -> Result<Listed<WorkerInfo>, Error> {
         let pattern = keys::workers(self.namespace());
         let workers = async |link: Link| {
@@ -216,7 +216,7 @@ impl Broker {
             for key in scan(&link, &pattern).await? {
                 let consumer = key.as_str_lossy().rsplit(':').next().unwrap_or_default().to_owned();
                 let facts = hash(&link, key).await?;
-                // An empty hash is one that expired between the two commands.
+                // An empty hash expired between the two commands.
                 if !facts.is_empty() {
                     workers.push(WorkerInfo { consumer, facts });
                 }
@@ -228,7 +228,7 @@ impl Broker {
         Ok(listed)
     }
 
-    /// Deletes keys of this namespace that a check has made, or a worker. All belong together.
+    /// Deletes keys of this namespace that a check or a worker created. All of them must share a slot.
     pub(crate) async fn delete(&self, keys: Vec<Key>) -> Result<(), Error> {
         let Some(first) = keys.first() else { return Ok(()) };
         let link = self.link_to(first);
@@ -237,7 +237,7 @@ impl Broker {
     }
 }
 
-/// All keys of a server that the pattern finds.
+/// Returns all keys of a server that match the pattern.
 async fn scan(link: &Link, pattern: &str) -> Result<Vec<Key>, Error> {
     let (mut found, mut cursor) = (Vec::new(), "0".to_owned());
     loop {
@@ -251,7 +251,8 @@ async fn scan(link: &Link, pattern: &str) -> Result<Vec<Key>, Error> {
     Ok(found)
 }
 
-/// One page, by hand: the client's own scan does not say why it was refused. The cursor of the next page, or `0`.
+/// Reads one page with a raw command, because the client's own scan does not report why it was refused. Returns the
+/// cursor of the next page, or `0`.
 async fn scan_page(link: &Link, cursor: &str, pattern: &str, found: &mut Vec<Key>) -> Result<String, Error> {
     let client = link.client();
     let command = CustomCommand::new_static("SCAN", ClusterHash::Random, false);
@@ -263,7 +264,7 @@ async fn scan_page(link: &Link, cursor: &str, pattern: &str, found: &mut Vec<Key
     Ok(decode::text(next))
 }
 
-/// A hash, read by HSCAN because its reply begins with a cursor, not with data.
+/// Reads a hash by `HSCAN`, because its reply begins with a cursor, not with data.
 async fn hash(link: &Link, key: Key) -> Result<BTreeMap<String, String>, Error> {
     let client = link.client();
     let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
@@ -275,7 +276,7 @@ async fn hash(link: &Link, key: Key) -> Result<BTreeMap<String, String>, Error> 
 }
 
 impl Queue {
-    /// What the server that has the queue says of itself.
+    /// Returns the facts of the server that holds the queue.
     pub(crate) async fn server(&self) -> Result<Server, Error> {
         let client = self.link().client();
         let reply = self.link().ask("info", client.info::<Value>(None)).await?;

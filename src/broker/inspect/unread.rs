@@ -1,5 +1,4 @@
-//! Keys that cannot be read, because somebody has put something of another type there. Each costs its own figures and no
-//! other.
+//! Keys that cannot be read because they hold something of another type. Each affects only its own figures.
 
 use std::fmt;
 
@@ -18,30 +17,31 @@ pub enum Part {
     Delayed,
     /// The dead letters.
     Dead,
-    /// The consumer that does the chores.
+    /// The leader's lease.
     Leader,
-    /// One lane: what waits and what runs in it.
+    /// One lane: its waiting and running jobs.
     Lane(Lane),
     /// The recurring jobs.
     Cron,
-    /// All of it.
+    /// The whole queue.
     Queue,
 }
 
 /// A key that cannot be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unread {
-    /// Whose figures are missing.
+    /// The part whose figures are missing.
     #[serde(skip)]
     pub part: Part,
-    /// The key; of a whole queue, what all its keys begin with, and `*`.
+    /// The key; for a whole queue, the prefix of all its keys and `*`.
     pub key: String,
-    /// What Redis said.
+    /// The error that Redis returned.
     pub error: String,
 }
 
 impl Unread {
-    /// What a script says of keys: the number of each in KEYS, and the error. `parts` are what its first keys are.
+    /// Reads the unreadable keys from a script's answer: the number of each in `KEYS`, and the error. `parts` are the
+    /// parts of the queue behind its first keys.
     pub(in crate::broker) fn read(told: &Value, parts: &[Part], keys: &[Key]) -> Vec<Self> {
         let Value::Array(told) = told else { return Vec::new() };
         let of = |pair: &[Value]| {
@@ -52,12 +52,12 @@ impl Unread {
         told.chunks_exact(2).filter_map(of).collect()
     }
 
-    /// The same as an error.
+    /// Converts it to an error.
     pub(crate) fn to_error(&self, command: &'static str) -> Error {
         Error::Refused { command, class: Class::Configuration, detail: self.to_string() }
     }
 
-    /// True where one of these is about this part.
+    /// True if one of these keys is about this part.
     pub fn is_among(part: Part, unread: &[Self]) -> bool {
         unread.iter().any(|unread| unread.part == part)
     }

@@ -1,8 +1,8 @@
--- upcoming: a page of the delayed set, the next due first. A large job's fields do not pass through Lua, which copies and hashes
--- each byte: the caller reads them.
+-- upcoming: a page of the delayed set, the next due first. A large job's fields do not pass through Lua, which copies
+-- and hashes each byte: the caller reads them.
 -- KEYS 1 delayed  2 delayed:fields
--- ARGV 1 how many to skip  2 at most so many  3 at most so many bytes; a larger job comes alone  4 a job beyond so many bytes
---      comes without its fields
+-- ARGV 1 how many to skip  2 the most jobs  3 the most bytes; a larger job comes alone  4 the most bytes of a job that comes
+--      with its fields
 -- returns {now ms, member, due ms, packed fields or nil, member, ...}
 local answer, bytes = { now_ms() }, 0
 local page = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')

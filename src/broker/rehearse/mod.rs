@@ -1,5 +1,5 @@
-//! One small job's whole life on a private queue: whether this login may do all that a fleet does is found out by doing
-//! it. The queue's keys are deleted at the end; nothing else of the namespace is touched.
+//! Runs the whole life of one small job on a private queue, to find out whether this login has all the permissions that
+//! a fleet needs. The queue's keys are deleted at the end; nothing else in the namespace is touched.
 
 mod steps;
 
@@ -31,10 +31,10 @@ use crate::job::{
 /// How long the rehearsing worker counts as live.
 const LIVES: Duration = Duration::from_secs(10);
 
-/// Long enough that nobody takes the rehearsal's leadership from it.
+/// Long enough that nobody takes the lead from the rehearsal.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Names that are tried for one whose keys are on a given node of a cluster.
+/// How many names are tried to find one whose keys are on a given node of a cluster.
 const TRIES: usize = 10_000;
 
 /// How long a blocking command of the rehearsal may wait.
@@ -45,13 +45,15 @@ const BLOCK: Duration = Duration::from_millis(100);
 pub struct Step {
     /// What was done.
     pub name: &'static str,
-    /// How it went. The first failure is the last step but for the cleaning up.
+    /// Its result. After the first failure, only the cleanup follows.
     pub result: Result<(), Error>,
 }
 
 impl Broker {
-    /// Lives one small job's life on the queue `check-<random>`: everything that producers, workers, chores and admins
-    /// do, through the same functions. Stops at the first failure, and deletes what it made. Of a cluster, on this node
+    /// Runs one small job's whole life on the queue `check-<random>`.
+    ///
+    /// It does everything that producers, workers, chores and admins do, through the same functions. It stops at the
+    /// first failure, and deletes what it created. In a cluster, it runs on this node
     /// ([`Server::node`](super::Server::node)).
     pub async fn rehearse(&self, node: Option<&str>) -> Vec<Step> {
         let rehearsal = Rehearsal {
@@ -61,13 +63,13 @@ impl Broker {
             receipts: Mutex::default(),
         };
         let mut log = Log(Vec::new());
-        // What failed is in the log.
+        // The log has the failure.
         rehearsal.act(&mut log).await;
         log.step("clean up", rehearsal.clean_up()).await;
         log.0
     }
 
-    /// `check-<random>`, as a name whose key is on this node.
+    /// Draws a name `check-<random>` whose key is on this node.
     fn name_on<N>(&self, node: Option<&str>, key: impl Fn(&N) -> Key) -> N
     where
         N: std::str::FromStr<Err: std::fmt::Debug>,
@@ -75,7 +77,7 @@ impl Broker {
         let mut names = std::iter::repeat_with(|| format!("check-{:016x}", rand::random::<u64>()))
             .map(|name| name.parse().expect("check and hexadecimal digits are a name"));
         let is_there = |name: &N| node.is_none_or(|node| self.link_to(&key(name)).is_to(node));
-        // A node whose slots are few, or gone since then: any other.
+        // If the node has few slots, or is gone, any other will do.
         let found = names.by_ref().take(TRIES).find(is_there);
         found.or_else(|| names.next()).expect("there are always more names")
     }
@@ -85,7 +87,7 @@ impl Broker {
 struct Log(Vec<Step>);
 
 impl Log {
-    /// Does one step and notes how it went; `None` where it failed.
+    /// Does one step and notes its result; returns `None` if it failed.
     async fn step<T>(
         &mut self,
         name: &'static str,
@@ -104,7 +106,7 @@ struct Rehearsal<'a> {
     broker: &'a Broker,
     queue: Queue,
     consumer: ConsumerName,
-    /// What its calls leave, of what no step deletes.
+    /// The keys that its calls leave and that no step deletes.
     receipts: Mutex<Vec<Key>>,
 }
 
@@ -212,14 +214,14 @@ impl Rehearsal<'_> {
         self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(receipt);
     }
 
-    /// A delayed job whose payload has a key of its own, to its end.
+    /// Runs a delayed job whose payload has a key of its own, to its end.
     async fn offload(&self) -> Result<(), Error> {
         let mut new = job(Due::In(LEASE));
         new.fields.push((Bytes::from_static(b"h.large"), vec![b'x'; Envelope::LARGE_BYTES].into()));
         let fields = new.fields.iter().map(|(name, value)| (&name[..], &value[..]));
         let life = new.life_text().parse().map_err(|error| Error::contract("set", error))?;
         if let Some(light) = Envelope::new(fields).lightened(&life) {
-            // What a fleet does without is an error here.
+            // A fleet can do without this, but here it is an error.
             let carried = self.queue.offload(light).await?;
             self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(carried.offloaded);
         }
@@ -351,7 +353,7 @@ impl Rehearsal<'_> {
         parsed(self.queue.read_lane(self.queue.link(), &self.consumer, Lane::Normal, 1).await?)
     }
 
-    /// Reads the first entry that is pending already.
+    /// Reads the first entry that is already pending.
     async fn own(&self) -> Result<(Envelope, Job), Error> {
         let after = EntryId::new(0, 0);
         let link = self.queue.link();

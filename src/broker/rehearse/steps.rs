@@ -1,4 +1,4 @@
-//! The part of a rehearsal that is about jobs made of steps, batches, and jobs that are cancelled while they run.
+//! The part of a rehearsal for jobs made of steps, batches, and jobs that are cancelled while they run.
 
 use bytes::Bytes;
 
@@ -13,8 +13,8 @@ use crate::job::{
 const PLAN: &str = "charge once";
 
 impl Rehearsal<'_> {
-    /// A member of a batch whose only step fails, is to run once more, fails again, and is done by a person's word. Then the
-    /// batch is done too, and a job follows it.
+    /// Runs a member of a batch whose only step fails, is retried by decision, fails again, and is then declared done.
+    /// This completes the batch, and a job follows it.
     pub(super) async fn steps(&self) -> Result<(), Error> {
         let batch: BatchId = "batch".parse().expect("a plain word is a batch");
         let follow =
@@ -37,7 +37,7 @@ impl Rehearsal<'_> {
         same("batched", state.as_deref(), Some("done"))
     }
 
-    /// Reads the job, runs its step, which fails, and buries it for that.
+    /// Reads the job, runs its step, which fails, and buries the job for it.
     async fn fail_step(&self, run: &str) -> Result<(), Error> {
         let (envelope, job) = self.read().await?;
         same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
@@ -70,7 +70,7 @@ impl Rehearsal<'_> {
         "charge".parse().expect("a plain word is a step")
     }
 
-    /// A job that is cancelled while it runs, and the wish that is then forgotten.
+    /// Cancels a job while it runs, and then forgets the request.
     pub(super) async fn stop(&self) -> Result<(), Error> {
         self.queue.append(Lane::Normal, &[named("stopped", &[])], None).await?;
         let (envelope, job) = self.read().await?;
@@ -81,14 +81,14 @@ impl Rehearsal<'_> {
         same("cancels", unwanted, vec![job.life.clone()])?;
         self.apply(&envelope, &job, &Settlement::Cancel("rehearsed".to_owned())).await?;
         self.queue.forget_wishes(0).await?;
-        // The job that was cancelled before, while nobody held it.
+        // The job that was cancelled earlier, while no worker held it.
         same("endings", self.queue.endings().await?.is_empty(), false)?;
         let state = self.queue.status(&job.id).await?.map(|status| status.state);
         same("status", state, Some(State::Cancelled))
     }
 }
 
-/// A job with this id and these further fields.
+/// Creates a job with this id and these additional fields.
 fn named(id: &'static str, more: &[(&'static str, &'static str)]) -> NewJob {
     let mut new = job(Due::In(LIVES));
     new.due = Due::Now;

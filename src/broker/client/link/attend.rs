@@ -1,5 +1,5 @@
-//! What a link does where its server may change: it looks for the one of now. Where sentinels say which that is, it waits
-//! out a change that is under way, follows it at once, and makes sure that the server takes itself for the primary too.
+//! How a link handles a change of its server: it looks up the current one. If there are sentinels, it waits for a
+//! change in progress to finish, follows it at once, and checks that the new server considers itself the primary too.
 
 use std::time::{Duration, Instant};
 
@@ -12,23 +12,24 @@ use super::{COMMAND_DEADLINE, Link, Role, WeakLink};
 use crate::broker::client::decode;
 use crate::broker::client::error::{Class, Error};
 
-/// Where the server has changed, what is under way at the old one may still be answered for so long.
+/// How long commands in flight at the old server may still be answered after a change.
 const RETIRES_AFTER: Duration = Duration::from_secs(10);
 
-/// After a command that was not answered, it is asked where the server is, again and again with pauses from this to …
+/// After a command without an answer, the server is looked up repeatedly, with pauses from this to …
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(200);
 
 /// … this.
 const LATER_LOOKS: Duration = Duration::from_secs(1);
 
-/// How long a blocking command may take to end where the primary is about to change.
+/// How long a blocking command may take to end if the primary is about to change.
 const UNBLOCKED_WITHIN: Duration = Duration::from_millis(200);
 
-/// How often a server that is a replica is asked whether it still is, and the sentinels which one is the primary.
+/// How often a server that is a replica is asked whether it still is one, and the sentinels which server is the
+/// primary.
 const ASKED_AGAIN: Duration = Duration::from_millis(500);
 
 impl Link {
-    /// Makes sure that a server which sentinels call the primary takes itself for one.
+    /// Checks that a server which sentinels call the primary considers itself one.
     pub(super) async fn admit(&self, client: &Client) -> Result<(), Error> {
         if self.locator().sentinels().is_some() && is_replica(client).await {
             return Err(Error::Unreachable("it is a replica".to_owned()));
@@ -36,19 +37,19 @@ impl Link {
         Ok(())
     }
 
-    /// Waits where another server is about to become the primary: what the old one is given now may be thrown away, by
-    /// nobody's fault and without an error.
+    /// Waits if another server is about to become the primary: whatever the old one accepts now may be lost without an
+    /// error.
     pub(super) async fn await_change(&self) {
         if let Some(sentinels) = self.locator().sentinels() {
             sentinels.settled().await;
         }
     }
 
-    /// The same for a command that the client of the moment is about to send.
+    /// The same for a command that the current client is about to send.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] where that client is of the past then: nothing was sent.
+    /// [`Error::Refused`] if that client is outdated by then: nothing was sent.
     pub(super) async fn await_change_before(&self, command: Option<&'static str>) -> Result<(), Error> {
         let Some(sentinels) = self.locator().sentinels().filter(|sentinels| sentinels.is_changing()) else {
             return Ok(());
@@ -58,7 +59,7 @@ impl Link {
         self.unless_moved(&before, command)
     }
 
-    /// Refuses a command that is for another server than the one of now.
+    /// Refuses a command that is meant for another server than the current one.
     pub(super) fn unless_moved(
         &self,
         before: &ServerConfig,
@@ -68,13 +69,13 @@ impl Link {
     }
 }
 
-/// Nothing was sent, since it was for another server than the one of now.
+/// The error for a command that was not sent because it was meant for another server than the current one.
 pub(super) fn moved(command: Option<&'static str>) -> Error {
     let detail = "another server has the keys now; nothing was sent".to_owned();
     Error::Refused { command: command.unwrap_or("connect"), class: Class::Busy, detail }
 }
 
-/// Follows every change, until the link is gone.
+/// Follows every change until the link is gone.
 pub(super) async fn attend(link: WeakLink) {
     let Some(mut known) = link.upgrade().and_then(|link| Some(link.locator().sentinels()?.watch())) else {
         return;
@@ -83,7 +84,7 @@ pub(super) async fn attend(link: WeakLink) {
         let Some(link) = link.upgrade() else { return };
         let is_changing = known.borrow_and_update().is_changing(Instant::now());
         link.shared.follow(&mut link.live());
-        // What is read from now on may be given to somebody else as well.
+        // Whatever is read from now on may be delivered to another consumer too.
         if is_changing && link.shared.role == Role::Blocking {
             tokio::select! {
                 _ = tokio::time::timeout(UNBLOCKED_WITHIN, link.unblock()) => {}
@@ -93,7 +94,7 @@ pub(super) async fn attend(link: WeakLink) {
     }
 }
 
-/// Asks the server of the moment whether it is a primary, and the sentinels as long as it is not.
+/// Asks the current server whether it is a primary, and the sentinels as long as it is not.
 pub(super) async fn verify(link: WeakLink) {
     loop {
         let Some((client, server, locator)) = link.upgrade().map(|link| {
@@ -113,7 +114,7 @@ pub(super) async fn verify(link: WeakLink) {
     }
 }
 
-/// Whether a server says that it is a replica. A user who may not ask learns it from refused writes.
+/// True if a server reports that it is a replica. A user without the right to ask learns it from refused writes.
 async fn is_replica(client: &Client) -> bool {
     let command = CustomCommand::new_static("ROLE", ClusterHash::Random, false);
     let reply = Box::pin(client.custom::<Value, Value>(command, Vec::new()));
@@ -123,7 +124,7 @@ async fn is_replica(client: &Client) -> bool {
     parts.first().is_some_and(|role| decode::text(role) == "slave")
 }
 
-/// Finds out which server it is, again and again until that is another one, or this one answers.
+/// Looks up the server repeatedly, until it is another one or this one answers.
 pub(super) async fn look(link: WeakLink) {
     let mut pause = FIRST_LOOK;
     while let Some((locator, doubted)) = link.upgrade().map(|link| link.doubted()) {
@@ -138,7 +139,7 @@ pub(super) async fn look(link: WeakLink) {
     }
 }
 
-/// Lets a client end what is under way.
+/// Lets a client finish its commands in flight.
 pub(super) async fn retire(task: ConnectHandle) {
     let end = task.abort_handle();
     if tokio::time::timeout(RETIRES_AFTER, task).await.is_err() {

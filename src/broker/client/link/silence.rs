@@ -1,4 +1,4 @@
-//! What a link makes of answers that do not come: it has the client connect again, then builds a new client, and finds out which
+//! How a link reacts to missing answers: it makes the client reconnect, then builds a new client, and looks up which
 //! server it should be connected to.
 
 use std::sync::atomic::Ordering;
@@ -13,11 +13,11 @@ use crate::broker::client::error::Error;
 use crate::broker::client::locator::{Doubt, Locator};
 use crate::broker::client::meter::Reading;
 
-/// After this long without an answer to anything, a new client is built.
+/// After this long without any answer, a new client is built.
 const REBUILD_AFTER: Duration = Duration::from_secs(20);
 
 impl Link {
-    /// Drops the connection, so that a new one is made; builds a new client where that has not helped.
+    /// Drops the connection, so that a new one is made; builds a new client if that has not helped.
     pub(crate) fn reconnect(&self) {
         if self.shared.role == Role::Confirming || !self.shared.is_open.load(Ordering::Acquire) {
             return;
@@ -31,7 +31,7 @@ impl Link {
             live.forced = true;
             let client = live.client.clone();
             drop(live);
-            // The first poll queues the request for the client's own task; its answer tells nothing that matters.
+            // The first poll queues the request for the client's own task; its answer carries no information.
             client.force_reconnection().now_or_never();
         }
     }
@@ -54,8 +54,9 @@ impl Link {
     pub(super) fn note_silence(&self, asked: Instant) {
         let mut live = self.live();
         let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
-        // A broken connection is mended by the client: asking it to would only make it do so once more. One on which a command waited in vain for its whole deadline,
-        // and nothing else was answered meanwhile, is dead without knowing it.
+        // The client reconnects a broken connection on its own; asking it to would only make it reconnect once more.
+        // But a connection on which a command waited for its whole deadline without success, while nothing else was
+        // answered, is dead unnoticed.
         let dead = asked.elapsed() >= COMMAND_DEADLINE && live.sound < asked;
         let stuck = dead || silent_since.elapsed() > REBUILD_AFTER || live.has_ended();
         drop(live);
@@ -64,7 +65,7 @@ impl Link {
         }
     }
 
-    /// Finds out anew which server it is, where that can change.
+    /// Looks up the server again, if it can change.
     pub(crate) async fn look_again(&self) {
         let (_, doubted) = self.current();
         if let Err(error) = self.shared.locator.look_again(&doubted).await {
@@ -76,7 +77,7 @@ impl Link {
         (self.shared.locator.clone(), self.live().server.clone())
     }
 
-    /// True where another server is the one now, or the doubted one answers.
+    /// True if the server has changed, or the doubted one answers.
     pub(super) fn has_found(&self, doubted: &ServerConfig) -> bool {
         let mut live = self.live();
         self.shared.follow(&mut live);
@@ -85,7 +86,7 @@ impl Link {
         found
     }
 
-    /// Where an error says that the server may not be the one, finds out which is.
+    /// If an error suggests that the server is no longer the right one, looks up which is.
     pub(super) fn note_error(&self, error: &Error) {
         if !self.shared.locator.may_change() {
             return;
@@ -96,7 +97,7 @@ impl Link {
         self.look(&mut live);
     }
 
-    /// Finds out which server it is, beside whatever else is done; until that is another one, or this one answers.
+    /// Looks up the server in the background, until it is another one or this one answers.
     pub(super) fn look(&self, live: &mut Live) {
         if live.looks || !self.shared.locator.may_change() {
             return;

@@ -1,28 +1,28 @@
-//! What a sentinel announces of its own accord, as far as it matters to a client of the primary.
+//! The announcements of a sentinel that matter to a client of the primary.
 
 use fred::types::config::Server;
 
 /// A message of a sentinel about the primary that we follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Announcement {
-    /// A replica is about to be promoted. The primary does not know that yet, and what it still accepts after the promotion
-    /// is thrown away.
+    /// A replica is about to be promoted. The primary does not know that yet, and whatever it accepts after the
+    /// promotion is lost.
     Changing,
     /// This server is the primary now.
     Primary(Server),
-    /// The change was given up: the primary stays what it is.
+    /// The failover was aborted: the primary stays the same.
     Kept,
 }
 
-/// A replica has been chosen, and is told to stop replicating within about a tenth of a second. Published by the sentinel
-/// that conducts the failover, and by it alone.
+/// A replica has been chosen, and is asked to stop replicating within about a tenth of a second. Published only by the
+/// sentinel that conducts the failover.
 const CHOSEN: &str = "+failover-state-send-slaveof-noone";
 
-/// The replica has stopped replicating. Published by the sentinel that conducts the failover; it announces the switch
-/// only when it has reconfigured the other replicas too, which takes seconds.
+/// The replica has stopped replicating. Published by the sentinel that conducts the failover, which announces the
+/// switch only after it has reconfigured the other replicas, seconds later.
 const PROMOTED: &str = "+promoted-slave";
 
-/// Published by each sentinel when it has the new configuration.
+/// Published by each sentinel once it has the new configuration.
 const SWITCHED: &str = "+switch-master";
 
 /// The chosen replica did not answer.
@@ -32,7 +32,7 @@ impl Announcement {
     /// The channels that [`Announcement::read`] understands.
     pub(super) const CHANNELS: [&str; 4] = [CHOSEN, PROMOTED, SWITCHED, GIVEN_UP];
 
-    /// Reads a message; `None` where it is about another primary, or about something else.
+    /// Reads a message; `None` if it is about another primary, or about something else.
     pub(super) fn read(service: &str, channel: &str, message: &str) -> Option<Self> {
         let words: Vec<&str> = message.split(' ').collect();
         if channel == SWITCHED {
@@ -53,7 +53,7 @@ impl Announcement {
     }
 }
 
-/// A server by its host and its port.
+/// Creates a server from its host and its port.
 pub(super) fn server(host: &str, port: &str) -> Option<Server> {
     let port = port.parse().ok().filter(|port| *port > 0)?;
     (!host.is_empty()).then(|| Server::new(host, port))

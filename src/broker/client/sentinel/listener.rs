@@ -1,4 +1,4 @@
-//! A connection to one sentinel: hears its announcements, and asks it now and then.
+//! A connection to one sentinel, which receives its announcements and polls it regularly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,31 +17,31 @@ use crate::broker::client::decode;
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::setup;
 
-/// How long a sentinel may take to let us in, or to answer.
+/// How long a sentinel may take to accept a login or to answer.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// How often a sentinel is asked that announces nothing. This also shows whether it still answers, and makes up for
-/// announcements that it may not let us hear.
+/// How often a sentinel that announces nothing is asked. This also shows whether it still answers, and makes up for
+/// announcements that its ACL may keep from us.
 const ASKED_EVERY: Duration = Duration::from_secs(3);
 
-/// However odd things are, a sentinel is not asked more often.
+/// The shortest time between two questions to a sentinel, whatever happens.
 const ASKED_AT_MOST_EVERY: Duration = Duration::from_millis(500);
 
-/// The pauses between tries to reach a sentinel that does not answer.
+/// The pauses between attempts to reach a sentinel that does not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(300);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Listens to one sentinel.
 pub(super) struct Listener {
     pub(super) shared: Arc<Shared>,
-    /// Which of the sentinels it is.
+    /// Its position among the sentinels.
     pub(super) nth: usize,
     /// How to log in there.
     pub(super) config: Config,
 }
 
 impl Listener {
-    /// How to reach a sentinel, given what leads to the primary and what the address says of sentinels.
+    /// Returns the configuration for a sentinel, from that of the primary and what the address says about sentinels.
     pub(super) fn config(
         base: &Config,
         sentinel: Server,
@@ -50,7 +50,7 @@ impl Listener {
     ) -> Config {
         Config {
             server: ServerConfig::Centralized { server: sentinel },
-            // An announcement is a type of its own there, and other commands may go the same way.
+            // RESP3 has a separate type for announcements, and other commands can share the connection.
             version: RespVersion::RESP3,
             username,
             password,
@@ -75,7 +75,7 @@ impl Listener {
             self.shared.answered(self.nth, view);
             tokio::select! {
                 () = tokio::time::sleep(spread(pause)) => {}
-                // Where things are odd it is not waited for long.
+                // If the primary behaves oddly, the pause is cut short.
                 () = self.shared.odd.notified() => tokio::time::sleep(spread(ASKED_AT_MOST_EVERY)).await,
             }
             pause = (2 * pause).min(LONGEST_PAUSE);
@@ -91,7 +91,7 @@ impl Listener {
         Ok(Guard { client, task })
     }
 
-    /// Hears and asks until that fails; returns why.
+    /// Listens and asks until that fails; returns why.
     async fn stay(&self, guard: &mut Guard) -> View {
         let mut messages = guard.client.message_rx();
         // The client does not wait for the answer to a subscription.
@@ -111,7 +111,7 @@ impl Listener {
         }
     }
 
-    /// Hears what is announced until it is time to ask.
+    /// Processes announcements until it is time to ask.
     async fn hear(&self, messages: &mut broadcast::Receiver<Message>) {
         let asked = tokio::time::Instant::now();
         let mut due = std::pin::pin!(tokio::time::sleep(spread(ASKED_EVERY)));
@@ -169,7 +169,7 @@ fn read(reply: &Value) -> View {
     named.map_or_else(|| View::Refused("answers with something that is no address".to_owned()), View::Says)
 }
 
-/// What an error says of a sentinel.
+/// What an error shows about a sentinel.
 fn view(error: &Error) -> View {
     match error {
         Error::Refused { class, detail, .. } => refusal(*class, detail),
@@ -189,7 +189,7 @@ fn refusal(class: Class, detail: &str) -> View {
     })
 }
 
-/// A fleet shall not ask in step.
+/// Adds jitter, so that a fleet does not ask in step.
 fn spread(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + rand::random::<f64>())
 }

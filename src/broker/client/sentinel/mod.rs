@@ -1,9 +1,9 @@
-//! Which server is the primary, as the sentinels say it. One [`Sentinels`] serves all links of a process: it listens to
-//! every sentinel of the address and asks each every few seconds, so that no link has to.
+//! Determines which server is the primary, according to the sentinels. One [`Sentinels`] serves all links of a process:
+//! it listens to every sentinel of the address and asks each every few seconds, so that no link has to.
 //!
-//! Each sentinel is listened to, since only the one that conducts a failover says early what is going to happen: that a
-//! replica is about to be promoted, and that it has been. The switch itself is announced seconds later, and until then
-//! the old primary takes writes that are thrown away.
+//! It listens to every sentinel because only the one that conducts a failover announces early what is going to happen:
+//! that a replica is about to be promoted, and that it has been. The switch itself is announced seconds later, and
+//! until then the old primary accepts writes that are lost.
 
 mod announcement;
 mod listener;
@@ -21,28 +21,28 @@ use self::listener::Listener;
 use self::opinion::{Opinion, View};
 use crate::broker::client::error::Error;
 
-/// How long a process looks for the primary before it says what is wrong.
+/// How long a process looks for the primary before it reports what is wrong.
 const FOUND_WITHIN: Duration = Duration::from_secs(6);
 
-/// After this long, one sentinel's word is enough.
+/// After this long, one sentinel's answer is enough.
 const HURRIED: Duration = Duration::from_secs(1);
 
-/// How long one look for another primary takes at most.
+/// The longest time that one lookup of another primary takes.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What is known of the primary.
+/// What is known about the primary.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Where it is; `None` until a sentinel has said so.
+    /// Its address; `None` until a sentinel has named it.
     primary: Option<Server>,
     /// How often it has changed.
     version: u64,
-    /// Until when nothing should be sent, since another server is about to become the primary.
+    /// Until when nothing should be sent, because another server is about to become the primary.
     changing_until: Option<Instant>,
 }
 
 impl Known {
-    /// True where another server is about to become the primary.
+    /// True if another server is about to become the primary.
     pub(crate) fn is_changing(&self, now: Instant) -> bool {
         self.changing_until.is_some_and(|until| until > now)
     }
@@ -58,12 +58,12 @@ struct Shared {
     service: String,
     opinion: Mutex<Opinion>,
     known: watch::Sender<Known>,
-    /// Notified where the primary does not behave like one.
+    /// Notified if the primary does not behave like one.
     odd: Notify,
 }
 
 impl Sentinels {
-    /// Begins to listen; `None` where the address names no sentinels.
+    /// Starts to listen; `None` if the address names no sentinels.
     pub(crate) fn listen(config: &Config) -> Option<Self> {
         let ServerConfig::Sentinel { hosts, service_name, username, password } = &config.server else {
             return None;
@@ -82,7 +82,7 @@ impl Sentinels {
         Some(Self { shared, _listeners: listeners })
     }
 
-    /// Where the primary is; waits until that is known.
+    /// Returns the address of the primary; waits until it is known.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl Sentinels {
         }
     }
 
-    /// Where the primary is, as far as it is known. Nothing is asked.
+    /// Returns the primary, as far as it is known. Sends nothing.
     pub(crate) fn current(&self) -> Server {
         self.shared.known.borrow().primary.clone().unwrap_or_else(|| Server::new("", 0))
     }
@@ -120,7 +120,7 @@ impl Sentinels {
         self.shared.known.borrow().version
     }
 
-    /// Has all sentinels asked, since this server does not behave like the primary; waits a little for another one.
+    /// Asks all sentinels, because this server does not behave like the primary; waits briefly for another one.
     ///
     /// # Errors
     ///
@@ -137,12 +137,12 @@ impl Sentinels {
         if self.shared.known.borrow().primary.is_some() { Ok(()) } else { Err(self.problem()) }
     }
 
-    /// True where another server is about to become the primary.
+    /// True if another server is about to become the primary.
     pub(crate) fn is_changing(&self) -> bool {
         self.shared.known.borrow().is_changing(Instant::now())
     }
 
-    /// Waits until no change is under way, or it takes too long.
+    /// Waits until no change is in progress, or the change takes too long.
     pub(crate) async fn settled(&self) {
         if !self.is_changing() {
             return;
@@ -189,7 +189,7 @@ impl Shared {
         }
     }
 
-    /// Wakes those who wait for the first answers also where there is only one refusal more.
+    /// Wakes those who wait for the first answers, even if there is only one more refusal.
     fn publish(&self, opinion: &Opinion) {
         let primary = opinion.primary().cloned();
         let changing_until = opinion.changing_until(Instant::now());

@@ -1,4 +1,4 @@
-//! What the sentinels say together. Pure: time is an argument.
+//! The combined opinion of the sentinels. Pure: time is an argument.
 
 use std::time::{Duration, Instant};
 
@@ -7,29 +7,29 @@ use fred::types::config::Server;
 use super::announcement::Announcement;
 use crate::broker::client::error::Error;
 
-/// What one sentinel said last.
+/// The last answer of one sentinel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum View {
     /// It has not been asked yet.
     Unasked,
-    /// It does not answer, and why.
+    /// It does not answer, for this reason.
     Silent(String),
-    /// It answers, but not us: a wrong password, missing rights, or no sentinel at all.
+    /// It answers but refuses us: a wrong password, missing rights, or not a sentinel at all.
     Refused(String),
-    /// It watches no primary of this name.
+    /// It does not watch a primary of this name.
     Ignorant,
-    /// This is the primary.
+    /// It names this server as the primary.
     Says(Server),
 }
 
-/// After an announcement, answers do not count for this long: a sentinel that has not yet heard of the change still
+/// After an announcement, answers are ignored for this long: a sentinel that has not yet learned of the change still
 /// names the old primary.
 const NEWS: Duration = Duration::from_secs(4);
 
-/// A change that was announced takes about a second. After this long it is not waited for any more.
+/// How long an announced change is waited for; it usually takes about a second.
 const CHANGE: Duration = Duration::from_secs(3);
 
-/// All that is known from the sentinels.
+/// Everything known from the sentinels.
 #[derive(Debug)]
 pub(super) struct Opinion {
     names: Vec<String>,
@@ -55,12 +55,13 @@ impl Opinion {
         self.primary.as_ref()
     }
 
-    /// Until when a change of the primary is waited for, where one is under way.
+    /// How long to wait for a change of the primary, if one is in progress.
     pub(super) fn changing_until(&self, now: Instant) -> Option<Instant> {
         self.changing.map(|since| since + CHANGE).filter(|until| *until > now)
     }
 
-    /// Notes what one sentinel answered, or that it did not. The others overrule it, except where none of them says anything.
+    /// Notes what one sentinel answered, or that it did not. The others overrule it, unless none of them names a
+    /// primary.
     pub(super) fn answered(&mut self, sentinel: usize, view: View, now: Instant) {
         self.views[sentinel] = view;
         let fresh = self.announced.is_some_and(|at| now.saturating_duration_since(at) < NEWS);
@@ -90,21 +91,21 @@ impl Opinion {
         }
     }
 
-    /// Takes what has been said so far for all there is to know: some sentinels take too long.
+    /// Decides with the answers so far, because some sentinels take too long.
     pub(super) fn make_do(&mut self) {
         if self.primary.is_none() {
             self.primary = self.best().map(|(server, _votes)| server);
         }
     }
 
-    /// The server that more than half of the sentinels name; where there is none and all have been asked, the one that
+    /// The server that more than half of the sentinels name. If there is none and all have been asked, the one that
     /// most of them name.
     fn most(&self) -> Option<Server> {
         let (server, votes) = self.best()?;
         (self.is_complete() || 2 * votes > self.views.len()).then_some(server)
     }
 
-    /// The server that most sentinels name, and how many do; of equals the one that was known before.
+    /// The server that most sentinels name, and how many do; in a tie, the one that was known before.
     fn best(&self) -> Option<(Server, usize)> {
         let named = |view: &View| match view {
             View::Says(server) => Some(server.clone()),
@@ -117,12 +118,12 @@ impl Opinion {
         Some((best.clone(), votes(best)))
     }
 
-    /// Whether every sentinel has been asked.
+    /// True if every sentinel has been asked.
     pub(super) fn is_complete(&self) -> bool {
         !self.views.contains(&View::Unasked)
     }
 
-    /// Why the primary is not known, in one sentence. What a person must mend comes first.
+    /// Why the primary is unknown, in one sentence. Problems that an operator must fix come first.
     pub(super) fn problem(&self, service: &str) -> Error {
         let with_names = || self.names.iter().zip(&self.views);
         let refused = with_names().find_map(|(name, view)| match view {

@@ -1,4 +1,4 @@
-//! What holds for every address, and for every password in one.
+//! Properties of every address, and of every password in one.
 
 use proptest::prelude::*;
 use secrecy::ExposeSecret;
@@ -10,7 +10,7 @@ fn at(url: &str) -> Config {
     Config { url: url.into(), ..Config::default() }
 }
 
-/// Where a person may put a password, rightly or not, but not alone in place of a host.
+/// Places where somebody may put a password, rightly or wrongly, but not alone in place of a host.
 const FORMS: [&str; 30] = [
     "redis://:{p}@host",
     "redis://worker:{p}@host:6379/0",
@@ -44,8 +44,8 @@ const FORMS: [&str; 30] = [
     "redis://worker:{p}@host\nredis://worker:{p}@other",
 ];
 
-/// Passwords of at least four characters, with one that nothing else has. None ends with a colon and spaces: before the @ of an
-/// address that is a user's name with a password of spaces.
+/// Passwords of at least four characters, one of which occurs nowhere else. None ends with a colon and spaces: before the @ of an
+/// address, that is a user name with a password of spaces.
 fn passwords() -> impl Strategy<Value = String> {
     "[a-z0-9/?#@:%&=+ .é\\[\\]]{0,6}[QXZ][a-z0-9/?#@:%&=+ .é\\[\\]]{3,6}"
         .prop_filter("a user's name and an empty password", |text| !text.trim_end().ends_with(':'))
@@ -63,7 +63,7 @@ proptest! {
     fn no_text_shows_a_password_wherever_it_stands(password in passwords(), known in any::<bool>()) {
         for form in FORMS {
             for written in [password.clone(), encoded(&password)] {
-                // With a password of its own, the word before the @ is the user's name.
+                // With a separate password, the word before the @ is the user's name.
                 let known = known && !form.starts_with("redis://{p}@");
                 let url = form.replace("{p}", &written);
                 let config = at(&url);
