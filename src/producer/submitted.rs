@@ -2,7 +2,7 @@
 
 use crate::job::{JobId, State};
 
-/// What became of a submission.
+/// The outcome of a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Submitted {

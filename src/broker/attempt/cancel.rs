@@ -45,7 +45,7 @@ pub enum Cancellation {
     Unknown,
 }
 
-/// A job where it was last seen.
+/// A job and its last known place.
 #[derive(Debug, Default)]
 struct Found {
     envelope: Envelope,

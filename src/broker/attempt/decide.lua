@@ -3,8 +3,8 @@
 -- report.
 -- KEYS 1 ledger  2 record  3 dead  4 stream high  5 stream normal  6 stream low  7 lock  8 batch  9 the job's stream
 --      10 the letter's offloaded fields
--- ARGV 1 the ledger's version that this is based on  2 the dead letter that this is based on or ''  3 a name for this call,
---      which recognizes it if it is sent twice  4 step or ''  5 new state  6 verdict  7 who  8 reason  9 what follows: 'done',
+-- ARGV 1 the ledger's version that this is based on  2 the dead letter that this is based on or ''  3 a name that
+--      identifies this call if it is sent twice  4 step or ''  5 new state  6 verdict  7 who  8 reason  9 what follows: 'done',
 --      'replay' or 'stay'  10 ms to keep what is done  11 job id  12 what a done job triggers, see conclude
 -- returns {1} written, {2, entry id} written and the job is replayed, {3} written and the job is done, {0} something has changed
 local ledger, record, now = KEYS[1], KEYS[2], now_ms()

@@ -1,4 +1,4 @@
-//! One connection to Redis that reconnects. The client notices neither a half-open connection under steady writes nor
+//! A connection to Redis that reconnects on its own. The client notices neither a half-open connection under steady writes nor
 //! one on which a read blocks, and a client whose own task has ended accepts commands for ever without answering. So a
 //! link watches the answers, forces a new connection when they stop, and builds a new client when that does not help.
 

@@ -84,7 +84,7 @@ local function meet_late(record, life)
   if redis.call('HDEL', record, 'late:' .. life) == 1 then release_record(record) end
 end
 
--- True if this life has a record only because an attempt reported progress (see report); the record goes with that
+-- True if this life has a record only because an attempt reported on itself (see report); the record goes with that
 -- attempt. Records that are kept for a living job have no TTL.
 local function is_passing(record, life)
   return redis.call('PTTL', record) >= 0 and redis.call('HGET', record, 'life') == life

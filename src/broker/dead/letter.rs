@@ -58,7 +58,7 @@ impl DeadLetter {
         String::from_utf8_lossy(self.fields.get(name.as_bytes()).unwrap_or_default()).into_owned()
     }
 
-    /// The job's id: `dead_job` for bytes that are no job, its `id` field for others, or else the letter's own entry.
+    /// The job's id: `dead_job` for bytes that are not a job, its `id` field for others, or else the letter's own entry.
     pub fn job(&self) -> JobId {
         let named = ["dead_job", "id"].into_iter().find_map(|name| self.text(name).parse().ok());
         named.unwrap_or_else(|| JobId::derived(self.entry, Lane::Normal))

@@ -1,7 +1,7 @@
 -- replay: move one dead letter back to the lane it came from, as a new life with the old fields and id.
 -- KEYS 1 dead  2 record  3 stream high  4 stream normal  5 stream low  6 the ledger of its steps
--- ARGV 1 entry id of the dead letter  2 '1' to run all its steps again, even completed ones  3 a name for this call, which
---      recognizes it if it is sent twice
+-- ARGV 1 entry id of the dead letter  2 '1' to run all its steps again, even completed ones  3 a name that identifies
+--      this call if it is sent twice
 -- returns {1, entry id} replayed, {0, state} no such dead letter (somebody replayed or dropped it), and the job's state
 --   according to its record, or ''
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]

@@ -87,7 +87,7 @@ pub struct Status {
     pub worker: Option<String>,
     /// The last error.
     pub error: Option<String>,
-    /// What success returned, as JSON.
+    /// The result of a success, as JSON.
     pub result: Option<String>,
     /// When its cancellation was requested, until it has ended.
     pub cancelling: Option<Timestamp>,

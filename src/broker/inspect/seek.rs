@@ -14,7 +14,7 @@ use crate::broker::inspect::depths::Status;
 use crate::broker::{Entry, Queue};
 use crate::job::{EntryId, JobId, Lane, Portion, Timestamp};
 
-/// Where a job is that was due.
+/// The place of a job that was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Sought {
     /// It is this entry of this lane.

@@ -153,7 +153,7 @@ impl Rehearsal<'_> {
         same("call", self.queue.await_call(blocking, LIVES).await?, true)
     }
 
-    /// Sent twice, it is one job, which the delayed set keeps.
+    /// Submits a job twice, which makes one job in the delayed set.
     async fn submit(&self) -> Result<(), Error> {
         let (scope, mode) = (UniqueScope::Window(LIVES), UniqueMode::Reject);
         let unique = Unique { key: "once".parse().expect("a plain word is a key"), scope, mode };
