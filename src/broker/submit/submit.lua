@@ -100,7 +100,7 @@ end
 local function hint(job)
   return redis.call('HGET', job.held, 'lane') .. ' ' .. (redis.call('HGET', job.held, 'due_ms') or '0')
 end
--- Decides the fate of a job: a verdict, a job's id, its state, and the place of a holder that is to be replaced or
+-- Decides the fate of a job: a verdict, a job's id, its state, and the place of a holder to be replaced or
 -- debounced: a stream and an entry, or a member of the delayed set.
 local function judge(job)
   local known = state_of(job.record, job.id)

@@ -128,7 +128,7 @@ impl Queue {
 }
 
 impl Queue {
-    /// The packed fields of a job that is to be debounced, before and after: with the payload of `by`, and all else
+    /// The packed fields of a job to debounce, before and after: with the payload of `by`, and all else
     /// unchanged. `None` if the job is not in the delayed set.
     pub(crate) async fn put_off(&self, holder: &JobId, by: &Identified) -> Result<Option<[Bytes; 2]>, Error> {
         let is_payload = |name: &[u8]| matches!(name, b"payload" | b"encoding");

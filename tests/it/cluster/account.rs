@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(30);
 /// Between two jobs of one queue.
 const PACE: Duration = Duration::from_millis(10);
 
-/// A handler that notes when it ran which job. A job whose payload is a number takes so many milliseconds.
+/// A handler that notes when it ran which job. A job whose payload is a number takes that many milliseconds.
 #[derive(Clone, Default)]
 pub(super) struct Notes {
     runs: Arc<Mutex<HashMap<String, Vec<Instant>>>>,

@@ -147,7 +147,7 @@ pub(crate) struct Move<'a> {
 }
 
 impl Move<'_> {
-    /// Moves up to so many of the keys; returns how many.
+    /// Moves at most this many of the keys; returns how many.
     pub(crate) fn keys(&self, most: usize) -> usize {
         let (from, to) = (&self.cluster.masters[0], &self.cluster.masters[1]);
         let keys = from.cmd(&["CLUSTER", "GETKEYSINSLOT", &self.slot, &most.to_string()]);
