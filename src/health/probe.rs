@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use crate::broker::{Broker, Error, Queue};
-use crate::health::Liveness;
-use crate::health::QueueHealth;
+use crate::health::{Liveness, QueueHealth};
 
 /// However often readiness is probed, Redis is asked only once within this time.
 const ASK_EVERY: Duration = Duration::from_secs(1);

@@ -18,8 +18,7 @@ use super::lease::{Held, HeldLeases};
 use super::outbox::Outbox;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
-use crate::health::QueueHealth;
-use crate::health::{Liveness, Monitor};
+use crate::health::{Liveness, Monitor, QueueHealth};
 use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing};
 use crate::sabotage::{self, Sabotage};
 

@@ -13,8 +13,7 @@ use super::process::Served;
 use super::queue_worker::{QueueWorker, Shared};
 use crate::broker::{Error, Joined, Queue};
 use crate::event::Event;
-use crate::health::Monitor;
-use crate::health::QueueHealth;
+use crate::health::{Monitor, QueueHealth};
 
 /// Joins one queue.
 pub(super) struct Joiner {

@@ -17,8 +17,7 @@ use super::quota::Quota;
 use super::registry::Registry;
 use crate::broker::{Broker, Error, Queue};
 use crate::event::Events;
-use crate::health::Liveness;
-use crate::health::QueueHealth;
+use crate::health::{Liveness, QueueHealth};
 use crate::job::{ConsumerName, Timestamp};
 use crate::traces::Tracer;
 

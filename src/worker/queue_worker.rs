@@ -21,8 +21,7 @@ use super::settler::Settler;
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::Events;
-use crate::health::Liveness;
-use crate::health::QueueHealth;
+use crate::health::{Liveness, QueueHealth};
 use crate::job::{ConsumerName, Lease, Outcome, Routing};
 use crate::traces::Tracer;
 

@@ -14,8 +14,7 @@ use super::outbox::Outbox;
 use super::read_clock::ReadClock;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
-use crate::health::Monitor;
-use crate::health::QueueHealth;
+use crate::health::{Monitor, QueueHealth};
 use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome, Portion};
 
 /// An answer that is late by more than this is not coming: the connection is lost.

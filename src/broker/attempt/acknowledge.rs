@@ -2,7 +2,6 @@
 //! leases certainly still hold, two plain commands do it, which costs Redis a tenth less per job than a script.
 //! Otherwise a script does it.
 
-use crate::broker::client::script::scripts;
 use bytes::Bytes;
 use fred::bytes_utils::Str;
 use fred::interfaces::{HashesInterface, KeysInterface, StreamsInterface};
@@ -11,6 +10,7 @@ use fred::types::{Key, Value};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
+use crate::broker::client::script::scripts;
 use crate::broker::{GROUP, Queue};
 use crate::job::{ConsumerName, EntryId, Lane};
 

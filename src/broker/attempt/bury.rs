@@ -1,11 +1,11 @@
 //! Burying: the contents of a dead letter, and the script that writes it.
 
-use crate::broker::client::script::scripts;
 use fred::types::{Key, Value};
 
 use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::attempt::settle::{Applied, Ran, Taken, edited, flatten, letter_of, text};
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::submit::offload::Carried;
 use crate::broker::{Answer, Entry, Queue, bytes, millis};
 use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext};

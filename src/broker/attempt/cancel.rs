@@ -1,7 +1,6 @@
 //! Cancelling a job wherever it is. A job that no worker runs ends at once. For a running job the request is noted, and
 //! the worker that holds it checks for such requests.
 
-use crate::broker::client::script::{Answer, scripts};
 use std::time::Duration;
 
 use fred::interfaces::StreamsInterface;
@@ -12,6 +11,7 @@ use crate::broker::attempt::settle::{Taken, text};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
+use crate::broker::client::script::{Answer, scripts};
 use crate::broker::{Queue, bytes, millis};
 use crate::job::{End, EntryId, Envelope, Job, JobId, JobType, Lane, Life, State, cut};
 

@@ -1,11 +1,11 @@
 //! Writes what running attempts report to their records.
 
-use crate::broker::client::script::scripts;
 use std::time::Duration;
 
 use fred::types::Value;
 
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::{Queue, bytes, millis};
 use crate::job::{ConsumerName, Job};
 

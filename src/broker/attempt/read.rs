@@ -1,6 +1,5 @@
 //! Reading and claiming entries of a queue's work streams.
 
-use crate::broker::client::script::scripts;
 use std::time::Duration;
 
 use fred::interfaces::{ClientLike, StreamsInterface};
@@ -9,6 +8,7 @@ use fred::types::{ClusterHash, CustomCommand, Key, Value};
 use crate::broker::client::decode::{self, Entry, Reply};
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::link::Link;
+use crate::broker::client::script::scripts;
 use crate::broker::{GROUP, Queue, millis};
 use crate::job::{ConsumerName, EntryId, Lane};
 

@@ -1,6 +1,5 @@
 //! The transitions of one attempt. Each is one script and safe to resend.
 
-use crate::broker::client::script::scripts;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +9,7 @@ use crate::broker::attempt::bury::Letter;
 use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::submit::offload::Carried;
 use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{

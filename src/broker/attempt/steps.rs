@@ -1,12 +1,12 @@
 //! The ledgers of jobs made of steps: how a worker begins and ends a step, and how an operator inspects and decides.
 
-use crate::broker::client::script::scripts;
 use fred::types::Value;
 
 use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::attempt::settle::{Taken, text};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::inspect::depths;
 use crate::broker::{Queue, bytes, millis};
 use crate::job::{

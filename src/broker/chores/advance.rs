@@ -1,9 +1,9 @@
 //! Lets time pass for delayed jobs, in users' tests.
 
-use crate::broker::client::script::scripts;
 use std::time::Duration;
 
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::{Queue, millis};
 
 scripts! { ADVANCE "advance" }

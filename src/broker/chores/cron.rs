@@ -2,7 +2,6 @@
 //! elsewhere; this module reads and stores it, and submits the jobs. Each step is a script that compares the state that
 //! was read.
 
-use crate::broker::client::script::scripts;
 use std::fmt;
 
 use fred::interfaces::HashesInterface;
@@ -11,7 +10,9 @@ use futures_util::future::try_join_all;
 
 use crate::broker::client::decode;
 use crate::broker::client::error::{Class, Error};
+use crate::broker::client::script::scripts;
 use crate::broker::inspect::depths::timestamp;
+use crate::broker::submit::enqueue::ENQUEUE;
 use crate::broker::{Queue, Untaken, bytes};
 use crate::cron::{Entry, Invalid, Progress};
 use crate::job::{CronName, JobId, Lane, Pacing, Timestamp};
@@ -270,8 +271,7 @@ impl Queue {
         // No depth limit of the producer, and one job.
         let mut args = vec!["".into(), Value::Integer(1)];
         job_args(&mut args, &entry, &id, table.now);
-        let answer =
-            self.run(&crate::broker::submit::enqueue::ENQUEUE, self.enqueue_keys(entry.lane()), args).await?;
+        let answer = self.run(&ENQUEUE, self.enqueue_keys(entry.lane()), args).await?;
         Untaken::unless("enqueue", answer)?;
         Ok(Some(id))
     }

@@ -1,4 +1,4 @@
-//! The Lua scripts: one file per transition, each behind one typed function elsewhere in this folder.
+//! The Lua scripts: one file per transition, each beside the Rust file whose typed function calls it.
 
 use std::sync::LazyLock;
 

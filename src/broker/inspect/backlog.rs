@@ -1,12 +1,12 @@
 //! The amount of work that a queue has now and soon, by which the number of workers is scaled.
 
-use crate::broker::client::script::scripts;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::broker::client::decode;
 use crate::broker::client::error::{Class, Error};
+use crate::broker::client::script::scripts;
 use crate::broker::{CronTable, Part, Queue, Unread, millis};
 use crate::job::Lane;
 

@@ -1,6 +1,5 @@
 //! Reading the delayed set page by page. The scripts in `chores` move its jobs.
 
-use crate::broker::client::script::scripts;
 use fred::interfaces::HashesInterface;
 use fred::types::{Key, Value};
 use futures_util::future::try_join_all;
@@ -8,6 +7,7 @@ use futures_util::future::try_join_all;
 use crate::broker::Queue;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::inspect::depths::timestamp;
 use crate::job::{Envelope, Lane, Timestamp};
 

@@ -1,6 +1,5 @@
 //! Reading a queue's figures without changing it. Nothing walks a stream to count it.
 
-use crate::broker::client::script::scripts;
 use std::time::Duration;
 
 use fred::interfaces::{ClientLike, StreamsInterface};
@@ -8,6 +7,7 @@ use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::inspect::history::{Attempt, LogLine, Progress};
 use crate::broker::{Part, Queue, Unread};
 use crate::job::{EntryId, JobId, Lane, State, Timestamp};

@@ -1,12 +1,12 @@
 //! A queue's stream of events: what happened to its jobs, for other processes. Its length is capped, and it has ids and
 //! facts, never payloads.
 
-use crate::broker::client::script::scripts;
 use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::{Entry, Queue, bytes};
 use crate::job::{EntryId, Envelope, Lane, Timestamp};
 

@@ -1,6 +1,5 @@
 //! A queue's state in two round trips, for its leader. See `gauge.lua`.
 
-use crate::broker::client::script::scripts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use futures_util::future::try_join_all;
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::inspect::depths::timestamp;
 use crate::broker::{Backlog, Consumer, Part, Queue, Unread, millis};
 use crate::job::{EntryId, Lane, Pacing, Timestamp};

@@ -1,13 +1,13 @@
 //! Looking up one job: its record, its place in the delayed set, its entry. No script reads a job's fields, which may
 //! have 8 MiB and would block Redis for a millisecond per MiB.
 
-use crate::broker::client::script::scripts;
 use fred::interfaces::{SortedSetsInterface, StreamsInterface};
 use fred::types::Value;
 use futures_util::future::try_join_all;
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::inspect::depths::{Status, timestamp};
 use crate::broker::inspect::history::Record;
 use crate::broker::{Entry, Queue};

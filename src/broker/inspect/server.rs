@@ -1,6 +1,5 @@
 //! What Redis and the workers report about themselves.
 
-use crate::broker::client::script::scripts;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::keys;
 use crate::broker::client::link::Link;
+use crate::broker::client::script::scripts;
 use crate::broker::{Broker, Queue, bytes, millis};
 use crate::job::{ConsumerName, QueueName, Timestamp};
 

@@ -1,12 +1,12 @@
 //! Batches: jobs after whose success one more job follows.
 
-use crate::broker::client::script::scripts;
 use std::time::Duration;
 
 use fred::types::Value;
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::inspect::depths::timestamp;
 use crate::broker::{Queue, millis};
 use crate::job::{BatchId, Envelope, JobId, Lane, State, Timestamp};

@@ -1,6 +1,5 @@
 //! Adds new jobs to the streams and the delayed set.
 
-use crate::broker::client::script::scripts;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
 use crate::broker::client::decode;
 use crate::broker::client::error::{Class, Error};
+use crate::broker::client::script::scripts;
 use crate::broker::{Answer, Queue, bytes};
 use crate::job::{EntryId, Envelope, JobId, Lane, Timestamp};
 

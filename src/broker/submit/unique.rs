@@ -1,6 +1,5 @@
 //! Jobs with ids, each accepted once, and the locks of unique keys.
 
-use crate::broker::client::script::scripts;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +7,7 @@ use fred::types::{Key, Value};
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
 use crate::broker::inspect::depths::timestamp;
 use crate::broker::inspect::seek::Sought;
 use crate::broker::submit::enqueue::{Due, NewJob, Untaken, call, optional};
