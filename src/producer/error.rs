@@ -45,10 +45,7 @@ pub enum SubmitError {
         id: JobId,
     },
     /// The chain of follow-up jobs is too long.
-    #[error(
-        "{links} jobs shall follow one after the other, but at most {} may",
-        crate::job::FollowUps::MAX_CHAIN
-    )]
+    #[error("the chain has {links} jobs; a chain may have at most {}", crate::job::FollowUps::MAX_CHAIN)]
     Chain {
         /// The number of jobs in the chain.
         links: usize,
