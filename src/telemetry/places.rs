@@ -28,6 +28,13 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(6);
 /// The client must have received the whole answer within this time.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
+/// No connection is closed before it is this old, so that the listener has looked whether a request has arrived. Otherwise a
+/// probe that arrives with many silent clients would be closed unread …
+const CLOSED_AFTER: Duration = Duration::from_millis(10);
+
+/// … and until it is this old, a closed connection may still read what has arrived, and answer.
+const FINISHED_WITHIN: Duration = Duration::from_secs(1);
+
 /// A listener that accepts every client, with a bounded number of connections that live for a bounded time.
 pub(super) struct Bounded {
     listener: TcpListener,
@@ -37,8 +44,8 @@ pub(super) struct Bounded {
 }
 
 /// The listener's state of one connection.
-#[derive(Default)]
 struct Place {
+    accepted: Instant,
     /// True once the answer has started.
     is_answered: AtomicBool,
     /// Closes the connection.
@@ -51,18 +58,25 @@ impl Bounded {
     }
 
     /// If all places are taken, closes the oldest unanswered connection, or the oldest one if all have been answered.
-    fn make_room(&mut self) {
+    async fn make_room(&mut self) {
         self.held.retain(|place| place.strong_count() > 0);
         if self.held.len() < PLACES {
             return;
         }
-        let is_idle = |place: &Weak<Place>| {
-            place.upgrade().is_none_or(|place| !place.is_answered.load(Ordering::Relaxed))
-        };
-        let nth = self.held.iter().position(is_idle).unwrap_or(0);
+        if let Some(place) = self.oldest_unanswered().and_then(|nth| self.held[nth].upgrade()) {
+            tokio::time::sleep_until(place.accepted + CLOSED_AFTER).await;
+        }
+        let nth = self.oldest_unanswered().unwrap_or(0);
         if let Some(place) = self.held.remove(nth).and_then(|place| place.upgrade()) {
             place.end.cancel();
         }
+    }
+
+    fn oldest_unanswered(&self) -> Option<usize> {
+        let is_idle = |place: &Weak<Place>| {
+            place.upgrade().is_none_or(|place| !place.is_answered.load(Ordering::Relaxed))
+        };
+        self.held.iter().position(is_idle)
     }
 }
 
@@ -72,10 +86,14 @@ impl axum::serve::Listener for Bounded {
 
     async fn accept(&mut self) -> (Mortal, SocketAddr) {
         let (stream, address) = axum::serve::Listener::accept(&mut self.listener).await;
-        self.make_room();
+        self.make_room().await;
         let places = Arc::clone(&self.places);
         let permit = places.acquire_owned().await.expect("the semaphore is never closed");
-        let place = Arc::new(Place::default());
+        let place = Arc::new(Place {
+            accepted: Instant::now(),
+            is_answered: AtomicBool::new(false),
+            end: CancellationToken::new(),
+        });
         self.held.push_back(Arc::downgrade(&place));
         (Mortal::new(stream, place, permit), address)
     }
@@ -101,8 +119,11 @@ impl Mortal {
         Self { stream, place, late, ended, _permit: permit }
     }
 
-    fn poll_end(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        if self.ended.as_mut().poll(context).is_ready() || self.late.as_mut().poll(context).is_ready() {
+    /// Returns an error if the connection has ended. One that was closed to make room ends when it `makes_progress` no more.
+    fn poll_end(&mut self, context: &mut Context<'_>, makes_progress: bool) -> io::Result<()> {
+        let may_finish = makes_progress && self.place.accepted.elapsed() < FINISHED_WITHIN;
+        let is_closed = self.ended.as_mut().poll(context).is_ready() && !may_finish;
+        if is_closed || self.late.as_mut().poll(context).is_ready() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
@@ -122,8 +143,9 @@ impl AsyncRead for Mortal {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.poll_end(context)?;
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.poll_end(context, read.is_ready())?;
+        read
     }
 }
 
@@ -134,8 +156,9 @@ impl AsyncWrite for Mortal {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.answers();
-        self.poll_end(context)?;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.poll_end(context, written.is_ready())?;
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -96,6 +96,25 @@ fn clients_of_a_process_that_stands_still_are_let_in_and_wait() {
 }
 
 #[test]
+fn a_probe_that_arrived_with_many_silent_clients_is_answered() {
+    let server = RedisServer::start();
+    let (worker, address) = ready(&launch(&server.url()));
+    let mut silent: Vec<_> = (0..HALF_OPEN).map(|_| opened(&address, b"")).collect();
+    for before in (0..HALF_OPEN).step_by(25) {
+        // When the process is back, the listener finds all of them at once.
+        worker.freeze();
+        silent.extend((0..before).map(|_| opened(&address, b"")));
+        let mut probe = opened(&address, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        silent.extend((before..HALF_OPEN).map(|_| opened(&address, b"")));
+        worker.thaw();
+        probe.set_read_timeout(Some(SOON)).unwrap();
+        let mut answer = String::new();
+        let read = probe.read_to_string(&mut answer);
+        assert!(answer.starts_with("HTTP/1.1 200"), "after {before} others: {answer:?} {read:?}");
+    }
+}
+
+#[test]
 fn whoever_takes_its_answer_slowly_loses_its_place_to_others() {
     let server = RedisServer::start();
     let (_worker, address) = ready(&launch(&server.url()));
