@@ -64,127 +64,127 @@ const fn gauge(name: &'static str, labels: &'static [Label], help: &'static str)
 
 catalogue! {
     "Jobs" {
-        STARTED = counter("streamfleet_jobs_started_total", &[QUEUE, JOB_TYPE], "Attempts begun.");
+        STARTED = counter("streamfleet_jobs_started_total", &[QUEUE, JOB_TYPE], "Attempts started.");
         STARTED_LATE = counter("streamfleet_jobs_started_late_total", &[QUEUE, JOB_TYPE],
-            "Attempts begun later after being ready than the queue's latency objective.");
+            "Attempts started later after becoming ready than the queue's latency objective allows.");
         FINISHED = counter("streamfleet_jobs_finished_total", &[QUEUE, JOB_TYPE, OUTCOME],
-            "Attempts ended, by outcome.");
+            "Attempts that ended, by outcome.");
         FAILURES_TOTAL = counter("streamfleet_job_failures_total", &[QUEUE, JOB_TYPE, FAILURE],
-            "Attempts that failed, by reason; lost: their worker fell silent.");
+            "Attempts that failed, by reason; lost: the worker stopped responding.");
         DURATION = Descriptor::histogram("streamfleet_job_duration_seconds", RUN, &[QUEUE, JOB_TYPE],
             "How long the handler ran in one attempt.");
         WAITED = Descriptor::histogram("streamfleet_job_wait_seconds", WAIT, &[QUEUE, JOB_TYPE],
-            "From being ready to the start of the handler; deliberate delays are left out.");
+            "Time from becoming ready to the start of the handler, without deliberate delays.");
         COMPLETION = Descriptor::histogram("streamfleet_job_completion_seconds", RUN, &[QUEUE, JOB_TYPE],
-            "From being accepted to the end of the job: done, dead, expired, or cancelled by a worker. Delays and retries are in it.");
+            "Time from being accepted to the end of the job (done, dead, expired, or cancelled by a worker), including delays and retries.");
         USED_ATTEMPTS = Descriptor::histogram("streamfleet_job_attempts", ATTEMPTS, &[QUEUE, JOB_TYPE],
-            "Attempts that a job took to its end: failures, lost workers and the last one.");
+            "Attempts per job until it ended: failures, lost workers and the last attempt.");
         CHILDREN_TOTAL = counter("streamfleet_child_processes_total", &[PROGRAM_TYPE, CHILD],
-            "Programs run by exec handlers, by how they ended; failed: another exit code than 0; timeout: the attempt's time was up.");
+            "Programs run by exec handlers, by how they ended; failed: an exit code other than 0; timeout: the attempt timed out.");
     }
     "Workers" {
-        RUNNING = gauge("streamfleet_jobs_running", &[QUEUE], "Handlers that run in this process.");
+        RUNNING = gauge("streamfleet_jobs_running", &[QUEUE], "Handlers running in this process.");
         OLDEST_RUNNING = gauge("streamfleet_jobs_running_oldest_seconds", &[QUEUE],
-            "How long the longest running attempt of this process has run; 0 where none runs.").max();
-        CONCURRENCY = gauge("streamfleet_worker_concurrency", &[QUEUE], "Handlers that may run at once in this process.");
-        DRAINING = gauge("streamfleet_worker_draining", &[], "1 while this process stops.");
+            "How long the longest-running attempt in this process has been running; 0 if none is.").max();
+        CONCURRENCY = gauge("streamfleet_worker_concurrency", &[QUEUE], "Handlers that may run at the same time in this process.");
+        DRAINING = gauge("streamfleet_worker_draining", &[], "1 while this process is stopping.");
         LAST_POLL = gauge("streamfleet_worker_last_poll_timestamp_seconds", &[QUEUE],
             "When a read of new entries last completed.").max();
         RECLAIMED = counter("streamfleet_jobs_reclaimed_total", &[QUEUE, RECLAIM],
-            "Entries taken over from consumers that fell silent.");
+            "Entries taken over from consumers that stopped responding.");
         LEASES_LOST = counter("streamfleet_leases_lost_total", &[QUEUE],
             "Running attempts whose lease was lost: another worker may have run them again.");
         FENCED = counter("streamfleet_outcomes_fenced_total", &[QUEUE],
-            "Outcomes that came after their entry was taken over, and changed nothing.");
+            "Outcomes that arrived after their entry was taken over, and so changed nothing.");
         SET_ASIDE = counter("streamfleet_jobs_set_aside_total", &[QUEUE],
-            "Jobs that wait aside because Redis refuses what they need: a key of another type, or a missing right. The others go on.");
+            "Jobs set aside because Redis refuses what they need: a key has the wrong type, or a permission is missing. Other jobs continue.");
         SERVED = gauge("streamfleet_worker_queue_served", &[QUEUE],
-            "1 while this process serves the queue; 0 while it has not joined it, or Redis refuses what that needs: a key of another type, or a missing right.");
+            "1 while this process serves the queue; 0 if it has not joined it yet, or Redis refuses what it needs: a key has the wrong type, or a permission is missing.");
         BODIES_LOST = counter("streamfleet_bodies_lost_total", &[QUEUE],
-            "Pending entries that somebody deleted: their jobs are lost.");
+            "Pending entries that somebody deleted; their jobs are lost.");
         GROUPS_RECREATED = counter("streamfleet_groups_recreated_total", &[QUEUE],
-            "Times that streams or groups of a queue in use had to be made again.");
+            "Times that streams or groups of a queue in use had to be recreated.");
         LEASE = gauge("streamfleet_queue_lease_seconds", &[QUEUE],
-            "How long an entry may be silent before it is taken over, as the fleet agreed.").max();
+            "The lease that the fleet agreed on: how long an entry may be idle before it is taken over.").max();
         TIMEOUT = gauge("streamfleet_queue_timeout_seconds", &[QUEUE],
-            "The longest timeout of this process's types; of steps, the sum of a type's. Jobs with a timeout of their own may exceed it.").max();
+            "The longest timeout of this process's types; for a type with steps, the sum of its steps' timeouts. Jobs with a timeout of their own may exceed it.").max();
         LATENCY_OBJECTIVE = gauge("streamfleet_queue_latency_objective_seconds", &[QUEUE],
-            "How long a ready job may wait, as queues.<queue>.objectives.latency says.").max();
+            "How long a ready job may wait, as set by queues.<queue>.objectives.latency.").max();
         DEAD_OBJECTIVE = gauge("streamfleet_queue_dead_ratio_objective", &[QUEUE],
-            "Which part of the jobs that end may die, as queues.<queue>.objectives.dead_ratio says.").max();
+            "The fraction of jobs that may end dead, as set by queues.<queue>.objectives.dead_ratio.").max();
     }
     "Queues" {
         QUEUE_JOBS = gauge("streamfleet_queue_jobs", &[QUEUE, STATE], "Jobs of the queue, by state.").of_leader();
         BACKLOG = gauge("streamfleet_queue_backlog_jobs", &[QUEUE],
-            "Jobs that wait, run, or are due within 60 s: the number to scale on.").of_leader();
+            "Jobs that are waiting, running, or due within 60 s; use it for scaling.").of_leader();
         LATENCY = gauge("streamfleet_queue_latency_seconds", &[QUEUE],
-            "How long the oldest waiting job has been in its stream; 0 where none waits.").of_leader();
+            "How long the oldest waiting job has been in its stream; 0 if none is waiting.").of_leader();
         OVERDUE = gauge("streamfleet_queue_overdue_seconds", &[QUEUE],
-            "How long the most overdue delayed job should have been promoted.").of_leader();
+            "How long ago the most overdue delayed job should have been promoted.").of_leader();
         OLDEST_PENDING = gauge("streamfleet_queue_oldest_pending_seconds", &[QUEUE],
-            "The longest silence of an entry that a worker holds. Up to the lease, or where more than 10,000 are held, it is taken from the oldest hundred entries of each lane.").of_leader();
+            "The longest idle time of an entry that a worker holds. Up to the lease, or if more than 10,000 entries are held, only the oldest hundred entries of each lane are checked.").of_leader();
         ENTRIES_ADDED = counter("streamfleet_queue_entries_added_total", &[QUEUE, LANE],
-            "Entries that came to a lane, retries among them, while this process did the chores.").of_leader();
+            "Entries added to a lane, including retries, while this process was the leader.").of_leader();
         QUEUE_CONSUMERS = gauge("streamfleet_queue_consumers", &[QUEUE, CONSUMER],
-            "Members of the group; stale ones were not heard of for 20 s, or, where they are many, for 0.6 s times their number.").of_leader();
+            "Members of the group; stale ones have not reported for 20 s, or, if there are many, for 0.6 s times their number.").of_leader();
         OLDEST_DEAD = gauge("streamfleet_dead_jobs_oldest_seconds", &[QUEUE],
-            "The age of the oldest dead letter; 0 where there is none.").of_leader();
-        EVICTED = counter("streamfleet_dead_jobs_evicted_total", &[QUEUE], "Dead letters that retention dropped.");
+            "The age of the oldest dead letter; 0 if there is none.").of_leader();
+        EVICTED = counter("streamfleet_dead_jobs_evicted_total", &[QUEUE], "Dead letters dropped by retention.");
         CRON_OVERDUE = gauge("streamfleet_cron_overdue_seconds", &[QUEUE],
-            "How overdue the most overdue recurring job is; below a second is usual.").of_leader();
+            "How overdue the most overdue recurring job is; less than a second is normal.").of_leader();
         COLLECTED = gauge("streamfleet_collector_last_success_timestamp_seconds", &[QUEUE],
-            "When the figures of this table were last read.").of_leader();
+            "When the queue's figures were last read.").of_leader();
         COLLECTOR_DURATION = gauge("streamfleet_collector_duration_seconds", &[QUEUE],
-            "How long it took to read them.").of_leader();
+            "How long reading the queue's figures took.").of_leader();
     }
-    "Chores" {
-        LEADER = gauge("streamfleet_scheduler_leader", &[QUEUE], "1 while this process does the queue's chores.");
+    "Maintenance" {
+        LEADER = gauge("streamfleet_scheduler_leader", &[QUEUE], "1 while this process is the queue's leader.");
         LAST_TICK = gauge("streamfleet_scheduler_last_tick_timestamp_seconds", &[QUEUE],
-            "When this process last looked for due jobs, while it does the chores.").of_leader();
-        PROMOTED = counter("streamfleet_scheduler_promoted_total", &[QUEUE], "Delayed jobs that became due and ready.");
+            "When this process last looked for due jobs, while it is the leader.").of_leader();
+        PROMOTED = counter("streamfleet_scheduler_promoted_total", &[QUEUE], "Delayed jobs that became due and were promoted.");
         LAG = gauge("streamfleet_scheduler_lag_seconds", &[QUEUE],
-            "By how much the most overdue job of the last seconds was promoted late.").max();
+            "How late the most overdue job of the last few seconds was promoted.").max();
         CRON_TICKS = counter("streamfleet_cron_ticks_total", &[QUEUE],
             "Ticks of recurring jobs that this process submitted.");
         CRON_SKIPPED = counter("streamfleet_cron_skipped_total", &[QUEUE],
-            "Ticks of recurring jobs that were missed, and not made up for.");
+            "Ticks of recurring jobs that were missed and skipped.");
         CLOCK_SET_BACK = counter("streamfleet_redis_clock_set_back_total", &[QUEUE],
-            "Times that the clock of the queue's Redis was set back by more than a minute, while this process did the chores.");
+            "Times that the clock of the queue's Redis was set back by more than a minute while this process was the leader.");
     }
     "Hooks, events and spans" {
-        HOOK_FAILURES = counter("streamfleet_hook_failures_total", &[HOOK], "Calls of hooks that failed, by reason.");
-        PUBLISHED = counter("streamfleet_events_published_total", &[], "Events written to the streams of events.");
+        HOOK_FAILURES = counter("streamfleet_hook_failures_total", &[HOOK], "Hook calls that failed, by reason.");
+        PUBLISHED = counter("streamfleet_events_published_total", &[], "Events written to the event streams.");
         UNTOLD = counter("streamfleet_events_dropped_total", &[WHOM],
-            "What a hook or the stream was not told, because it was too slow or Redis refused.");
-        SPANS_EXPORTED = counter("streamfleet_spans_exported_total", &[], "Spans that the collector took.");
+            "Notifications that a hook or the event stream did not get, because it was too slow or Redis refused them.");
+        SPANS_EXPORTED = counter("streamfleet_spans_exported_total", &[], "Spans that the collector accepted.");
         SPANS_DROPPED = counter("streamfleet_spans_dropped_total", &[SPAN_LOSS],
-            "Spans that the collector did not get; full: there was no room for them to wait.");
+            "Spans that the collector did not get; full: the queue of spans to export was full.");
     }
     "Redis" {
-        REDIS_UP = gauge("streamfleet_redis_up", &[], "1 while Redis answers this process's sign of life.").max();
-        REDIS_ERRORS = counter("streamfleet_redis_errors_total", &[ERROR], "Commands that Redis did not do, by kind of error.");
+        REDIS_UP = gauge("streamfleet_redis_up", &[], "1 while Redis answers this process's signs of life.").max();
+        REDIS_ERRORS = counter("streamfleet_redis_errors_total", &[ERROR], "Commands that failed, by kind of error.");
         COMMANDS = Descriptor::histogram("streamfleet_redis_command_duration_seconds", TRIP, &[COMMAND],
-            "How long one round trip took, as seen by this process; reads that wait for entries are left out.");
-        RECONNECTS = counter("streamfleet_redis_reconnects_total", &[], "Connections to Redis that had to be made again.");
+            "How long one round trip took, as seen by this process, without reads that wait for entries.");
+        RECONNECTS = counter("streamfleet_redis_reconnects_total", &[], "Connections to Redis that had to be reestablished.");
         MEMORY_USED = gauge("streamfleet_redis_memory_used_bytes", &[],
-            "The memory that Redis uses. Told by the processes that do some queue's chores.").of_leader();
+            "The memory that Redis uses. Reported by processes that lead a queue.").of_leader();
         MEMORY_MAX = gauge("streamfleet_redis_memory_max_bytes", &[],
-            "Redis's maxmemory; 0 for no bound. Told by the processes that do some queue's chores.").of_leader();
+            "Redis's maxmemory; 0 for no limit. Reported by processes that lead a queue.").of_leader();
         EVICTION_SAFE = gauge("streamfleet_redis_eviction_safe", &[],
-            "1 where maxmemory-policy is noeviction. Told by the processes that do some queue's chores.").of_leader();
+            "1 if maxmemory-policy is noeviction. Reported by processes that lead a queue.").of_leader();
     }
     "Process" {
         BUILD = gauge("streamfleet_build_info", &[VERSION, REVISION], "Always 1; the labels name the build.");
         TOKIO_WORKERS = gauge("streamfleet_tokio_workers", &[], "Threads that run handlers.");
         TOKIO_BUSY = gauge("streamfleet_tokio_busy_ratio", &[],
-            "Which part of their time these threads were busy in the last seconds.").max();
+            "The fraction of time that these threads were busy in the last few seconds.").max();
         TOKIO_TASKS = gauge("streamfleet_tokio_tasks", &[], "Tasks that are alive.");
         TOKIO_QUEUED = gauge("streamfleet_tokio_queued_tasks", &[],
-            "Tasks that wait for a thread in the queue that the threads share.").max();
-        CPU = counter("process_cpu_seconds_total", &[], "Processor time of this process, without that of its programs.");
-        RESIDENT = gauge("process_resident_memory_bytes", &[], "Memory of this process in RAM.");
+            "Tasks that wait for a thread in the queue shared by all threads.").max();
+        CPU = counter("process_cpu_seconds_total", &[], "CPU time of this process, without that of the programs it runs.");
+        RESIDENT = gauge("process_resident_memory_bytes", &[], "Resident memory of this process.");
         OPEN_FDS = gauge("process_open_fds", &[], "Files and connections that this process has open.");
-        MAX_FDS = gauge("process_max_fds", &[], "How many it may have open.").max();
+        MAX_FDS = gauge("process_max_fds", &[], "How many files and connections this process may have open.").max();
         START_TIME = gauge("process_start_time_seconds", &[], "When this process started.").max();
         THREADS = gauge("process_threads", &[], "Threads of this process.");
     }
