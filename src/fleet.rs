@@ -122,7 +122,7 @@ impl Fleet {
                 // This does not request `shutdown`: a signal that arrives from here on counts as the first one, and
                 // does not hurry.
                 reason = &mut due => {
-                    tracing::info!(%reason, "recycling: a fresh process may start");
+                    tracing::info!(%reason, "recycling: a new process can start");
                     break;
                 }
                 Some(served) = worker.served() => {
@@ -130,7 +130,7 @@ impl Fleet {
                 }
             }
         }
-        tracing::info!("stopping: no new jobs; running ones may end");
+        tracing::info!("stopping: taking no new jobs, letting running ones finish");
         self.probe.stops();
         self.events.tell(&Event::Stopping);
         // The chores stop first, so that another process takes them over while this one drains.
@@ -140,7 +140,7 @@ impl Fleet {
         last_word.cancel();
         let told = async { while attending.join_next().await.is_some() {} };
         if tokio::time::timeout(hooks::LAST_WORD, told).await.is_err() {
-            tracing::warn!("not everything could be told of the last jobs");
+            tracing::warn!("notifications about the last jobs were dropped");
         }
         tracing::info!("stopped");
         Ok(())
@@ -173,7 +173,7 @@ impl Fleet {
     fn tell_idle_entries(&self) {
         let queues = &self.config.worker.queues;
         for entry in self.cron.iter().filter(|entry| !queues.contains_key(entry.queue())) {
-            tracing::info!(entry = %entry.name(), queue = %entry.queue(), "a recurring job of a queue that is not served here");
+            tracing::info!(entry = %entry.name(), queue = %entry.queue(), "a recurring job belongs to a queue that this process does not serve");
         }
     }
 
@@ -231,7 +231,7 @@ async fn warn_of_version(worker: &Worker) {
             server = name,
             version,
             least,
-            "this server is too old: it does not say which pending entries were deleted, nor how many a stream has had, so lost jobs go unnoticed"
+            "this server is too old: it does not report which pending entries were deleted or how many entries a stream has had, so lost jobs go unnoticed"
         );
     }
 }

@@ -107,7 +107,7 @@ async fn grown(most: Option<u64>) -> Reason {
         match resident() {
             Ok(rss) if rss >= most => return Reason::Memory { rss, most },
             Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "the memory of this process cannot be read"),
+            Err(error) => tracing::warn!(%error, "failed to read the memory of this process"),
         }
     }
 }

@@ -115,7 +115,7 @@ impl Liveness {
 
     /// Notes the death of a task that must not die.
     pub(crate) fn died(&self, what: String) {
-        tracing::error!(what, "a loop of this process has died; it must be started anew");
+        tracing::error!(what, "a loop of this process has died; restart the process");
         let mut dead = locked(&self.shared.dead);
         if dead.len() < DEAD_MAX {
             dead.push(what);

@@ -48,7 +48,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
         }
     }
     if let Err(error) = duty.queue.reap(duty.queue.link(), duty.consumer.as_str()).await {
-        tracing::debug!(%error, "the claimer's consumer was not removed; the reaper will find it");
+        tracing::debug!(%error, "failed to remove the claimer's consumer; the reaper will find it");
     }
 }
 
@@ -100,7 +100,7 @@ impl<'a> Claimer<'a> {
         let stale = self.duty.queue.stale(silence).await?;
         let shown = self.watch.look([asked, self.now()], stale.now_ms);
         if shown != Shown::Steady {
-            tracing::warn!(queue = %self.duty.queue.name(), ?shown, "the clock of redis, or its answer; nothing is taken over for a while");
+            tracing::warn!(queue = %self.duty.queue.name(), ?shown, "the clock of redis jumped, or its answer was slow; taking over nothing for a while");
         }
         self.is_dated_wrong |= shown == Shown::Back;
         if self.is_dated_wrong {
@@ -141,7 +141,7 @@ impl<'a> Claimer<'a> {
             };
             let from = ClaimFrom { start, silence, count: PAGE, window };
             let Some(claimed) = duty.queue.claim(&duty.consumer, lane, from).await? else {
-                tracing::warn!(%queue, "the clock of redis was set, or redis stood still; nothing is taken over for a while");
+                tracing::warn!(%queue, "the clock of redis was set, or redis was frozen; taking over nothing for a while");
                 self.watch.fail(self.now());
                 break;
             };

@@ -166,7 +166,7 @@ impl Keeper {
         }
         tracing::warn!(
             queue = %queue.name(), entry = %name, by = ?row.state.handled().since(self.table.now),
-            "the clock of redis was ahead and was set back; a recurring job goes on, without what was submitted meanwhile"
+            "the clock of redis was ahead and was set back; a recurring job continues without the ticks that were already submitted"
         );
         row.set(next);
         Ok(true)
@@ -227,9 +227,9 @@ impl Keeper {
             let kept = self.duty.queue.replace_cron(entry, old, state).await?;
             match kept {
                 Some(Kept::TooMany) => {
-                    tracing::error!(%queue, entry = %entry.name(), "a recurring job is not kept: there are too many");
+                    tracing::error!(%queue, entry = %entry.name(), "a recurring job is not stored: there are too many");
                 }
-                Some(kept) => tracing::info!(%queue, entry = %entry.name(), %kept, "a recurring job"),
+                Some(kept) => tracing::info!(%queue, entry = %entry.name(), %kept, "stored a recurring job"),
                 None => all = false,
             }
         }

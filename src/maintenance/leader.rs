@@ -109,7 +109,7 @@ pub(super) async fn run(duty: Duty, told: watch::Sender<LeaderView>, owed: Arc<O
     let led = term.is_some();
     Term::end(&mut term, &duty).await;
     if led && let Err(error) = duty.queue.lead(&duty.consumer, Duration::ZERO).await {
-        tracing::debug!(%error, "the leader's lease was not given up; it expires");
+        tracing::debug!(%error, "failed to release the leader's lease; it will expire");
     }
 }
 

@@ -89,7 +89,7 @@ async fn listen(duty: Duty, nudged: Arc<Notify>, stop: CancellationToken) {
             Ok(Ok(true)) => nudged.notify_one(),
             Ok(Ok(false)) => {}
             Ok(Err(error)) => {
-                tracing::debug!(%error, "the promoter is not nudged for now");
+                tracing::debug!(%error, "failed to wait for nudges of the promoter");
                 tokio::time::sleep(PAUSE.mul_f64(0.5 + rand::random::<f64>())).await;
             }
             // The connection is half open, so open another one.

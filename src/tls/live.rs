@@ -44,7 +44,7 @@ impl<T: ?Sized> Live<T> {
             Err(wrong) if last.wrong.as_ref() == Some(&wrong) => {}
             Err(wrong) => {
                 let (key, reason) = &wrong;
-                tracing::warn!(key, reason, "a certificate cannot be read again; the last one stays in use");
+                tracing::warn!(key, reason, "failed to reload a certificate; the last one stays in use");
                 last.wrong = Some(wrong);
             }
         }

@@ -105,7 +105,7 @@ impl Exporter {
                 break;
             };
             let pause = own.unwrap_or(*pause).mul_f64(0.75 + rand::random::<f64>() / 2.0);
-            tracing::debug!(why, ?pause, "spans are sent again");
+            tracing::debug!(why, ?pause, "resending spans");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = stop.cancelled() => {}

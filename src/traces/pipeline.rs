@@ -144,7 +144,7 @@ impl Exporting {
         drop(self.stop);
         // Nothing is sent through this channel. Its sender is dropped when the thread ends.
         if tokio::time::timeout(LAST_WORD + MARGIN, self.ended).await.is_err() {
-            tracing::warn!("the last spans are not exported");
+            tracing::warn!("the last spans were not exported");
         }
     }
 }

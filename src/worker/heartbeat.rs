@@ -215,7 +215,7 @@ impl Heartbeat {
                 // If this process was frozen, the answer may have arrived without being looked at.
                 && asked.elapsed() < 2 * backoff
             {
-                tracing::warn!("the heartbeat is not answered in time; connecting anew");
+                tracing::warn!("the heartbeat was not answered in time; reconnecting");
                 self.events.tell(&Event::Contact { alive: false });
                 link = None;
                 // There is no time to lose for what was not renewed.
@@ -295,7 +295,7 @@ impl Heartbeat {
         for (_, delivery) in &held {
             let job = &delivery.job;
             if wishes.contains(&job.life) && delivery.held_lease.cancel() {
-                tracing::info!(queue = %charge.queue.name(), job = %job.id, "a job is cancelled");
+                tracing::info!(queue = %charge.queue.name(), job = %job.id, "cancelling a job");
             }
         }
         for delivery in charge.dispatcher.withdraw(|delivery| delivery.held_lease.is_cancelled()) {

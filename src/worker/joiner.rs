@@ -119,7 +119,7 @@ impl Joiner {
         let events = &self.shared.events;
         events.redis_error(error.kind(), error);
         if error.is_transient() {
-            tracing::debug!(queue = %self.queue.name(), %error, "a queue cannot be joined yet");
+            tracing::debug!(queue = %self.queue.name(), %error, "a queue could not be joined yet");
             return;
         }
         let why = self.queue.with_keys(error);
@@ -133,10 +133,10 @@ fn warn_of_differences(queue: &Queue, joined: Joined, lease: Duration) {
     if joined.lease != lease {
         tracing::warn!(
             queue = %queue.name(), configured = ?lease, adopted = ?joined.lease,
-            "the fleet has another lease and it is adopted; to change it, stop every worker of the queue first"
+            "the fleet uses another lease, which this worker adopts; to change it, stop every worker of the queue first"
         );
     }
     if joined.wire > u64::from(crate::broker::WIRE_VERSION) {
-        tracing::warn!(queue = %queue.name(), wire = joined.wire, "a newer version of streamfleet works here");
+        tracing::warn!(queue = %queue.name(), wire = joined.wire, "a newer version of streamfleet serves this queue");
     }
 }

@@ -170,7 +170,7 @@ impl Worker {
         // The thread ends within one command's deadline. The runtime has already reported a panic in it.
         let ended = tokio::task::spawn_blocking(move || heartbeat.join().is_ok()).await;
         if !ended.unwrap_or(false) {
-            tracing::error!("the heartbeat ended badly");
+            tracing::error!("the heartbeat thread panicked");
         }
         let Shared { broker, consumer, events, .. } = &*self.shared;
         if let Err(error) = broker.forget(consumer).await {

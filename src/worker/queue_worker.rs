@@ -249,12 +249,12 @@ impl QueueWorker {
             () = tokio::time::sleep_until(deadline.into()) => {}
             () = hurry.cancelled() => {}
         }
-        tracing::info!(queue = %self.queue.name(), running = self.parts.dispatcher.running(), "cancelling what still runs");
+        tracing::info!(queue = %self.queue.name(), running = self.parts.dispatcher.running(), "cancelling handlers that are still running");
         self.parts.held_leases.cut_all();
         // After this, handlers have their own grace period. What does not end even then is left to its lease.
         let ended = async { while self.executors.join_next().await.is_some() {} };
         if tokio::time::timeout(self.grace + END_MARGIN, ended).await.is_err() {
-            tracing::warn!(queue = %self.queue.name(), "some handlers do not end; their leases will expire");
+            tracing::warn!(queue = %self.queue.name(), "some handlers did not stop; their leases will expire");
             self.executors.abort_all();
         }
     }
@@ -265,14 +265,14 @@ impl QueueWorker {
         self.parts.outbox.close();
         let ended = async { while self.settler.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(10), ended).await.is_err() {
-            tracing::warn!(queue = %self.queue.name(), "redis does not take the last outcomes; the jobs will run again");
+            tracing::warn!(queue = %self.queue.name(), "redis did not accept the last outcomes; the jobs will run again");
         }
         match self.queue.reap(self.queue.link(), consumer.as_str()).await {
             Ok(true) => {}
             Ok(false) => {
-                tracing::info!(queue = %self.queue.name(), "something is still pending; the lease decides")
+                tracing::info!(queue = %self.queue.name(), "entries are still pending; they are taken over when their lease expires")
             }
-            Err(error) => tracing::debug!(%error, "the consumer could not be removed"),
+            Err(error) => tracing::debug!(%error, "failed to remove the consumer"),
         }
     }
 }

@@ -178,7 +178,7 @@ impl Reader {
             && let Err(error) = self.queue.call(1).await
         {
             // The leader calls too if jobs wait.
-            tracing::debug!(%error, "nobody was called");
+            tracing::debug!(%error, "failed to call standby workers");
         }
     }
 
@@ -221,7 +221,7 @@ impl Reader {
                     }
                     // What was read before is ours, and must run.
                     Err(error) if !entries.is_empty() => {
-                        tracing::debug!(%error, "a later lane was not read");
+                        tracing::debug!(%error, "failed to read a later lane");
                         break;
                     }
                     Err(error) => return Err(error),
@@ -331,7 +331,7 @@ impl Reader {
             match self.rejoin().await {
                 Ok(()) => self.admitted(),
                 Err(error) if !error.is_transient() => self.refused(&error),
-                Err(error) => tracing::debug!(%error, "the group could not be made again"),
+                Err(error) => tracing::debug!(%error, "failed to recreate the group"),
             }
         }
         match self.recover().await {
@@ -339,7 +339,7 @@ impl Reader {
             Ok(found) => {
                 tracing::info!(queue = %self.queue.name(), found, "found deliveries whose reply was lost")
             }
-            Err(error) => tracing::debug!(%error, "own pending entries could not be read"),
+            Err(error) => tracing::debug!(%error, "failed to read this worker's pending entries"),
         }
     }
 

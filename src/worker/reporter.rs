@@ -91,7 +91,7 @@ impl Reporter {
     pub(crate) async fn finish(&self, delivery: &Arc<Delivery>) {
         let written = self.write(std::slice::from_ref(delivery));
         if tokio::time::timeout(LAST_WORDS, written).await.is_err() {
-            tracing::debug!(job = %delivery.job.id, "the last words of an attempt are not written");
+            tracing::debug!(job = %delivery.job.id, "the last reports of an attempt were not written");
         }
     }
 

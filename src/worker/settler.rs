@@ -113,7 +113,7 @@ impl Settler {
         let mut backoff = RedisBackoff::new();
         while let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &heard).await {
             if !error.is_transient() {
-                tracing::debug!(%error, "receipts of settlements stay until the worker stops");
+                tracing::debug!(%error, "failed to delete receipts of settlements; they stay until the worker stops");
                 return;
             }
             backoff.wait(&error).await;
@@ -133,7 +133,7 @@ impl Settler {
             });
         }
         if aside.is_closed() {
-            tracing::warn!(queue = %self.queue.name(), %job, %error, "not settled before the worker stops; its lease decides");
+            tracing::warn!(queue = %self.queue.name(), %job, %error, "a job was not settled before the worker stopped; it is taken over when its lease expires");
             return self.held_leases.remove(std::iter::once(&task.held()));
         }
         aside.push(task);

@@ -75,7 +75,7 @@ impl Queue {
             true,
         );
         if let Err(error) = link.ask("acknowledge", claim).await {
-            tracing::debug!(%error, "entries that are not deleted could not be made pending again");
+            tracing::debug!(%error, "entries that were not deleted could not be made pending again");
         }
     }
 

@@ -215,7 +215,7 @@ impl Link {
         let client = self.client();
         let unblock = Box::pin(client.unblock_self(Some(ClientUnblockFlag::Timeout)));
         if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(1), unblock).await {
-            tracing::debug!(error = error.details(), "nothing was unblocked");
+            tracing::debug!(error = error.details(), "failed to unblock the connection");
         }
     }
 
@@ -356,14 +356,14 @@ impl Shared {
             return;
         }
         if live.task.is_some() {
-            tracing::info!(from = ?live.server.hosts(), to = ?server.hosts(), "another redis server has the keys now");
+            tracing::info!(from = ?live.server.hosts(), to = ?server.hosts(), "the keys moved to another redis server");
         }
         live.server = server;
         self.replace(live);
     }
 
     fn rebuild(&self, live: &mut Live) {
-        tracing::warn!("the redis client does not recover; a new one is made");
+        tracing::warn!("the redis client does not recover; creating a new one");
         self.replace(live);
     }
 

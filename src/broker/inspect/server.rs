@@ -154,7 +154,7 @@ impl Broker {
         };
         // A server that is down may have been replaced.
         if let Err(error) = cluster.look_again(None).await {
-            tracing::debug!(%error, "the servers are asked that were known before");
+            tracing::debug!(%error, "failed to refresh the list of servers; using the last known one");
         }
         let of = async |node: Node| (node.to_string(), ask(self.shared.link.to(node)).await);
         let mut listed = Listed { found: Vec::new(), missing: Vec::new() };

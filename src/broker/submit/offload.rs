@@ -108,7 +108,7 @@ impl Queue {
             };
             match restored {
                 Err(error @ Error::Refused { .. }) if !error.is_transient() => {
-                    tracing::warn!(entry = %entry.id, %error, "the large fields of a job cannot be read; it waits until somebody mends that");
+                    tracing::warn!(entry = %entry.id, %error, "the large fields of a job cannot be read; the job waits until they can");
                 }
                 Err(error) => return Err(error),
                 Ok(()) => kept.push(entry),

@@ -148,7 +148,7 @@ impl Group {
     fn signal(&self, signal: Signal) {
         if let Err(error) = kill_process_group(self.0, signal) {
             // No process is left, or all now belong to another user.
-            tracing::debug!(group = self.0.as_raw_nonzero(), ?signal, %error, "process group not signalled");
+            tracing::debug!(group = self.0.as_raw_nonzero(), ?signal, %error, "failed to signal the process group");
         }
     }
 }

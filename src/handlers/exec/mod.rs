@@ -132,7 +132,7 @@ impl Exec {
     fn not_started(&self, error: &io::Error) -> JobError {
         let program = &self.config.command[0];
         if let Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE) = error.raw_os_error() {
-            tracing::warn!(program, %error, "no resources to start a program");
+            tracing::warn!(program, %error, "not enough resources to start a program");
             return JobError::snooze(SHORT_OF_RESOURCES);
         }
         let place =

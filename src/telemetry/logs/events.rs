@@ -48,7 +48,7 @@ impl Log {
         match *event {
             Event::RedisError { kind, error } => {
                 self.redis
-                    .then(|suppressed| warn!(kind, error, suppressed, "redis did not do what was asked"));
+                    .then(|suppressed| warn!(kind, error, suppressed, "a redis command failed"));
             }
             Event::Failed { queue, job_type, job, kind, error } => self.failed.then(|suppressed| {
                 let kind = kind.as_str();
@@ -64,19 +64,19 @@ impl Log {
             Event::SetAside { queue, job, keys, error } => self.aside.then(|suppressed| {
                 error!(
                     %queue, %job, error, keys, suppressed,
-                    "a job waits aside until somebody mends its keys or the rights on them; it is tried again by itself"
+                    "a job is set aside until its keys or the permissions on them are fixed; it is retried automatically"
                 );
             }),
             Event::Unserved { .. } | Event::Served { .. } | Event::ClockSetBack { .. } => serving(event),
             Event::LeaseLost { queue } => self.lost.then(|suppressed| {
                 warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");
             }),
-            Event::Claimed { queue, jobs } => info!(%queue, jobs, "took over jobs of a silent worker"),
+            Event::Claimed { queue, jobs } => info!(%queue, jobs, "took over jobs of a worker that stopped responding"),
             Event::BodiesLost { queue, entries } => {
                 error!(%queue, entries, "somebody deleted pending entries; their jobs are lost");
             }
             Event::GroupRecreated { queue } => {
-                error!(%queue, "somebody deleted streams or groups; they are made again");
+                error!(%queue, "somebody deleted streams or groups; recreating them");
             }
             Event::Leading { .. } | Event::Promoted { .. } | Event::CronTicked { .. } => chores(event),
             Event::CronSkipped { queue, entry, ticks } => self.skipped.then(|suppressed| {
@@ -84,12 +84,12 @@ impl Log {
             }),
             Event::HookFailed { hook, kind, error } => self.hook.then(|suppressed| {
                 let kind = kind.as_str();
-                warn!(hook, kind, error, suppressed, "a hook failed; no job is touched by it");
+                warn!(hook, kind, error, suppressed, "a hook failed; jobs are not affected");
             }),
             Event::NotificationsDropped { recipient, notifications } => self.untold.then(|suppressed| {
                 warn!(
                     recipient = recipient.as_str(),
-                    notifications, suppressed, "not everything could be told; no job is touched by it"
+                    notifications, suppressed, "notifications were dropped; jobs are not affected"
                 );
             }),
             Event::Unexported { spans, loss, why } => self.unexported(spans, loss, why),
@@ -115,7 +115,7 @@ impl Log {
     fn unexported(&self, spans: u64, loss: SpanLoss, why: &str) {
         self.spans.then(|suppressed| {
             let reason = loss.as_str();
-            warn!(spans, reason, why, suppressed, "spans are lost; no job is touched by it");
+            warn!(spans, reason, why, suppressed, "spans were lost; jobs are not affected");
         });
     }
 
@@ -136,7 +136,7 @@ impl Log {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names all that comes here")]
 fn chores(event: &Event<'_>) {
     match *event {
-        Event::Leading { queue, leading } => debug!(%queue, leading, "chores"),
+        Event::Leading { queue, leading } => debug!(%queue, leading, "leadership changed"),
         Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
         Event::CronTicked { queue, entry, jobs, late } => {
             debug!(%queue, %entry, jobs, ?late, "a recurring job was submitted");
@@ -150,11 +150,11 @@ fn chores(event: &Event<'_>) {
 fn serving(event: &Event<'_>) {
     match *event {
         Event::Unserved { queue, why } => {
-            error!(%queue, why, "a queue is not served; it is tried again by itself, and the others go on");
+            error!(%queue, why, "a queue is not served; retrying, other queues are not affected");
         }
         Event::ClockSetBack { queue, by } => warn!(
             %queue, ?by,
-            "the clock of redis was set back; what was delayed while it was ahead comes later by as much"
+            "the clock of redis was set back; jobs that were delayed while it was ahead run later by this much"
         ),
         Event::Served { queue } => info!(%queue, "a queue is served"),
         _ => {}

@@ -197,7 +197,7 @@ impl Attempt<'_> {
             let nothing =
                 StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None };
             let told = executor.queue.step_end(job, run, &nothing, None).await;
-            tracing::debug!(step = %run.step, ?told, "a step that may have been begun was not");
+            tracing::debug!(step = %run.step, ?told, "a step may be recorded as started, but did not run");
         }
         begun
     }
@@ -295,8 +295,10 @@ impl Attempt<'_> {
     async fn resume(&self) {
         let job = &self.delivery.job.id;
         match self.executor.queue.resume_steps(job, self.executor.reporter.retention).await {
-            Ok(resumed) => tracing::info!(%job, resumed, "a step's end was told late"),
-            Err(error) => tracing::warn!(%job, %error, "a step's end was told late; its job may be replayed"),
+            Ok(resumed) => tracing::info!(%job, resumed, "a step reported its end late"),
+            Err(error) => {
+                tracing::warn!(%job, %error, "a step reported its end late, and its job was not resumed; it can be replayed")
+            }
         }
     }
 

@@ -81,7 +81,7 @@ async fn a_collector_that_is_away_costs_spans_and_neither_jobs_nor_a_quick_end()
     assert_eq!(series(&address, "streamfleet_spans_exported_total"), Some(0.0));
     stop(&worker);
     let said = worker.stderr();
-    assert!(said.contains("spans are lost") && said.contains("\"reason\":\"unreachable\""), "{said}");
+    assert!(said.contains("spans were lost") && said.contains("\"reason\":\"unreachable\""), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -108,7 +108,7 @@ pub(super) async fn verify(link: WeakLink) {
         }
         tracing::warn!(server = ?server.hosts(), "the redis server is a replica");
         if let Err(error) = locator.look_again(&server).await {
-            tracing::debug!(%error, "it is not known which server is the primary");
+            tracing::debug!(%error, "failed to find out which server is the primary");
         }
         tokio::time::sleep(ASKED_AGAIN.mul_f64(0.5 + rand::random::<f64>())).await;
     }
@@ -129,7 +129,7 @@ pub(super) async fn look(link: WeakLink) {
     let mut pause = FIRST_LOOK;
     while let Some((locator, doubted)) = link.upgrade().map(|link| link.doubted()) {
         if let Err(error) = locator.look_again(&doubted).await {
-            tracing::debug!(%error, "it is not known which server it is");
+            tracing::debug!(%error, "failed to look up the server");
         }
         if link.upgrade().is_none_or(|link| link.has_found(&doubted)) {
             return;

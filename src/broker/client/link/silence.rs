@@ -69,7 +69,7 @@ impl Link {
     pub(crate) async fn look_again(&self) {
         let (_, doubted) = self.current();
         if let Err(error) = self.shared.locator.look_again(&doubted).await {
-            tracing::debug!(%error, "it is not known which server it is");
+            tracing::debug!(%error, "failed to look up the server");
         }
     }
 

@@ -71,7 +71,7 @@ impl Listener {
                 }
                 Err(view) => view,
             };
-            tracing::debug!(sentinel = self.nth, ?view, "a sentinel is not heard for now");
+            tracing::debug!(sentinel = self.nth, ?view, "a sentinel is not available");
             self.shared.answered(self.nth, view);
             tokio::select! {
                 () = tokio::time::sleep(spread(pause)) => {}
@@ -134,7 +134,7 @@ impl Listener {
     fn note(&self, message: &Message) {
         let text = decode::text(&message.value);
         if let Some(announcement) = Announcement::read(&self.shared.service, &message.channel, &text) {
-            tracing::info!(channel = &*message.channel, message = text, "a sentinel announces");
+            tracing::info!(channel = &*message.channel, message = text, "a sentinel announced a change");
             self.shared.heard(self.nth, announcement);
         }
     }
