@@ -96,7 +96,7 @@ pub enum SubmitError {
     },
     /// The queue has no room. Nothing of this round trip was accepted; try again later.
     #[error(
-        "the queue is full: it has {depth} jobs of at most {limit}, and nothing was submitted; wait for jobs to end, \
+        "the queue is full: it has {depth} of at most {limit} jobs, and nothing was submitted; wait for jobs to end, \
              start more workers, or raise max_depth"
     )]
     Full {

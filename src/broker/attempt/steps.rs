@@ -83,7 +83,7 @@ pub enum Decided {
 #[non_exhaustive]
 pub enum DecideError {
     /// No worker has started a step of this job.
-    #[error("the queue {queue} has no ledger of steps of the job {job}")]
+    #[error("the queue {queue} has no step ledger for the job {job}")]
     NoLedger {
         /// The queue.
         queue: String,
@@ -109,7 +109,7 @@ pub enum DecideError {
         why: Undecidable,
     },
     /// Somebody else decided, or the step changed, between the lookup and the decision.
-    #[error("{0} changed in the meantime: look again")]
+    #[error("{0} changed in the meantime: look at it again before you decide")]
     Changed(StepName),
     /// Redis does not answer or refuses.
     #[error(transparent)]

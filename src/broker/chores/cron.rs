@@ -187,7 +187,7 @@ impl Queue {
                 return Ok(kept);
             }
         }
-        Err(Error::contract("cron_put", "another state, again and again"))
+        Err(Error::contract("cron_put", "another state at every attempt"))
     }
 
     /// Stores an entry if its state is still the one that was read; otherwise `None`.

@@ -198,7 +198,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, b"redis://:canary@/1\n").unwrap();
         let problems = Config { url_file: Some(file.path().into()), ..Config::default() }.validate();
-        assert!(problems[0].starts_with("redis.url_file: the host is not usable"), "{problems:?}");
+        assert!(problems[0].starts_with("redis.url_file: the host is invalid"), "{problems:?}");
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "redis.tls.ca_file: has no effect, since the address does not ask for TLS: begin it with rediss://"
+                "redis.tls.ca_file: has no effect, because the address does not use TLS: start it with rediss://"
             ]
         );
     }

@@ -184,7 +184,7 @@ impl Cluster {
         let reply = tokio::time::timeout(2 * NODE_DEADLINE, Box::pin(reply)).await.map_err(|_| late())??;
         let ranges = ranges(&reply, node, self.access.uses_tls())?;
         if ranges.is_empty() {
-            let detail = "it knows of no slots".to_owned();
+            let detail = "it does not know any slots".to_owned();
             return Err(Error::Refused { command: COMMAND, class: Class::Busy, detail });
         }
         Ok(ranges)
@@ -220,7 +220,7 @@ fn nobody(failed: Vec<(&Server, Error)>) -> Error {
         let Error::Refused { command, class, detail } = error else { continue };
         if detail.contains("cluster support disabled") {
             let detail = format!(
-                "{node} is not part of a cluster: begin redis.url with redis:// (or rediss://), or name one that is"
+                "{node} is not part of a cluster: start redis.url with redis:// (or rediss://), or name a node of a cluster"
             );
             return Error::Refused { command: COMMAND, class: Class::Configuration, detail };
         }
@@ -231,7 +231,10 @@ fn nobody(failed: Vec<(&Server, Error)>) -> Error {
     let said: Vec<_> = failed.iter().take(4).map(|(node, error)| format!("{node}: {error}")).collect();
     let more = failed.len().saturating_sub(said.len());
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    Error::Unreachable(format!("no node of the cluster says where its slots are: {}{more}", said.join("; ")))
+    Error::Unreachable(format!(
+        "no node of the cluster reports where its slots are: {}{more}",
+        said.join("; ")
+    ))
 }
 
 /// Reads the answer to CLUSTER SLOTS: for each range, its first and last slot, its master, and its replicas.
@@ -245,7 +248,7 @@ fn ranges(reply: &Value, asked: &Server, by_tls: bool) -> Result<Vec<Range>, Err
         let (Some(first), Some(last)) = (slot(first), slot(last)) else { return Err(wrong()) };
         let Some(owner) = node(owner, asked, by_tls) else {
             let detail = format!(
-                "it does not tell the name of the node that has the slots {first} to {last}: set \
+                "it does not report the name of the node that has the slots {first} to {last}: set \
                  cluster-announce-hostname there, or another cluster-preferred-endpoint-type"
             );
             return Err(Error::Refused { command: COMMAND, class: Class::Configuration, detail });

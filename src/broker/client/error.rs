@@ -28,7 +28,7 @@ pub enum Error {
         detail: String,
     },
     /// The reply violates the command's contract.
-    #[error("{command} answered {reply}, which its contract does not allow")]
+    #[error("{command} returned {reply}, which is not a valid answer")]
     Contract {
         /// The command or script.
         command: &'static str,

@@ -134,11 +134,11 @@ impl Locator {
         let at = server.hosts().first().map(ToString::to_string).unwrap_or_default();
         match (self, error) {
             (Self::Slot { .. }, Error::Unreachable(why)) => Error::Unreachable(format!(
-                "{at}, where the cluster says that the keys are, cannot be reached: {why} (if it runs, and this address is \
-                     not right from here, set cluster-announce-ip or cluster-announce-hostname on it)"
+                "{at}, which has the keys according to the cluster, cannot be reached: {why} (if it is running, but not at this \
+                     address when seen from here, set cluster-announce-ip or cluster-announce-hostname on it)"
             )),
             (Self::Watched(_), Error::Unreachable(why)) => Error::Unreachable(format!(
-                "{at}, which is the primary by what the sentinels say, cannot be used: {why}"
+                "{at}, which is the primary according to the sentinels, cannot be used: {why}"
             )),
             (_, error) => error,
         }

@@ -29,7 +29,7 @@ pub(in crate::broker) fn connector(files: &Files) -> Result<TlsConfig, Error> {
 
 /// Refuses settings that would silently protect nothing.
 pub(in crate::broker) fn unused(files: &Files) -> Result<(), Error> {
-    let why = "has no effect, since the address does not ask for TLS: begin it with rediss://";
+    let why = "has no effect, because the address does not use TLS: start it with rediss://";
     files.keys().next().map_or(Ok(()), |key| Err(wrong(key, why)))
 }
 
@@ -101,13 +101,13 @@ async fn reason(server: &Server, tls: Option<&TlsConfig>) -> Option<String> {
     let why = match (greeting, tls.is_some()) {
         (Greeting::Refused(why), true) => why,
         (Greeting::Plain, true) => {
-            "the server speaks no TLS at this port: name its TLS port, or begin redis.url with redis:// \
-             for a connection that others can read"
+            "the server does not speak TLS on this port: use its TLS port, or start redis.url with redis:// \
+             for an unencrypted connection"
                 .to_owned()
         }
-        (Greeting::Foreign, true) => "what answers at this port speaks no TLS".to_owned(),
+        (Greeting::Foreign, true) => "the service on this port does not speak TLS".to_owned(),
         (Greeting::Well | Greeting::Refused(_), false) => {
-            "the server speaks TLS at this port: begin redis.url with rediss://, or name its port without"
+            "the server speaks TLS on this port: start redis.url with rediss://, or use its port without TLS"
                 .to_owned()
         }
         _ => return None,

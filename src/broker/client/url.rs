@@ -23,11 +23,11 @@ const SCHEMES: [(&str, Kind, bool); 13] = [
     ("valkeys-cluster", Kind::Cluster, true),
 ];
 
-const ENCODE: &str = "the user or the password has a character that must be percent-encoded: write %2F for /, %3F for ?, \
+const ENCODE: &str = "the user name or password has a character that must be percent-encoded: write %2F for /, %3F for ?, \
     %23 for # and %40 for @, or put the password into redis.password_file";
 
 const HOST: &str =
-    "the host is not usable: write host, host:port or [IPv6 address]:port, with a port from 1 to 65535";
+    "the host is invalid: write host, host:port or [IPv6 address]:port, with a port from 1 to 65535";
 
 const BEGIN: &str = "must begin with redis:// or rediss:// (TLS), redis-sentinel:// or rediss-sentinel://, redis-cluster:// or \
     rediss-cluster://, or redis+unix://";
@@ -199,10 +199,12 @@ fn socket(
     shown: &mut Shown,
 ) -> Result<Servers, String> {
     if !host.is_empty() && host.len() == authority.len() {
-        return Err("the path of a socket begins with three slashes: redis+unix:///run/redis.sock".to_owned());
+        return Err(
+            "the path of a socket must begin with three slashes: redis+unix:///run/redis.sock".to_owned()
+        );
     }
     if query.is_some() {
-        return Err("a socket takes no parameters; a ? in its path is written %3F".to_owned());
+        return Err("a socket takes no parameters; write %3F for a ? in its path".to_owned());
     }
     if path.len() < 2 {
         return Err("names no socket: write redis+unix:///run/redis.sock".to_owned());
@@ -227,7 +229,7 @@ fn network(
     let database = read_database(path)?;
     shown.rest = host.to_owned() + &database.map(|number| format!("/{number}")).unwrap_or_default();
     if kind == Kind::Cluster && database.is_some_and(|number| number != 0) {
-        return Err("a cluster has no database but 0".to_owned());
+        return Err("a cluster has only database 0".to_owned());
     }
     let mut known = Parameters::default();
     let pairs: Vec<_> = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).collect();
@@ -248,7 +250,7 @@ fn network(
         Kind::Cluster => Servers::Cluster(hosts),
         Kind::Sentinel => {
             let missing =
-                "names no master: add ?sentinelServiceName=NAME, the name that the sentinels have for it";
+                "names no master: add ?sentinelServiceName=NAME, the name by which the sentinels know it";
             let service = known.service.ok_or(missing)?;
             let password = (known.user.is_some() || known.password.is_some())
                 .then(|| known.password.unwrap_or_default().into());
@@ -306,7 +308,7 @@ fn no_login(value: &str) -> Result<(), String> {
 
 fn unknown(kind: Kind, nth: usize, name: &str) -> String {
     let known = match kind {
-        Kind::One | Kind::Socket => "this kind of address takes none",
+        Kind::One | Kind::Socket => "this kind of address takes no parameters",
         Kind::Cluster => "this kind of address takes node",
         Kind::Sentinel => {
             "this kind of address takes node, sentinelServiceName, sentinelUsername and sentinelPassword"
@@ -314,13 +316,13 @@ fn unknown(kind: Kind, nth: usize, name: &str) -> String {
     };
     let name = FOREIGN.iter().find(|foreign| name.eq_ignore_ascii_case(foreign));
     let instead = match name {
-        Some(&"db") => "; the database is the path: redis://host:6379/2",
+        Some(&"db") => "; write the database as the path: redis://host:6379/2",
         Some(&"timeout" | &"protocol") => "",
         Some(_) => "; certificates and the server's name are set in [redis.tls]",
-        None => "; a ? or & of a password is written %3F or %26",
+        None => "; write %3F for a ? and %26 for a & in a password",
     };
     let name = name.map_or_else(|| format!("number {nth}"), |name| format!("{name:?}"));
-    format!("the parameter {name} is not known: {known}{instead}")
+    format!("the parameter {name} is unknown: {known}{instead}")
 }
 
 fn read_host(text: &str, default_port: u16) -> Result<Host, String> {
@@ -357,7 +359,7 @@ fn read_database(path: &str) -> Result<Option<u8>, String> {
     let digits = number.bytes().all(|byte| byte.is_ascii_digit());
     let number = number.parse().ok().filter(|_| digits);
     number.map(Some).ok_or_else(|| {
-        "what follows the host is no database, a number from 0 to 255; a / of the password is written %2F"
+        "the part after the host must be a database, a number from 0 to 255; write %2F for a / in the password"
             .to_owned()
     })
 }
@@ -373,7 +375,7 @@ fn decoded(text: &str) -> Result<String, String> {
         bytes.push(code.unwrap_or(first));
         rest = if code.is_some() { &after[2..] } else { after };
     }
-    let wrong = "the user or the password is not UTF-8 once its percent-encoding is undone; a % of its own is written %25";
+    let wrong = "the user name or password is not UTF-8 after percent-decoding; write %25 for a literal %";
     String::from_utf8(bytes).map_err(|_| wrong.to_owned())
 }
 

@@ -47,7 +47,7 @@ pub struct Missing {
 
 impl fmt::Display for Missing {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "what {} holds is not shown, since it could not be asked: {}", self.node, self.error)
+        write!(out, "the data of {} is not shown, because it could not be queried: {}", self.node, self.error)
     }
 }
 

@@ -43,7 +43,7 @@ impl FromStr for Durability {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const RULE: &str = "a durability is memory, aof, or replicas and how many, like replicas:1";
+        const RULE: &str = "a durability must be memory, aof, or replicas with a count, such as replicas:1";
         match (text, text.split_once(':')) {
             ("memory", _) => Ok(Self::Memory),
             ("aof", _) => Ok(Self::Aof),
@@ -59,7 +59,7 @@ impl Queue {
     /// Opens a connection that never reconnects, over which writes can be confirmed.
     pub(crate) async fn confirming(&self) -> Result<Link, Error> {
         if self.link.is_clustered() {
-            let detail = "a cluster's nodes cannot be asked for what they have kept".to_owned();
+            let detail = "the nodes of a cluster cannot confirm what they have stored".to_owned();
             return Err(Error::Refused { command: "wait", class: Class::Configuration, detail });
         }
         self.link.beside(Role::Confirming).await

@@ -79,7 +79,7 @@ impl From<Untaken> for Error {
         match untaken {
             Untaken::Broker(error) => error,
             Untaken::Full { depth, limit } => {
-                let detail = format!("the queue is full: it has {depth} jobs of at most {limit}");
+                let detail = format!("the queue is full: it has {depth} of at most {limit} jobs");
                 Self::Refused { command: "enqueue", class: Class::Busy, detail }
             }
         }

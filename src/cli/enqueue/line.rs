@@ -215,7 +215,7 @@ mod tests {
             (&format!(r#"{{"type":"a","payload":"{}"}}"#, "x".repeat(99)), "101 bytes, but at most 100"),
             (r#"{"type":"a","unique":"k","unique_scope":"always"}"#, "unique_scope: a scope is"),
             (r#"{"type":"a","unique":"k","unique_mode":"merge"}"#, "unique_mode: a mode is"),
-            (r#"{"type":"a","durability":"disk"}"#, "durability: a durability is"),
+            (r#"{"type":"a","durability":"disk"}"#, "durability: a durability must be"),
             (r#"{"type":"a","unique_mode":"reject"}"#, "need unique"),
             (r#"{"type":"a","expires_in":"1h","expires_at":"2100-01-01T00:00:00Z"}"#, "exclude each other"),
             (r#"{"type":"a","id":"two words"}"#, "job id \"two words\""),

@@ -39,7 +39,7 @@ fn an_address_that_only_the_servers_can_reach_is_named_in_one_sentence() {
     for output in about_each(&servers, &url) {
         assert_eq!(output.code, Some(3), "{output:?}");
         assert!(
-            output.stderr.contains("127.0.0.1:1,") && output.stderr.contains("the cluster says"),
+            output.stderr.contains("127.0.0.1:1,") && output.stderr.contains("according to the cluster"),
             "{output:?}"
         );
         assert!(output.stderr.contains("cluster-announce"), "{output:?}");

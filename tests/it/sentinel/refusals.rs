@@ -48,7 +48,7 @@ async fn a_wrong_password_says_whose_it_is() {
 
     let name = refusal(&url.replace(&format!("={SERVICE}&"), "=elsewhere&")).await;
     assert!(name.is_configuration(), "{name}");
-    let knows_none = r#"knows no primary named "elsewhere"; see sentinelServiceName"#;
+    let knows_none = r#"does not know a primary named "elsewhere"; see sentinelServiceName"#;
     assert!(of_a_sentinel(&name.to_string(), knows_none), "{name}");
 }
 
@@ -67,7 +67,7 @@ async fn sentinels_that_do_not_answer_are_named() {
 async fn a_server_that_is_no_sentinel_is_told() {
     let server = crate::harness::redis_server::RedisServer::start();
     let error = refusal(&format!("redis-sentinel://{}/0?sentinelServiceName=main", server.addr())).await;
-    assert_eq!(error.to_string(), format!("redis.url: the sentinel at {} is no sentinel", server.addr()));
+    assert_eq!(error.to_string(), format!("redis.url: the sentinel at {} is not a sentinel", server.addr()));
 }
 
 /// All sentinels but one are gone or stand still, and the primary is found all the same.

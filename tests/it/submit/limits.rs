@@ -95,7 +95,7 @@ fn a_full_queue_is_exit_code_7_and_the_command_says_what_to_do() {
     }
     let output = enqueue(&server, &["a"], "");
     assert_eq!(output.code, Some(7), "{output:?}");
-    for part in ["it has 2 jobs of at most 2", "nothing was submitted", "raise max_depth"] {
+    for part in ["it has 2 of at most 2 jobs", "nothing was submitted", "raise max_depth"] {
         assert!(output.stderr.contains(part), "{part}: {}", output.stderr);
     }
     let output = enqueue(&server, &["--bulk"], "{\"type\":\"a\"}\n");

@@ -95,10 +95,10 @@ fn a_port_that_speaks_tls_and_an_address_that_does_not_are_told_apart() {
     let plain = format!("rediss://127.0.0.1:{}", server.server.port());
     says(
         &check(&plain, &[("CA_FILE", &authority.file())]),
-        "the server speaks no TLS at this port: name its TLS port",
+        "the server does not speak TLS on this port: use its TLS port",
     );
     let encrypted = format!("redis://127.0.0.1:{}", server.port);
-    says(&check(&encrypted, &[]), "the server speaks TLS at this port: begin redis.url with rediss://");
+    says(&check(&encrypted, &[]), "the server speaks TLS on this port: start redis.url with rediss://");
 }
 
 /// What can be known without a server is a mistake in the configuration: exit code 2, and the key is named.
@@ -142,7 +142,7 @@ fn files_that_are_no_certificates_and_halves_are_told_with_their_keys() {
         assert!(output.stderr.contains(sentence), "{sentence}: {output:?}");
     }
     let output = check("rediss://127.0.0.1:1?cert=a.pem", &[]);
-    assert!(output.stderr.contains("redis.url: the parameter \"cert\" is not known"), "{output:?}");
+    assert!(output.stderr.contains("redis.url: the parameter \"cert\" is unknown"), "{output:?}");
     let output = check("redis://127.0.0.1:1", &[("CA_FILE", &ca)]);
     assert!(output.stderr.contains("redis.tls.ca_file: has no effect"), "{output:?}");
 }

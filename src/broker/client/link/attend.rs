@@ -71,7 +71,7 @@ impl Link {
 
 /// The error for a command that was not sent because it was meant for another server than the current one.
 pub(super) fn moved(command: Option<&'static str>) -> Error {
-    let detail = "another server has the keys now; nothing was sent".to_owned();
+    let detail = "the keys moved to another server; nothing was sent".to_owned();
     Error::Refused { command: command.unwrap_or("connect"), class: Class::Busy, detail }
 }
 

@@ -166,7 +166,7 @@ fn read(reply: &Value) -> View {
     } else {
         None
     };
-    named.map_or_else(|| View::Refused("answers with something that is no address".to_owned()), View::Says)
+    named.map_or_else(|| View::Refused("returns something that is not an address".to_owned()), View::Says)
 }
 
 /// What an error shows about a sentinel.
@@ -182,8 +182,8 @@ fn refusal(class: Class, detail: &str) -> View {
     View::Refused(match detail.split(' ').next().unwrap_or_default() {
         "WRONGPASS" => format!("rejects the login; see sentinelUsername and sentinelPassword ({detail})"),
         "NOAUTH" => "asks for a password, and the address has no sentinelPassword".to_owned(),
-        "NOPERM" => format!("lets this user in, but denies it what a client needs ({detail})"),
-        _ if detail.starts_with("ERR unknown command") => "is no sentinel".to_owned(),
+        "NOPERM" => format!("accepts this user, but denies it commands that a client needs ({detail})"),
+        _ if detail.starts_with("ERR unknown command") => "is not a sentinel".to_owned(),
         _ if class == Class::Configuration => format!("rejects the login ({detail})"),
         _ => return View::Silent(detail.to_owned()),
     })

@@ -135,7 +135,7 @@ impl Opinion {
         }
         if let Some((name, _)) = with_names().find(|(_, view)| **view == View::Ignorant) {
             return Error::Address(format!(
-                "redis.url: the sentinel at {name} knows no primary named {service:?}; see sentinelServiceName"
+                "redis.url: the sentinel at {name} does not know a primary named {service:?}; see sentinelServiceName"
             ));
         }
         let why = with_names().map(|(name, view)| match view {
@@ -245,7 +245,7 @@ mod tests {
         opinion.answered(1, View::Ignorant, now);
         assert_eq!(
             problem(&opinion),
-            r#"redis.url: the sentinel at h:2 knows no primary named "main"; see sentinelServiceName"#
+            r#"redis.url: the sentinel at h:2 does not know a primary named "main"; see sentinelServiceName"#
         );
         opinion.answered(2, View::Refused("rejects the login".to_owned()), now);
         assert_eq!(problem(&opinion), "redis.url: the sentinel at h:3 rejects the login");

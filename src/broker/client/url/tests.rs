@@ -141,15 +141,15 @@ fn parameters_that_are_not_known_are_refused_and_not_quoted_where_they_may_be_se
     let reason = |url: &str| parse(url).err().unwrap();
     assert_eq!(
         reason("rediss://host?cert=/a.pem"),
-        "the parameter \"cert\" is not known: this kind of address takes none; certificates and the server's name are set \
-         in [redis.tls]"
+        "the parameter \"cert\" is unknown: this kind of address takes no parameters; certificates and the server's name \
+         are set in [redis.tls]"
     );
     assert_eq!(
         reason("redis-cluster://host?node=b:1&canary=1"),
-        "the parameter number 2 is not known: this kind of address takes node; a ? or & of a password is written %3F or %26"
+        "the parameter number 2 is unknown: this kind of address takes node; write %3F for a ? and %26 for a & in a password"
     );
     assert!(
-        reason("redis://host?db=2").contains("\"db\" is not known")
+        reason("redis://host?db=2").contains("\"db\" is unknown")
             && reason("redis://host?db=2").contains("path")
     );
     assert!(reason("redis-sentinel://host").starts_with("names no master"));
