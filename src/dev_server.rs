@@ -49,7 +49,7 @@ pub enum StartError {
     )]
     NoProgram,
     /// The server that the environment variable names does not exist.
-    #[error("{CHOSEN} names {program:?}, which is no program here")]
+    #[error("{CHOSEN} names {program:?}, which is not a program on this machine")]
     NotThere {
         /// The name in the variable.
         program: String,
@@ -69,7 +69,7 @@ pub enum StartError {
         folder: PathBuf,
     },
     /// The server did not start.
-    #[error("the server does not start; its log, {}, ends with:\n{tail}", log.display())]
+    #[error("the server did not start; its log, {}, ends with:\n{tail}", log.display())]
     Server {
         /// The server's log.
         log: PathBuf,

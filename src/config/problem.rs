@@ -90,7 +90,7 @@ pub(super) fn reworded(reason: &str) -> String {
             return format!("{} is missing", reason.split('`').nth(1).unwrap_or("something"));
         }
         () if reason.contains("expected newtype variant") || reason.contains("expected struct variant") => {
-            return "must be a table with values of its own".to_owned();
+            return "must be a table with its own values".to_owned();
         }
         () if reason.contains("expected map with a single key") => {
             return "must name exactly one kind".to_owned();
@@ -99,7 +99,7 @@ pub(super) fn reworded(reason: &str) -> String {
             return "must be a table".to_owned();
         }
         () if reason.ends_with("expected a sequence") => return "must be a list".to_owned(),
-        () if reason.ends_with("expected a string") => return "must be a text".to_owned(),
+        () if reason.ends_with("expected a string") => return "must be a string".to_owned(),
         () => return reason.to_owned(),
     };
     let mut quoted = reason.split('`').skip(1).step_by(2);
@@ -110,7 +110,7 @@ pub(super) fn reworded(reason: &str) -> String {
         Some((far, near)) if far <= (given.len() / 3).max(2) => {
             format!("unknown {what}; did you mean {near:?}?")
         }
-        Some(_) => format!("unknown {what}; known here: {}", known.join(", ")),
+        Some(_) => format!("unknown {what}; expected one of: {}", known.join(", ")),
         None => format!("unknown {what}"),
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         let reason = "unknown field `lese`, expected one of `lease`, `prefetch`";
         assert_eq!(reworded(reason), "unknown key; did you mean \"lease\"?");
         let reason = "unknown field `zzzzzz`, expected `a` or `b`";
-        assert_eq!(reworded(reason), "unknown key; known here: a, b");
+        assert_eq!(reworded(reason), "unknown key; expected one of: a, b");
         assert_eq!(reworded("invalid type: map, expected struct WorkerSection"), "must be a table");
     }
 

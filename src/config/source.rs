@@ -66,7 +66,7 @@ impl Sources {
             match read(file) {
                 Ok(Some(layer)) => tree.lay(layer),
                 Ok(None) if self.files.is_empty() => {}
-                Ok(None) => problems.push(Problem::with(file.display().to_string(), "there is no such file")),
+                Ok(None) => problems.push(Problem::with(file.display().to_string(), "file not found")),
                 Err(problem) => problems.push(problem),
             }
         }

@@ -57,10 +57,10 @@ impl StepSection {
         match kind {
             None => say("kind", "is missing: auto (may run again) or once (never runs twice)"),
             Some(StepKind::Once) if max_attempts.is_some() => {
-                say("max_attempts", "says nothing of a once step: it never runs again by itself");
+                say("max_attempts", "has no effect on a once step, which never runs again automatically");
             }
             Some(StepKind::Once) if backoff.is_some() => {
-                say("backoff", "says nothing of a once step: it never runs again by itself");
+                say("backoff", "has no effect on a once step, which never runs again automatically");
             }
             Some(StepKind::Auto | StepKind::Once) => {}
         }
@@ -98,7 +98,7 @@ pub(super) fn check(of: &TypeSection) -> Vec<(Vec<String>, String)> {
     let Some(steps) = &of.steps else { return Vec::new() };
     let mut wrong = Vec::new();
     if of.handler.is_some() {
-        let reason = "the type has both a handler and steps, but its jobs have either one or the other";
+        let reason = "the type has both a handler and steps, but may have only one of them";
         wrong.push((vec!["steps".to_owned()], reason.to_owned()));
     }
     for (name, step) in steps {

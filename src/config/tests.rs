@@ -269,7 +269,7 @@ fn queues_of_the_command_line_are_served_and_no_others() {
 #[test]
 fn a_named_file_must_exist_and_be_toml_and_its_secrets_stay_in_it() {
     let missing = Sources { files: vec!["no/such.toml".into()], ..Sources::default() }.read().unwrap_err();
-    assert_eq!(missing.problems[0].to_string(), "no/such.toml: there is no such file");
+    assert_eq!(missing.problems[0].to_string(), "no/such.toml: file not found");
     let problems = wrong("[redis]\nurl = \"redis://:canary@host\nnamespace = \"canary\"\n");
     assert!(problems[0].starts_with("a.toml:2: is not TOML"), "{problems:?}");
     assert!(!problems.join("\n").contains("canary"), "{problems:?}");
@@ -396,12 +396,12 @@ fn a_rule_that_is_wrong_is_told_with_its_key_number_and_position() {
     assert_eq!(
         rules("{ matches = \"(?i)dup(\", then = \"fatal\" }"),
         [
-            "types.a.handler.exec.rules: rule 2: matches is no regular expression: unclosed group at character 8 (a.toml:2)"
+            "types.a.handler.exec.rules: rule 2: matches is not a regular expression: unclosed group at character 8 (a.toml:2)"
         ]
     );
     assert_eq!(
         rules("{ status = 500, then = \"fatal\" }"),
-        ["types.a.handler.exec.rules: rule 2: can never fit: a program has no status (a.toml:2)"]
+        ["types.a.handler.exec.rules: rule 2: can never match: a program has no status (a.toml:2)"]
     );
     assert_eq!(
         rules("{ exit = 4, then = \"fatall\" }"),

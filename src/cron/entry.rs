@@ -121,7 +121,7 @@ impl Entry {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let bytes = payload.len();
             let why = format!(
-                "the payload has {bytes} bytes, but a recurring job's has at most {MAX_PAYLOAD_BYTES}"
+                "the payload has {bytes} bytes, but a recurring job's may have at most {MAX_PAYLOAD_BYTES}"
             );
             return Err(Invalid::Payload(why));
         }

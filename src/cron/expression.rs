@@ -82,9 +82,7 @@ impl FromStr for Expression {
             reason: reason.to_owned(),
         };
         if text.len() > MAX_BYTES || text.chars().any(|c| !c.is_ascii_graphic() && c != ' ' && c != '\t') {
-            return Err(refused(
-                "it has at most 256 characters, which are letters, digits, blanks and *,-/#+?@",
-            ));
+            return Err(refused("it may have at most 256 characters: letters, digits, blanks and *,-/#+?@"));
         }
         let nickname = NICKNAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
         if nickname.is_none() && text.starts_with('@') {
@@ -97,13 +95,13 @@ impl FromStr for Expression {
         if !matches!(count, 5 | 6) {
             return Err(refused(&format!(
                 "it has {count} fields, but needs 5 (minute, hour, day of the month, month, day of the week), or 6 \
-                 with the second before them"
+                 with the second before the minute"
             )));
         }
         check_fields(plain, count)?;
         let cron = parse(plain).map_err(|reason| refused(&reason))?;
         if cron.find_next_occurrence(&DateTime::constant(2000, 1, 1, 0, 0, 0, 0), true).is_err() {
-            return Err(refused("it names no day that ever comes"));
+            return Err(refused("no day ever matches it"));
         }
         let fixed = is_fixed(&cron, plain, count);
         Ok(Self { text: text.to_owned(), cron, fixed })
@@ -123,11 +121,11 @@ fn check_fields(plain: &str, count: usize) -> Result<(), Invalid> {
             reason,
         };
         if field.split(',').any(str::is_empty) {
-            return Err(wrong("a list has values between its commas".to_owned()));
+            return Err(wrong("a list must have a value on both sides of each comma".to_owned()));
         }
         let mut alone = ["*"; FIELDS.len()];
         alone[at] = field;
-        parse(&alone.join(" ")).map_err(|reason| wrong(format!("{reason}; it takes {range}")))?;
+        parse(&alone.join(" ")).map_err(|reason| wrong(format!("{reason}; allowed: {range}")))?;
     }
     Ok(())
 }
@@ -194,7 +192,7 @@ mod tests {
             ("@reboot", "the nicknames are"),
             ("", "has 0 fields"),
             ("0 3 * * \u{e9}", "at most 256 characters"),
-            ("0 0 30 2 *", "no day that ever comes"),
+            ("0 0 30 2 *", "no day ever matches it"),
         ];
         for (text, part) in want {
             let error = refused(text).to_string();

@@ -22,7 +22,7 @@ pub use schedule::{Schedule, Zone};
 #[non_exhaustive]
 pub enum Invalid {
     /// One field of the expression is wrong.
-    #[error("{expression:?} is no cron expression: the {field} {text:?} (column {column}): {reason}")]
+    #[error("{expression:?} is not a cron expression: the {field} {text:?} (column {column}): {reason}")]
     Field {
         /// The whole expression.
         expression: String,
@@ -36,7 +36,7 @@ pub enum Invalid {
         reason: String,
     },
     /// The expression as a whole is wrong.
-    #[error("{expression:?} is no cron expression: {reason}")]
+    #[error("{expression:?} is not a cron expression: {reason}")]
     Expression {
         /// The expression.
         expression: String,
@@ -44,7 +44,7 @@ pub enum Invalid {
         reason: String,
     },
     /// The time zone is unknown.
-    #[error("{name:?} is no time zone that is known here; names are like Europe/Berlin or UTC")]
+    #[error("{name:?} is not a known time zone; use a name such as Europe/Berlin or UTC")]
     Zone {
         /// Its name.
         name: String,
@@ -56,7 +56,7 @@ pub enum Invalid {
     #[error("{0}")]
     Payload(String),
     /// Bytes in Redis are not an entry.
-    #[error("what is stored is no recurring job: {0}")]
+    #[error("the stored data is not a recurring job: {0}")]
     Stored(String),
 }
 

@@ -244,7 +244,10 @@ mod tests {
             assert_eq!(name.parse::<Zone>().unwrap().to_string(), name);
         }
         for name in ["", "Berlin", "Europe/Nowhere", "../UTC", "/etc/localtime", "Europe/Berlin\n"] {
-            assert!(name.parse::<Zone>().unwrap_err().to_string().contains("no time zone"), "{name}");
+            assert!(
+                name.parse::<Zone>().unwrap_err().to_string().contains("not a known time zone"),
+                "{name}"
+            );
         }
     }
 

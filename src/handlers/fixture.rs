@@ -66,7 +66,7 @@ pub(super) async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) ->
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -166,13 +166,17 @@ impl Kind {
     pub(super) fn validate(self, rules: &[Rule]) -> Vec<String> {
         let (mut problems, mut decided) = (Vec::new(), Decided::default());
         if rules.len() > MAX_RULES {
-            problems.push(format!("{}.rules: {} rules, at most {MAX_RULES}", self.name(), rules.len()));
+            problems.push(format!(
+                "{}.rules: {} rules, but at most {MAX_RULES} are allowed",
+                self.name(),
+                rules.len()
+            ));
         }
         for (nth, rule) in rules.iter().take(MAX_RULES).enumerate() {
             let mut wrong = self.wrong(rule);
             let codes = self.split(rule).0;
             if wrong.is_empty() && decided.covers(codes) {
-                wrong.push("can never fit: the rules before it decide all of its cases".to_owned());
+                wrong.push("can never match: earlier rules cover all of its cases".to_owned());
             }
             if rule.matches.is_none() {
                 decided.add(codes);
@@ -185,10 +189,11 @@ impl Kind {
 
     fn wrong(self, rule: &Rule) -> Vec<String> {
         let (codes, foreign) = self.split(rule);
-        let mut wrong: Vec<String> = foreign.map(|why| format!("can never fit: {why}")).into_iter().collect();
+        let mut wrong: Vec<String> =
+            foreign.map(|why| format!("can never match: {why}")).into_iter().collect();
         let (allowed, name) = self.codes();
         if codes.is_some_and(|codes| codes.0.is_empty()) {
-            wrong.push(format!("{name} names no code"));
+            wrong.push(format!("{name} lists no code"));
         }
         let whole = allowed.start() % 100 == 0 && *allowed.start() > 0;
         for code in codes.into_iter().flat_map(|codes| &codes.0) {
@@ -197,7 +202,11 @@ impl Kind {
                 Code::Class(_) => whole && allowed.contains(code.range().start()),
             };
             if !fits {
-                wrong.push(format!("{name} {code} can never fit: {} to {}", allowed.start(), allowed.end()));
+                wrong.push(format!(
+                    "{name} {code} can never match: it must be {} to {}",
+                    allowed.start(),
+                    allowed.end()
+                ));
             }
         }
         wrong.extend(rule.matches.as_deref().and_then(|pattern| compiled(pattern).err()));
@@ -258,11 +267,11 @@ pub(super) fn compiled(pattern: &str) -> Result<Regex, String> {
             _ => (error.to_string(), None),
         };
         let at = at.map_or_else(String::new, |at| format!(" at character {}", character(pattern, at.offset)));
-        return Err(format!("matches is no regular expression: {what}{at}"));
+        return Err(format!("matches is not a regular expression: {what}{at}"));
     }
     let mut builder = RegexBuilder::new(pattern);
     builder.size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_COMPILED_BYTES);
-    builder.build().map_err(|_too_large| "matches is too large when it is compiled".to_owned())
+    builder.build().map_err(|_too_large| "matches is too large once compiled".to_owned())
 }
 
 /// Returns the number, from 1, of the character that begins at this byte.
@@ -321,12 +330,12 @@ mod tests {
     #[test]
     fn a_rule_that_can_never_fit_is_refused_with_its_number() {
         let cases = [
-            (json!({ "status": 500, "then": "fatal" }), "can never fit: a program has no status"),
-            (json!({ "exit": 256, "then": "fatal" }), "exit 256 can never fit: 0 to 255"),
-            (json!({ "exit": [3, -1], "then": "fatal" }), "exit -1 can never fit: 0 to 255"),
-            (json!({ "exit": "5xx", "then": "fatal" }), "exit 5xx can never fit: 0 to 255"),
-            (json!({ "exit": [], "then": "fatal" }), "exit names no code"),
-            (json!({ "exit": 7, "matches": "x", "then": "fatal" }), "decide all of its cases"),
+            (json!({ "status": 500, "then": "fatal" }), "can never match: a program has no status"),
+            (json!({ "exit": 256, "then": "fatal" }), "exit 256 can never match: it must be 0 to 255"),
+            (json!({ "exit": [3, -1], "then": "fatal" }), "exit -1 can never match: it must be 0 to 255"),
+            (json!({ "exit": "5xx", "then": "fatal" }), "exit 5xx can never match: it must be 0 to 255"),
+            (json!({ "exit": [], "then": "fatal" }), "exit lists no code"),
+            (json!({ "exit": 7, "matches": "x", "then": "fatal" }), "cover all of its cases"),
             (json!({ "exit": 3, "then": { "snooze": "0s" } }), "then.snooze must be greater than zero"),
             (
                 json!({ "exit": 3, "then": { "retry_after": "9000h" } }),
@@ -351,7 +360,7 @@ mod tests {
         let wrong = |json| Kind::Http.validate(&rules(json!([json])));
         assert_eq!(wrong(json!({ "status": ["5xx", 404, "2xx"], "then": "retry" })), Vec::<String>::new());
         let exit = wrong(json!({ "exit": 3, "then": "retry" }));
-        assert_eq!(exit, ["http.rules: rule 1: can never fit: an endpoint has no exit code"]);
+        assert_eq!(exit, ["http.rules: rule 1: can never match: an endpoint has no exit code"]);
         let early = wrong(json!({ "status": [100, "1xx"], "then": "retry" }));
         assert_eq!(early.len(), 2, "{early:?}");
     }
@@ -369,17 +378,17 @@ mod tests {
     #[test]
     fn a_bad_expression_is_told_with_its_position_in_characters() {
         let said = |pattern: &str| compiled(pattern).unwrap_err();
-        assert_eq!(said("(?i)dup("), "matches is no regular expression: unclosed group at character 8");
-        assert_eq!(said("é*("), "matches is no regular expression: unclosed group at character 3");
+        assert_eq!(said("(?i)dup("), "matches is not a regular expression: unclosed group at character 8");
+        assert_eq!(said("é*("), "matches is not a regular expression: unclosed group at character 3");
         assert!(said("a(?=b)").contains("look-around"), "{}", said("a(?=b)"));
         assert!(said(r"\p{Nonsense}").ends_with("at character 1"), "{}", said(r"\p{Nonsense}"));
-        assert_eq!(said(r"(\w{500}){50}"), "matches is too large when it is compiled");
+        assert_eq!(said(r"(\w{500}){50}"), "matches is too large once compiled");
         assert!(said(&"x".repeat(5000)).contains("1 to 4096"));
     }
 
     #[test]
     fn more_rules_than_anyone_reads_are_refused() {
         let many: Vec<Value> = (0..101).map(|_| json!({ "matches": "x", "then": "fatal" })).collect();
-        assert_eq!(wrong_for_exec(many.into()), ["exec.rules: 101 rules, at most 100"]);
+        assert_eq!(wrong_for_exec(many.into()), ["exec.rules: 101 rules, but at most 100 are allowed"]);
     }
 }

@@ -131,7 +131,9 @@ impl Liveness {
             let waits = monitor.own.waits.load(Ordering::Acquire);
             if let Some(waited) = monitor.own.contact.in_vain(waits, now) {
                 let (what, seconds) = (&monitor.own.what, waited.as_secs());
-                all.push(format!("{what} has waited {seconds} s for an answer, while redis answers others"));
+                all.push(format!(
+                    "{what} has waited {seconds} s for an answer, while redis answers other requests"
+                ));
             }
         }
         all

@@ -130,7 +130,7 @@ impl ChainedJob {
     pub fn new(job_type: &JobType, payload: Option<String>) -> Result<Self, Malformed> {
         let payload = payload.map(RawValue::from_string).transpose();
         let payload =
-            payload.map_err(|error| Malformed::new(format!("a payload in then is no JSON: {error}")))?;
+            payload.map_err(|error| Malformed::new(format!("a payload in then is not JSON: {error}")))?;
         Ok(Self { job_type: job_type.to_string(), payload, on_failure: None })
     }
 }
@@ -241,7 +241,7 @@ fn follower(
 
 /// Reads the field `then`: a JSON array of jobs.
 pub(super) fn chain(value: &[u8]) -> Result<Vec<ChainedJob>, Malformed> {
-    let wrong = |why: String| Malformed::new(format!("the field then is refused: {why}"));
+    let wrong = |why: String| Malformed::new(format!("the field then is invalid: {why}"));
     if value.len() > FollowUps::MAX_CHAIN_BYTES {
         return Err(wrong(format!(
             "{} bytes, but at most {} are allowed",

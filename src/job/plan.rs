@@ -32,7 +32,7 @@ pub struct Plan {
 #[non_exhaustive]
 pub enum PlanError {
     /// It is empty.
-    #[error("a job of steps needs at least one step")]
+    #[error("a job with steps needs at least one step")]
     Empty,
     /// It has too many steps.
     #[error("{0} steps, but at most {max} are allowed", max = Plan::MAX_STEPS)]
@@ -41,10 +41,10 @@ pub enum PlanError {
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// Two steps have the same name.
-    #[error("the step {0} is there twice")]
+    #[error("the step {0} appears twice")]
     Duplicate(StepName),
     /// A step comes after one that does not exist.
-    #[error("the step {step} comes after {after}, which is no step of the job")]
+    #[error("the step {step} comes after {after}, which is not a step of the job")]
     UnknownStep {
         /// The step.
         step: StepName,

@@ -263,7 +263,7 @@ fn bound_fields(envelope: &Envelope) -> Result<(), Malformed> {
     if let Some(offloaded) = envelope.offloaded().filter(|_| !envelope.is_whole()) {
         let (token, bytes) = (offloaded.token, offloaded.bytes);
         return Err(Malformed::new(format!(
-            "{bytes} bytes of its fields are missing: the key offloaded:{token} is gone, or the entry has some of them itself"
+            "{bytes} bytes of its fields are missing: the key offloaded:{token} is gone, or the entry itself has some of them"
         )));
     }
     let (count, most) = (envelope.len(), Envelope::MAX_FIELDS);
@@ -294,7 +294,7 @@ where
     T::Err: std::fmt::Display,
 {
     let text = std::str::from_utf8(value).map_err(|_| wrong(name, value, "UTF-8 text"))?;
-    text.parse().map_err(|error| Malformed::new(format!("the field {name} is refused: {error}")))
+    text.parse().map_err(|error| Malformed::new(format!("the field {name} is invalid: {error}")))
 }
 
 /// Reads a field that only the fleet writes; `None` if it cannot be read. A producer that copies a dead letter may have

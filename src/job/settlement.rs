@@ -108,7 +108,7 @@ fn settle_failure(job: &Job, policy: &Policy, failure: &Failure, roll: f64) -> S
 
 fn settle_loss(job: &Job, policy: &Policy, roll: f64) -> Settlement {
     let lost = job.lost.saturating_add(1);
-    let error = format!("the worker fell silent ({lost} of {} allowed)", policy.max_losses);
+    let error = format!("the worker stopped responding ({lost} of {} times allowed)", policy.max_losses);
     if lost >= policy.max_losses {
         return bury(job.attempt, DeadReason::Lost, error);
     }
@@ -131,7 +131,7 @@ fn settle_unroutable(job: &Job, routing: Routing, roll: f64) -> Settlement {
     }
     let unroutable = match job.unroutable_since {
         Some(since) if job.offered().since(since) >= routing.give_up_after => {
-            let error = format!("no worker knew the type {} for {:?}", job.job_type, routing.give_up_after);
+            let error = format!("no worker served the type {} for {:?}", job.job_type, routing.give_up_after);
             return bury(attempt, DeadReason::Unroutable, error);
         }
         Some(since) => Unroutable::Since(since),

@@ -227,8 +227,10 @@ pub fn end_step(
         | Outcome::Malformed(_) => match kind {
             StepKind::Auto => end(StepState::Pending, attempts),
             StepKind::Once => {
-                let error =
-                    Some(("interrupted", "its run was cut short before it said how it ended".to_owned()));
+                let error = Some((
+                    "interrupted",
+                    "its run was interrupted before it reported how it ended".to_owned(),
+                ));
                 StepEnd { error, ..end(StepState::Unknown, counted) }
             }
         },
@@ -289,7 +291,7 @@ impl FromStr for Verdict {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = Self::ALL.into_iter().find(|verdict| verdict.as_str() == text);
-        known.ok_or_else(|| "a verdict is done, run or give-up".to_owned())
+        known.ok_or_else(|| "a verdict must be done, run or give-up".to_owned())
     }
 }
 
@@ -300,14 +302,14 @@ pub enum Undecidable {
     #[error("the step is done; to start the job over, replay it with all its steps")]
     Done,
     /// The step was given up, which is final.
-    #[error("the step was given up, and that is final; to start the job over, replay it with all its steps")]
+    #[error("the step was given up, which is final; to start the job over, replay it with all its steps")]
     GivenUp,
     /// The step runs on its own when its turn comes.
-    #[error("the step runs by itself when its turn comes; there is nothing to decide")]
+    #[error("the step runs automatically when its turn comes; there is nothing to decide")]
     Open,
     /// The step is running, as far as is known.
     #[error(
-        "the step has been started and its job is not dead: wait until it has ended or its worker is given up"
+        "the step has been started and its job is not dead: wait until it has ended or its worker's lease has expired"
     )]
     Running,
 }

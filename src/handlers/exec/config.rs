@@ -92,7 +92,7 @@ impl ExecConfig {
 
 fn bad_name(name: &str) -> Option<String> {
     if name.is_empty() || name.contains(['=', '\0']) {
-        return Some("is not a variable's name".to_owned());
+        return Some("is not a valid variable name".to_owned());
     }
     let reserved = name == STEP || name == PAYLOAD_BYTES || name.starts_with(RESERVED);
     reserved

@@ -48,7 +48,7 @@ const KILLED_MIN: i32 = 129;
 const KILLED_MAX: i32 = 159;
 
 /// Why a program was stopped that ran too long.
-const TIME_UP: &str = "its time was up";
+const TIME_UP: &str = "it ran out of time";
 
 /// Runs a program per job: the payload on standard input, the outcome in the exit code.
 ///
@@ -143,7 +143,7 @@ impl Exec {
     fn outcome(&self, end: End) -> Result<Value, JobError> {
         if let Some(why) = end.cut {
             return Err(JobError::unknown(said(
-                &format!("told to stop, because {why} ({})", end.status),
+                &format!("stopped because {why} ({})", end.status),
                 &end.stderr,
             )));
         }
@@ -180,7 +180,7 @@ impl Handler for Exec {
         let mut speech = Speech::of(&context);
         let hear = (self.kept(), |chunk: &[u8]| speech.hear(chunk));
         let end = child.run(cut_short(&context), self.config.grace, hear).await;
-        let end = end.map_err(|error| JobError::unknown(format!("the program was lost: {error}")))?;
+        let end = end.map_err(|error| JobError::unknown(format!("lost track of the program: {error}")))?;
         speech.end();
         if end.cut.is_none() {
             context.ended_by_itself();

@@ -120,7 +120,7 @@ async fn rules_do_not_judge_a_program_that_was_told_to_stop() {
     let rules = json!([{ "then": "done" }]);
     let context = context_for(Duration::from_millis(300));
     let failed = failure(run(&ruled("sleep 60", rules), b"", context).await);
-    assert!(failed.error.starts_with("told to stop"), "{}", failed.error);
+    assert!(failed.error.starts_with("stopped because "), "{}", failed.error);
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn output_without_end_does_not_keep_the_deadline_from_being_noticed() {
         config.grace = Duration::from_secs(20);
     });
     let failed = failure(run(&endless, b"", context_for(Duration::from_millis(300))).await);
-    let why = "told to stop, because its time was up (signal: 15 (SIGTERM))";
+    let why = "stopped because it ran out of time (signal: 15 (SIGTERM))";
     assert!(failed.error.starts_with(why), "{failed:?}");
 }
 
@@ -295,7 +295,7 @@ async fn cancelled(grace: Duration, script: &str) -> (Failure, Pid) {
 #[tokio::test]
 async fn cancelling_stops_the_program_before_its_time_is_up() {
     let (failed, pid) = cancelled(PATIENCE, "echo $$ > pid; exec sleep 1000").await;
-    assert_eq!(failed.error, "told to stop, because the attempt was cut short (signal: 15 (SIGTERM))");
+    assert_eq!(failed.error, "stopped because the attempt was cut short (signal: 15 (SIGTERM))");
     assert!(is_dead(pid));
 }
 
@@ -306,7 +306,7 @@ async fn a_program_that_ignores_sigterm_is_killed_after_the_grace() {
     let (failed, pid) = cancelled(grace, "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done").await;
     assert!(started.elapsed() >= grace, "{:?}", started.elapsed());
     assert_eq!(failed.retry, Retry::Policy);
-    assert_eq!(failed.error, "told to stop, because the attempt was cut short (signal: 9 (SIGKILL))");
+    assert_eq!(failed.error, "stopped because the attempt was cut short (signal: 9 (SIGKILL))");
     assert!(is_dead(pid));
 }
 
@@ -321,7 +321,7 @@ async fn exit_code_0_after_sigterm_is_not_success() {
     let obliging = "trap 'exit 0' TERM; echo $$ > pid; while :; do sleep 0.05; done 2> /dev/null";
     let (failed, _) = cancelled(PATIENCE, obliging).await;
     assert!(
-        failed.error.starts_with("told to stop, because the attempt was cut short (exit status: 0)"),
+        failed.error.starts_with("stopped because the attempt was cut short (exit status: 0)"),
         "{failed:?}"
     );
 }

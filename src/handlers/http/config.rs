@@ -67,7 +67,7 @@ impl HttpConfig {
 
     /// Returns the URL, or what is wrong with it.
     pub(super) fn endpoint(&self) -> Result<Url, String> {
-        let url = Url::parse(&self.url).map_err(|error| format!("http.url: is not a url: {error}"))?;
+        let url = Url::parse(&self.url).map_err(|error| format!("http.url: is not a URL: {error}"))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err("http.url: must begin with http:// or https://".to_owned());
         }
@@ -79,13 +79,15 @@ impl HttpConfig {
 
     fn bad_header(&self, name: &str, value: &str) -> Option<String> {
         let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
-            return Some(format!("http.headers: {name:?} is not a header's name"));
+            return Some(format!("http.headers: {name:?} is not a valid header name"));
         };
         if is_reserved(&header) || (header == reqwest::header::AUTHORIZATION && self.bearer_file.is_some()) {
             return Some(format!("http.headers: {name} is set by the handler"));
         }
         let invalid = HeaderValue::from_str(value).is_err();
-        invalid.then(|| format!("http.headers: the value of {name} has characters that no header may have"))
+        invalid.then(|| {
+            format!("http.headers: the value of {name} has characters that are not allowed in a header")
+        })
     }
 }
 

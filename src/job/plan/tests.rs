@@ -25,9 +25,9 @@ const NOW: Timestamp = Timestamp::MAX;
 fn empty_duplicate_and_cyclic_step_lists_are_refused_by_name() {
     assert!(refused(vec![]).contains("at least one step"));
     let twice = vec![step("a", StepKind::Auto, &[]), step("a", StepKind::Once, &[])];
-    assert_eq!(refused(twice), "the step a is there twice");
+    assert_eq!(refused(twice), "the step a appears twice");
     let lost = vec![step("a", StepKind::Auto, &["b"])];
-    assert_eq!(refused(lost), "the step a comes after b, which is no step of the job");
+    assert_eq!(refused(lost), "the step a comes after b, which is not a step of the job");
     let circle = vec![
         step("a", StepKind::Auto, &["c"]),
         step("b", StepKind::Auto, &[]),

@@ -73,7 +73,7 @@ fn what_is_wrong_with_a_recurring_job_is_said_with_its_place() {
         "{told}"
     );
     assert!(add("0 3 * *", &[]).contains("has 4 fields"));
-    assert!(add("0 3 * * *", &["--timezone", "Europe/Nowhere"]).contains("no time zone"));
+    assert!(add("0 3 * * *", &["--timezone", "Europe/Nowhere"]).contains("not a known time zone"));
     assert!(add("0 3 * * *", &["--payload", "{oops"]).contains("not JSON"));
     assert!(add("0 3 * * *", &["--missed", "some"]).contains("skip, one and all"));
     assert!(wrong(&["cron", "add", "No", "--schedule", "@daily", "--type", "b"]).contains("recurring job"));

@@ -127,5 +127,5 @@ async fn a_queue_has_a_bound_of_entries() {
     assert_eq!(queue.put_cron(&entry("report", "@hourly")).await.unwrap(), Kept::TooMany);
     let table = queue.cron().await.unwrap();
     assert_eq!(table.entries.len(), MAX_ENTRIES);
-    assert!(table.entries[0].entry.as_ref().unwrap_err().to_string().contains("no recurring job"));
+    assert!(table.entries[0].entry.as_ref().unwrap_err().to_string().contains("not a recurring job"));
 }

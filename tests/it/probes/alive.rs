@@ -92,7 +92,7 @@ fn a_wedged_connection_fails_liveness_within_30_s_and_says_whose() {
         until(&format!("{who} fails liveness"), within.saturating_sub(since.elapsed()), || {
             manager.heard();
             let (status, said) = scene.livez();
-            status == 503 && said.contains(&want) && said.contains("while redis answers others")
+            status == 503 && said.contains(&want) && said.contains("while redis answers other requests")
         });
         assert!(since.elapsed() > Duration::from_secs(20), "a connection gets the time to mend itself");
     }

@@ -189,16 +189,16 @@ async fn a_once_step_that_a_stopping_worker_cuts_short_is_unknown_and_an_auto_st
 async fn an_empty_duplicate_or_cyclic_list_of_steps_is_refused_before_the_fleet_starts() {
     let handler = Walks::well();
     let told = |steps: streamfleet::StepsBuilder| steps.build().map(drop).unwrap_err().to_string();
-    assert_eq!(told(Steps::builder()), "a job of steps needs at least one step");
+    assert_eq!(told(Steps::builder()), "a job with steps needs at least one step");
     assert_eq!(
         told(Steps::builder().auto("a", handler.clone()).once("a", handler.clone())),
-        "the step a is there twice"
+        "the step a appears twice"
     );
     let circle = Steps::builder().auto("a", handler.clone()).auto("b", handler.clone());
     let circle = circle.after("a", ["b"]).after("b", ["a"]);
     assert_eq!(told(circle), "these steps wait for each other: a, b");
     assert!(told(Steps::builder().auto("A", handler.clone())).contains("a step's name matches"));
-    assert!(told(Steps::builder().auto("a", handler).after("a", ["b"])).contains("b, which is no step"));
+    assert!(told(Steps::builder().auto("a", handler).after("a", ["b"])).contains("b, which is not a step"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -228,7 +228,7 @@ async fn a_lost_attempt_whose_answer_was_lost_is_told_once() {
     scene.queue.join(Duration::from_secs(1)).await.unwrap();
     scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "precious"]);
     scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", STREAM, ">"]);
-    let (needle, holding) = (b"fell silent".to_vec(), b":1\r\n".to_vec());
+    let (needle, holding) = (b"stopped responding".to_vec(), b":1\r\n".to_vec());
     scene.proxy.set(Mode::DropReplyTo { needle, holding, times: 1 });
     let fleet = start(scene.config(Duration::from_secs(1)), handler.clone(), &tally);
     let precious = "precious".parse().unwrap();
