@@ -42,10 +42,15 @@ impl fmt::Display for Reason {
         match self {
             Self::Jobs(most) => write!(out, "max_jobs: {most} attempts were started"),
             Self::Lifetime(lived) => {
-                write!(out, "max_lifetime: it has worked for {:.1} s", lived.as_secs_f64())
+                write!(out, "max_lifetime: the process has run for {:.1} s", lived.as_secs_f64())
             }
             Self::Memory { rss, most } => {
-                write!(out, "max_rss: it has {} MiB of memory, of {} MiB", mib(*rss), mib(*most))
+                write!(
+                    out,
+                    "max_rss: the process uses {} MiB of memory, at most {} MiB are allowed",
+                    mib(*rss),
+                    mib(*most)
+                )
             }
         }
     }
@@ -59,12 +64,13 @@ impl Recycler {
     /// Returns the reason as text: the process's memory cannot be read, or exceeds its bound before the first job.
     pub(crate) fn new(bounds: Recycle, quota: Option<Arc<Quota>>) -> Result<Self, String> {
         if let Some(most) = bounds.max_rss {
-            let rss = resident()
-                .map_err(|error| format!("worker.max_rss needs {STATM}, as Linux has it: {error}"))?;
+            let rss = resident().map_err(|error| {
+                format!("worker.max_rss needs {STATM}, which only Linux provides: {error}")
+            })?;
             if rss >= most {
                 let (rss, most) = (mib(rss), mib(most));
                 return Err(format!(
-                    "worker.max_rss is {most} MiB, but this process has {rss} MiB before its first job"
+                    "worker.max_rss is {most} MiB, but this process already uses {rss} MiB before its first job"
                 ));
             }
         }
@@ -152,7 +158,7 @@ mod tests {
     fn a_bound_that_is_exceeded_before_the_first_job_is_refused() {
         let bounds = Recycle { max_rss: Some(1024 * 1024), ..Recycle::default() };
         let error = Recycler::new(bounds, None).err().unwrap();
-        assert!(error.starts_with("worker.max_rss is 1 MiB, but this process has "), "{error}");
+        assert!(error.starts_with("worker.max_rss is 1 MiB, but this process already uses "), "{error}");
         assert!(Recycler::new(Recycle::default(), None).is_ok());
     }
 

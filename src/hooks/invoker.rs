@@ -83,14 +83,14 @@ impl Invoker {
         let (answer, answered) = oneshot::channel();
         let called = match thread.try_send(Call { notification, limit, answer }) {
             Ok(()) => tokio::time::timeout(limit + MARGIN, answered).await,
-            Err(_) => Ok(Ok(Err((HookFailure::Panic, "its thread is gone".to_owned())))),
+            Err(_) => Ok(Ok(Err((HookFailure::Panic, "its thread has ended".to_owned())))),
         };
         let fault = match called {
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(fault))) => fault,
             Ok(Err(_)) => {
                 threads.current = None;
-                (HookFailure::Panic, "its thread is gone".to_owned())
+                (HookFailure::Panic, "its thread has ended".to_owned())
             }
             Err(_) => {
                 threads.current = None;

@@ -46,12 +46,12 @@ macro_rules! text {
 text!(
     /// A key that only one live job may have: while a job with this key lives, another one is not accepted.
     UniqueKey, "unique key", 128, char::is_control,
-    "a unique key has 1 to 128 bytes of UTF-8 without control characters"
+    "a unique key must have 1 to 128 bytes of UTF-8 without control characters"
 );
 text!(
     /// The name of a batch of jobs. When all of them have succeeded, one more job follows.
     BatchId, "batch", 100, |c: char| c.is_control() || c.is_whitespace(),
-    "a batch's name has 1 to 100 bytes of UTF-8 without white space or control characters"
+    "a batch's name must have 1 to 100 bytes of UTF-8 without white space or control characters"
 );
 
 /// What ties a job to others.

@@ -49,7 +49,7 @@ impl FromStr for EntryId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid =
-            || InvalidName::new("entry id", text, "an entry id is two numbers, like 1700000000000-0");
+            || InvalidName::new("entry id", text, "an entry id must be two numbers, such as 1700000000000-0");
         let (ms, seq) = text.split_once('-').ok_or_else(invalid)?;
         if !is_digits(ms) || !is_digits(seq) {
             return Err(invalid());
@@ -102,7 +102,7 @@ impl FromStr for Lane {
         Self::ALL
             .into_iter()
             .find(|lane| lane.as_str() == text)
-            .ok_or_else(|| InvalidName::new("lane", text, "a lane is high, normal or low"))
+            .ok_or_else(|| InvalidName::new("lane", text, "a lane must be high, normal or low"))
     }
 }
 
@@ -158,7 +158,7 @@ impl FromStr for JobId {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fits = (1..=Self::MAX_BYTES).contains(&text.len());
         if !fits || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            let rule = "an id has 1 to 128 bytes of UTF-8 without white space or control characters";
+            let rule = "an id must have 1 to 128 bytes of UTF-8 without white space or control characters";
             return Err(InvalidName::new("job id", text, rule));
         }
         Ok(derived_id(text).unwrap_or_else(|| Self(Repr::Own(text.into()))))
@@ -222,32 +222,32 @@ macro_rules! name {
 name!(
     /// A job's type, like `report.generate`. It selects the handler.
     JobType, "job type", 128, b"._-",
-    "a type matches [a-z0-9][a-z0-9._-]{0,127}"
+    "a type must match [a-z0-9][a-z0-9._-]{0,127}"
 );
 name!(
     /// A queue's name. It is part of Redis keys and of metrics labels.
     QueueName, "queue", 64, b"_-",
-    "a queue name matches [a-z0-9][a-z0-9_-]{0,63}"
+    "a queue name must match [a-z0-9][a-z0-9_-]{0,63}"
 );
 name!(
     /// The first part of every Redis key.
     Namespace, "namespace", 64, b"._-",
-    "a namespace matches [a-z0-9][a-z0-9._-]{0,63}"
+    "a namespace must match [a-z0-9][a-z0-9._-]{0,63}"
 );
 name!(
     /// The name of one run of one worker process: `<host>-<pid>-<random>`, never reused.
     ConsumerName, "consumer", 128, b"._-",
-    "a consumer name matches [a-z0-9][a-z0-9._-]{0,127}"
+    "a consumer name must match [a-z0-9][a-z0-9._-]{0,127}"
 );
 name!(
     /// The name of a recurring job. It is part of the ids of its jobs, so it is shorter than they are.
     CronName, "recurring job", 100, b"._-",
-    "the name of a recurring job matches [a-z0-9][a-z0-9._-]{0,99}"
+    "the name of a recurring job must match [a-z0-9][a-z0-9._-]{0,99}"
 );
 name!(
     /// The name of one step of a job, like `charge`. It is part of field names in a ledger, so it has no colon.
     StepName, "step", 64, b"._-",
-    "a step's name matches [a-z0-9][a-z0-9._-]{0,63}"
+    "a step's name must match [a-z0-9][a-z0-9._-]{0,63}"
 );
 
 fn is_name(text: &str, max: usize, extra: &[u8]) -> bool {

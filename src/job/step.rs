@@ -55,7 +55,7 @@ impl FromStr for StepKind {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
-        known.ok_or_else(|| "a step's kind is auto or once".to_owned())
+        known.ok_or_else(|| "a step's kind must be auto or once".to_owned())
     }
 }
 

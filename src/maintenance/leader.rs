@@ -66,7 +66,7 @@ fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
 pub(super) async fn run(duty: Duty, told: watch::Sender<LeaderView>, owed: Arc<Owed>) {
     let tenure = tenure(duty.lease);
     let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
-    let monitor = duty.liveness.monitor("the candidate for the chores", Some(duty.queue.name()));
+    let monitor = duty.liveness.monitor("the leader election", Some(duty.queue.name()));
     let mut clock = ClockSeen::default();
     loop {
         let asked = Instant::now();

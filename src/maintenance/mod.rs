@@ -61,9 +61,9 @@ pub(crate) async fn keep(duty: Duty) {
     let (liveness, queue) = (duty.liveness.clone(), duty.queue.name().clone());
     tokio::join!(
         liveness.watch(
-            format!("the candidate for the chores of {queue}"),
+            format!("the leader election of {queue}"),
             leader::run(duty.clone(), teller, Arc::clone(&owed))
         ),
-        liveness.watch(format!("the keeper of the recurring jobs of {queue}"), cron::run(duty, told, owed)),
+        liveness.watch(format!("the schedule of recurring jobs of {queue}"), cron::run(duty, told, owed)),
     );
 }

@@ -81,7 +81,7 @@ impl Producer {
             let open = self.note(batch, &follow, &named).await?;
             let closed = || SubmitError::Batch {
                 batch: batch.clone(),
-                why: "it was closed before, without some of these members".to_owned(),
+                why: "it is already closed, without some of these members".to_owned(),
             };
             open.then_some(()).ok_or_else(closed)?;
             ids.extend(self.submit_all(some.drain(..), |_| {}).await?);
@@ -117,14 +117,14 @@ fn last(
     if follow.job.due != Due::Now {
         return Err(SubmitError::Batch {
             batch: batch.clone(),
-            why: "what follows cannot have a delay".to_owned(),
+            why: "its follow-up job cannot have a delay".to_owned(),
         });
     }
     if follow.bytes > FollowUps::MAX_CHAIN_BYTES {
         let (bytes, most) = (follow.bytes, FollowUps::MAX_CHAIN_BYTES);
         return Err(SubmitError::Batch {
             batch: batch.clone(),
-            why: format!("what follows has {bytes} bytes, but at most {most} are allowed"),
+            why: format!("its follow-up job has {bytes} bytes, but at most {most} are allowed"),
         });
     }
     // Checked now: when the last member ends, nobody could receive the error.

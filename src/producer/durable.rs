@@ -105,11 +105,11 @@ async fn confirm(queue: &Queue, need: Need, within: Duration) -> Result<(), Stri
     if need.replicas > 0 {
         let replicas = queue.await_replicas(need.replicas, within).await.map_err(unknown)?;
         if replicas < need.replicas.into() {
-            return Err(format!("{replicas} of {} replicas have it after {within:?}", need.replicas));
+            return Err(format!("after {within:?}, {replicas} of {} replicas have it", need.replicas));
         }
     }
     if need.aof && !queue.await_aof(within).await.map_err(unknown)? {
-        return Err(format!("it is not on the server's disk after {within:?}"));
+        return Err(format!("after {within:?}, it is not on the server's disk"));
     }
     Ok(())
 }
@@ -117,7 +117,9 @@ async fn confirm(queue: &Queue, need: Need, within: Duration) -> Result<(), Stri
 fn not_offered(error: broker::Error) -> SubmitError {
     let broker::Error::Refused { class, detail, .. } = &error else { return error.into() };
     if detail.contains("unknown command") {
-        return SubmitError::NotOffered("this server has no WAITAOF; Redis has it from 7.2 on".to_owned());
+        return SubmitError::NotOffered(
+            "this server does not support WAITAOF, which needs Redis 7.2 or later".to_owned(),
+        );
     }
     if *class == broker::Class::Busy { error.into() } else { SubmitError::NotOffered(detail.clone()) }
 }

@@ -21,7 +21,7 @@ pub enum SubmitError {
     },
     /// The job has too many fields. Nothing of this call was submitted, except by its earlier round trips.
     #[error(
-        "the job {job} has {fields} fields, with those that its submission adds, but at most {limit} are allowed: put \
+        "the job {job} has {fields} fields, including those that submitting adds, but at most {limit} are allowed: put \
              headers into the payload"
     )]
     TooManyFields {
@@ -33,13 +33,13 @@ pub enum SubmitError {
         limit: usize,
     },
     /// A header's name or value is not usable.
-    #[error("the header {0:?} is refused: a name has 1 to 128 bytes, a value at most 8192")]
+    #[error("the header {0:?} is invalid: a name must have 1 to 128 bytes, a value at most 8192")]
     Header(String),
     /// A name is not valid.
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// The id looks like those that the fleet derives from entries, and may collide with another job's.
-    #[error("the id {id} looks like one that the fleet gives to jobs without an id: take another form")]
+    #[error("the id {id} looks like one that the fleet gives to jobs without an id: use another format")]
     DerivedId {
         /// The id.
         id: JobId,
@@ -52,7 +52,7 @@ pub enum SubmitError {
     },
     /// The jobs of the chain are too large together.
     #[error(
-        "the jobs that follow have {bytes} bytes together, but at most {} are allowed: have them fetch their data",
+        "the follow-up jobs have {bytes} bytes in total, but at most {} are allowed: let them fetch their data",
         crate::job::FollowUps::MAX_CHAIN_BYTES
     )]
     ChainTooLarge {
@@ -60,7 +60,7 @@ pub enum SubmitError {
         bytes: usize,
     },
     /// The batch does not accept these jobs.
-    #[error("the batch {batch} is refused: {why}")]
+    #[error("the batch {batch} was refused: {why}")]
     Batch {
         /// The batch.
         batch: crate::job::BatchId,
@@ -68,7 +68,7 @@ pub enum SubmitError {
         why: String,
     },
     /// Redis cannot confirm the requested durability. Nothing was submitted.
-    #[error("the durability that was asked for cannot be had here: {0}; nothing was submitted")]
+    #[error("the requested durability is not supported: {0}; nothing was submitted")]
     NotOffered(String),
     /// The jobs were accepted, but Redis did not confirm the requested durability. Jobs with an id of their own may be
     /// sent again.
@@ -80,14 +80,14 @@ pub enum SubmitError {
         why: String,
     },
     /// The unique key passed from one job to another each time it was checked. Nothing was submitted; try again.
-    #[error("the unique key {key:?} has another holder each time it is looked at; nothing was submitted")]
+    #[error("the holder of the unique key {key:?} changed at every attempt; nothing was submitted")]
     Contended {
         /// The key.
         key: String,
     },
     /// Redis refuses only this job, because one of its keys holds something else. The others of its round trip were
     /// submitted.
-    #[error("the job {job} is refused: {why}; what was sent with it was submitted")]
+    #[error("the job {job} was refused: {why}; the other jobs of this call were submitted")]
     Refused {
         /// The job.
         job: JobId,
@@ -121,7 +121,7 @@ impl SubmitError {
             | State::Retrying
             | State::Done
             | State::Dead => {
-                "was not submitted with an id, so that its end is told to nobody: give the member another id or key"
+                "was not submitted with an id, so nobody is notified of its end: give the member another id or key"
             }
         };
         let why = format!("its member {} was not accepted, and the job {there} ({state}) {is}", member.id);

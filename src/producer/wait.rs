@@ -72,7 +72,7 @@ pub enum WaitError {
         waited: Duration,
     },
     /// The job ran but is no longer known: it left no record, or it was dropped.
-    #[error("the job {job} is not known any more; it left no record")]
+    #[error("the job {job} is no longer known; it left no record")]
     Gone {
         /// The job.
         job: JobId,

@@ -51,7 +51,7 @@ pub struct Sandbox {
 #[non_exhaustive]
 pub enum Error {
     /// The temporary folder could not be created.
-    #[error("no temporary folder can be made: {0}")]
+    #[error("cannot create a temporary folder: {0}")]
     Folder(#[source] io::Error),
     /// The private server did not start.
     #[error(transparent)]
@@ -66,7 +66,7 @@ pub enum Error {
     #[error("the fleet does not work: {0}")]
     Fleet(String),
     /// Too many jobs are delayed to move them.
-    #[error("more than {MOST_DELAYED} jobs are delayed; a sandbox moves no more")]
+    #[error("more than {MOST_DELAYED} jobs are delayed; a sandbox cannot move more")]
     TooMany,
 }
 
@@ -111,10 +111,10 @@ impl Sandbox {
         let deadline = Instant::now() + PATIENCE;
         while probe.ready().is_err() {
             if let Some(ended) = sandbox.fleet.try_join_next() {
-                return Err(Error::Fleet(format!("it has ended: {ended:?}")));
+                return Err(Error::Fleet(format!("it ended: {ended:?}")));
             }
             if Instant::now() >= deadline {
-                return Err(Error::Fleet("it is not ready in time".to_owned()));
+                return Err(Error::Fleet("it was not ready in time".to_owned()));
             }
             tokio::time::sleep(PAUSES.0).await;
         }

@@ -22,7 +22,7 @@ impl std::error::Error for Unmet {}
 
 impl fmt::Display for Unmet {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "waited {:?} in vain until {}{}", self.waited, self.what, self.held)
+        write!(out, "timed out after {:?} waiting until {}{}", self.waited, self.what, self.held)
     }
 }
 

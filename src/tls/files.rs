@@ -90,7 +90,10 @@ impl Files {
             }
             None => {
                 let system = rustls_platform_verifier::Verifier::new(provider).map_err(|error| {
-                    ("ca_file", format!("is needed, since this system names no authority itself: {error}"))
+                    (
+                        "ca_file",
+                        format!("is required, because this system has no trusted authorities: {error}"),
+                    )
                 })?;
                 let system: Arc<dyn ServerCertVerifier> = Arc::new(system);
                 Live::open(move || Ok(Arc::clone(&system)))
@@ -102,12 +105,8 @@ impl Files {
         let provider = Arc::clone(provider);
         match (self.cert_file.clone(), self.key_file.clone()) {
             (None, None) => Ok(None),
-            (Some(_), None) => {
-                Err(("key_file", "is missing: cert_file is of no use without its key".to_owned()))
-            }
-            (None, Some(_)) => {
-                Err(("cert_file", "is missing: key_file is of no use without its certificate".to_owned()))
-            }
+            (Some(_), None) => Err(("key_file", "is missing: cert_file needs its key".to_owned())),
+            (None, Some(_)) => Err(("cert_file", "is missing: key_file needs its certificate".to_owned())),
             (Some(cert), Some(key)) => Live::open(move || certified(&cert, &key, &provider)).map(Some),
         }
     }
@@ -116,12 +115,13 @@ impl Files {
 fn authorities(file: &Path, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
-        let unusable = |error| format!("{} holds a certificate that is not usable: {error}", file.display());
+        let unusable =
+            |error| format!("{} contains a certificate that cannot be used: {error}", file.display());
         roots.add(certificate).map_err(unusable)?;
     }
     let builder =
         rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-    let verifier = builder.build().map_err(|error| format!("{} is not usable: {error}", file.display()))?;
+    let verifier = builder.build().map_err(|error| format!("{} cannot be used: {error}", file.display()))?;
     Ok(verifier)
 }
 
@@ -134,10 +134,10 @@ fn certified(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<Arc<C
             ("key_file", format!("{} is not the key of the certificate in {}", key.display(), cert.display()))
         }
         rustls::Error::InvalidCertificate(_) => {
-            ("cert_file", format!("{} holds a certificate that is not usable: {error}", cert.display()))
+            ("cert_file", format!("{} contains a certificate that cannot be used: {error}", cert.display()))
         }
         // The error's own text is left out: nothing of a key is ever shown.
-        _ => ("key_file", format!("{} holds a private key of a kind that is not usable", key.display())),
+        _ => ("key_file", format!("{} contains a private key of an unsupported kind", key.display())),
     })?;
     Ok(Arc::new(certified))
 }
@@ -147,7 +147,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(format!("{} holds no certificate in PEM form", file.display())),
+        _ => Err(format!("{} contains no certificate in PEM format", file.display())),
     }
 }
 
@@ -155,8 +155,8 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let text = read(file)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
         let locked = text.windows(9).any(|word| word == b"ENCRYPTED");
-        let why = if locked { "; it needs a passphrase, and there is no way to give one" } else { "" };
-        format!("{} holds no private key in PEM form{why}", file.display())
+        let why = if locked { "; it needs a passphrase, which is not supported" } else { "" };
+        format!("{} contains no private key in PEM format{why}", file.display())
     })
 }
 

@@ -33,7 +33,7 @@ pub(super) fn alerted(alert: AlertDescription, shown: Shown) -> String {
         Alert::CertificateRequired | Alert::NoCertificate => WANTED.to_owned(),
         // TLS 1.2's alert if a certificate is required.
         Alert::HandshakeFailure if shown == Shown::Nothing => WANTED.to_owned(),
-        Alert::UnrecognisedName => "the server knows no host of this name: set server_name".to_owned(),
+        Alert::UnrecognisedName => "the server does not know a host of this name: set server_name".to_owned(),
         Alert::CertificateExpired => format!("{of_the_client}: it has expired"),
         Alert::CertificateRevoked => format!("{of_the_client}: it is revoked"),
         Alert::UnknownCA => {
@@ -46,7 +46,7 @@ pub(super) fn alerted(alert: AlertDescription, shown: Shown) -> String {
 
 /// Returns what it means if a server asks for a client certificate and then closes the connection without a reason.
 pub(super) fn closed(shown: Shown) -> Option<String> {
-    const SEEN: &str = "the server ends the connection after it has seen the client certificate in cert_file; its log may say why";
+    const SEEN: &str = "the server closes the connection after it has received the client certificate in cert_file; its log may say why";
     match shown {
         Shown::NotAsked => None,
         Shown::Nothing => Some(WANTED.to_owned()),
@@ -54,11 +54,11 @@ pub(super) fn closed(shown: Shown) -> Option<String> {
     }
 }
 
-const WANTED: &str = "the server wants a client certificate: set cert_file and key_file";
+const WANTED: &str = "the server requires a client certificate: set cert_file and key_file";
 
 fn in_common(detail: &str) -> String {
     format!(
-        "the server has no version or cipher of TLS in common with this client, which speaks 1.2 and 1.3: {detail}"
+        "the server has no TLS version or cipher in common with this client, which supports 1.2 and 1.3: {detail}"
     )
 }
 
@@ -66,7 +66,7 @@ fn certificate(why: &CertificateError) -> String {
     use CertificateError as Why;
     match why {
         Why::UnknownIssuer | Why::BadSignature => {
-            "the server's certificate comes from an authority that is not trusted here: name it in ca_file"
+            "the server's certificate comes from an authority that is not trusted here: add it to ca_file"
                 .to_owned()
         }
         Why::NotValidForNameContext { expected, presented } if presented.is_empty() => {
@@ -85,7 +85,7 @@ fn certificate(why: &CertificateError) -> String {
             format!("the server's certificate is not valid before {begins}, and the clock here says {now}")
         }
         Why::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
-            "the server's certificate is one of an authority (CA:TRUE): it needs one of its own, which that authority signs"
+            "the server's certificate is that of an authority (CA:TRUE): the server needs one of its own, signed by that authority"
                 .to_owned()
         }
         _ => format!("the server's certificate is not acceptable: {why}"),
@@ -110,5 +110,5 @@ fn names(presented: &[String]) -> String {
 fn at(time: UnixTime) -> String {
     let seconds = i64::try_from(time.as_secs()).ok();
     let time = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    time.map_or_else(|| "a time that is no date".to_owned(), |time| time.to_string())
+    time.map_or_else(|| "a time that is not a date".to_owned(), |time| time.to_string())
 }

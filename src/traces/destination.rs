@@ -45,7 +45,8 @@ impl Destination {
     /// the first request.
     pub(super) fn new(endpoint: &str, config: &Config) -> Result<Self, Error> {
         let url = address(endpoint).map_err(|reason| Error(format!("endpoint: {reason}")))?;
-        let client = client(&url).map_err(|reason| Error(format!("endpoint: no client for it: {reason}")))?;
+        let client =
+            client(&url).map_err(|reason| Error(format!("endpoint: cannot create a client: {reason}")))?;
         let mut headers = match &config.headers_file {
             Some(path) => headers(path).map_err(|reason| Error(format!("headers_file: {reason}")))?,
             None => HeaderMap::new(),

@@ -125,7 +125,7 @@ pub(super) async fn watch(overflow: &AtomicU64, events: &Events) {
 
 fn overflowed(overflow: &AtomicU64, events: &Events) {
     let spans = overflow.swap(0, Ordering::Relaxed);
-    lose(events, spans, SpanLoss::Full, "too many wait for the collector");
+    lose(events, spans, SpanLoss::Full, "too many are waiting for the collector");
 }
 
 fn lose(events: &Events, spans: u64, loss: SpanLoss, why: &str) {

@@ -113,7 +113,8 @@ impl Traces {
         let resource = (&resource).into();
         let (lost, told) = (Arc::clone(&overflow), events.clone());
         let mut exporter = Exporter { destination, resource, spans, overflow, events, under_way: 0 };
-        let unable = |error: std::io::Error| Error(format!("endpoint: no thread to export by: {error}"));
+        let unable =
+            |error: std::io::Error| Error(format!("endpoint: cannot start the export thread: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unable)?;
         let (stop, (ending, ended)) = (CancellationToken::new(), oneshot::channel());
         let stopped = stop.clone();

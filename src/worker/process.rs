@@ -66,7 +66,7 @@ impl Worker {
         let (charges, stop_joining) = (watch::Sender::new(Charges::new()), CancellationToken::new());
         let heartbeat_stop = CancellationToken::new();
         let heartbeat = heartbeat(&shared, charges.subscribe(), &stop_joining, &heartbeat_stop)
-            .map_err(|error| Error::Address(format!("no heartbeat thread: {error}")))?;
+            .map_err(|error| Error::Address(format!("cannot start the heartbeat thread: {error}")))?;
         // Each queue is announced once.
         let most = shared.config.queues.len().max(1);
         let (served, receiver) = mpsc::channel(most);

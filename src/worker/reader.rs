@@ -256,7 +256,7 @@ impl Reader {
         };
         let called = called.unwrap_or_else(|_late| {
             self.link.reconnect();
-            let detail = "the wait for a call was not answered in time".to_owned();
+            let detail = "the wait for a call timed out".to_owned();
             Err(Error::Unknown { command: "blpop", detail })
         });
         if called.is_ok() {

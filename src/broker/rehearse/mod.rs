@@ -112,12 +112,12 @@ struct Rehearsal<'a> {
 
 impl Rehearsal<'_> {
     async fn act(&self, log: &mut Log) -> Option<()> {
-        let blocking = log.step("a second connection", self.queue.open(Role::Blocking)).await?;
+        let blocking = log.step("open a second connection", self.queue.open(Role::Blocking)).await?;
         log.step("sign of life", self.live()).await?;
         log.step("join the group", self.queue.join(LEASE)).await?;
-        log.step("lead the chores", self.queue.lead(&self.consumer, LEASE)).await?;
+        log.step("become the leader", self.queue.lead(&self.consumer, LEASE)).await?;
         log.step("enqueue", self.enqueue()).await?;
-        log.step("call who stands by", self.call(&blocking)).await?;
+        log.step("call a standby worker", self.call(&blocking)).await?;
         log.step("read, start, report", self.start()).await?;
         log.step("defer a failure", self.fail()).await?;
         log.step("schedule, wake the promoter, promote", self.promote(&blocking)).await?;
@@ -129,12 +129,12 @@ impl Rehearsal<'_> {
         log.step("replay, succeed", self.replay()).await?;
         log.step("bury, drop", self.drop()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
-        log.step("cancel what runs", self.stop()).await?;
+        log.step("cancel a running job", self.stop()).await?;
         log.step("steps, decide, batch", self.steps()).await?;
         log.step("recurring jobs", self.recur()).await?;
-        log.step("tell an event", self.publish()).await?;
-        log.step("look", self.look()).await?;
-        log.step("gauge the queue", self.queue.gauge(LEASE)).await?;
+        log.step("publish an event", self.publish()).await?;
+        log.step("look up", self.look()).await?;
+        log.step("measure the queue", self.queue.gauge(LEASE)).await?;
         log.step("leave", self.leave(&blocking)).await
     }
 

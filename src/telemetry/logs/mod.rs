@@ -40,7 +40,7 @@ pub fn start(config: &Config, traces: Option<&Traces>) -> Result<Flush, String> 
         LogFormat::Human => true,
         LogFormat::Json => false,
     };
-    let (lines, flush) = writer::open().map_err(|error| format!("no thread for logs: {error}"))?;
+    let (lines, flush) = writer::open().map_err(|error| format!("cannot start the log thread: {error}"))?;
     let layer = fmt::layer().with_writer(lines);
     let layer = match (human, terminal) {
         (false, _) => layer.json().flatten_event(true).with_current_span(false).boxed(),

@@ -113,7 +113,7 @@ async fn a_batch_whose_producer_was_cut_off_is_submitted_again_and_followed_once
     scene.until_at_rest().await;
     assert_eq!(handler.runs(&total), 1);
     let more = producer.submit_batch(&name(), follow(), (0..4).map(|nth| job(format!("{nth}")))).await;
-    assert!(more.unwrap_err().to_string().contains("was closed before"));
+    assert!(more.unwrap_err().to_string().contains("is already closed"));
     fleet.stop().await;
 }
 

@@ -148,7 +148,11 @@ async fn what_follows_can_be_said_on_the_command_line_and_in_the_lines_of_a_bulk
     assert_eq!(said, [json!(1), json!(2), json!(3), Value::Null, Value::Null]);
     let wrong = run(&[&head[..], &["--then", r#"[{"type":"Test"}]"#]].concat(), b"");
     assert_eq!(wrong.code, Some(2));
-    assert!(wrong.stderr.contains("--then") && wrong.stderr.contains("a type matches"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("--then") && wrong.stderr.contains("a type must match"),
+        "{}",
+        wrong.stderr
+    );
     fleet.stop().await;
 }
 
@@ -159,6 +163,6 @@ async fn a_broken_chain_is_buried_and_says_what_is_wrong() {
     let job = xadd(&scene, &["then", r#"[{"type":"Test"}]"#]);
     let status = until_state(&scene.queue, &job, State::Dead).await;
     let error = status.error.unwrap();
-    assert!(error.contains("then") && error.contains("a type matches"), "{error}");
+    assert!(error.contains("then") && error.contains("a type must match"), "{error}");
     fleet.stop().await;
 }

@@ -86,16 +86,16 @@ fn what_is_wrong_with_a_command_line_is_named_and_nothing_is_sent() {
     let server = RedisServer::start();
     let wrong: [(&[&str], &str); 13] = [
         (&["enqueue"], "<TYPE>"),
-        (&["enqueue", "Mail"], "a type matches"),
+        (&["enqueue", "Mail"], "a type must match"),
         (&["enqueue", "a", "{oops"], "the payload is not JSON"),
         (&["enqueue", "a", "@no/such/file"], "no/such/file cannot be read"),
-        (&["enqueue", "a", "--lane", "fast"], "a lane is high, normal or low"),
+        (&["enqueue", "a", "--lane", "fast"], "a lane must be high, normal or low"),
         (&["enqueue", "a", "--delay", "10"], "a duration is a number with a unit"),
         (&["enqueue", "a", "--at", "noon"], "an instant has a date"),
         (&["enqueue", "a", "--delay", "1s", "--at", "2100-01-01T00:00:00Z"], "cannot be used with"),
         (&["enqueue", "a", "--timeout", "8d"], "between 1ms and 7d"),
         (&["enqueue", "a", "--header", "tenant"], "NAME=VALUE"),
-        (&["enqueue", "a", "--queue", "A b"], "a queue name matches"),
+        (&["enqueue", "a", "--queue", "A b"], "a queue name must match"),
         (&["enqueue", "a", "--prioriy", "high"], "unexpected argument"),
         (&["enqueue", "--bulk", "--id", "x"], "cannot be used with"),
     ];

@@ -108,7 +108,7 @@ async fn a_condition_that_does_not_come_is_told_with_what_the_queue_holds() {
     let (seconds, rest) = due.split_once(" s\n").unwrap();
     assert!(seconds.parse::<f64>().is_ok_and(|seconds| seconds <= 600.0), "{shown}");
     insta::assert_snapshot!(format!("{start}due in [soon]\n{rest}"), @r"
-    waited 100ms in vain until two mails are sent
+    timed out after 100ms waiting until two mails are sent
     queue default: 0 waiting, 0 running, 1 delayed, 1 dead
       delayed [later] test: due in [soon]
       dead [dead] test: fatal: no payload

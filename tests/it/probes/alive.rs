@@ -84,7 +84,7 @@ fn a_wedged_connection_fails_liveness_within_30_s_and_says_whose() {
         (&reader, "the reader of default", WITHIN),
         (&settler, "the settler of default", WITHIN),
         (&heartbeat, "the heartbeat", later),
-        (&chores, "the candidate for the chores of default", later),
+        (&chores, "the leader election of default", later),
     ];
     let since = Instant::now();
     for (scene, who, within) in scenes {

@@ -197,7 +197,7 @@ async fn an_empty_duplicate_or_cyclic_list_of_steps_is_refused_before_the_fleet_
     let circle = Steps::builder().auto("a", handler.clone()).auto("b", handler.clone());
     let circle = circle.after("a", ["b"]).after("b", ["a"]);
     assert_eq!(told(circle), "these steps wait for each other: a, b");
-    assert!(told(Steps::builder().auto("A", handler.clone())).contains("a step's name matches"));
+    assert!(told(Steps::builder().auto("A", handler.clone())).contains("a step's name must match"));
     assert!(told(Steps::builder().auto("a", handler).after("a", ["b"])).contains("b, which is not a step"));
 }
 

@@ -106,7 +106,7 @@ async fn a_server_that_cannot_confirm_its_disk_is_told_before_anything_is_submit
     let answer = producer.submit(job("{}").durability(Durability::Aof)).await;
     let Err(SubmitError::NotOffered(why)) = answer else { panic!("{answer:?}") };
     let unknown = waitaof.unwrap_err().to_string().contains("unknown command");
-    assert!(why.contains(if unknown { "from 7.2 on" } else { "appendonly" }), "{why}");
+    assert!(why.contains(if unknown { "Redis 7.2 or later" } else { "appendonly" }), "{why}");
     assert_eq!(length(&server), 0);
 }
 

@@ -43,7 +43,7 @@ fn a_certificate_of_the_server_that_is_not_good_is_told_in_one_sentence() {
     let ca = authority.file();
     let now = TlsServer::start(&authority.server(), &authority, "no");
     let untrusted =
-        "the server's certificate comes from an authority that is not trusted here: name it in ca_file";
+        "the server's certificate comes from an authority that is not trusted here: add it to ca_file";
     says(&check(&now.url("127.0.0.1"), &[("CA_FILE", &other.file())]), untrusted);
     says(&check(&now.url("127.0.0.1"), &[]), untrusted);
     let name = [("CA_FILE", &*ca), ("SERVER_NAME", Path::new("elsewhere"))];
@@ -76,7 +76,7 @@ fn a_client_certificate_that_is_missing_or_not_good_is_told_in_one_sentence() {
     let url = server.url("127.0.0.1");
     says(
         &check(&url, &[("CA_FILE", &ca)]),
-        "the server wants a client certificate: set cert_file and key_file",
+        "the server requires a client certificate: set cert_file and key_file",
     );
     let refused = "certificate in cert_file";
     let foreign = other.issue("client", &["worker"], Valid::Now);
@@ -118,18 +118,21 @@ fn files_that_are_no_certificates_and_halves_are_told_with_their_keys() {
     let mixed = Certified { key: other.key, ..one.clone() };
     let cases: [(&[(&str, &Path)], &str); 9] = [
         (&[("CA_FILE", missing)], "redis.tls.ca_file: no/such.pem cannot be read: No such file or directory"),
-        (&[("CA_FILE", &one.key)], "one.key holds no certificate in PEM form"),
-        (&[("CA_FILE", &garbage)], "garbage.pem holds a certificate that is not usable"),
+        (&[("CA_FILE", &one.key)], "one.key contains no certificate in PEM format"),
+        (&[("CA_FILE", &garbage)], "garbage.pem contains a certificate that cannot be used"),
         (
             &[("CA_FILE", &ca), ("CERT_FILE", &one.cert)],
-            "redis.tls.key_file: is missing: cert_file is of no use without its key",
+            "redis.tls.key_file: is missing: cert_file needs its key",
         ),
         (
             &[("CA_FILE", &ca), ("KEY_FILE", &one.key)],
-            "redis.tls.cert_file: is missing: key_file is of no use without its certificate",
+            "redis.tls.cert_file: is missing: key_file needs its certificate",
         ),
-        (&names(&ca, &no_key), "one.pem holds no private key in PEM form"),
-        (&names(&ca, &locked_pair), "locked.key holds no private key in PEM form; it needs a passphrase"),
+        (&names(&ca, &no_key), "one.pem contains no private key in PEM format"),
+        (
+            &names(&ca, &locked_pair),
+            "locked.key contains no private key in PEM format; it needs a passphrase",
+        ),
         (&names(&ca, &mixed), "one.pem"),
         (
             &[("CA_FILE", &ca), ("SERVER_NAME", Path::new("a b"))],
