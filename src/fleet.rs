@@ -386,5 +386,5 @@ fn consumer_name() -> ConsumerName {
     let host = host.trim_start_matches(['.', '_', '-']);
     let host = if host.is_empty() { "host" } else { host };
     let name = format!("{host}-{}-{:08x}", std::process::id(), rand::random::<u32>());
-    name.parse().expect("the parts are of the names' alphabet")
+    name.parse().expect("the parts contain only characters that names allow")
 }

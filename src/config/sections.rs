@@ -251,7 +251,7 @@ fn utc() -> String {
 }
 
 fn default_queue() -> QueueName {
-    "default".parse().expect("default is a queue name")
+    "default".parse().expect("default is a valid queue name")
 }
 
 /// How the file writes an [`Encoding`].

@@ -41,7 +41,7 @@ fn mask(section: &mut Value) {
 impl Effective {
     /// Returns the values in effect, with `***` in place of secrets.
     pub fn shown(&self) -> Value {
-        let mut value = serde_json::to_value(&self.config).expect("every key is a text");
+        let mut value = serde_json::to_value(&self.config).expect("every key is a string");
         let types = value.get_mut("types").and_then(Value::as_object_mut);
         for section in types.into_iter().flat_map(Map::values_mut) {
             mask(section);
@@ -83,7 +83,7 @@ impl Effective {
             let value =
                 toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string());
             // Writing to a String cannot fail.
-            writeln!(lines, "{key} = {value}  # {origin}").expect("a String takes every write");
+            writeln!(lines, "{key} = {value}  # {origin}").expect("writing to a String cannot fail");
         }
         text.push_str(&lines);
         for (key, table) in tables {

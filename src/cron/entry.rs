@@ -184,7 +184,9 @@ impl Entry {
     }
 
     fn id(&self, last: &str) -> JobId {
-        format!("cron.{}.{last}", self.name).parse().expect("a name of at most 100 bytes leaves room for 28")
+        format!("cron.{}.{last}", self.name)
+            .parse()
+            .expect("a name of at most 100 bytes leaves room for 28 more")
     }
 
     /// Returns the fields of a tick's job, without its id.

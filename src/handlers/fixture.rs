@@ -73,5 +73,5 @@ pub(super) async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) ->
 
 /// Fails the test if `work` takes longer than [`PATIENCE`].
 pub(super) async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("done in time")
+    tokio::time::timeout(PATIENCE, work).await.expect("it is done in time")
 }

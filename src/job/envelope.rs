@@ -128,7 +128,7 @@ impl Envelope {
 }
 
 fn length(count: usize) -> u32 {
-    u32::try_from(count).expect("Redis holds no value of 4 GiB")
+    u32::try_from(count).expect("no Redis value has 4 GiB")
 }
 
 /// Packs texts as a flat MessagePack array, which scripts can read.
@@ -136,10 +136,10 @@ pub(crate) fn pack_texts<'a>(items: impl Iterator<Item = &'a [u8]> + Clone) -> V
     const HEADER_BYTES: usize = 5;
     let (count, size) = items.clone().fold((0, 0), |(count, size), item| (count + 1, size + item.len()));
     let mut out = Vec::with_capacity(size + HEADER_BYTES * (count + 1));
-    rmp::encode::write_array_len(&mut out, length(count)).expect("a Vec takes every write");
+    rmp::encode::write_array_len(&mut out, length(count)).expect("writing to a Vec cannot fail");
     for item in items {
         // Redis's cmsgpack knows only the string family of markers, not the binary one. The bytes may be anything.
-        rmp::encode::write_str_len(&mut out, length(item.len())).expect("a Vec takes every write");
+        rmp::encode::write_str_len(&mut out, length(item.len())).expect("writing to a Vec cannot fail");
         out.extend_from_slice(item);
     }
     out

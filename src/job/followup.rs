@@ -207,7 +207,7 @@ impl<'a> Facts<'a> {
     }
 
     fn json(&self) -> String {
-        serde_json::to_string(self).expect("texts and JSON are JSON")
+        serde_json::to_string(self).expect("texts and JSON can be written as JSON")
     }
 }
 
@@ -220,7 +220,11 @@ fn json(result: &[u8]) -> Option<Box<RawValue>> {
 }
 
 fn chain_text(links: &[ChainedJob]) -> String {
-    if links.is_empty() { String::new() } else { serde_json::to_string(links).expect("links are JSON") }
+    if links.is_empty() {
+        String::new()
+    } else {
+        serde_json::to_string(links).expect("links can be written as JSON")
+    }
 }
 
 /// Builds the fields of a job that follows another.

@@ -19,7 +19,7 @@ impl Life {
 
     /// Returns the life of an entry written by an older version, which distinguished lives by their start times.
     pub(super) fn of_time(created_ms: u64) -> Self {
-        Self(created_ms.to_string().parse().expect("digits are an id"))
+        Self(created_ms.to_string().parse().expect("digits form a valid id"))
     }
 }
 

@@ -54,12 +54,12 @@ impl TraceContext {
 
     /// Returns the id of the span in the trace.
     pub fn span_id(&self) -> u64 {
-        u64::try_from(self.part(36..52)).expect("16 digits are 64 bits")
+        u64::try_from(self.part(36..52)).expect("16 digits fit 64 bits")
     }
 
     /// Returns the flags.
     pub fn flags(&self) -> u8 {
-        u8::try_from(self.part(53..55)).expect("2 digits are 8 bits")
+        u8::try_from(self.part(53..55)).expect("2 digits fit 8 bits")
     }
 
     /// Returns true if the trace is being recorded.
@@ -68,7 +68,7 @@ impl TraceContext {
     }
 
     fn part(&self, at: std::ops::Range<usize>) -> u128 {
-        hex(&self.0, at).expect("made of hexadecimal digits")
+        hex(&self.0, at).expect("it consists of hexadecimal digits")
     }
 }
 

@@ -229,7 +229,9 @@ impl Keeper {
                 Some(Kept::TooMany) => {
                     tracing::error!(%queue, entry = %entry.name(), "a recurring job is not stored: there are too many");
                 }
-                Some(kept) => tracing::info!(%queue, entry = %entry.name(), %kept, "stored a recurring job"),
+                Some(kept) => {
+                    tracing::info!(%queue, entry = %entry.name(), %kept, "checked the definition of a recurring job")
+                }
                 None => all = false,
             }
         }

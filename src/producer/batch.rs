@@ -99,7 +99,7 @@ impl Producer {
 
 impl Submission {
     fn of(mut self, batch: &BatchId, nth: usize) -> Self {
-        let named = || format!("{batch}.{nth}").parse().expect("a batch's name and a number are an id");
+        let named = || format!("{batch}.{nth}").parse().expect("a batch's name and a number form a valid id");
         self.id.get_or_insert_with(named);
         self.field("batch", batch.as_str())
     }

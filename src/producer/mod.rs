@@ -266,5 +266,5 @@ fn may_pass(error: &broker::Error) -> bool {
 
 /// Draws an id for a job that has no entry yet.
 fn random_id() -> JobId {
-    format!("{:032x}", rand::random::<u128>()).parse().expect("hexadecimal digits are an id")
+    format!("{:032x}", rand::random::<u128>()).parse().expect("hexadecimal digits form a valid id")
 }

@@ -10,7 +10,7 @@ use super::Sabotage::{self, *};
 const TOLD: &str = "STREAMFLEET_SABOTAGE";
 
 static CARRIED: LazyLock<Option<Sabotage>> = LazyLock::new(|| {
-    #[expect(clippy::disallowed_methods, reason = "no configuration may know of it")]
+    #[expect(clippy::disallowed_methods, reason = "no configuration may mention it")]
     let name = std::env::var(TOLD).ok().filter(|name| !name.is_empty())?;
     let bug = BUGS.iter().find(|(_, known, _)| *known == name);
     let (bug, name, about) = bug.unwrap_or_else(|| panic!("{TOLD}: there is no bug {name}"));

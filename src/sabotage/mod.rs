@@ -18,7 +18,7 @@ macro_rules! bugs {
     ($($(#[doc = $about:literal])+ $bug:ident,)+) => {
         /// One bug.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[cfg_attr(not(all(feature = "sabotage", debug_assertions)), expect(dead_code, reason = "some are in scripts alone"))]
+        #[cfg_attr(not(all(feature = "sabotage", debug_assertions)), expect(dead_code, reason = "some are only in scripts"))]
         pub(crate) enum Sabotage {
             $($(#[doc = $about])+ $bug,)+
         }

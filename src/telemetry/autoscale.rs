@@ -50,7 +50,7 @@ pub(super) async fn answer(scale: &Autoscale, query: &str) -> (StatusCode, Strin
 }
 
 fn json(body: &impl Serialize) -> String {
-    let text = serde_json::to_string(body).expect("names and numbers are JSON");
+    let text = serde_json::to_string(body).expect("names and numbers can be written as JSON");
     format!("{text}\n")
 }
 

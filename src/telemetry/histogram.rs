@@ -46,7 +46,7 @@ impl Histogram {
 
 /// Appends one line.
 pub(super) fn line(to: &mut String, text: std::fmt::Arguments<'_>) {
-    writeln!(to, "{text}").expect("a String takes every write");
+    writeln!(to, "{text}").expect("writing to a String cannot fail");
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl Metrics {
     }
 
     /// Records an event of a queue that belongs to none of its jobs in particular.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller names all that comes here")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
     fn record_of_queue(&self, event: &Event<'_>) {
         match *event {
             Event::Joined { queue, lease, longest_timeout } => self.with(queue, |series| {

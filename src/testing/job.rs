@@ -25,7 +25,7 @@ impl Job {
     pub fn new(job_type: &str) -> Self {
         Self {
             fields: Vec::new(),
-            queue: "default".parse().expect("default is a queue name"),
+            queue: "default".parse().expect("default is a valid queue name"),
             lane: Lane::Normal,
             fence: EntryId::new(1_700_000_000_000, 0),
             timeout: Policy::default().timeout,

@@ -53,12 +53,13 @@ async fn tell(queue: &Queue) -> Result<String, broker::Error> {
         let job_type = String::from_utf8_lossy(fields.unwrap_or_default());
         let due = next.due.since(depths.now).as_secs_f64();
         write!(text, "\n  delayed {} {job_type}: due in {due:.1} s", next.id)
-            .expect("a String takes every write");
+            .expect("writing to a String cannot fail");
     }
     for letter in queue.recent_dead_letters(None::<EntryId>, TOLD).await? {
         let (job, job_type) = (letter.job(), letter.text("type"));
         let (reason, error) = (letter.text("dead_reason"), letter.text("dead_error"));
-        write!(text, "\n  dead {job} {job_type}: {reason}: {error}").expect("a String takes every write");
+        write!(text, "\n  dead {job} {job_type}: {reason}: {error}")
+            .expect("writing to a String cannot fail");
     }
     Ok(text)
 }

@@ -125,7 +125,7 @@ fn authorities(file: &Path, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn Se
     Ok(verifier)
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum; only these variants matter")]
 fn certified(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, Wrong> {
     let chain = certificates(cert).map_err(|reason| ("cert_file", reason))?;
     let private = private_key(key).map_err(|reason| ("key_file", reason))?;

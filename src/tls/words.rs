@@ -1,5 +1,5 @@
 //! Explains TLS errors in one sentence that says what to do.
-#![expect(clippy::wildcard_enum_match_arm, reason = "another crate's enums, of which this much matters")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "another crate's enums; only these variants matter")]
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};

@@ -163,7 +163,7 @@ impl JobContext {
     /// Creates the same context as if a step ran.
     #[cfg(test)]
     pub(crate) fn with_step(self, name: &str) -> Self {
-        let (name, token) = (name.parse().expect("a step's name"), CancellationToken::new());
+        let (name, token) = (name.parse().expect("a valid step name"), CancellationToken::new());
         self.in_step(StepView { name, attempts: 0, token, results: Vec::new(), trace: None })
     }
 
@@ -428,7 +428,7 @@ impl<E: std::error::Error> From<E> for JobError {
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
-            write!(text, ": {cause}").expect("a String takes every write");
+            write!(text, ": {cause}").expect("writing to a String cannot fail");
             source = cause.source();
         }
         Self::retry(text)

@@ -122,7 +122,7 @@ impl Default for Config {
             unroutable_after: Duration::from_secs(24 * 3600),
             recycle: Recycle::default(),
             queues: BTreeMap::from([(
-                "default".parse().expect("default is a queue name"),
+                "default".parse().expect("default is a valid queue name"),
                 QueueConfig::default(),
             )]),
         }

@@ -126,7 +126,7 @@ fn texts(ids: &[EntryId]) -> Vec<Str> {
     use std::fmt::Write as _;
     let mut all = String::with_capacity(ids.len() * 20);
     let ends = ids.iter().map(|id| {
-        write!(all, "{id}").expect("a String takes every write");
+        write!(all, "{id}").expect("writing to a String cannot fail");
         all.len()
     });
     let ends: Vec<usize> = ends.collect();

@@ -40,7 +40,7 @@ impl Default for Config {
             url_file: None,
             password_file: None,
             tls: Files::default(),
-            namespace: "sf".parse().expect("sf is a namespace"),
+            namespace: "sf".parse().expect("sf is a valid namespace"),
         }
     }
 }

@@ -51,7 +51,7 @@ impl Reply for Resp3Frame {
         if let Self::Array { data, .. } = self { Some(data) } else { None }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum; only these variants matter")]
     fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::BlobString { data, .. } | Self::SimpleString { data, .. } => Some(data),
@@ -123,7 +123,7 @@ pub(crate) fn text(value: &Value) -> String {
 }
 
 /// A value as a number, whether Redis sent it as one or as text.
-#[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum; only these variants matter")]
 pub(crate) fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Integer(number) => u64::try_from(*number).ok(),

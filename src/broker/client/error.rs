@@ -111,7 +111,7 @@ impl Class {
 }
 
 impl Error {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum, of which this much matters")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's enum; only these variants matter")]
     pub(crate) fn from_client(command: &'static str, error: &fred::error::Error) -> Self {
         use fred::error::ErrorKind;
         let detail = error.details().to_owned();

@@ -227,19 +227,19 @@ end
 
 -- Appends these texts of a list as one entry. Returns the entry's id or an error; never throws.
 local function append(stream, list, first, last)
-  if not make_entry(last - first + 1) then return { err = 'ERR these are not the fields of an entry' } end
+  if not make_entry(last - first + 1) then return { err = 'ERR these fields do not form an entry' } end
   return redis.pcall('XADD', stream, '*', unpack(list, first, last))
 end
 
 -- The same, but an error ends the script: for texts that were checked before its first write.
 local function must_append(stream, list, first, last)
-  if not make_entry(last - first + 1) then error('these are not the fields of an entry') end
+  if not make_entry(last - first + 1) then error('these fields do not form an entry') end
   return redis.call('XADD', stream, '*', unpack(list, first, last))
 end
 
 -- The answer to a producer if the names and values of its job cannot be an entry: an odd number, too few or too many.
 local function refuse_fields(nth, values)
-  return redis.error_reply(string.format('ERR job %d of these has %d names and values: at most %d make an entry', nth, values,
+  return redis.error_reply(string.format('ERR job %d of this call has %d names and values: an entry has at most %d', nth, values,
     MOST_VALUES))
 end
 

@@ -75,7 +75,7 @@ impl Broker {
         N: std::str::FromStr<Err: std::fmt::Debug>,
     {
         let mut names = std::iter::repeat_with(|| format!("check-{:016x}", rand::random::<u64>()))
-            .map(|name| name.parse().expect("check and hexadecimal digits are a name"));
+            .map(|name| name.parse().expect("check- and hexadecimal digits form a valid name"));
         let is_there = |name: &N| node.is_none_or(|node| self.link_to(&key(name)).is_to(node));
         // If the node has few slots, or is gone, any other will do.
         let found = names.by_ref().take(TRIES).find(is_there);
@@ -156,7 +156,7 @@ impl Rehearsal<'_> {
     /// Submits a job twice, which makes one job in the delayed set.
     async fn submit(&self) -> Result<(), Error> {
         let (scope, mode) = (UniqueScope::Window(LIVES), UniqueMode::Reject);
-        let unique = Unique { key: "once".parse().expect("a plain word is a key"), scope, mode };
+        let unique = Unique { key: "once".parse().expect("a plain word is a valid key"), scope, mode };
         let new = job(Due::In(LEASE));
         self.keep_in_mind(call([(new.life, &None::<Holder>); 2].into_iter()));
         let once = Identified::new(self.id("once"), new, LIVES, Some(unique));
@@ -289,7 +289,7 @@ impl Rehearsal<'_> {
     async fn recur(&self) -> Result<(), Error> {
         let yearly = Schedule::new("@yearly", "UTC")
             .and_then(|schedule| Entry::new("rehearsal", schedule, "rehearsal"));
-        let entry = yearly.expect("a plain word is a name and a type");
+        let entry = yearly.expect("a plain word is a valid name and type");
         let kept = self.queue.put_cron(&entry).await?;
         same("cron_put", kept, Kept::Added)?;
         let agenda = self.queue.agenda(None, &[]).await?;
@@ -339,8 +339,8 @@ impl Rehearsal<'_> {
         made.extend([own.cancels.clone(), own.cancel_places.clone(), own.receipts(self.consumer.as_str())]);
         made.extend(self.receipts.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
-        made.push(own.lock(Some(&"once".parse().expect("a plain word is a key"))));
-        made.push(own.batch(Some(&"batch".parse().expect("a plain word is a batch"))));
+        made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
+        made.push(own.batch(Some(&"batch".parse().expect("a plain word is a valid batch name"))));
         for name in ["later", "never", "now", "once", "large", "stepped", "stopped", "followed"] {
             made.extend([own.record(&self.id(name)), own.ledger(&self.id(name))]);
         }
@@ -369,7 +369,7 @@ impl Rehearsal<'_> {
     }
 
     fn id(&self, name: &str) -> JobId {
-        name.parse().expect("a plain word is an id")
+        name.parse().expect("a plain word is a valid id")
     }
 }
 

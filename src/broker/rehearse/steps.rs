@@ -16,7 +16,7 @@ impl Rehearsal<'_> {
     /// Runs a member of a batch whose only step fails, is retried by decision, fails again, and is then declared done.
     /// This completes the batch, and a job follows it.
     pub(super) async fn steps(&self) -> Result<(), Error> {
-        let batch: BatchId = "batch".parse().expect("a plain word is a batch");
+        let batch: BatchId = "batch".parse().expect("a plain word is a valid batch name");
         let follow =
             Envelope::new([(b"type".as_slice(), b"rehearsal".as_slice()), (b"id", b"followed")].into_iter());
         let members = [self.id("stepped")];
@@ -67,7 +67,7 @@ impl Rehearsal<'_> {
     }
 
     fn step(&self) -> StepName {
-        "charge".parse().expect("a plain word is a step")
+        "charge".parse().expect("a plain word is a valid step name")
     }
 
     /// Cancels a job while it runs, and then forgets the request.

@@ -108,7 +108,8 @@ impl Exec {
     }
 
     fn command(&self, context: &JobContext) -> Command {
-        let (program, arguments) = self.config.command.split_first().expect("validated: there is a program");
+        let (program, arguments) =
+            self.config.command.split_first().expect("validation ensures that there is a program");
         let mut command = Command::new(program);
         command.args(arguments).env_clear().envs(self.env.iter().map(|(name, value)| (name, value)));
         for (name, value) in attempt::facts(context) {

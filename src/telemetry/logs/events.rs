@@ -133,7 +133,7 @@ impl Log {
 }
 
 /// Logs events from the leader's maintenance of a queue.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the caller names all that comes here")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
 fn chores(event: &Event<'_>) {
     match *event {
         Event::Leading { queue, leading } => debug!(%queue, leading, "leadership changed"),
@@ -146,7 +146,7 @@ fn chores(event: &Event<'_>) {
 }
 
 /// Logs whether a queue is served, and that its clock was set back.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the caller names all that comes here")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
 fn serving(event: &Event<'_>) {
     match *event {
         Event::Unserved { queue, why } => {

@@ -98,7 +98,7 @@ fn a_script_that_finds_a_job_with_too_many_fields_has_appended_none() {
     let args = [vec![String::new(), "2".to_owned()], good, bad].concat();
     let head = ["EVAL", source("enqueue"), "6"].into_iter().chain(keys).map(str::to_owned);
     let refused = format!("{:?}", scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>()));
-    assert!(refused.contains("job 2 of these has 8200 names and values"), "{refused}");
+    assert!(refused.contains("job 2 of this call has 8200 names and values"), "{refused}");
     assert_eq!(scripts.int(&["XLEN", "sf:{q}:jobs"]), 0);
 }
 
