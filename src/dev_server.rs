@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_is_told_to_type_a_client_that_is_there() {
+    fn the_suggested_client_exists() {
         let (valkey, both) = (folder(&["valkey-cli"]), folder(&["redis-cli", "valkey-cli"]));
         assert_eq!(client_on(valkey.path().as_os_str()), "valkey-cli");
         assert_eq!(client_on(both.path().as_os_str()), "redis-cli");
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_that_is_named_is_taken_or_nothing() {
+    fn the_named_server_is_used_or_nothing() {
         let folder = folder(&["redis-server", "another"]);
         let at = |name: &str| folder.path().join(name).into_os_string();
         let choose = |chosen: &OsStr| choose(Some(chosen), folder.path().as_os_str());

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_key_is_suggested_and_all_known_ones_where_none_is_near() {
+    fn the_nearest_key_is_suggested_or_else_all_known_ones() {
         let reason = "unknown field `lese`, expected one of `lease`, `prefetch`";
         assert_eq!(reworded(reason), "unknown key; did you mean \"lease\"?");
         let reason = "unknown field `zzzzzz`, expected `a` or `b`";

@@ -102,7 +102,7 @@ fn leaves(key: &str, value: &Value, keys: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn all_problems_are_told_at_once_with_key_reason_and_source() {
+fn all_problems_are_reported_at_once_with_key_reason_and_source() {
     let toml = r#"
 [redis]
 url = "http://user:canary@host"
@@ -140,7 +140,7 @@ log = "a=b=c"
 }
 
 #[test]
-fn recurring_jobs_are_read_and_their_mistakes_told_at_once() {
+fn recurring_jobs_are_read_and_their_errors_reported_at_once() {
     let toml = r#"
 [cron."report.nightly"]
 schedule = "0 25 * * *"
@@ -185,7 +185,7 @@ fn variables_win_over_files_and_flags_over_variables() {
 
 #[cfg(feature = "otlp")]
 #[test]
-fn opentelemetrys_own_variables_serve_where_nothing_else_says_where_spans_go() {
+fn opentelemetry_variables_apply_if_nothing_else_is_configured() {
     let shared = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://shared:4318");
     let wanted = |toml: &str, variables: &[(&str, &str)]| {
         let traces = read_with(toml, variables, Flags::default()).unwrap().config.telemetry.traces;
@@ -205,7 +205,7 @@ fn opentelemetrys_own_variables_serve_where_nothing_else_says_where_spans_go() {
 
 #[cfg(feature = "otlp")]
 #[test]
-fn where_spans_cannot_go_is_told_without_secrets() {
+fn a_wrong_trace_endpoint_is_reported_without_secrets() {
     let toml = "[telemetry.traces]\nendpoint = \"http://u:canary@host\"\nratio = 1.5\nservice_name = \"\"\n";
     insta::assert_snapshot!(wrong(toml).join("\n"), @r"
     telemetry.traces.endpoint: must have no login and no query; put secrets into headers_file (a.toml:2)
@@ -229,7 +229,7 @@ fn later_files_win_and_a_choice_is_replaced_as_a_whole() {
 }
 
 #[test]
-fn an_underscore_in_a_variable_may_stand_for_a_dot_or_a_hyphen_of_a_known_name() {
+fn an_underscore_in_a_variable_matches_a_dot_or_hyphen() {
     let toml = "[types.\"report.generate\"]\n[queues.mail-out]\n";
     let variables = [
         ("STREAMFLEET__TYPES__REPORT_GENERATE__TIMEOUT", "7s"),
@@ -253,7 +253,7 @@ fn texts_that_look_like_numbers_stay_texts() {
 }
 
 #[test]
-fn queues_of_the_command_line_are_served_and_no_others() {
+fn only_the_queues_of_the_command_line_are_served() {
     let toml = "[queues.a]\nconcurrency = 3\n[queues.b]\nconcurrency = 4\n";
     let serve = |concurrency| Flags { queues: vec!["b".into(), "c".into()], concurrency, ..Flags::default() };
     let slots = |concurrency| {
@@ -276,7 +276,7 @@ fn a_named_file_must_exist_and_be_toml_and_its_secrets_stay_in_it() {
 }
 
 #[test]
-fn a_value_at_a_wrong_place_is_not_repeated_where_it_may_be_a_secret() {
+fn a_misplaced_value_is_not_repeated_if_it_may_be_a_secret() {
     let variables =
         [("STREAMFLEET__REDIS", "redis://:canary@host"), ("STREAMFLEET__WORKER__LEASE", "x://canary")];
     let toml = "[types.a]\nhandler = \"canary\"\n[types.b]\nhandler.exec = { command = [\"a\"], env = \"canary\" }\n\
@@ -287,7 +287,7 @@ fn a_value_at_a_wrong_place_is_not_repeated_where_it_may_be_a_secret() {
 }
 
 #[test]
-fn what_is_in_effect_is_shown_with_its_sources_and_without_secrets() {
+fn effective_values_are_shown_with_sources_and_without_secrets() {
     let toml = r#"
 [redis]
 url = "redis://user:canary@host:1/2"
@@ -309,7 +309,7 @@ handler = { http = { url = "https://example.com/", headers = { x-token = "canary
 }
 
 #[test]
-fn no_section_is_left_out_of_what_is_shown() {
+fn every_section_is_shown() {
     let toml = "[types.a]\nhandler = \"noop\"\n[cron.b]\nschedule = \"@daily\"\ntype = \"a\"\n";
     let effective = read_with(toml, &[], Flags::default()).unwrap();
     let shown: toml::Table = toml::from_str(&effective.toml()).unwrap();
@@ -326,7 +326,7 @@ fn without_folder(line: &str) -> String {
 }
 
 #[test]
-fn objectives_are_read_and_their_bounds_told() {
+fn objectives_are_read_and_their_bounds_checked() {
     let toml = "[queues.mail.objectives]\nlatency = \"30s\"\n[queues.other]\n";
     let variables = [("STREAMFLEET__QUEUES__MAIL__OBJECTIVES__DEAD_RATIO", "0.5")];
     let read = read_with(toml, &variables, Flags::default()).unwrap();
@@ -377,7 +377,7 @@ fn types_without_a_handler_are_refused_by_a_worker_all_at_once() {
 }
 
 #[test]
-fn a_fleet_gets_all_that_is_configured() {
+fn a_fleet_gets_everything_that_is_configured() {
     let toml = "[worker]\nlease = \"2s\"\n[queues.mail]\nconcurrency = 5\n[types.a]\nhandler = \"noop\"\n";
     let effective = read(toml).unwrap();
     let fleet = effective.config.fleet_config();
@@ -387,7 +387,7 @@ fn a_fleet_gets_all_that_is_configured() {
 }
 
 #[test]
-fn a_rule_that_is_wrong_is_told_with_its_key_number_and_position() {
+fn a_wrong_rule_is_reported_with_its_key_number_and_position() {
     let rules = |rules: &str| {
         wrong(&format!(
             "[types.a]\nhandler = {{ exec = {{ command = [\"true\"], rules = [\n{{ exit = 3, then = \"drop\" }},\n{rules}\n] }} }}\n"

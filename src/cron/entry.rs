@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_but_cannot_be_read_is_told() {
+    fn stored_data_that_cannot_be_read_is_an_error() {
         let mut packed = entry("nightly").pack();
         let place = packed.windows(6).position(|part| part == b"Berlin").unwrap();
         packed[place + 5] = b'm';

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn an_error_names_the_field_and_its_column() {
         let want = [
             ("0 25 * * *", "the hour \"25\" (column 3)"),
             ("0  3 * 13 *", "the month \"13\" (column 8)"),

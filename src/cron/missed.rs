@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn of_many_missed_ticks_none_one_or_all_are_due() {
+    fn many_missed_ticks_make_none_one_or_all_due() {
         assert_eq!(due(Missed::Skip, "*/5 * * * *", 0, 1000), (vec![], 900, 3));
         assert_eq!(due(Missed::One, "*/5 * * * *", 0, 1000), (vec![900], 900, 2));
         assert_eq!(due(Missed::All, "*/5 * * * *", 0, 1000), (vec![300, 600, 900], 900, 0));
     }
 
     #[test]
-    fn what_is_owed_and_what_comes_within_the_minute_is_counted() {
+    fn owed_ticks_and_those_within_the_minute_are_counted() {
         let count = |missed: Missed, expression: &str, from: u64, to: u64| {
             missed.due_within(&schedule(expression), (at(from), at(to)), Duration::from_secs(60))
         };
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_them_is_on_time_while_it_is_not_a_minute_late() {
+    fn the_last_tick_is_on_time_if_less_than_a_minute_late() {
         assert_eq!(due(Missed::Skip, "*/15 * * * * *", 0, 59), (vec![45], 45, 2));
         assert_eq!(due(Missed::Skip, "*/5 * * * *", 0, 360), (vec![300], 300, 0));
         assert_eq!(due(Missed::Skip, "*/5 * * * *", 0, 361), (vec![], 300, 1));
     }
 
     #[test]
-    fn a_tick_that_was_overtaken_a_moment_ago_is_not_missed() {
+    fn a_tick_that_was_just_overtaken_is_not_missed() {
         let all: Vec<u64> = (1..=9).collect();
         for missed in Missed::ALL {
             assert_eq!(due(missed, "* * * * * *", 0, 9), (all.clone(), 9, 0));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_outage_is_made_up_for_by_the_latest_thousand() {
+    fn after_a_long_outage_the_latest_thousand_ticks_are_caught_up() {
         let (ticks, handled, skipped) = due(Missed::All, "* * * * * *", 0, 90_000);
         assert_eq!((ticks.len(), ticks[0], handled, skipped), (MAX_CATCH_UP, 89_001, 90_000, MAX_CATCH_UP));
         let (ticks, _, skipped) = due(Missed::All, "* * * * * *", 0, 1003);
@@ -228,7 +228,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_due_is_inside_the_window_and_grows(
+        fn due_ticks_are_inside_the_window_and_increase(
             expression in expressions(), from in 0..40_000_000_u64, long in 0..400_000_u64,
             missed in prop::sample::select(Missed::ALL.to_vec()),
         ) {

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_an_hour_ahead_silences_nothing_and_repeats_nothing() {
+    fn a_clock_that_was_an_hour_ahead_skips_and_repeats_nothing() {
         let mut job = Job::new("* * * * *", Missed::Skip, 0);
         job.run(1, 130);
         job.run(3_730, 3_850);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_that_came_while_the_clock_was_ahead_is_made_up_for_as_the_policy_says() {
+    fn a_tick_missed_while_the_clock_was_ahead_follows_the_policy() {
         for (missed, want) in [(Missed::Skip, 2..=5), (Missed::One, 1..=5), (Missed::All, 1..=5)] {
             let mut job = Job::new("0 * * * *", missed, 100);
             job.run(3_590, 3_595);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_submitted_by_a_clock_that_was_set_back_is_not_submitted_again() {
+    fn ticks_submitted_before_a_set_back_are_not_submitted_again() {
         let mut job = Job::new("* * * * *", Missed::Skip, 0);
         job.run(1, 900);
         job.run(300, 1_000);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_was_added_by_a_clock_that_was_ahead_begins_when_it_is_set_back() {
+    fn a_job_added_while_the_clock_was_ahead_starts_when_it_is_set_back() {
         let mut job = Job::new("* * * * *", Missed::Skip, 3_600);
         job.run(3_601, 3_730);
         job.run(130, 4_000);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_other_versions_are_passed_over() {
+    fn words_of_other_versions_are_ignored() {
         let begun = Progress::begun(at(7));
         for words in ["", " ", " paused", " x=1 run= from=a done=1 done=-"] {
             let read = Progress::read(at(7), words);

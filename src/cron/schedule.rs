@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_all_the_time_ticks_in_every_real_hour() {
+    fn a_recurring_interval_ticks_in_every_real_hour() {
         let spring = ticks("0 * * * *", BERLIN, "2026-03-28T23:30:00Z", "2026-03-29T03:00:00Z");
         assert_eq!(spring, ["29 01:00 +01", "29 03:00 +02", "29 04:00 +02"]);
         let autumn = ticks("0 * * * *", BERLIN, "2026-10-24T23:30:00Z", "2026-10-25T03:00:00Z");
@@ -290,7 +290,7 @@ mod tests {
         }
 
         #[test]
-        fn no_tick_is_jumped_over(schedule in any_schedule(), from in 0..2_000_000_000_000_u64, part in 0.0..1.0) {
+        fn no_tick_is_skipped(schedule in any_schedule(), from in 0..2_000_000_000_000_u64, part in 0.0..1.0) {
             let from = Timestamp::from_ms(from).unwrap();
             let tick = schedule.next(from).unwrap();
             let between = from.after(tick.since(from).mul_f64(part));
@@ -299,7 +299,7 @@ mod tests {
         }
 
         #[test]
-        fn the_last_ticks_are_those_that_going_through_them_finds(
+        fn the_last_ticks_are_those_that_iterating_finds(
             schedule in any_schedule(), from in 0..2_000_000_000_000_u64, long in 0..20_000_000_u64, most in 1..20_usize,
         ) {
             let from = Timestamp::from_ms(from).unwrap();

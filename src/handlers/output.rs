@@ -44,7 +44,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_result_is_json_where_it_parses_and_text_elsewhere() {
+    fn a_result_is_json_if_it_parses_and_else_text() {
         assert_eq!(result(b"{\"rows\": 18446744073709551615}\n"), json!({"rows": u64::MAX}));
         assert_eq!(result(b"3 rows\n"), json!("3 rows"));
         assert_eq!(result(b"{\"cut"), json!("{\"cut"));

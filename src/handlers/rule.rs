@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_or_no_consequence_is_refused() {
+    fn invalid_codes_and_actions_are_refused() {
         let wrong = [
             json!({ "exit": "many", "then": "fatal" }),
             json!({ "exit": 3.5, "then": "fatal" }),
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_can_never_fit_is_refused_with_its_number() {
+    fn a_rule_that_can_never_match_is_refused_with_its_number() {
         let cases = [
             (json!({ "status": 500, "then": "fatal" }), "can never match: a program has no status"),
             (json!({ "exit": 256, "then": "fatal" }), "exit 256 can never match: it must be 0 to 255"),
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_behind_one_that_fits_every_failure_is_refused_unless_it_judges_a_success() {
+    fn a_rule_after_a_catch_all_is_refused_unless_it_matches_successes() {
         let all = json!({ "then": "fatal" });
         assert_eq!(wrong_for_exec(json!([{ "exit": 3, "then": "drop" }, all])), Vec::<String>::new());
         assert_eq!(wrong_for_exec(json!([all, { "exit": 3, "then": "drop" }])).len(), 1);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_expression_is_told_with_its_position_in_characters() {
+    fn a_bad_expression_is_reported_with_its_character_position() {
         let said = |pattern: &str| compiled(pattern).unwrap_err();
         assert_eq!(said("(?i)dup("), "matches is not a regular expression: unclosed group at character 8");
         assert_eq!(said("é*("), "matches is not a regular expression: unclosed group at character 3");
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn more_rules_than_anyone_reads_are_refused() {
+    fn too_many_rules_are_refused() {
         let many: Vec<Value> = (0..101).map(|_| json!({ "matches": "x", "then": "fatal" })).collect();
         assert_eq!(wrong_for_exec(many.into()), ["exec.rules: 101 rules, but at most 100 are allowed"]);
     }

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_whose_conditions_all_hold_decides_and_else_nothing_does() {
+    fn the_first_rule_that_matches_decides() {
         let cases = [
             (exit(75, "over quota"), Some(RuleAction::Snooze(Duration::from_secs(600)))),
             (exit(75, "other"), Some(RuleAction::Fatal)),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_looked_at_by_characters_even_where_it_is_not_utf_8() {
+    fn text_is_matched_by_characters_even_if_it_is_not_utf_8() {
         let rules = verdicts(json!([{ "matches": "^M.ller$", "then": "fatal" }]));
         let latin = Answer { code: Some(1), succeeded: false, text: b"M\xfcller" };
         assert_eq!(rules.verdict(latin), Some(RuleAction::Fatal));
@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_verdict_is_that_of_the_first_fitting_rule_alone(code in 0_i64..256, text in "[a-z ]{0,20}") {
+        fn only_the_first_matching_rule_gives_the_verdict(code in 0_i64..256, text in "[a-z ]{0,20}") {
             let all = some_rules();
             let answer = exit(code, &text);
             let alone = (0..all.rules.len()).find_map(|nth| {

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_while_redis_answers_others_hangs() {
+    fn a_loop_that_waits_while_redis_answers_others_hangs() {
         let contact = contact(&[(5, 100)]);
         assert_eq!(in_vain(&contact, 75, 100), None);
         assert_eq!(in_vain(&contact, 74, 100), Some(26));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_nobodys_fault_while_it_lasts_nor_afterwards() {
+    fn an_outage_fails_no_loop_during_or_after_it() {
         let contact = contact(&[(5, 100)]);
         assert_eq!(in_vain(&contact, 90, 113), None);
         assert_eq!(in_vain(&contact, 90, 10_000), None);
@@ -302,13 +302,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_missing_now_and_then_does_not_hide_who_hangs() {
+    fn occasional_missing_answers_do_not_hide_a_hanging_loop() {
         let contact = contact(&[(5, 40), (50, 60), (70, 100)]);
         assert_eq!(in_vain(&contact, 70, 100), Some(30));
     }
 
     #[tokio::test]
-    async fn a_task_that_panics_is_told_of_and_one_that_ends_is_not() {
+    async fn a_task_that_panics_is_reported_and_one_that_ends_is_not() {
         let liveness = Liveness::new(false);
         liveness.watch("the one".to_owned(), async {}).await;
         assert_eq!(liveness.failures(), Vec::<String>::new());

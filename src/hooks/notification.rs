@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_of_a_run_is_told_and_of_what_did_not_run_only_what_ended_the_job_or_is_tried_again() {
+    fn every_run_is_reported_and_of_others_only_ends_and_retries() {
         let (queue, job, worker) = ("q".parse().unwrap(), "j".parse().unwrap(), "w".parse().unwrap());
         let told = |ending, ms| {
             let notification =

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_job_is_tied_to_nothing() {
+    fn a_plain_job_has_no_follow_ups() {
         assert_eq!(parsed(&[]).unwrap().0.follow_ups, None);
     }
 
@@ -320,13 +320,13 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_no_json_is_handed_on_as_text() {
+    fn a_result_that_is_not_json_is_passed_on_as_text() {
         let done = followers(&[("on_success", "a")], End::Done(Some(&Bytes::from_static(b"4 files\n"))));
         assert!(done[0][1].1.contains(r#""result":"4 files\n""#), "{done:?}");
     }
 
     #[test]
-    fn a_chain_gets_shorter_by_one_and_keeps_its_payloads_to_the_letter() {
+    fn a_chain_gets_shorter_by_one_and_keeps_its_payloads() {
         let then = r#"[{"type":"b","payload":{"x":1.50}},{"type":"c","on_failure":"d"}]"#;
         let done = followers(&[("then", then)], End::Done(None));
         assert_eq!(done[0][..2], [pair("type", "b"), pair("payload", r#"{"x":1.50}"#)]);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_ties_are_malformed_and_name_their_field() {
+    fn broken_follow_ups_are_malformed_and_name_their_field() {
         let long = format!("[{}]", vec![r#"{"type":"a"}"#; 65].join(","));
         for (name, value) in [
             ("on_success", "Mail"),

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn names_keep_to_their_alphabet() {
+    fn names_contain_only_allowed_characters() {
         assert!("report.generate".parse::<JobType>().is_ok());
         assert!("Report".parse::<JobType>().is_err());
         assert!("a.b".parse::<QueueName>().is_err());

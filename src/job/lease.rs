@@ -182,7 +182,7 @@ mod tests {
 
     /// The longest silence of an owner, followed by a stall of Redis of seven tenths of the lease, or of the owner of three quarters.
     #[test]
-    fn a_pause_that_is_promised_to_cost_nothing_leaves_time_to_renew() {
+    fn a_tolerated_pause_leaves_time_to_renew() {
         for lease in [500, 1_000, 6_000, 15_000, 3_600_000].map(at) {
             let times = Lease::of(lease);
             let silent = times.renewed_after() + times.look_every();
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_owner_had_is_taken_over_within_four_thirds_of_the_lease() {
+    fn a_dead_owners_entries_are_claimed_within_four_thirds_of_the_lease() {
         let times = Lease::of(LEASE);
         assert!(times.stale_after() + times.search_every() <= LEASE * 4 / 3);
     }
 
     #[test]
-    fn whoever_has_just_begun_to_look_waits_until_everybody_has_renewed() {
+    fn a_new_claimer_waits_until_every_owner_has_renewed() {
         let mut watch = ClockWatch::new(Lease::of(LEASE));
         assert_eq!(watch.silence(at(0)), None);
         watch.look([at(0), at(1)], START);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_forward_is_noticed_and_added_to_what_counts_as_silent_for_a_lease() {
+    fn a_step_forward_extends_the_allowed_silence_for_a_lease() {
         let mut watch = steady();
         assert_eq!(watch.look([at(4_500), at(4_501)], START + 14_500), Shown::Ahead);
         assert_eq!(watch.silence(at(4_600)), None);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_back_does_not_make_a_step_forward_before_it_undone_for_what_came_between() {
+    fn a_step_back_does_not_undo_an_earlier_step_forward() {
         let mut watch = steady();
         watch.look([at(4_500), at(4_500)], START + 14_500);
         assert_eq!(watch.look([at(5_500), at(5_500)], START + 5_500), Shown::Back);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_is_carried_out_late_or_by_another_clock_is_outside_its_window() {
+    fn a_late_claim_or_one_by_another_clock_is_outside_its_window() {
         let watch = steady();
         let [first, last] = watch.window(at(4_000)).unwrap();
         let server = |millis: u64| (START + millis).cast_signed();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_late_answer_or_none_nothing_is_taken_over_for_half_a_lease() {
+    fn after_a_late_or_missing_answer_nothing_is_claimed_for_half_a_lease() {
         let mut watch = steady();
         assert_eq!(watch.look([at(4_500), at(6_500)], START + 6_400), Shown::Late);
         assert_eq!((watch.silence(at(9_000)), watch.window(at(9_000))), (None, None));

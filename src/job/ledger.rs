@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_is_read_with_all_it_knows() {
+    fn a_ledger_is_read_completely() {
         let ledger = read(&[
             ("v", "7"),
             ("plan", "charge once\nmail auto charge"),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_cannot_be_read_is_unknown_so_that_nothing_runs_twice_because_of_it() {
+    fn an_unreadable_state_is_unknown_so_nothing_runs_twice() {
         let ledger = read(&[("charge:state", "strated")]);
         assert_eq!(ledger.state(&"charge".parse().unwrap()), StepState::Unknown);
         assert_eq!(ledger.state(&"mail".parse().unwrap()), StepState::Pending);

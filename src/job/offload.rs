@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_its_large_fields_is_small_and_gets_them_back_byte_for_byte() {
+    fn large_fields_are_offloaded_and_restored_byte_for_byte() {
         let whole = large(300_000);
         let light = whole.lightened(&life()).unwrap();
         let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_whose_large_fields_are_gone_is_no_job_and_says_why() {
+    fn an_entry_without_its_large_fields_is_malformed() {
         let light = large(300_000).lightened(&life()).unwrap();
         let error = Job::parse(&light.envelope, EntryId::new(7, 0), Lane::Low).unwrap_err().to_string();
         assert!(error.contains(&light.offloaded.token), "{error}");

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_workers_send_stays_within_the_budget_however_many_they_are() {
+    fn all_workers_together_stay_within_the_budget() {
         for workers in [1, 2, 10, 64, 65, 100, 200, 500, 1000, 2000] {
             assert!(sent(workers) < 10.0, "{workers} workers send {} commands/s", sent(workers));
         }
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn a_small_crowd_stands_by_never_and_a_large_one_nearly_always() {
+    fn few_workers_never_stand_by_and_many_nearly_always() {
         assert!(!Pacing::of(64).stands_by(1.0));
         assert!(!Pacing::of(200).stands_by(0.2));
         assert!(Pacing::of(200).stands_by(0.3));
     }
 
     #[test]
-    fn a_worker_counts_as_alive_for_longer_than_it_is_silent() {
+    fn a_worker_counts_as_alive_longer_than_its_reports_are_apart() {
         for workers in [0, 1, 30, 64, 1000, u64::MAX] {
             let pacing = Pacing::of(workers);
             assert!(pacing.lives() > pacing.say_every() * 2, "{workers}");

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn one_heavy_entry_shrinks_the_next_portion_at_once_and_is_forgotten_by_and_by() {
+    fn one_heavy_entry_shrinks_the_next_portion_and_is_slowly_forgotten() {
         let mut portion = Portion::new(16, 500, 16 * MIB);
         portion.saw([300, 8 * MIB].into_iter());
         let next = || {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_says_nothing() {
+    fn no_entries_change_no_estimate() {
         let mut portion = Portion::new(1, 10, MIB);
         portion.saw(std::iter::empty());
         assert_eq!(portion.count(), 1);

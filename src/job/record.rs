@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_jobs_own_tracking_wins_over_its_types_and_that_over_the_queues() {
+    fn tracking_of_the_job_beats_the_type_and_that_the_queue() {
         let policy = |tracking| Policy { tracking, ..Policy::default() };
         let plain = parse(&[("type", "a")]).unwrap();
         assert_eq!(plain.tracking(&policy(None), Tracking::All), Tracking::All);

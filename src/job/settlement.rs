@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_steps_is_not_buried_by_its_own_limit_but_where_its_steps_say_so() {
+    fn a_job_with_steps_is_buried_by_its_steps_not_by_its_own_limit() {
         let policy = policy(1, 3);
         let wait = Duration::from_secs(2);
         let settlement = decide(&job(7, 0), &policy, &failed(Retry::Steps(wait)));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_worker_counts_apart_from_failures() {
+    fn lost_workers_are_counted_separately_from_failures() {
         let settlement = decide(&job(2, 1), &policy(4, 3), &Outcome::Lost);
         assert!(matches!(settlement, Settlement::Defer(Deferral { attempt: 2, lost: 2, .. })));
         let settlement = decide(&job(2, 2), &policy(4, 3), &Outcome::Lost);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handlers_wish_to_wait_longer_beats_the_policy_but_never_shortens_it() {
+    fn a_handler_may_lengthen_the_backoff_but_not_shorten_it() {
         for (wish, want) in [(60, 60), (1, 5)] {
             let outcome = failed(Retry::After(Duration::from_secs(wish)));
             let Settlement::Defer(to) = decide(&job(0, 0), &policy(4, 3), &outcome) else { panic!() };

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_once_step_whose_handler_answered_has_failed_and_one_that_was_cut_off_is_unknown() {
+    fn a_once_step_failed_if_its_handler_answered_else_is_unknown() {
         let answered = ended(StepKind::Once, 0, &failed(FailureKind::Error, Retry::Policy));
         assert_eq!(answered.state, StepState::Failed);
         let cut = [
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_runs_cannot_be_decided_about_unless_its_job_is_dead() {
+    fn a_running_step_can_only_be_decided_if_its_job_is_dead() {
         assert_eq!(judge(StepState::Started, false, Verdict::Done), Err(Undecidable::Running));
         assert_eq!(judge(StepState::Started, true, Verdict::Done), Ok(StepState::Done));
         assert_eq!(judge(StepState::GivenUp, true, Verdict::Run), Err(Undecidable::GivenUp));
@@ -422,7 +422,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_ends_and_what_is_decided_follows_the_table(
+        fn ends_and_decisions_follow_the_table(
             once: bool, attempts in 0u32..6, outcome in any_outcome(), from in 0usize..7, verdict in 0usize..3, dead: bool,
         ) {
             let kind = if once { StepKind::Once } else { StepKind::Auto };

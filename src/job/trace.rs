@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_standard_is_none() {
+    fn an_invalid_traceparent_is_none() {
         let broken = [
             String::new(),
             "00-ab-cd-01".to_owned(),

@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_owed_is_overdue_from_its_tick_on_and_nothing_never() {
+    fn owed_ticks_are_overdue_from_their_due_time_on() {
         let at = |ms| Timestamp::from_ms(ms).expect("before the year 10000");
         let owed = Owed::default();
         assert_eq!(owed.overdue(at(5_000)), Duration::ZERO);

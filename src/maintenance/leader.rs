@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_is_set_back_is_noticed_and_one_that_is_slow_to_answer_is_not() {
+    fn a_clock_set_back_is_noticed_and_a_slow_answer_is_not() {
         let (start, at) = (Instant::now(), |ms: u64| Timestamp::from_ms(1_800_000_000_000 + ms).unwrap());
         let mut clock = ClockSeen::default();
         let mut look = |sent, received, shown| {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_leader_is_there_before_the_old_ones_entries_are_stale() {
+    fn a_new_leader_leads_before_the_old_ones_entries_are_stale() {
         for lease in [1, 2, 15, 3600].map(Duration::from_secs) {
             for candidates in 1..=15 {
                 let latest = tenure(lease) + pace(candidates, lease);

@@ -50,7 +50,7 @@ mod tests {
     use crate::broker::{UniqueMode, UniqueScope};
 
     #[test]
-    fn a_round_trip_carries_fewer_jobs_where_each_is_more_work() {
+    fn a_round_trip_carries_fewer_jobs_if_each_is_more_work() {
         let job = |nth: usize| Submission::new("a").unwrap().header("nth", &nth.to_string()).unwrap();
         let own = |nth: usize| job(nth).id(format!("own-{nth}").parse().unwrap());
         let delayed = |nth: usize| job(nth).delay(std::time::Duration::from_secs(1));

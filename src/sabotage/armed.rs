@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_that_a_bug_replaces_is_in_its_script_once() {
+    fn every_line_that_a_bug_replaces_occurs_once_in_its_script() {
         let scripts = crate::broker::script_sources();
         for edit in EDITS {
             let source = &scripts[edit.script];
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn no_two_bugs_have_the_same_name_and_each_is_told() {
+    fn every_bug_has_a_unique_name_and_a_description() {
         let names: std::collections::BTreeSet<_> = bugs().map(|(name, _)| name).collect();
         assert_eq!(names.len(), BUGS.len());
         assert!(bugs().all(|(_, about)| about.ends_with('.')));
     }
 
     #[test]
-    fn a_process_that_is_told_nothing_carries_none() {
+    fn a_process_without_the_variable_has_no_bug() {
         assert!(BUGS.iter().all(|(bug, ..)| !is(*bug)));
         assert!(EDITS.iter().all(|edit| matches!(spoiled(edit.script, "x"), Cow::Borrowed("x"))));
     }

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn known_series_are_there_as_zero_before_anything_happens() {
+    fn known_series_are_zero_before_anything_happens() {
         let rendered = metrics(&queue(), &[job_type("send")]).render();
         for series in [
             r#"streamfleet_jobs_started_total{queue="mail",job_type="send"}"#,
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn types_without_a_handler_share_a_label_and_so_do_too_many_types() {
+    fn unknown_types_and_surplus_types_share_labels() {
         let queue = queue();
         let types: Vec<_> = (0..PAIRS_MAX + 9).map(|n| job_type(&format!("t{n}"))).collect();
         let metrics = metrics(&queue, &types);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_of_recurring_jobs_are_counted_where_they_are_submitted_and_where_they_are_skipped() {
+    fn submitted_and_skipped_ticks_are_counted() {
         let (queue, entry) = (queue(), "nightly".parse().unwrap());
         let metrics = metrics(&queue, &[]);
         metrics.record(&Event::CronTicked { queue: &queue, entry: &entry, jobs: 2, late: Duration::ZERO });
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_is_that_of_the_handlers_whoever_does_the_upkeep() {
+    fn the_runtime_metrics_are_those_of_the_handlers() {
         let runtime = |threads| tokio::runtime::Builder::new_multi_thread().worker_threads(threads).build();
         let (handlers, others) = (runtime(3).unwrap(), runtime(1).unwrap());
         let metrics = handlers.block_on(async { metrics(&queue(), &[]) });
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_later_than_the_objective_is_counted_and_the_end_of_a_job_with_its_age_and_attempts() {
+    fn late_starts_and_job_completions_are_counted() {
         let (queue, send, job) = (queue(), job_type("send"), "a".parse().unwrap());
         let metrics = metrics(&queue, std::slice::from_ref(&send));
         for wait in [1990, 2000, 2001, 60_000] {
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ceases_to_lead_says_0_of_the_queue_so_that_the_greatest_is_right() {
+    fn a_former_leader_reports_0_so_the_maximum_is_right() {
         let queue = queue();
         let metrics = metrics(&queue, &[]);
         let leading = |leading| metrics.record(&Event::Leading { queue: &queue, leading });
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_and_round_trips_are_counted_by_what_is_known_of_them() {
+    fn programs_and_round_trips_are_counted_by_their_labels() {
         let (queue, send) = (queue(), job_type("send"));
         let metrics = metrics(&queue, std::slice::from_ref(&send));
         for job_type in [&send, &job_type("stranger")] {
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rendered_is_what_the_catalogue_has() {
+    fn the_rendered_metrics_are_those_of_the_catalogue() {
         let (queue, send) = (queue(), job_type("send"));
         let rendered = metrics(&queue, std::slice::from_ref(&send)).render();
         let typed: BTreeSet<_> = rendered.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_have_the_names_and_the_values_that_the_catalogue_has() {
+    fn labels_have_the_names_and_values_of_the_catalogue() {
         let (queue, send) = (queue(), job_type("send"));
         let rendered = metrics(&queue, std::slice::from_ref(&send)).render();
         for Descriptor { name, labels, .. } in catalogue::metrics() {

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_traces_is_added_where_it_is_not_there() {
+    fn the_path_for_traces_is_added_if_missing() {
         let full = "http://c:4318/v1/traces";
         assert_eq!(shown("http://c:4318").as_deref(), Ok(full));
         assert_eq!(shown("http://c:4318/").as_deref(), Ok(full));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_or_holds_a_secret_is_refused_without_showing_it() {
+    fn an_invalid_or_secret_address_is_refused_without_showing_it() {
         for endpoint in
             ["", "c:4318", "grpc://c:4317", "http://u:canary@c", "http://c/?key=canary", "http://"]
         {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_from_their_file_and_their_mistakes_do_not_show_values() {
+    fn errors_in_the_headers_file_do_not_show_values() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("headers");
         let read = |text: &str| {

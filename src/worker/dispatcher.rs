@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_read_while_what_waits_is_too_large() {
+    async fn nothing_is_read_while_waiting_jobs_are_too_large() {
         let dispatcher = Dispatcher::new(8, 8, 2);
         dispatcher.take(2);
         dispatcher.push(vec![delivery(WAITING_BYTES / 2), delivery(WAITING_BYTES / 2)]);

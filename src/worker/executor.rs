@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_that_no_cut_can_have_caused_counts_and_one_that_it_may_have_caused_does_not() {
+    async fn an_end_counts_unless_the_cut_may_have_caused_it() {
         let fails = || async {
             tokio::task::yield_now().await;
             failed()
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_come_by_the_time_of_the_cut_is_heard() {
+    async fn an_answer_that_arrived_before_the_cut_counts() {
         let (mut theirs, ours) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let mut ours = tokio::net::UnixStream::from_std(ours).unwrap();

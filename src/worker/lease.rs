@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_cancelled_whether_it_was_made_before_the_cut_or_after() {
+    fn tokens_made_before_or_after_the_cut_are_cancelled() {
         let before = HeldLease::new(Instant::now());
         let token = before.token().clone();
         before.cut();

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_waits_knows_about_when_it_was_given_something() {
+    fn a_waiting_read_knows_roughly_when_it_got_entries() {
         let asked = Instant::now();
         let mut clock = ReadClock::new(asked, LEASE);
         assert_eq!(clock.unanswered(), asked);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_stood_still_hears_for_half_a_lease_what_came_meanwhile() {
+    fn after_a_freeze_answers_from_before_count_for_half_a_lease() {
         let asked = Instant::now();
         let mut clock = ReadClock::new(asked, LEASE);
         clock.look(asked + ms(100));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reporter_is_told_once_however_much_is_said_and_gets_the_latest() {
+    fn the_reporter_is_woken_once_and_gets_the_latest() {
         let (report, job) = (Report::default(), job());
         assert!(report.progress(1, "one"));
         assert!((2..=100).all(|percent| !report.progress(percent, "more")));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_while_redis_is_told_is_not_forgotten() {
+    fn reports_during_a_write_to_redis_are_not_lost() {
         let (report, job) = (Report::default(), job());
         report.log("first");
         report.progress(1, "");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_heard_after_the_end() {
+    fn nothing_is_recorded_after_the_end() {
         let silent = Report::default();
         assert!(!silent.close());
         assert!(!silent.progress(1, "") && !silent.log("late") && !silent.is_used());

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_file_that_is_empty_is_told_as_such() {
+    fn an_empty_secret_file_is_reported() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, b"\r\n").unwrap();
         let path = file.path().display();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_configures_tls_is_refused_where_the_address_does_not_ask_for_it() {
+    fn tls_settings_are_refused_if_the_address_does_not_use_tls() {
         let tls = Files { ca_file: Some("ca.pem".into()), ..Files::default() };
         let problems = Config { tls, ..at("redis://host") }.validate();
         assert_eq!(

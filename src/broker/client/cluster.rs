@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_checked_against_a_name_where_there_is_one() {
+    fn a_certificate_is_checked_against_the_name_if_there_is_one() {
         let by_tls = |others: &[&str]| owner("10.0.0.1".into(), others, true).unwrap().to_string();
         assert_eq!(by_tls(&["hostname", "one.example"]), "one.example:7001");
         assert_eq!(by_tls(&[]), "10.0.0.1:7001");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_that_was_ever_named_is_asked_and_the_doubted_one_last() {
+    fn every_known_node_is_asked_and_the_doubted_one_last() {
         let cluster = cluster();
         cluster.keep(&Server::new("host", 7003), vec![range(0, 16383, 7001)]);
         let doubted = Server::new("host", 7001);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_on_a_connection_that_broke_may_have_been_executed() {
+    fn a_command_on_a_broken_connection_may_have_been_executed() {
         use fred::error::{Error as Told, ErrorKind};
         for kind in [ErrorKind::IO, ErrorKind::Timeout, ErrorKind::Canceled] {
             assert!(matches!(Error::from_client("xadd", &Told::new(kind, "gone")), Error::Unknown { .. }));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_connection_from_being_made_is_said_in_plain_words() {
+    fn connection_errors_are_shown_in_plain_words() {
         let os = r#"Os { code: 111, kind: ConnectionRefused, message: "Connection refused" }"#;
         assert_eq!(plain(os), "Connection refused");
         let resolver = r#"Custom { kind: Uncategorized, error: "failed to lookup address information" }"#;

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_names_another_server_is_taken_by_its_word() {
+    fn an_answer_that_names_another_server_is_followed() {
         let asked = ServerConfig::new_centralized("10.0.0.1", 7000);
         let moved = |host, port| Some(Doubt::Moved(Some(Server::new(host, port))));
         let heard = |detail| Doubt::of(&refused(detail), &asked);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_on_its_way_is_nobody_elses_yet() {
+    fn a_migrating_slot_still_belongs_to_its_old_server() {
         let asked = ServerConfig::new_centralized("10.0.0.1", 7000);
         for detail in ["ASK 3999 10.0.0.2:7001", "TRYAGAIN Multiple keys request during rehashing of slot"] {
             assert_eq!(Doubt::of(&refused(detail), &asked), None, "{detail}");

@@ -59,7 +59,7 @@ mod tests {
     use crate::broker::client::script::sources;
 
     #[test]
-    fn every_command_that_is_told_apart_is_a_script_or_one_that_workers_send() {
+    fn every_measured_command_is_a_script_or_sent_by_workers() {
         let plain = ["xreadgroup", "xrange", "other"];
         let scripts = sources();
         for command in COMMANDS {

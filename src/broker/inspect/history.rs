@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_of_log_lines_is_read_in_the_order_in_which_they_were_said() {
+    fn log_lines_are_read_from_the_ring_in_their_order() {
         for logged in [3_usize, 100, 101, 250] {
             let mut fields: Vec<_> = (0..logged)
                 .rev()

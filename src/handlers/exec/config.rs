@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_problems_are_told_at_once_with_their_keys() {
+    fn all_problems_are_reported_at_once_with_their_keys() {
         let config = ExecConfig {
             command: vec![String::new(), "a\0b".into()],
             directory: Some(PathBuf::new()),

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_a_record_logs_nothing_until_it_tells_its_progress() {
+    fn a_job_without_a_record_logs_nothing_until_it_reports_progress() {
         let context = context(&[]);
         let mut speech = Speech::of(&context);
         speech.hear(b"before\n");

@@ -75,7 +75,7 @@ async fn judged(code: u8, words: &str, rules: &Value) -> Result<Value, Outcome> 
 }
 
 #[tokio::test]
-async fn rules_give_exit_codes_and_last_words_their_own_meanings() {
+async fn rules_decide_by_exit_code_and_output() {
     let rules = json!([
         { "exit": 75, "matches": "quota", "then": { "snooze": "10m" } },
         { "exit": [10, 20], "then": { "retry_after": "30s" } },
@@ -107,7 +107,7 @@ async fn rules_give_exit_codes_and_last_words_their_own_meanings() {
 }
 
 #[tokio::test]
-async fn rules_see_what_was_said_before_the_last_words() {
+async fn rules_see_output_before_the_last_lines() {
     let trace = "echo 'InvalidArgument: no such customer' >&2; seq 1 3000 >&2; exit 1";
     let rules = json!([{ "matches": "^InvalidArgument", "then": "fatal" }]);
     let failed = failure(run(&ruled(trace, rules), b"", context(&[])).await);
@@ -116,7 +116,7 @@ async fn rules_see_what_was_said_before_the_last_words() {
 }
 
 #[tokio::test]
-async fn rules_do_not_judge_a_program_that_was_told_to_stop() {
+async fn rules_do_not_apply_to_a_program_that_was_stopped() {
     let rules = json!([{ "then": "done" }]);
     let context = context_for(Duration::from_millis(300));
     let failed = failure(run(&ruled("sleep 60", rules), b"", context).await);
@@ -124,7 +124,7 @@ async fn rules_do_not_judge_a_program_that_was_told_to_stop() {
 }
 
 #[tokio::test]
-async fn a_death_by_signal_is_tried_again_names_the_signal_and_says_that_nobody_knows_what_was_done() {
+async fn a_program_killed_by_a_signal_is_retried_as_unknown() {
     let failed = failure(run(&sh("kill -SEGV $$"), b"", context(&[])).await);
     assert_eq!((failed.kind, failed.retry), (FailureKind::Unknown, Retry::Policy));
     assert!(failed.error.contains("SIGSEGV"), "{}", failed.error);
@@ -171,7 +171,7 @@ print([size, os.lseek(0, 0, os.SEEK_CUR), [refused(change) for change in changes
 }
 
 #[tokio::test]
-async fn a_program_that_has_ended_when_its_attempt_is_cut_is_taken_at_its_word() {
+async fn a_program_that_ended_before_the_cut_keeps_its_exit_code() {
     for (code, want) in [(0, None), (3, Some(ChildEnding::Failed))] {
         let command = sh(&format!("exit {code}")).command(&context(&[]));
         let child = soon(spawner::start(command, Bytes::new())).await.unwrap();
@@ -242,7 +242,7 @@ async fn ten_megabytes_pass_through_a_program_that_answers_while_it_reads() {
 }
 
 #[tokio::test]
-async fn output_without_end_is_drained_and_not_kept() {
+async fn endless_output_is_drained_and_not_kept() {
     let command = sh("yes out | head -c 50000000; yes err | head -c 50000000 >&2").command(&context(&[]));
     let child = soon(spawner::start(command, Bytes::new())).await.unwrap();
     let end =
@@ -255,7 +255,7 @@ async fn output_without_end_is_drained_and_not_kept() {
 }
 
 #[tokio::test]
-async fn output_without_end_does_not_keep_the_deadline_from_being_noticed() {
+async fn endless_output_does_not_delay_the_deadline() {
     // It ends at once, but on a busy machine it may take a while to read all its output.
     let endless = exec_with(&["sh", "-c", "yes out & yes err >&2"], |config| {
         config.grace = Duration::from_secs(20);
@@ -337,7 +337,7 @@ async fn a_timeout_ends_the_whole_process_group() {
 }
 
 #[tokio::test]
-async fn descendants_of_a_program_that_is_told_to_stop_have_the_grace_to_finish() {
+async fn descendants_of_a_stopped_program_get_the_grace_period() {
     let directory = TempDir::new().unwrap();
     let state = directory.path().join("state");
     let script = format!(
@@ -367,7 +367,7 @@ async fn dropping_the_attempt_kills_the_process_group() {
 }
 
 #[tokio::test]
-async fn what_a_finished_program_left_running_in_its_group_is_killed() {
+async fn leftovers_in_the_group_of_a_finished_program_are_killed() {
     let directory = TempDir::new().unwrap();
     let script = "(sleep 1000 > /dev/null 2>&1 < /dev/null & echo $! > pid); echo done";
     let ended = run(&in_directory(&directory, &["sh", "-c", script]), b"", context(&[])).await;
@@ -397,7 +397,7 @@ print('done', flush=True)";
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_started_is_named_and_tried_again() {
+async fn a_program_that_cannot_be_started_is_named_and_retried() {
     let directory = TempDir::new().unwrap();
     std::fs::write(directory.path().join("notes.txt"), "no program").unwrap();
     let missing = failure(run(&exec(&["no-such-program"]), b"", context(&[])).await);
@@ -414,7 +414,7 @@ async fn a_program_that_cannot_be_started_is_named_and_tried_again() {
 }
 
 #[test]
-fn a_worker_without_resources_does_not_spend_the_jobs_attempt() {
+fn a_lack_of_resources_does_not_use_up_an_attempt() {
     for errno in [libc::EAGAIN, libc::ENOMEM, libc::EMFILE, libc::ENFILE] {
         let error = exec(&["true"]).not_started(&io::Error::from_raw_os_error(errno));
         assert_eq!(error.into_outcome(), Outcome::Snoozed(SHORT_OF_RESOURCES), "{errno}");

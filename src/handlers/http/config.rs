@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_problems_are_told_at_once_with_their_keys_and_without_secrets() {
+    fn all_problems_are_reported_with_their_keys_and_without_secrets() {
         let headers =
             [("a b", ""), ("Content-Length", "3"), ("x-streamfleet-job-id", "1"), ("x-a", "s3cret\r\nb: c")];
         let config = HttpConfig {

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_the_job_are_carried_where_they_are_valid() {
+    fn valid_headers_of_the_job_are_sent() {
         let fields = [
             ("h.tenant", "acme"),
             ("h.tenant", "second"),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_job_says_so() {
+    fn a_repeated_job_is_marked_in_the_headers() {
         assert_eq!(value(&[("lost", "1")], "x-streamfleet-redelivered").unwrap(), "true");
         assert_eq!(value(&[("traceparent", "00-ab-cd-01")], "traceparent").unwrap(), "00-ab-cd-01");
     }

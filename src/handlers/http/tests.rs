@@ -160,7 +160,7 @@ async fn rules_give_statuses_and_bodies_their_own_meanings() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_not_judged_by_half_of_its_body() {
+async fn a_truncated_response_is_not_matched_by_rules() {
     let cut = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 100\r\nconnection: close\r\n\r\nhalf";
     let (address, mut server) = odd_server(cut, None).await;
     let rules = json!([{ "status": 400, "matches": "busy", "then": "retry" }]);
@@ -174,7 +174,7 @@ async fn an_answer_that_breaks_off_is_not_judged_by_half_of_its_body() {
 }
 
 #[tokio::test]
-async fn the_status_tells_whether_another_attempt_may_succeed() {
+async fn the_status_decides_whether_to_retry() {
     for status in [408, 425, 429, 500, 502, 503, 504, 599] {
         let failed = refusal(status, &[]).await;
         let lost = matches!(status, 502 | 504);
@@ -256,7 +256,7 @@ async fn a_compressed_body_is_not_unpacked() {
 }
 
 #[tokio::test]
-async fn after_a_broken_answer_nobody_knows_what_was_done_and_it_is_tried_again() {
+async fn a_broken_response_is_unknown_and_retried() {
     let broken: [&[u8]; 4] = [
         b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
@@ -279,7 +279,7 @@ async fn after_a_broken_answer_nobody_knows_what_was_done_and_it_is_tried_again(
 }
 
 #[tokio::test]
-async fn an_endpoint_that_does_not_listen_has_done_nothing_is_tried_again_and_its_url_not_told() {
+async fn an_unreachable_endpoint_is_retried_without_showing_its_url() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -315,7 +315,7 @@ async fn a_server_without_tls_is_no_endpoint_for_https() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_too_slow_is_left_when_the_time_is_up() {
+async fn a_server_that_is_too_slow_times_out() {
     let slow: [&[u8]; 3] = [b"", b"HTTP/1.1 200 O", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n123"];
     for bytes in slow {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -350,7 +350,7 @@ async fn the_bearer_token_is_sent_and_never_shown() {
 }
 
 #[test]
-fn a_token_that_is_missing_or_no_token_is_told_at_the_start() {
+fn a_missing_or_invalid_token_is_reported_at_startup() {
     let file = tempfile::NamedTempFile::new().unwrap();
     for content in ["", "\n", "two tokens", "s3cret\nX-Admin: 1", "ü"] {
         std::fs::write(file.path(), content).unwrap();

@@ -52,7 +52,7 @@ fn a_plan_is_read_back_from_its_text() {
 }
 
 #[test]
-fn one_step_that_failed_does_not_stop_the_others_but_those_after_it() {
+fn a_failed_step_stops_only_the_steps_after_it() {
     let plan: Plan = "charge once\nmail auto charge\nrender auto".parse().unwrap();
     let after = |states: &[(&str, &str)]| plan.next(&ledger(states), "", NOW, &BTreeSet::new());
     assert_eq!(after(&[("charge", "failed")]), Next::Run(2));
@@ -169,7 +169,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
 
 proptest! {
     #[test]
-    fn every_job_ends_and_no_once_step_is_ever_started_twice_by_itself(
+    fn every_job_ends_and_no_once_step_starts_twice_on_its_own(
         plan in any_plan(), events in proptest::collection::vec(any_event(), 0..40),
     ) {
         let now = Timestamp::from_ms(1_000).unwrap();

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_follow_the_rules_and_are_there_once() {
+    fn names_follow_the_rules_and_are_unique() {
         let mut names = BTreeSet::new();
         for metric in metrics() {
             let Descriptor { name, kind, help, .. } = metric;
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_never_called_as_prometheus_calls_its_own() {
+    fn no_label_has_a_name_that_prometheus_uses() {
         for label in metrics().flat_map(|metric| metric.labels) {
             assert!(!["job", "instance", "le", "quantile"].contains(&label.name), "{label:?}");
         }

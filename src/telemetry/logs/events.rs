@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_beyond_the_rate_are_counted_and_told_with_the_next() {
+    fn suppressed_lines_are_counted_in_the_next_line() {
         let (mut window, start) = (Window::default(), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
         let admitted: Vec<_> = [0, 1, 2, 999, 1000, 2500].map(|ms| window.admit(2, at(ms))).into();

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_costs_lines_and_is_told_how_many() {
+    fn a_slow_reader_loses_lines_and_learns_how_many() {
         let sink = Sink::default();
         let held = sink.0.lock().unwrap();
         let (mut lines, flush) = open_to(sink.clone()).unwrap();

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_is_given_up_is_told_of_the_primary() {
+    fn an_aborted_failover_keeps_the_primary() {
         let read = |message| Announcement::read("main", GIVEN_UP, message);
         assert_eq!(read("master main 10.0.0.1 6379"), Some(Announcement::Kept));
         assert_eq!(read("master cache 10.0.0.1 6379"), None);

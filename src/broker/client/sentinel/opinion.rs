@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sentinel_is_enough_where_the_others_do_not_answer() {
+    fn one_sentinel_is_enough_if_the_others_do_not_answer() {
         let (mut opinion, now) = three();
         opinion.answered(2, says(10), now);
         opinion.answered(0, View::Silent("gone".to_owned()), now);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_announcement_is_made_up_for_by_answers() {
+    fn answers_make_up_for_a_missed_announcement() {
         let (mut opinion, now) = three();
         (0..3).for_each(|nth| opinion.answered(nth, says(10), now));
         opinion.answered(0, says(11), now);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_waited_for_until_it_is_done_or_given_up_or_late() {
+    fn a_failover_is_awaited_until_it_is_done_aborted_or_late() {
         let (mut opinion, now) = three();
         assert_eq!(opinion.changing_until(now), None);
         for end in [Announcement::Primary(at(11)), Announcement::Kept] {

@@ -60,7 +60,7 @@ fn encoded(text: &str) -> String {
 
 proptest! {
     #[test]
-    fn no_text_shows_a_password_wherever_it_stands(password in passwords(), known in any::<bool>()) {
+    fn no_address_ever_shows_its_password(password in passwords(), known in any::<bool>()) {
         for form in FORMS {
             for written in [password.clone(), encoded(&password)] {
                 // With a separate password, the word before the @ is the user's name.
@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn a_password_works_as_it_is_written_or_is_refused_with_the_way_to_write_it(password in passwords()) {
+    fn a_password_works_as_written_or_the_error_shows_how_to_write_it(password in passwords()) {
         for form in ["redis://worker:{p}@host", "redis-cluster://:{p}@host:1?node=b:2", "redis+unix://u:{p}@h/run/x"] {
             let escaped = parse(&form.replace("{p}", &encoded(&password))).map(|address| address.login.password);
             let escaped = escaped.map(|password| password.map(|password| password.expose_secret().to_owned()));
@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn addresses_are_shown_as_they_are_but_for_what_is_secret() {
+fn addresses_are_shown_without_their_secrets() {
     let addresses = [
         ("redis://127.0.0.1:6379", "redis://127.0.0.1:6379"),
         ("redis://:canary@host/2", "redis://:***@host/2"),
@@ -129,7 +129,7 @@ fn addresses_are_shown_as_they_are_but_for_what_is_secret() {
 
 /// Some clients take a single word before the `@` for the password, others for the user.
 #[test]
-fn a_single_word_before_the_host_is_shown_as_a_user_only_where_the_password_is_elsewhere() {
+fn a_lone_word_before_the_host_is_shown_only_if_it_is_no_password() {
     assert_eq!(shown("redis://worker@host", false), "redis://***@host");
     assert_eq!(shown("redis://worker@host", true), "redis://worker@host");
     let config = at("redis://worker@host").client_config().unwrap();
@@ -137,7 +137,7 @@ fn a_single_word_before_the_host_is_shown_as_a_user_only_where_the_password_is_e
 }
 
 #[test]
-fn parameters_that_are_not_known_are_refused_and_not_quoted_where_they_may_be_secret() {
+fn unknown_parameters_are_refused_without_quoting_secrets() {
     let reason = |url: &str| parse(url).err().unwrap();
     assert_eq!(
         reason("rediss://host?cert=/a.pem"),
@@ -178,7 +178,7 @@ fn every_part_of_an_address_is_read() {
 }
 
 #[test]
-fn what_names_no_server_is_refused() {
+fn an_address_without_a_server_is_refused() {
     for url in [
         "",
         "host:6379",
