@@ -87,7 +87,7 @@ pub enum SubmitError {
     },
     /// Redis refuses only this job, because one of its keys holds something else. The others of its round trip were
     /// submitted.
-    #[error("the job {job} was refused: {why}; the other jobs of this call were submitted")]
+    #[error("the job {job} was refused: {why}; the other jobs of its round trip were submitted")]
     Refused {
         /// The job.
         job: JobId,
