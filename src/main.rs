@@ -3,7 +3,7 @@
 
 mod cli;
 
-/// Every job makes many small allocations, and this allocator is faster at them than the system's.
+/// Every job makes many small allocations, and this allocator handles them faster than the system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

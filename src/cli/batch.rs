@@ -1,4 +1,4 @@
-//! `streamfleet batch`: how far a batch is, and what it waits for.
+//! `streamfleet batch`: the progress of a batch, and what it is waiting for.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use super::times::rfc3339;
 /// The arguments of `batch`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The batch's name.
+    /// The name of the batch.
     name: BatchId,
     /// The queue.
     #[arg(long, short, default_value = "default")]
@@ -33,7 +33,7 @@ struct Report {
     awaited: Vec<Awaited>,
 }
 
-/// A member that is awaited: the job that stands for it, and where that one is.
+/// A member that the batch waits for: the job that stands for it, and the state of that job.
 #[derive(Serialize)]
 struct Awaited {
     member: String,
@@ -53,18 +53,18 @@ impl Awaited {
         if member == job {
             format!("{member} ({state})")
         } else {
-            format!("{member} (in its place {job}: {state})")
+            format!("{member} (replaced by {job}: {state})")
         }
     }
 }
 
-/// Looks the batch up.
+/// Looks up the batch.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
-    let found = queue.batch_status(&args.name).await.context("the batch cannot be looked up")?;
+    let found = queue.batch_status(&args.name).await.context("failed to look up the batch")?;
     let Some(batch) = found else {
         output::complain(&format!(
-            "the queue {} knows no batch {}; batches are forgotten 30 days after their last member was added",
+            "the queue {} has no batch {}; a batch is deleted 30 days after its last member was added",
             queue.name(),
             args.name
         ));

@@ -1,4 +1,4 @@
-//! `streamfleet cancel`: one job is not to go on, wherever it is.
+//! `streamfleet cancel`: cancels one job, wherever it is.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::output::{self, harmless};
 use super::{Context, status};
 
-/// Who wants it, unless it is said.
+/// The default of `--by`.
 pub(super) const COMMAND_LINE: &str = "the command line";
 
 /// The arguments of `cancel`.
@@ -20,19 +20,19 @@ pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
-    /// Who wants it, for the job's record.
+    /// Who cancels the job, for its record.
     #[arg(long, default_value = COMMAND_LINE)]
     by: String,
 }
 
-/// What became of the job, as programs get it.
+/// What became of the job, for JSON output.
 #[derive(Serialize)]
 struct Report {
     id: String,
     queue: String,
-    /// Where the job is.
+    /// The state of the job.
     state: &'static str,
-    /// True where it runs, and was told to end.
+    /// True if it is running and was asked to stop.
     cancelling: bool,
 }
 
@@ -42,11 +42,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     one(&queue, &args.id, &args.by, context).await
 }
 
-/// Cancels one job. Its record is kept as long as those of this queue are.
+/// Cancels one job. Its record is kept for as long as other records of this queue.
 pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) -> anyhow::Result<Exit> {
     let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
-    let cancel =
-        async |id: &JobId| queue.cancel(id, by, retention).await.context("the job cannot be cancelled");
+    let cancel = async |id: &JobId| queue.cancel(id, by, retention).await.context("failed to cancel the job");
     let (mut id, mut cancellation) = (id.clone(), cancel(id).await?);
     // Perhaps it went by another lane than the entry id means.
     if cancellation == Cancellation::Unknown
@@ -68,7 +67,7 @@ pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) 
         context.output.print(&report, told)?;
     }
     if ended_otherwise {
-        output::complain(&format!("{id} is {state} already; nothing was changed"));
+        output::complain(&format!("{id} is already {state}; nothing was changed"));
         return Ok(Exit::Failed);
     }
     Ok(Exit::Done)
@@ -78,7 +77,7 @@ fn told(report: &Report) -> String {
     let (id, queue) = (harmless(&report.id), &report.queue);
     if report.cancelling {
         return format!(
-            "{id} runs and is told to end; to see how it ends: streamfleet status {id} --queue {queue} --watch"
+            "{id} is running and was asked to stop; to see how it ends: streamfleet status {id} --queue {queue} --watch"
         );
     }
     format!("{id} is cancelled")

@@ -1,4 +1,4 @@
-//! `streamfleet config`: finds mistakes in the configuration, and shows what is in effect.
+//! `streamfleet config`: finds mistakes in the configuration, and shows the values in effect.
 
 use serde::Serialize;
 use streamfleet::config::{Effective, Invalid, Problem};
@@ -17,15 +17,15 @@ pub(crate) struct Args {
 /// What to do with the configuration.
 #[derive(clap::Subcommand)]
 pub(crate) enum What {
-    /// Find everything that is wrong. Redis is not asked.
+    /// Find all mistakes, without a connection to Redis.
     ///
-    /// Exit code 0: nothing is wrong. 2: something is.
+    /// Exit code 0: the configuration is valid. 2: it has mistakes.
     Check,
     /// Show the values in effect, each with its source. Secrets are masked.
     Show,
 }
 
-/// What a check found, for programs.
+/// What a check found, for JSON output.
 #[derive(Serialize)]
 struct Found {
     valid: bool,
@@ -46,7 +46,7 @@ impl From<&Problem> for Line {
     }
 }
 
-/// Tells what is wrong. Types without a handler are only remarked upon: producers need none.
+/// Reports all mistakes. Types without a handler only cause a remark, because producers need no handlers.
 pub(super) fn check(read: Result<Effective, Invalid>, output: Output) -> anyhow::Result<Exit> {
     let (problems, remarks) = match read {
         Err(invalid) => (invalid.problems, Vec::new()),
@@ -66,7 +66,7 @@ pub(super) fn check(read: Result<Effective, Invalid>, output: Output) -> anyhow:
     Ok(if found.valid { Exit::Done } else { Exit::Usage })
 }
 
-/// Shows what is in effect.
+/// Shows the values in effect.
 pub(super) fn show(context: &Context) -> anyhow::Result<Exit> {
     let shown = context.effective.shown();
     context.output.print(&shown, |_| context.effective.toml().trim_end().to_owned())?;

@@ -13,13 +13,13 @@ use super::output::shell_word;
 use super::serve::{Port, Process, listed};
 use super::{Context, Wrong};
 
-/// The type that is there where the configuration has none.
+/// The type that is served if the configuration has none.
 const DEMO: &str = "demo.echo";
 
 /// The arguments of `dev`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where the server's data, port and password are kept.
+    /// The directory for the server's data, port and password.
     #[arg(long, value_name = "FOLDER", default_value = ".streamfleet")]
     folder: PathBuf,
 }
@@ -35,10 +35,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         };
         effective.config.types.insert(DEMO.parse()?, demo);
     }
-    // Nobody would start it again, and the server would go with it.
+    // Nothing would restart the worker, and the server would stop with it.
     let worker = &mut effective.config.worker;
     (worker.max_jobs, worker.max_lifetime, worker.max_rss) = (None, None, None);
-    // Before anything is started: whatever is wrong with the types should not cost a server's start.
+    // Before anything is started: an invalid type should not cost a server start.
     effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
     let mut server = DevServer::start(&args.folder).await?;
     let namespace = effective.config.redis.namespace.clone();
@@ -65,17 +65,17 @@ async fn work(
             Ok(Exit::Done)
         }
         ended = server.ended() => {
-            // Without Redis nothing can be given back: no use in waiting for it.
+            // Without Redis no job can be given back, so there is no point in waiting.
             shutdown.request();
             shutdown.request();
             running.await?;
             let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-            anyhow::bail!("the redis server ended by itself: {ended}; see {}", folder.join("server.log").display())
+            anyhow::bail!("the redis server exited unexpectedly: {ended}; see {}", folder.join("server.log").display())
         }
     }
 }
 
-/// What to do next, to be copied into another terminal.
+/// What to do next, to be pasted into another terminal.
 fn greeting(effective: &Effective, server: &DevServer, folder: &Path, metrics: &str) -> String {
     let config = &effective.config;
     let namespace = &config.redis.namespace;
@@ -95,11 +95,11 @@ fn greeting(effective: &Effective, server: &DevServer, folder: &Path, metrics: &
     let queue = if queue.as_str() == "default" { String::new() } else { format!(" --queue {queue}") };
     let (client, payload) = (dev_server::client(), r#"'{"hello":"world"}'"#);
     format!(
-        "redis on port {port}, its data and its password in {}; handlers for {types}; metrics: {metrics}\n\
+        "redis on port {port}, data and password in {}; handlers for {types}; metrics: {metrics}\n\
          log in:        export {variables}\n\
          submit a job:  {client} -p {port} XADD '{stream}' '*' type {job_type} payload {payload}\n\
          or:            streamfleet enqueue{queue} {job_type} {payload}\n\
-         look at it:    streamfleet queues\n\
+         inspect it:    streamfleet queues\n\
          Ctrl-C stops both.",
         folder.display()
     )

@@ -1,4 +1,4 @@
-//! `streamfleet events`: what was told of a queue's jobs, and, with `--follow`, what is told from now on.
+//! `streamfleet events`: the events of a queue's jobs, and, with `--follow`, new ones as they happen.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use super::exit::Exit;
 use super::output::{self, Output, harmless};
 use super::times::rfc3339;
 
-/// So often new events are looked for.
+/// How often to look for new events.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// So many are read at once while following.
+/// How many events are read at once while following.
 const PAGE: u64 = 1000;
 
-/// The pause where Redis cannot be reached for now.
+/// The pause before a retry while Redis is unreachable.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The arguments of `events`.
@@ -28,33 +28,33 @@ pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
-    /// At most so many; with --follow, so many to begin with.
+    /// The maximum number of events; with --follow, of the first ones.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     limit: u64,
-    /// Begin behind this event: the next page. Default: the last events.
+    /// Start after this event, to get the next page. Default: the last events.
     #[arg(long, value_name = "EVENT")]
     after: Option<EntryId>,
-    /// Go on with new events until interrupted; with --json, one object per line.
+    /// Continue with new events until interrupted; with --json, one object per line.
     #[arg(long, short)]
     follow: bool,
 }
 
-/// A page of events, as programs get it.
+/// A page of events, for JSON output.
 #[derive(Serialize)]
 struct Page {
     queue: String,
-    /// What `--after` takes for the page that follows, now or later.
+    /// The value of `--after` for the next page, now or later.
     next: Option<String>,
     events: Vec<Report>,
 }
 
-/// One event, as programs get it.
+/// One event, for JSON output.
 #[derive(Serialize)]
 struct Report {
     entry: String,
     at: String,
     at_ms: u64,
-    /// The event's own fields; see docs/hooks.md.
+    /// The fields of the event; see docs/hooks.md.
     #[serde(flatten)]
     facts: Map<String, Value>,
     /// The same for people.
@@ -62,14 +62,14 @@ struct Report {
     line: String,
 }
 
-/// Lists or follows.
+/// Lists or follows events.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     let events = match args.after {
         Some(_) => queue.events(args.after, args.limit).await,
         None => queue.last_events(args.limit).await,
     };
-    let events = events.context("the events cannot be read")?;
+    let events = events.context("failed to read the events")?;
     let last = events.last().map(|event| event.entry).or(args.after);
     if args.follow {
         if tell(context.output, &events)? {
@@ -86,17 +86,17 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Tells what comes, until nobody reads it.
+/// Prints new events until nobody reads them.
 async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> anyhow::Result<()> {
     loop {
         let events = match queue.events(last, PAGE).await {
             Ok(events) => events,
             Err(error) if error.is_transient() => {
-                output::complain(&format!("{error}; trying again"));
+                output::complain(&format!("{error}; retrying"));
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
-            Err(error) => return Err(error).context("the events cannot be read"),
+            Err(error) => return Err(error).context("failed to read the events"),
         };
         if !tell(output, &events)? {
             return Ok(());
@@ -108,7 +108,7 @@ async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> any
     }
 }
 
-/// Prints a line per event. False where nobody reads any more.
+/// Prints one line per event. Returns false once nobody reads any more.
 fn tell(output: Output, events: &[PastEvent]) -> anyhow::Result<bool> {
     for event in events {
         let report = report(event);
@@ -143,7 +143,7 @@ fn is_count(name: &str) -> bool {
     name.ends_with("_ms") || matches!(name, "attempt" | "waiting" | "running" | "delayed" | "dead")
 }
 
-/// The fields of an event in their order.
+/// The fields of an event, in their order.
 fn line(event: &PastEvent) -> String {
     let facts = event.fields.fields().filter(|(name, _)| *name != b"event");
     let facts = facts
@@ -155,11 +155,11 @@ fn line(event: &PastEvent) -> String {
 fn show(page: &Page) -> String {
     if page.events.is_empty() {
         return format!(
-            "no events of the queue {} are kept here; events.publish in the configuration of its workers says what they tell",
+            "no events of the queue {} are stored; workers publish the events that events.publish in their configuration names",
             page.queue
         );
     }
     let lines: Vec<_> = page.events.iter().map(|report| report.line.as_str()).collect();
     let next = page.next.as_deref().unwrap_or_default();
-    format!("{}\nwhat follows: --after {next}", lines.join("\n"))
+    format!("{}\nnext page: --after {next}", lines.join("\n"))
 }

@@ -8,23 +8,23 @@ use streamfleet::broker;
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what was asked.
+    /// The command did what was asked.
     Done,
-    /// Something went wrong that has no code of its own.
+    /// An error that has no code of its own.
     Failed,
-    /// The command line or the configuration is wrong. (clap's own code.)
+    /// The command line or the configuration is wrong. (This is also clap's code.)
     Usage,
-    /// Redis cannot be reached, or refuses.
+    /// Redis is unreachable, or refuses the request.
     Redis,
-    /// What was asked for does not exist.
+    /// The requested object does not exist.
     NotFound,
     /// A check found errors.
     Unfit,
-    /// The time to wait was up before the job had ended.
+    /// The waiting time was up before the job ended.
     Unfinished,
-    /// The queue takes no more jobs; nothing was submitted.
+    /// The queue accepts no more jobs for now; nothing was submitted.
     Full,
-    /// The job is accepted, but not confirmed to be as durable as was asked for.
+    /// The job is accepted, but the requested durability is not confirmed.
     Unconfirmed,
 }
 
@@ -56,7 +56,7 @@ impl Exit {
             Some(_) | None => {}
         }
         match error.chain().find_map(|cause| cause.downcast_ref::<broker::Error>()) {
-            // An address that cannot be used is a mistake in the configuration.
+            // An invalid address is a mistake in the configuration.
             Some(broker::Error::Address(_)) => Self::Usage,
             Some(_) => Self::Redis,
             None => Self::Failed,

@@ -1,4 +1,4 @@
-//! `streamfleet healthcheck`: asks the worker beside it how it does, for service managers that run a command for that.
+//! `streamfleet healthcheck`: asks the local worker for its health, for service managers that run a command for that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -15,35 +15,35 @@ use super::output::harmless;
 use super::times;
 use super::{Context, Wrong};
 
-/// No answer of a probe is longer.
+/// The longest response of a probe, in bytes.
 const ANSWER_MAX: u64 = 16 * 1024;
 
 /// The arguments of `healthcheck`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to ask.
+    /// The probe.
     #[arg(long, value_enum, default_value_t = Probe::Live)]
     probe: Probe,
-    /// Where to ask, in place of the configured telemetry.listen.
+    /// The address to ask, instead of the configured telemetry.listen.
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<SocketAddr>,
-    /// How long the answer may take.
+    /// How long the response may take.
     #[arg(long, default_value = "3s", value_parser = times::duration, value_name = "LENGTH")]
     timeout: Duration,
 }
 
-/// What is asked.
+/// A probe of the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Probe {
-    /// Do its loops turn? Fails where only a restart helps.
+    /// Are its loops running? Fails if only a restart helps.
     Live,
-    /// Is it in touch with Redis, and not stopping?
+    /// Is it connected to Redis, and not stopping?
     Ready,
     /// Has it started?
     Startup,
 }
 
-/// The answer.
+/// The result.
 #[derive(Serialize)]
 struct Health {
     probe: &'static str,
@@ -52,7 +52,7 @@ struct Health {
     said: String,
 }
 
-/// Asks. Exit code 0 or 1, and no other: whoever runs such commands knows no others.
+/// Asks the worker. The exit code is always 0 or 1: programs that run health checks know no others.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let address = match args.address {
         Some(address) => address,
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let (healthy, said) = match asked {
         Ok(Ok((status, said))) => (status == 200, said),
         Ok(Err(error)) => (false, format!("{error:#}")),
-        Err(_) => (false, format!("no answer within {}", times::short(args.timeout))),
+        Err(_) => (false, format!("no response within {}", times::short(args.timeout))),
     };
     let health = Health { probe: args.probe.name(), address: reachable(address), healthy, said };
     context.output.print(&health, |health| {
@@ -90,20 +90,21 @@ impl Probe {
     }
 }
 
-/// Where the worker of this configuration answers.
+/// The address of the worker with this configuration.
 fn listening(listen: Listen) -> Result<SocketAddr, Wrong> {
     match listen {
-        Listen::Off => Err(Wrong("telemetry.listen is \"off\": there is nothing to ask".to_owned())),
+        Listen::Off => {
+            Err(Wrong("telemetry.listen is \"off\", so the worker has no probes to ask".to_owned()))
+        }
         Listen::At(address) if address.port() == 0 => {
-            let why =
-                "telemetry.listen has port 0, so that only the worker knows its port: say it with --address";
+            let why = "telemetry.listen has port 0, so only the worker knows its port: pass the address with --address";
             Err(Wrong(why.to_owned()))
         }
         Listen::At(address) => Ok(address),
     }
 }
 
-/// Who listens everywhere listens here.
+/// A worker that listens on all interfaces is reachable on the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -113,18 +114,18 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// The status and the body of a page.
+/// Returns the status and the body of a page.
 async fn ask(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
     let address = reachable(address);
-    let mut stream = TcpStream::connect(address).await.context("nobody answers")?;
+    let mut stream = TcpStream::connect(address).await.context("failed to connect")?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.context("the question was not sent")?;
+    stream.write_all(request.as_bytes()).await.context("failed to send the request")?;
     let mut reply = Vec::new();
-    stream.take(ANSWER_MAX).read_to_end(&mut reply).await.context("the answer broke off")?;
+    stream.take(ANSWER_MAX).read_to_end(&mut reply).await.context("failed to read the response")?;
     let reply = String::from_utf8_lossy(&reply);
-    let (head, body) = reply.split_once("\r\n\r\n").context("the answer is not HTTP")?;
+    let (head, body) = reply.split_once("\r\n\r\n").context("the response is not HTTP")?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Ok((status.context("the answer is not HTTP")?, body.trim_end().to_owned()))
+    Ok((status.context("the response is not HTTP")?, body.trim_end().to_owned()))
 }
 
 #[cfg(test)]
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_everywhere_is_asked_on_the_loopback() {
+    fn a_worker_that_listens_on_all_interfaces_is_asked_on_loopback() {
         let asked = |address: &str| reachable(address.parse().unwrap()).to_string();
         assert_eq!(asked("0.0.0.0:9464"), "127.0.0.1:9464");
         assert_eq!(asked("[::]:9464"), "[::1]:9464");
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_listens_nowhere_or_nobody_knows_where_is_named_as_such() {
+    fn a_worker_without_a_known_address_is_refused() {
         assert!(listening(Listen::Off).unwrap_err().0.contains("off"));
         let random = Listen::At("127.0.0.1:0".parse().unwrap());
         assert!(listening(random).unwrap_err().0.contains("--address"));

@@ -1,4 +1,5 @@
-//! `streamfleet metrics`: what a worker tells at `/metrics`, for those who draw or alert. Nothing is asked.
+//! `streamfleet metrics`: lists the metrics that a worker exposes at `/metrics`, for dashboards and alerts. Connects to
+//! nothing.
 
 use serde::Serialize;
 use streamfleet::telemetry::{CATALOGUE, Descriptor, Kind, Label, Values};
@@ -6,7 +7,7 @@ use streamfleet::telemetry::{CATALOGUE, Descriptor, Kind, Label, Values};
 use super::exit::Exit;
 use super::output::{self, Output};
 
-/// One metric, as programs get it.
+/// One metric, for JSON output.
 #[derive(Serialize)]
 struct Metric {
     name: &'static str,
@@ -14,7 +15,7 @@ struct Metric {
     kind: &'static str,
     unit: &'static str,
     labels: Vec<Shown>,
-    /// Upper bounds, of histograms.
+    /// The upper bounds of a histogram.
     #[serde(skip_serializing_if = "<[f64]>::is_empty")]
     buckets: &'static [f64],
     told_by: &'static str,
@@ -22,7 +23,7 @@ struct Metric {
     help: &'static str,
 }
 
-/// One label; its values, where they are always the same.
+/// One label, with its values if they are fixed.
 #[derive(Serialize)]
 struct Shown {
     name: &'static str,
@@ -30,7 +31,7 @@ struct Shown {
     values: &'static [&'static str],
 }
 
-/// Lists.
+/// Lists the metrics.
 pub(crate) fn run(output: Output) -> anyhow::Result<Exit> {
     let metrics: Vec<Metric> = CATALOGUE
         .iter()
@@ -67,7 +68,7 @@ fn metric(group: &'static str, descriptor: &Descriptor) -> Metric {
 }
 
 fn show(metrics: &[Metric]) -> String {
-    let mut table = output::table(&["metric", "kind", "labels", "take", "told by", "what"]);
+    let mut table = output::table(&["metric", "kind", "labels", "aggregate", "reported by", "meaning"]);
     for metric in metrics {
         let labels: Vec<_> = metric.labels.iter().map(|label| label.name).collect();
         let labels = labels.join(", ");

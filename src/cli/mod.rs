@@ -40,35 +40,36 @@ use streamfleet::Shutdown;
 use streamfleet::broker::Broker;
 use streamfleet::config::{Effective, Flags, Sources};
 
-/// What scripts may rely on.
+/// The exit codes, which scripts may rely on.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  it did what was asked; a worker was stopped and has given its jobs back
-  1  something went wrong that has no code of its own
+  0  the command did what was asked; a worker was stopped and has given its jobs back
+  1  an error that has no code of its own
   2  the command line or the configuration is wrong
-  3  Redis cannot be reached, or refuses
-  4  what was asked for does not exist
+  3  Redis is unreachable, or refuses the request
+  4  the requested object does not exist
   5  a check found errors
-  6  the time to wait was up before the job had ended; it goes on
-  7  the queue takes no more jobs for now; nothing was submitted
-  8  the job is accepted, but not confirmed to be as durable as was asked for
+  6  the waiting time was up before the job ended; the job continues
+  7  the queue accepts no more jobs for now; nothing was submitted
+  8  the job is accepted, but the requested durability is not confirmed
 
-Configuration: files, then variables such as STREAMFLEET__REDIS__URL, then flags; see `streamfleet config show`.";
+Configuration is read from files, then from variables such as STREAMFLEET__REDIS__URL, then from flags; later ones win.
+See `streamfleet config show`.";
 
 /// Background jobs on Redis Streams, run by a fleet of identical workers.
 #[derive(Parser)]
 #[command(version, propagate_version = true, max_term_width = 110, after_help = EXIT_CODES)]
 struct Cli {
-    /// Configuration files (TOML); later ones win. Default: streamfleet.toml in this folder, if there is one.
+    /// Configuration files (TOML); later ones win. Default: streamfleet.toml in the current directory, if it exists.
     #[arg(long, short, global = true, value_name = "FILE")]
     config: Vec<PathBuf>,
-    /// The address of Redis, in place of the configured one. Others can see it: put passwords elsewhere.
+    /// The address of Redis, instead of the configured one. Other users can see it, so do not put a password in it.
     #[arg(long, global = true, value_name = "URL")]
     redis: Option<String>,
-    /// The first part of every key, in place of the configured one.
+    /// The prefix of every key, instead of the configured one.
     #[arg(long, global = true, value_name = "NAME")]
     namespace: Option<String>,
-    /// Answer with JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -77,26 +78,26 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run jobs until SIGTERM or SIGINT; a second one cuts running jobs short.
+    /// Run jobs until SIGTERM or SIGINT; a second signal cancels the running jobs at once.
     Worker(worker::Args),
-    /// Start a private Redis and a worker, to try things out.
+    /// Start a private Redis and a worker to try things out.
     Dev(dev::Args),
-    /// See it all at work: 300 report jobs, two workers, one of them killed in the middle, and the account.
+    /// Run a demonstration: 300 report jobs and two workers, one of which is killed midway, then an account of every job.
     #[cfg(feature = "http")]
     Demo(demo::Args),
     /// One worker of the demo.
     #[cfg(feature = "http")]
     #[command(hide = true)]
     DemoWorker(demo::work::Args),
-    /// Submit a job, or with --bulk many.
+    /// Submit a job, or many with --bulk.
     Enqueue(Box<enqueue::Args>),
     /// Show everything known about one job.
     Status(status::Args),
-    /// Show how far a batch is, and what it waits for.
+    /// Show the progress of a batch and what it is waiting for.
     Batch(batch::Args),
-    /// Show the steps of a job that is made of steps, or decide about one.
+    /// Show the steps of a job, or decide about one of them.
     Steps(steps::Args),
-    /// Cancel a job, wherever it is: one that runs is told to end.
+    /// Cancel a job, wherever it is. A running job is asked to stop.
     Cancel(cancel::Args),
     /// Count the jobs of each queue.
     Queues(queues::Args),
@@ -108,24 +109,24 @@ enum Command {
     Delayed(delayed::Args),
     /// Add, list, pause, resume, run or remove recurring jobs.
     Cron(cron::Args),
-    /// Show what was told of a queue's jobs, or follow what is told.
+    /// Show the events of a queue's jobs, or follow new ones.
     Events(events::Args),
-    /// List what a worker tells at /metrics.
+    /// List the metrics that a worker exposes at /metrics.
     Metrics,
-    /// Find out whether this Redis and this login are fit for a fleet.
+    /// Check whether this Redis and this login are fit for a fleet.
     ///
-    /// Exit code 0: fit, perhaps with warnings. 3: Redis cannot be reached, or refuses the login. 5: unfit.
+    /// Exit code 0: fit, possibly with warnings. 3: Redis is unreachable, or refuses the login. 5: unfit.
     Check,
-    /// Ask the worker beside it how it does, for Docker's HEALTHCHECK and its like. Exit code 0: well. 1: not.
+    /// Ask the local worker for its health, for Docker's HEALTHCHECK and similar. Exit code 0: healthy. 1: unhealthy.
     Healthcheck(healthcheck::Args),
     /// Check or show the configuration.
     Config(config::Args),
-    /// Measure what streamfleet costs, beside the same work as raw commands, on a private Redis.
+    /// Compare streamfleet's performance with the same work done by raw Redis commands, on a private Redis.
     Bench(bench::Args),
 }
 
 impl Command {
-    /// Whether a signal stops it in good order.
+    /// Whether a signal stops it gracefully.
     fn serves(&self) -> bool {
         match self {
             Self::Worker(_) | Self::Dev(_) => true,
@@ -163,9 +164,9 @@ impl Command {
     }
 }
 
-/// What every command gets.
+/// What every command receives.
 pub(crate) struct Context {
-    /// What signals ask for, where the command is one that they stop in good order.
+    /// The stop that signals request, if the command is one that they stop gracefully.
     pub(crate) shutdown: Shutdown,
     pub(crate) output: Output,
     pub(crate) effective: Effective,
@@ -194,7 +195,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             output::complain(&format!("error: {error:#}"));
-            // Docker knows 0 and 1, and keeps 2 for itself.
+            // Docker knows 0 and 1, and reserves 2.
             if is_healthcheck { Exit::Failed.into() } else { Exit::of(&error).into() }
         }
     }
@@ -203,7 +204,7 @@ pub(crate) fn main() -> ExitCode {
 fn try_main(cli: Cli, signals: Early) -> anyhow::Result<Exit> {
     let shutdown = Shutdown::new();
     let _watched = if cli.command.serves() {
-        Some(Watch::start(signals, shutdown.clone()).context("signals cannot be watched")?)
+        Some(Watch::start(signals, shutdown.clone()).context("failed to watch for signals")?)
     } else {
         signals.release();
         None
@@ -225,7 +226,7 @@ fn try_main(cli: Cli, signals: Early) -> anyhow::Result<Exit> {
     }
     let runtime = runtime.enable_all().build()?;
     let done = runtime.block_on(cli.command.run(&context));
-    // A handler that blocks its thread must not keep the process.
+    // A handler that blocks its thread must not keep the process alive.
     runtime.shutdown_background();
     done
 }

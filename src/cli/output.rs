@@ -9,7 +9,7 @@ use streamfleet::broker::Missing;
 
 use super::exit::Exit;
 
-/// How a command answers.
+/// How a command prints its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
     /// Tables and sentences.
@@ -32,7 +32,7 @@ impl Output {
         self.line(&text)
     }
 
-    /// Prints `value` on one line of its own for programs, or what `show` makes of it for people: one of many.
+    /// Prints `value` on one line for programs, or what `show` makes of it for people: one of many values.
     pub(crate) fn print_line<T: Serialize>(
         self,
         value: &T,
@@ -45,12 +45,12 @@ impl Output {
         self.line(&text)
     }
 
-    /// Prints one line, or several. A reader that went away (`| head`) is no error.
+    /// Prints one or more lines. A reader that went away (`| head`) is not an error.
     pub(crate) fn line(self, text: &str) -> anyhow::Result<()> {
         self.is_read(text).map(drop)
     }
 
-    /// Prints one line, or several, and says whether anybody still reads.
+    /// Prints one or more lines, and returns whether anybody still reads.
     pub(crate) fn is_read(self, text: &str) -> anyhow::Result<bool> {
         match writeln!(io::stdout().lock(), "{text}") {
             Ok(()) => Ok(true),
@@ -60,13 +60,13 @@ impl Output {
     }
 }
 
-/// Says which servers of a cluster could not be asked, and how a command ends that showed the rest.
+/// Reports which servers of a cluster could not be asked, and returns the exit code of a command that showed the rest.
 pub(crate) fn complain_of(missing: &[Missing]) -> Exit {
     missing.iter().for_each(|missing| complain(&missing.to_string()));
     if missing.is_empty() { Exit::Done } else { Exit::Redis }
 }
 
-/// A table with these headings, as wide as the terminal at most.
+/// A table with these headings, at most as wide as the terminal.
 pub(crate) fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
@@ -74,12 +74,12 @@ pub(crate) fn table(headings: &[&str]) -> Table {
     table
 }
 
-/// Text from elsewhere, made harmless for a terminal: what a person would not see becomes visible.
+/// Makes text from elsewhere harmless for a terminal: invisible characters are escaped.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
-/// JSON in which whatever a person would not see is escaped as JSON escapes it. It is inside of strings alone.
+/// Escapes the invisible characters of JSON text as JSON does. They occur only inside strings.
 fn escaped(json: &str) -> String {
     if !json.chars().any(|c| c != '\n' && is_unseen(c)) {
         return json.to_owned();
@@ -88,13 +88,13 @@ fn escaped(json: &str) -> String {
     json.chars().map(|c| if c != '\n' && is_unseen(c) { escape(c) } else { c.to_string() }).collect()
 }
 
-/// The same of several lines.
+/// Does the same for several lines.
 fn harmless_lines(text: &str) -> String {
     text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
 }
 
-/// What acts on a terminal or on the text around it without being seen: control characters, C0 and C1, overrides and isolates of
-/// the writing direction, separators of lines, and all that has no width.
+/// Whether a character acts on a terminal or on the text around it without being visible: control characters (C0 and C1),
+/// overrides and isolates of the writing direction, line separators, and everything that has no width.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -105,27 +105,27 @@ fn is_unseen(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A word as a person types it into a shell.
+/// Quotes a word for a shell, if it needs quotes.
 pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-:/".contains(c);
     let plain = !word.is_empty() && word.chars().all(is_plain);
     if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Names and values, one pair per line; those without a value are left out.
+/// Names and values, one pair per line. Names without a value are left out.
 pub(crate) fn facts(facts: &[(&str, Option<String>)]) -> String {
     let known = facts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     let lines = known.map(|(name, value)| format!("{:<12} {}", format!("{name}:"), harmless(value)));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Tells a person something on stderr: what went wrong, or what happens beside the answer.
-#[expect(clippy::print_stderr, reason = "the one place that writes to stderr, but for the log")]
+/// Prints a message to stderr: an error, or a remark beside the result.
+#[expect(clippy::print_stderr, reason = "the only place that writes to stderr, except for the log")]
 pub(crate) fn complain(text: &str) {
     eprintln!("{}", harmless_lines(text));
 }
 
-/// A progress bar on stderr, or, where the end is not known, a counter. Hidden from programs and where stderr is no
+/// A progress bar on stderr, or a counter if the total is not known. Hidden with `--json`, and if stderr is not a
 /// terminal.
 pub(crate) fn progress(output: Output, total: Option<u64>, what: &'static str) -> ProgressBar {
     if output == Output::Programs {
@@ -135,7 +135,7 @@ pub(crate) fn progress(output: Output, total: Option<u64>, what: &'static str) -
         Some(total) => (ProgressBar::new(total), "{wide_bar} {human_pos}/{human_len} {msg}, {eta} left"),
         None => (ProgressBar::no_length(), "{human_pos} {msg} ({per_sec})"),
     };
-    // The default style serves as well, should the template ever be wrong.
+    // If the template were ever invalid, the default style would do.
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.with_style(style).with_message(what)
 }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_seen_becomes_visible_and_what_is_stays() {
+    fn invisible_characters_are_escaped_and_others_stay() {
         for c in "\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200d}\u{200f}\u{2028}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}".chars() {
             let text = format!("a{c}b");
             assert_eq!(harmless(&text), format!("a{}b", c.escape_default()));

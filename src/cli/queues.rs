@@ -1,4 +1,4 @@
-//! `streamfleet queues`: how many jobs each queue has, and where.
+//! `streamfleet queues`: how many jobs each queue has, and in which state.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::{rfc3339, short, with_age};
 
-/// This many queues are looked at at once.
+/// How many queues are read at once.
 const AT_ONCE: usize = 16;
 
 /// The arguments of `queues`.
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     names: Vec<QueueName>,
 }
 
-/// One queue, as programs get it. A figure is missing where its key cannot be read.
+/// One queue, for JSON output. A count is missing if its key cannot be read.
 #[derive(Serialize)]
 struct Report {
     queue: String,
@@ -44,14 +44,14 @@ struct Report {
     /// The keys that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<Unread>,
-    /// Why nothing is known of the queue.
+    /// Why the queue cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip)]
     due: Option<(Timestamp, Timestamp)>,
 }
 
-/// One lane, as programs get it.
+/// One lane, for JSON output.
 #[derive(Serialize)]
 struct LaneReport {
     lane: &'static str,
@@ -59,17 +59,17 @@ struct LaneReport {
     running: Option<u64>,
 }
 
-/// Counts.
+/// Counts the jobs of the queues.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
-    let Listed { found: known, missing } = broker.queues().await.context("the queues cannot be listed")?;
-    // One that is not known may be on a server that was not asked.
+    let Listed { found: known, missing } = broker.queues().await.context("failed to list the queues")?;
+    // An unknown queue may be on a server that could not be asked.
     if let Some(unknown) = args.names.iter().find(|name| missing.is_empty() && !known.contains(name)) {
         output::complain(&unknown_queue(&broker, unknown, &known));
         return Ok(Exit::NotFound);
     }
     let names = if args.names.is_empty() { known } else { args.names };
-    // What cannot be looked at keeps nobody from looking at the others.
+    // A queue that cannot be read does not hide the others.
     let looked = stream::iter(names).map(|name| look(broker.queue(name))).buffered(AT_ONCE);
     let reports: Vec<Report> = looked.collect().await;
     context.output.print(&reports, |reports| show(reports, &broker))?;
@@ -88,7 +88,7 @@ async fn look(queue: Queue) -> Report {
     looking.await.unwrap_or_else(|error| unknown(&queue, &error))
 }
 
-/// A sentence about a queue that is not there.
+/// The message for a queue that does not exist.
 fn unknown_queue(broker: &Broker, name: &QueueName, known: &[QueueName]) -> String {
     let names: Vec<_> = known.iter().map(QueueName::as_str).collect();
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -118,7 +118,7 @@ fn report(queue: &Queue, depths: Depths, backlog: Backlog, consumers: usize) -> 
             running: known.map(|depth| depth.running),
         }
     };
-    // A sum of which a part is missing is none.
+    // If a part of a sum is missing, so is the sum.
     let lanes = Lane::ALL.into_iter().all(|lane| is_known(Part::Lane(lane)));
     let mut unread = depths.unread.clone();
     unread.extend(backlog.unread.iter().filter(|found| is_known(found.part)).cloned());
@@ -143,7 +143,7 @@ fn report(queue: &Queue, depths: Depths, backlog: Backlog, consumers: usize) -> 
     }
 }
 
-/// A queue of which nothing is known, and why.
+/// The report on a queue that cannot be read, with the reason.
 fn unknown(queue: &Queue, error: &broker::Error) -> Report {
     let unknown = |lane: Lane| LaneReport { lane: lane.as_str(), waiting: None, running: None };
     Report {
@@ -205,12 +205,12 @@ fn show(reports: &[Report], broker: &Broker) -> String {
         text.push_str(&format!("\n{}", harmless(&unread.to_string())));
     }
     for (queue, error) in reports.iter().filter_map(|report| Some((&report.queue, report.error.as_ref()?))) {
-        text.push_str(&format!("\nthe queue {queue} cannot be looked at: {}", harmless(error)));
+        text.push_str(&format!("\nfailed to read the queue {queue}: {}", harmless(error)));
     }
     text
 }
 
-/// A figure, where it is known.
+/// A count, or `?` if it is not known.
 fn figure(count: Option<u64>) -> String {
     count.map_or_else(|| "?".to_owned(), |count| count.to_string())
 }

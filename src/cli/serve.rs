@@ -1,4 +1,4 @@
-//! Runs a fleet's process until it is asked to stop: what `worker` and `dev` have in common.
+//! Runs a worker process until it is asked to stop: what `worker` and `dev` have in common.
 
 use std::thread::JoinHandle;
 
@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::Wrong;
 use super::systemd::Telling;
 
-/// What to do where the telemetry's port cannot be used.
+/// What to do if the telemetry port cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
-    /// Refuse to start: an unseen worker is worse than none.
+    /// Refuse to start: a worker that nobody can monitor is worse than none.
     Required,
-    /// Do without.
+    /// Run without it.
     IfFree,
 }
 
@@ -33,13 +33,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Makes the handlers and opens the port. Redis is not asked yet.
+    /// Creates the handlers and opens the port. Does not connect to Redis yet.
     pub(crate) async fn prepare(effective: &Effective, port: Port) -> anyhow::Result<Self> {
         let builder = effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
         Self::of(builder, effective, port).await
     }
 
-    /// The same with handlers beyond the configured ones.
+    /// Does the same, with handlers in addition to the configured ones.
     pub(crate) async fn of(builder: Builder, effective: &Effective, port: Port) -> anyhow::Result<Self> {
         let telemetry = &effective.config.telemetry;
         let traces = Traces::configured(&telemetry.traces).map_err(|error| Wrong(error.to_string()))?;
@@ -58,17 +58,17 @@ impl Process {
         Ok(Self { builder, metrics, listener, traces, _logs: logs })
     }
 
-    /// Where metrics and probes are served, with the port that the system chose for port 0.
+    /// Returns the URL of the metrics, with the actual port if the configured one is 0.
     pub(crate) fn metrics_url(&self) -> Option<String> {
         let address = self.listener.as_ref()?.address().ok()?;
         Some(format!("http://{address}/metrics"))
     }
 
-    /// Works until `shutdown`.
+    /// Runs until `shutdown`.
     pub(crate) async fn run(self, shutdown: Shutdown) -> anyhow::Result<()> {
         let listeners = match &self.listener {
             Some(_) => vec![self.metrics.listener(), logs::listener()],
-            // Nobody would read the figures, nor do their upkeep.
+            // Without a listener, nobody would read the metrics or clear what they collect.
             None => vec![logs::listener()],
         };
         let events = Events::new(listeners);
@@ -76,15 +76,16 @@ impl Process {
         let fleet = self.builder.events(events).build();
         let stop = CancellationToken::new();
         let answers = Answers { metrics: self.metrics, probe: fleet.probe(), scale: fleet.autoscale() };
-        let telling = Telling::start(fleet.probe()).context("there is no thread to tell systemd")?;
-        let answering =
-            answer(self.listener, answers, stop.clone()).context("there is no thread for probes")?;
+        let telling =
+            Telling::start(fleet.probe()).context("failed to start the thread that notifies systemd")?;
+        let answering = answer(self.listener, answers, stop.clone())
+            .context("failed to start the thread for probes and metrics")?;
         let ran = Box::pin(fleet.run(shutdown)).await;
         if let Some(exporting) = exporting {
             exporting.close().await;
         }
         stop.cancel();
-        // It ends within half a second. A panic in it was reported, and ends nothing else.
+        // It ends within half a second. A panic in it was already reported and affects nothing else.
         tokio::task::spawn_blocking(move || answering.map(JoinHandle::join)).await?;
         telling.stop();
         Ok(ran?)
@@ -95,15 +96,15 @@ fn opened(opened: Result<Listener, NotListening>, port: Port) -> anyhow::Result<
     match opened {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if port == Port::IfFree => {
-            tracing::warn!(%error, "no metrics");
+            tracing::warn!(%error, "running without metrics and probes");
             Ok(None)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Probes and metrics are answered until the fleet has stopped: somebody may want to see how it does. On a thread of its
-/// own, so that handlers that block the others do not make the process look dead.
+/// Serves probes and metrics until the fleet has stopped, so that somebody can still inspect it. Runs on a separate thread,
+/// so that handlers that block the other threads do not make the process look dead.
 fn answer(
     listener: Option<Listener>,
     answers: Answers,
@@ -115,7 +116,7 @@ fn answer(
     named.spawn(move || runtime.block_on(listener.run(answers, stop))).map(Some)
 }
 
-/// The types of a fleet in one line.
+/// Joins names on one line.
 pub(crate) fn listed<T: ToString>(names: impl IntoIterator<Item = T>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }

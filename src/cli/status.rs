@@ -1,4 +1,4 @@
-//! `streamfleet status`: everything known about one job.
+//! `streamfleet status`: everything that is known about one job.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::output::{self, harmless};
 use super::times::{rfc3339, short, with_age};
 use super::{Context, steps, watch};
 
-/// So many entries of each lane are searched for a job that nothing points to.
+/// How many entries of each lane are searched for a job that nothing points to.
 const SOUGHT: u64 = 10_000;
 
 /// The arguments of `status`.
@@ -21,15 +21,15 @@ pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
-    /// Go on until the job ends, and tell what changes. Exit code 0: it is done; 1: it is dead or cancelled.
+    /// Watch the job until it ends, and print its changes. Exit code 0: it is done; 1: it is dead or cancelled.
     #[arg(long, short)]
     watch: bool,
 }
 
-/// So many of its last log lines are shown to people; programs get all that are kept.
+/// How many of the last log lines are shown to people; JSON output has all that are kept.
 const LOG_SHOWN: usize = 20;
 
-/// A job, as programs get it.
+/// A job, for JSON output.
 #[derive(Serialize)]
 pub(super) struct Report {
     id: String,
@@ -52,12 +52,12 @@ pub(super) struct Report {
     cancelling_since: Option<String>,
     cancelled_by: Option<String>,
     dead_letter: Option<String>,
-    /// How its steps stand, in words; absent where it is not made of steps.
+    /// The state of its steps, in words; absent if the job has no steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<String>,
 }
 
-/// One attempt, as programs get it.
+/// One attempt, for JSON output.
 #[derive(Serialize)]
 struct AttemptReport {
     started: String,
@@ -70,7 +70,7 @@ struct AttemptReport {
     error: Option<String>,
 }
 
-/// How far a job is, as programs get it.
+/// The progress of a job, for JSON output.
 #[derive(Serialize)]
 struct ProgressReport {
     percent: u8,
@@ -79,7 +79,7 @@ struct ProgressReport {
     at_ms: u64,
 }
 
-/// A line that a job logged, as programs get it.
+/// A line that a job logged, for JSON output.
 #[derive(Serialize)]
 struct LineReport {
     at: String,
@@ -87,14 +87,14 @@ struct LineReport {
     text: String,
 }
 
-/// Looks the job up.
+/// Looks up the job.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     let Some(status) = find(&queue, &args.id).await? else { return Ok(unknown(&queue, &args.id)) };
     if args.watch {
         return watch::run(&queue, status, context.output).await;
     }
-    let steps = queue.steps(&status.id).await.context("the steps cannot be looked up")?;
+    let steps = queue.steps(&status.id).await.context("failed to look up the steps")?;
     let steps = steps.as_ref().and_then(steps::summary);
     let report = Report { steps, ..report(&queue, &status) };
     context.output.print(&report, |report| {
@@ -104,29 +104,29 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Says that a job is not known.
+/// Reports that a job is unknown.
 pub(super) fn unknown(queue: &Queue, id: &JobId) -> Exit {
     output::complain(&format!(
-        "the queue {} knows no job {id}, nor has one of its newest {SOUGHT} entries this id. A plain job that succeeded \
-         leaves no record; enqueue it with --track or with an id of its own to keep one.",
+        "the queue {} has no record of the job {id}, and none of its newest {SOUGHT} entries has this id. A plain job that \
+         succeeded leaves no record; enqueue it with --track or --id to keep one.",
         queue.name()
     ));
     Exit::NotFound
 }
 
-/// A job's status. An entry id means the normal lane, but whoever sent it to another lane got it from XADD all the same,
-/// so the others are tried too. A job that nothing points to is looked for among the newest entries.
+/// Finds a job's status. An entry id means the normal lane, but XADD returns such an id for the other lanes too, so they
+/// are tried as well. A job that nothing points to is searched for among the newest entries.
 pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
     let mut candidates = vec![id.clone()];
     if let Some((entry, Lane::Normal)) = id.origin() {
         candidates.extend([Lane::High, Lane::Low].map(|lane| JobId::derived(entry, lane)));
     }
     for id in candidates {
-        if let Some(status) = queue.status(&id).await.context("the job cannot be looked up")? {
+        if let Some(status) = queue.status(&id).await.context("failed to look up the job")? {
             return Ok(Some(status));
         }
     }
-    queue.seek(id, SOUGHT).await.context("the job cannot be looked up")
+    queue.seek(id, SOUGHT).await.context("failed to look up the job")
 }
 
 pub(super) fn report(queue: &Queue, status: &Status) -> Report {
@@ -154,7 +154,7 @@ pub(super) fn report(queue: &Queue, status: &Status) -> Report {
     }
 }
 
-/// A result as programs get it.
+/// Converts a result for JSON output.
 pub(super) fn result(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|_| serde_json::Value::String(text.to_owned()))
 }
@@ -200,7 +200,7 @@ pub(super) fn show(queue: &Queue, status: &Status) -> String {
         ("worker", status.worker.clone()),
         ("progress", status.progress.as_ref().map(|said| format!("{}, {}", far(said), time(said.at)))),
         ("entry", status.entry.map(|entry| entry.to_string())),
-        ("cancelling", status.cancelling.map(|since| format!("wanted {}", time(since)))),
+        ("cancelling", status.cancelling.map(|since| format!("requested {}", time(since)))),
         ("cancelled by", status.cancelled_by.clone()),
         ("result", status.result.clone()),
         ("error", status.error.clone()),

@@ -1,6 +1,6 @@
-//! Tells systemd, or whoever speaks its protocol, how the process does: started, what it is at, stopping, and alive. It
-//! says nothing where nobody asked for it by `NOTIFY_SOCKET`. Each word waits until it is taken, so they are said on a
-//! thread that nobody waits for.
+//! Reports the state of the process to systemd, or to any service manager that speaks its protocol: started, current
+//! status, stopping, and alive. It reports nothing unless `NOTIFY_SOCKET` is set. A notification blocks until it is
+//! received, so they are sent from a separate thread that nobody waits for.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -9,36 +9,36 @@ use std::time::{Duration, Instant};
 use sd_notify::NotifyState;
 use streamfleet::Probe;
 
-/// How often the process is looked at.
+/// How often the state of the process is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// At the end, the last word gets so long.
+/// How long the last notification may take.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
-/// The thread that tells.
+/// The thread that sends notifications.
 pub(super) struct Telling {
-    /// Dropped to stop it.
+    /// Dropped to stop the thread.
     stop: SyncSender<()>,
-    /// Ends with it.
+    /// Closed when the thread ends.
     ended: Receiver<()>,
 }
 
-/// What was told already.
+/// What was reported already.
 struct Reported {
     ready: bool,
     stopping: bool,
     status: String,
-    /// How often systemd wants to hear that the process lives, halved; `None` where it does not.
+    /// Half of the watchdog interval that systemd set; `None` if it set none.
     pet_every: Option<Duration>,
     petted: Option<Instant>,
 }
 
 impl Telling {
-    /// Begins to tell.
+    /// Starts the thread.
     ///
     /// # Errors
     ///
-    /// Where the system has no thread to give.
+    /// If the system cannot start a thread.
     pub(super) fn start(probe: Probe) -> std::io::Result<Self> {
         let ((stop, stopped), (end, ended)) = (sync_channel(0), sync_channel(0));
         thread::Builder::new().name("systemd".to_owned()).spawn(move || {
@@ -48,15 +48,15 @@ impl Telling {
         Ok(Self { stop, ended })
     }
 
-    /// Tells of the stop, and waits a little until it is taken.
+    /// Reports that the process is stopping, and waits a little until that is received.
     pub(super) fn stop(self) {
         drop(self.stop);
-        // Nothing is ever sent: it ends, or it does not.
+        // Nothing is ever sent: this returns when the thread ends, or when the time is up.
         self.ended.recv_timeout(LAST_WORD).ok();
     }
 }
 
-/// Tells until stopped, and of the stop. A word that did not arrive is said again.
+/// Reports until stopped, and then reports the stop. A notification that did not arrive is sent again.
 fn tell(probe: &Probe, stopped: &Receiver<()>) {
     let pet_every = sd_notify::watchdog_enabled().map(|timeout| timeout / 2);
     let mut told = Reported { ready: false, stopping: false, status: String::new(), pet_every, petted: None };
@@ -69,7 +69,7 @@ fn tell(probe: &Probe, stopped: &Receiver<()>) {
 
 impl Reported {
     fn look(&mut self, probe: &Probe) {
-        // Not when it is ready: where Redis is away at the start, systemd would start the process again and again.
+        // Not when it is ready: if Redis is unreachable at startup, systemd would restart the process again and again.
         if !self.ready && probe.started().is_ok() {
             self.ready = say(&[NotifyState::Ready]);
         }
@@ -82,7 +82,7 @@ impl Reported {
             (Ok(()), Err(why)) => why,
             (Ok(()), Ok(())) => [vec!["working".to_owned()], probe.unserved()].concat().join("; "),
         };
-        // What it waits for grows by the second; the watchdog's end says enough.
+        // The waiting time changes every second, so it alone does not make the status new.
         let news = status.split(" has waited ").next() != self.status.split(" has waited ").next();
         if news && say(&[NotifyState::Status(&status)]) {
             self.status = status;
@@ -94,12 +94,12 @@ impl Reported {
     }
 }
 
-/// True where the word is on its way, or nobody wants it.
+/// Returns true if the notification was sent, or if nobody wants it.
 fn say(state: &[NotifyState<'_>]) -> bool {
     match sd_notify::notify(state) {
         Ok(()) => true,
         Err(error) => {
-            tracing::debug!(%error, "the service manager was not told");
+            tracing::debug!(%error, "failed to notify the service manager");
             false
         }
     }

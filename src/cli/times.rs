@@ -1,5 +1,5 @@
-//! Times and durations: as people and programs read them, and as people write them. What is shown comes from the
-//! server's clock; the clock of this machine is never asked.
+//! Times and durations: how they are printed, and how they are read from arguments. What is printed comes from the
+//! server's clock; the local clock is never read.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) fn with_age(time: Timestamp, now: Timestamp) -> String {
     format!("{} ({distance})", rfc3339(time))
 }
 
-/// A duration in its two greatest units: `3d 4h`, `1m 5s`, `1.2s`, `35ms`.
+/// A duration in its two largest units: `3d 4h`, `1m 5s`, `1.2s`, `35ms`.
 pub(crate) fn short(duration: Duration) -> String {
     let ms = duration.as_millis();
     let (seconds, minutes, hours) = (ms / 1000, ms / 60_000, ms / 3_600_000);
@@ -43,26 +43,26 @@ pub(crate) fn short(duration: Duration) -> String {
 ///
 /// # Errors
 ///
-/// What is wrong with the text, and what would be right.
+/// Says what a valid text looks like.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    const RULE: &str = "a duration is a number with a unit, like 500ms, 10s, 1h30m or 2d";
+    const RULE: &str = "a duration must be a number with a unit, such as 500ms, 10s, 1h30m or 2d";
     let span: jiff::Span = text.trim().parse().map_err(|_| RULE.to_owned())?;
     let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| RULE.to_owned())?;
-    Duration::try_from(length).map_err(|_| format!("{RULE}, and never negative"))
+    Duration::try_from(length).map_err(|_| format!("{RULE}, and must not be negative"))
 }
 
 /// Reads an instant such as `2026-12-01T10:00:00Z` or `2026-12-01T10:00[Europe/Berlin]`.
 ///
 /// # Errors
 ///
-/// What is wrong with the text, and what would be right.
+/// Says what a valid text looks like.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
     let zoned = || text.parse::<jiff::Zoned>().map(|zoned| zoned.timestamp());
     let time = text.parse::<jiff::Timestamp>().or_else(|_| zoned()).map_err(|error| {
-        format!("an instant has a date, a time and a zone, like 2026-12-01T10:00:00Z, 2026-12-01T12:00+02:00 or 2026-12-01T11:00[Europe/Berlin] ({error})")
+        format!("an instant must have a date, a time and a zone, such as 2026-12-01T10:00:00Z, 2026-12-01T12:00+02:00 or 2026-12-01T11:00[Europe/Berlin] ({error})")
     })?;
     let ms = u64::try_from(time.as_millisecond()).ok().and_then(Timestamp::from_ms);
-    ms.ok_or_else(|| "an instant is not before 1970".to_owned())
+    ms.ok_or_else(|| "an instant must not be before 1970".to_owned())
 }
 
 #[cfg(test)]
@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_shown_in_two_units_at_most() {
+    fn durations_are_shown_in_at_most_two_units() {
         let shown = [0, 35, 1_000, 1_250, 61_000, 3_600_000, 5_400_000, 100_800_000, 172_800_000]
             .map(|ms| short(Duration::from_millis(ms)));
         assert_eq!(shown, ["0ms", "35ms", "1s", "1.2s", "1m 1s", "1h", "1h 30m", "1d 4h", "2d"]);
     }
 
     #[test]
-    fn durations_are_read_with_their_unit_only() {
+    fn a_duration_needs_a_unit() {
         let read = ["500ms", "10s", "1h30m", "2d", "1h 30m"].map(|text| duration(text).unwrap().as_millis());
         assert_eq!(read, [500, 10_000, 5_400_000, 172_800_000, 5_400_000]);
         for text in ["", "10", "ten", "-5s", "1 month"] {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_read_with_a_zone_only() {
+    fn an_instant_needs_a_zone() {
         for text in ["2026-12-01T10:00:00Z", "2026-12-01T12:00:00+02:00", "2026-12-01T10:00[UTC]"] {
             assert_eq!(instant(text).unwrap().as_ms(), 1_796_119_200_000, "{text}");
         }

@@ -1,5 +1,5 @@
-//! Watching one job until it ends: on a terminal its state is drawn again and again, elsewhere what changes is told line
-//! by line.
+//! Watches one job until it ends. On a terminal, its state is redrawn continually; elsewhere, each change is printed on a
+//! line.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::output::{self, Output, harmless};
 use super::status;
 use super::times::{rfc3339, short};
 
-/// The pause between two looks.
+/// How often the job is looked up.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Watches a job, from this status on, until it ends.
+/// Watches a job until it ends, starting with this status.
 pub(super) async fn run(queue: &Queue, first: Status, output: Output) -> anyhow::Result<Exit> {
     let id = first.id.clone();
     let mut view = View::new(output);
@@ -34,8 +34,8 @@ pub(super) async fn run(queue: &Queue, first: Status, output: Output) -> anyhow:
             None => {
                 view.end();
                 output::complain(&format!(
-                    "{id} has ended and left no record, so it is not known how; a job that keeps no record for its failures \
-                     only has most likely succeeded"
+                    "{id} has ended without a record, so its outcome is unknown; a job that is recorded only if it fails has most \
+                     likely succeeded"
                 ));
                 return Ok(Exit::NotFound);
             }
@@ -43,16 +43,16 @@ pub(super) async fn run(queue: &Queue, first: Status, output: Output) -> anyhow:
     }
 }
 
-/// Whatever is known of the job; nothing points to one that waits under an id of its own, so it is sought.
+/// Looks up the job. Nothing points to a job that waits under its own id, so it is searched for.
 async fn look(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
     match queue.status(id).await {
         Ok(Some(status)) => Ok(Some(status)),
         Ok(None) => status::find(queue, id).await,
-        Err(error) => Err(error).context("the job cannot be looked up"),
+        Err(error) => Err(error).context("failed to look up the job"),
     }
 }
 
-/// How the job ended, at last: the exit code, and on a terminal everything that is known.
+/// Returns the exit code for how the job ended. On a terminal, also prints everything that is known about it.
 fn conclude(queue: &Queue, status: &Status, output: Output) -> anyhow::Result<Exit> {
     if output == Output::People && std::io::stdout().is_terminal() {
         output.line(&status::show(queue, status))?;
@@ -74,10 +74,10 @@ struct Shown {
     logged: u64,
 }
 
-/// Where changes are told.
+/// Where changes are shown.
 struct View {
     output: Output,
-    /// Hidden where nobody watches.
+    /// Hidden if stdout is not a terminal, and with `--json`.
     bar: ProgressBar,
     shown: Option<Shown>,
 }
@@ -87,7 +87,7 @@ impl View {
         let is_watched = output == Output::People && std::io::stdout().is_terminal();
         let bar = if is_watched { ProgressBar::new(100) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("{wide_bar:.cyan/dim} {pos}%\n{msg}");
-        // The default style serves as well, should the template ever be wrong.
+        // If the template were ever invalid, the default style would do.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self { output, bar, shown: None }
     }
@@ -120,13 +120,13 @@ impl View {
         if same { Ok(()) } else { self.output.line(&format!("{} {}", rfc3339(status.now), headline(status))) }
     }
 
-    /// Takes away what is drawn.
+    /// Removes what is drawn.
     fn end(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// The job in one line.
+/// The job on one line.
 fn headline(status: &Status) -> String {
     let mut parts = vec![format!("{} is {}", harmless(&status.id.to_string()), status.state)];
     parts.extend(status.progress.as_ref().filter(|_| !status.state.is_final()).map(status::far));
@@ -139,7 +139,7 @@ fn headline(status: &Status) -> String {
     parts.join(", ")
 }
 
-/// The log lines that were not shown yet, as far as they are kept.
+/// The log lines that were not shown yet and are still kept.
 fn new_lines(before: Option<&Shown>, status: &Status) -> Vec<String> {
     let shown = before.map_or(0, |before| before.logged);
     let new = usize::try_from(status.logged.saturating_sub(shown)).unwrap_or(usize::MAX);

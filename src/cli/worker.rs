@@ -12,7 +12,7 @@ use super::{Context, Flags, Wrong};
 /// The arguments of `worker`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Serve these queues, and no others that are configured.
+    /// Serve only these of the configured queues.
     #[arg(long, short, value_delimiter = ',', value_name = "QUEUE,…")]
     queues: Vec<QueueName>,
     /// How many jobs of each queue run at once.
@@ -21,14 +21,14 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What these arguments say over the configuration.
+    /// Passes on the arguments that override the configuration.
     pub(super) fn lay_on(&self, flags: &mut Flags) {
         flags.queues = self.queues.iter().map(ToString::to_string).collect();
         flags.concurrency = self.concurrency;
     }
 }
 
-/// What is said at the start.
+/// What is printed at startup.
 #[derive(Serialize)]
 struct Serving {
     redis: String,
@@ -41,7 +41,7 @@ struct Serving {
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let config = &context.effective.config;
     if config.types.is_empty() {
-        let why = "no types are configured, so there is nothing this worker could run: \
+        let why = "no types are configured, so this worker has nothing to run: \
             add [types.\"<type>\"] with a handler to the configuration, or try `streamfleet dev`";
         return Err(Wrong(why.to_owned()).into());
     }

@@ -1,4 +1,5 @@
-//! `streamfleet workers`: who works, by their own words, and who once did and still has entries.
+//! `streamfleet workers`: the live workers, as they report themselves, and consumers of earlier workers that still have
+//! entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,12 +19,12 @@ use super::times::short;
 struct Report {
     live: Vec<Live>,
     stale: Vec<Stale>,
-    /// The lanes whose consumers are not known.
+    /// The lanes whose consumers could not be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unlisted: Vec<Unlisted>,
 }
 
-/// A lane whose consumers are not known, and why.
+/// A lane whose consumers could not be listed, and why.
 #[derive(Serialize)]
 struct Unlisted {
     queue: String,
@@ -31,7 +32,7 @@ struct Unlisted {
     error: String,
 }
 
-/// A worker that gives signs of life.
+/// A live worker.
 #[derive(Serialize)]
 struct Live {
     consumer: String,
@@ -43,7 +44,7 @@ struct Live {
     version: String,
 }
 
-/// A consumer that the group knows, but that gives no sign of life.
+/// A consumer that a group knows, but whose worker is not live.
 #[derive(Serialize)]
 struct Stale {
     consumer: String,
@@ -52,13 +53,13 @@ struct Stale {
     idle_ms: u64,
 }
 
-/// Lists.
+/// Lists the workers.
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
-    // The groups are asked first: a worker that stops in between is then in neither list, not in the wrong one.
+    // The groups are read first: a worker that stops in between is then in neither list, rather than in the wrong one.
     let Known { consumers: known, unlisted, mut missing } = known(&broker).await?;
     let Listed { found: live, missing: more } =
-        broker.workers().await.context("the workers cannot be listed")?;
+        broker.workers().await.context("failed to list the workers")?;
     missing.extend(more);
     missing.sort_by(|one, other| one.node.cmp(&other.node));
     missing.dedup_by(|one, other| one.node == other.node);
@@ -77,11 +78,11 @@ struct Known {
     missing: Vec<Missing>,
 }
 
-/// The consumers of every queue's groups: what is pending in all lanes, and the least idle time of them. A lane that cannot be
-/// looked at keeps nobody from looking at the others.
+/// The consumers of every queue's groups: their pending entries in all lanes, and their shortest idle time. A lane that
+/// cannot be read does not hide the others.
 async fn known(broker: &Broker) -> anyhow::Result<Known> {
     let (mut known, mut unlisted) = (Vec::new(), Vec::new());
-    let Listed { found: queues, missing } = broker.queues().await.context("the queues cannot be listed")?;
+    let Listed { found: queues, missing } = broker.queues().await.context("failed to list the queues")?;
     for name in queues {
         let queue = broker.queue(name);
         let mut members: BTreeMap<String, (u64, Duration)> = BTreeMap::new();
@@ -126,7 +127,7 @@ fn live_report(worker: WorkerInfo) -> Live {
 
 fn show(report: &Report) -> String {
     let mut text = if report.live.is_empty() {
-        "no worker gives a sign of life".to_owned()
+        "no live workers".to_owned()
     } else {
         let mut table = output::table(&["worker", "state", "queues", "types", "running/slots", "version"]);
         for worker in &report.live {
@@ -142,8 +143,8 @@ fn show(report: &Report) -> String {
         table.to_string()
     };
     if !report.stale.is_empty() {
-        text += "\nknown to a group, but without a sign of life (after the lease, others take over what is pending):\n";
-        let mut table = output::table(&["consumer", "queue", "pending", "silent for"]);
+        text += "\nconsumers without a live worker (other workers take over their pending jobs after the lease):\n";
+        let mut table = output::table(&["consumer", "queue", "pending", "idle for"]);
         for stale in &report.stale {
             table.add_row([
                 harmless(&stale.consumer),
@@ -155,10 +156,8 @@ fn show(report: &Report) -> String {
         text += &table.to_string();
     }
     for Unlisted { queue, lane, error } in &report.unlisted {
-        text += &format!(
-            "\nthe consumers of the lane {lane} of the queue {queue} are not known: {}",
-            harmless(error)
-        );
+        text +=
+            &format!("\nfailed to list the consumers of the queue {queue}, lane {lane}: {}", harmless(error));
     }
     text
 }

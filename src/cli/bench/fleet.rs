@@ -1,4 +1,4 @@
-//! The process that is measured: a real fleet in this process, with handlers that only take the time.
+//! The fleet that is measured: it runs in this process, with handlers that only count or take times.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use streamfleet::worker::QueueConfig;
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown};
 use tokio::task::JoinSet;
 
-/// What the handlers of one measurement saw.
+/// What the handlers of one measurement have recorded.
 #[derive(Clone)]
 pub(super) struct Seen {
     begun: Instant,
@@ -34,7 +34,7 @@ impl Seen {
         }
     }
 
-    /// Handlers that compare the time in the payload with their own.
+    /// Handlers that compare the time in the payload with the current time.
     pub(super) fn timing() -> Self {
         Self { timed: true, ..Self::counting() }
     }
@@ -44,30 +44,33 @@ impl Seen {
         Self { fails_first: true, ..Self::counting() }
     }
 
-    /// A payload that says when the job should start: `ahead` from now.
+    /// Returns a payload with the time at which the job should start: `ahead` from now.
     pub(super) fn due(&self, ahead: Duration) -> Vec<u8> {
         let micros = u64::try_from((self.begun.elapsed() + ahead).as_micros()).unwrap_or(u64::MAX);
         micros.to_string().into_bytes()
     }
 
-    /// How many jobs have succeeded.
+    /// Returns how many jobs have succeeded.
     pub(super) fn done(&self) -> usize {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many jobs succeeded.
+    /// Waits until this many jobs have succeeded.
     pub(super) async fn until(&self, jobs: usize) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(120);
         while self.done.load(Ordering::Relaxed) < jobs {
             if Instant::now() > deadline {
-                bail!("only {} of {jobs} jobs were done in 120 s", self.done.load(Ordering::Relaxed));
+                bail!(
+                    "timed out: only {} of {jobs} jobs were done within 120 s",
+                    self.done.load(Ordering::Relaxed)
+                );
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         Ok(())
     }
 
-    /// A percentile of the lateness, in milliseconds.
+    /// Returns a percentile of the lateness, in milliseconds.
     pub(super) fn late_ms(&self, percentile: f64) -> f64 {
         let mut late = self.late_us.lock().unwrap_or_else(PoisonError::into_inner).clone();
         late.sort_unstable();
@@ -100,14 +103,14 @@ impl Handler for Seen {
     }
 }
 
-/// A fleet at work.
+/// A running fleet.
 pub(super) struct Running {
     shutdown: Shutdown,
     tasks: JoinSet<()>,
 }
 
 impl Running {
-    /// Starts one process with this handler.
+    /// Starts a fleet with this handler.
     pub(super) fn start(port: u16, concurrency: usize, seen: &Seen) -> Result<Self> {
         let mut config = FleetConfig::default();
         config.redis.url = format!("redis://127.0.0.1:{port}").into();
@@ -115,7 +118,7 @@ impl Running {
             [(super::QUEUE.parse()?, QueueConfig { concurrency, ..QueueConfig::default() })].into();
         let backoff = Backoff::Fixed(Duration::from_millis(10));
         let policy = Policy { backoff, ..Policy::default() };
-        // With its metrics, as a worker would run.
+        // With metrics, as a worker runs.
         let objectives = Objectives::default();
         let queues = config.worker.queues.iter();
         let queues = queues.map(|(name, queue)| ServedQueue { name, slots: queue.concurrency, objectives });
@@ -134,7 +137,7 @@ impl Running {
         Ok(Self { shutdown, tasks })
     }
 
-    /// Stops it in good order.
+    /// Stops it gracefully.
     pub(super) async fn stop(mut self) {
         self.shutdown.request();
         while self.tasks.join_next().await.is_some() {}

@@ -1,5 +1,5 @@
-//! The measurements. Each begins with an empty server, and each ratio comes from rounds that alternate between raw and
-//! ours, so that a machine that changes its speed changes both.
+//! The measurements. Each starts with an empty server. Each ratio comes from rounds that alternate between raw commands
+//! and streamfleet, so that a change in the machine's speed affects both.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use super::fleet::{Running, Seen};
 use super::raw::{self, Raw};
 use super::report::{Backlog, Drain, Enqueue, Latency, Memory, Promotion, Retry};
 
-/// How many handlers run at once while draining: no-op jobs need no more.
+/// How many handlers run at once while draining; no-op jobs need no more.
 const CONCURRENCY: usize = 4000;
 
 const STREAM: &str = "sf:{default}:jobs";
 
-/// A private server, and what is measured on it.
+/// A private server, and the settings of the measurements.
 pub(super) struct Bench {
     server: Server,
     raw: Raw,
@@ -54,7 +54,7 @@ impl Bench {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .context("starting the private server")?;
+            .context("failed to start the private server")?;
         let server = Server { child, port, _folder: folder };
         let deadline = Instant::now() + Duration::from_secs(10);
         let raw = loop {
@@ -67,10 +67,10 @@ impl Bench {
         Ok(Self { server, raw, jobs, rounds, payload: vec![b'x'; 200] })
     }
 
-    /// The server's name and version.
+    /// Returns the server's name and version.
     pub(super) async fn server(&self) -> Result<String> {
         let server = self.broker().await?.server().await?;
-        let (name, version) = server.product().context("the server does not tell its version")?;
+        let (name, version) = server.product().context("the server does not report its version")?;
         Ok(format!("{name} {version}"))
     }
 
@@ -94,7 +94,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Bulk enqueue beside pipelined XADD.
+    /// Bulk enqueue, compared with pipelined XADD.
     pub(super) async fn enqueue(&mut self) -> Result<Enqueue> {
         let producer = self.producer().await?;
         let (mut raw, mut ours) = (Vec::new(), Vec::new());
@@ -111,7 +111,7 @@ impl Bench {
         Ok(Enqueue { raw_per_s: median(raw), per_s: median(ours), ratio })
     }
 
-    /// No-op jobs by one worker process beside raw XREADGROUP + XACK + XDEL.
+    /// No-op jobs in one worker process, compared with raw XREADGROUP + XACK + XDEL.
     pub(super) async fn drain(&mut self) -> Result<Drain> {
         let mut rounds = Vec::new();
         for _ in 0..self.rounds {
@@ -130,18 +130,18 @@ impl Bench {
         })
     }
 
-    /// One pair of drains on what is in Redis now.
+    /// One pair of drains, on top of what is in Redis now.
     async fn drain_round(&mut self) -> Result<Round> {
         self.raw.enqueue(STREAM, self.jobs, &self.payload)?;
         let cpu = self.raw.cpu()?;
         let took = raw::drain(self.server.port, STREAM, self.jobs)?;
         let raw_us = (self.raw.cpu()? - cpu) * 1e6 / self.jobs as f64;
-        // A little is left where the two raw readers stopped; it is drained with ours and not counted.
+        // The two raw readers leave a few entries behind; they are drained with ours and not counted.
         self.raw.enqueue(STREAM, self.jobs, &self.payload)?;
         let seen = Seen::counting();
         let (cpu, own) = (self.raw.cpu()?, own_cpu()?);
         let running = Running::start(self.server.port, CONCURRENCY, &seen)?;
-        // The raw connections were open before their time was taken, so ours begins with the first job, too.
+        // The raw connections were open before their time started, so our time starts with the first job too.
         seen.until(1).await?;
         let (begun, before) = (Instant::now(), seen.done());
         seen.until(self.jobs).await?;
@@ -160,7 +160,7 @@ impl Bench {
         let mut raw = Raw::connect(self.server.port)?;
         let jobs = 2500;
         let clock = seen.clone();
-        // A thread of its own, so that the submitter's pace does not depend on the runtime that is measured.
+        // A separate thread, so that the submitter's pace does not depend on the measured runtime.
         let submitting = tokio::task::spawn_blocking(move || -> Result<()> {
             let begun = Instant::now();
             for nth in 0..jobs {
@@ -221,7 +221,7 @@ impl Bench {
         Ok(Promotion { per_s: per_s(100_000, promoted), late_p99_ms: seen.late_ms(0.99) })
     }
 
-    /// What a waiting job takes of Redis's memory.
+    /// The memory that a waiting job takes in Redis.
     pub(super) async fn memory(&mut self) -> Result<Memory> {
         let jobs = 100_000;
         self.reset()?;
@@ -250,7 +250,7 @@ impl Bench {
         Ok(Retry { per_s: per_s(jobs, took) })
     }
 
-    /// The drain ratio with two million jobs waiting, and with a million delayed.
+    /// The drain ratio with two million jobs waiting, and with one million delayed.
     pub(super) async fn backlog(&mut self) -> Result<Backlog> {
         self.reset()?;
         self.raw.enqueue(STREAM, 2_000_000, &self.payload)?;
@@ -265,7 +265,7 @@ impl Bench {
         Ok(Backlog { drain_ratio_2m: waiting, drain_ratio_1m_delayed: delayed })
     }
 
-    /// The ratio of many pairs of drains, on what is in Redis now.
+    /// The median ratio of several pairs of drains, on top of what is in Redis now.
     async fn drain_rounds(&mut self) -> Result<f64> {
         let mut ratios = Vec::new();
         for _ in 0..self.rounds {
@@ -284,10 +284,10 @@ struct Round {
     worker_us: f64,
 }
 
-/// The CPU time that this process has used, in seconds. See getrusage(2).
+/// Returns the CPU time that this process has used, in seconds.
 fn own_cpu() -> Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").context("/proc is not there")?;
-    // The name, in parentheses, may hold spaces; the times are the 12th and 13th fields behind it. See proc_pid_stat(5).
+    let stat = std::fs::read_to_string("/proc/self/stat").context("failed to read /proc/self/stat")?;
+    // The name, in parentheses, may contain spaces; the times are the 12th and 13th fields after it. See proc_pid_stat(5).
     let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
     Ok((ticks(11) + ticks(12)) / rustix::param::clock_ticks_per_second() as f64)
@@ -302,7 +302,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The median of the ratios round by round: what the machine did to one it did to the other.
+/// The median of the ratios of each round: the machine's speed affects both figures of a round.
 fn median_ratio(ours: &[f64], raw: &[f64]) -> f64 {
     median(ours.iter().zip(raw).map(|(ours, raw)| ours / raw).collect())
 }

@@ -1,4 +1,4 @@
-//! `bench`: what streamfleet costs, beside the same work as raw commands, on a private server, in one run. Absolute
+//! `bench`: compares streamfleet with the same work done by raw commands, on a private server, in one run. Absolute
 //! figures say more about the machine than about the program; the ratios are what counts.
 
 mod fleet;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// How many jobs are enqueued and drained.
     #[arg(long, default_value_t = 200_000)]
     jobs: usize,
-    /// How often enqueue and drain are measured; the medians are reported.
+    /// How many times enqueue and drain are measured; the medians are reported.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Measure only these.
@@ -45,7 +45,7 @@ enum Subject {
     Backlog,
 }
 
-/// The threads of the measured process: all cores but one, which is left to the Redis that is measured beside it.
+/// The number of threads of the measured process: all cores except one, which is left to Redis.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().saturating_sub(1).max(1))
 }

@@ -1,4 +1,4 @@
-//! The yardstick: the same work as raw, pipelined commands over plain sockets, with nothing of ours in between.
+//! The baseline: the same work as raw, pipelined commands over plain sockets, without any of our code in between.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ pub(super) struct Raw {
     output: TcpStream,
 }
 
-/// A reply, with bulk strings as they came.
+/// A reply, with bulk strings unchanged.
 #[derive(Debug)]
 pub(super) enum Reply {
     Line,
@@ -26,7 +26,7 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// The number that was answered; 0 for anything else.
+    /// Returns the number in the reply, or 0 for any other reply.
     pub(super) fn number(&self) -> i64 {
         match self {
             Self::Number(number) => *number,
@@ -37,7 +37,8 @@ impl Reply {
 
 impl Raw {
     pub(super) fn connect(port: u16) -> Result<Self> {
-        let output = TcpStream::connect(("127.0.0.1", port)).context("the private server does not answer")?;
+        let output =
+            TcpStream::connect(("127.0.0.1", port)).context("failed to connect to the private server")?;
         output.set_nodelay(true)?;
         output.set_read_timeout(Some(Duration::from_secs(60)))?;
         Ok(Self { input: BufReader::with_capacity(1 << 18, output.try_clone()?), output })
@@ -57,7 +58,7 @@ impl Raw {
         let text = || String::from_utf8_lossy(&line[1..]).into_owned();
         match line.first() {
             Some(b'+') => Ok(Reply::Line),
-            Some(b'-') => bail!("redis refused: {}", text()),
+            Some(b'-') => bail!("redis returned an error: {}", text()),
             Some(b':') => Ok(Reply::Number(text().parse()?)),
             Some(b'$') => match text().parse::<i64>()? {
                 -1 => Ok(Reply::Nil),
@@ -72,19 +73,25 @@ impl Raw {
                 -1 => Ok(Reply::Nil),
                 count => (0..count).map(|_| self.reply()).collect::<Result<_>>().map(Reply::List),
             },
-            _ => bail!("an answer that is no RESP2"),
+            _ => bail!("a reply is not RESP2"),
         }
     }
 
-    /// A number out of an INFO section.
+    /// Returns a number from an INFO section.
     pub(super) fn info(&mut self, section: &str, name: &str) -> Result<f64> {
-        let Reply::Bulk(text) = self.call(&[b"INFO", section.as_bytes()])? else { bail!("INFO is no text") };
+        let Reply::Bulk(text) = self.call(&[b"INFO", section.as_bytes()])? else {
+            bail!("the reply to INFO is not text")
+        };
         let text = String::from_utf8_lossy(&text).into_owned();
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value.with_context(|| format!("INFO {section} has no {name}"))?.trim().parse().context("no number")
+        value
+            .with_context(|| format!("INFO {section} has no {name}"))?
+            .trim()
+            .parse()
+            .context("a value of INFO is not a number")
     }
 
-    /// The CPU time that Redis has used, in seconds.
+    /// Returns the CPU time that Redis has used, in seconds.
     pub(super) fn cpu(&mut self) -> Result<f64> {
         Ok(self.info("cpu", "used_cpu_sys")? + self.info("cpu", "used_cpu_user")?)
     }
@@ -93,7 +100,7 @@ impl Raw {
         self.call(&[b"FLUSHALL"]).map(drop)
     }
 
-    /// Appends `jobs` entries, pipelined without a pause: one thread writes while this one counts the replies.
+    /// Appends `jobs` entries, pipelined without a pause: another thread writes while this one counts the replies.
     pub(super) fn enqueue(&mut self, stream: &str, jobs: usize, payload: &[u8]) -> Result<Duration> {
         let mut one = Vec::new();
         encode(
@@ -119,7 +126,7 @@ impl Raw {
         Ok(begun.elapsed())
     }
 
-    /// Reads, acknowledges and deletes entries in batches until it has had `jobs`, or there are no more.
+    /// Reads, acknowledges and deletes entries in batches, until `jobs` are done or none are left.
     fn drain(mut self, stream: &str, consumer: &str, jobs: usize) -> Result<usize> {
         let (mut done, mut ids) = (0, Vec::new());
         let count = COUNT.to_string();
@@ -160,7 +167,7 @@ impl Raw {
     }
 }
 
-/// Drains `jobs` entries by two connections on two threads, which is as fast as Redis goes.
+/// Drains `jobs` entries over two connections on two threads, which is as fast as Redis gets.
 pub(super) fn drain(port: u16, stream: &str, jobs: usize) -> Result<Duration> {
     let connections = [Raw::connect(port)?, Raw::connect(port)?];
     let begun = Instant::now();
@@ -173,7 +180,7 @@ pub(super) fn drain(port: u16, stream: &str, jobs: usize) -> Result<Duration> {
         threads.into_iter().map(|thread| thread.join().ok().context("a draining thread panicked")?).sum()
     })?;
     if done < jobs - COUNT {
-        bail!("only {done} of {jobs} entries were there to drain");
+        bail!("only {done} of {jobs} entries were drained");
     }
     Ok(begun.elapsed().mul_f64(jobs as f64 / done as f64))
 }
@@ -182,14 +189,20 @@ fn entry_ids(reply: Reply) -> Result<Vec<Vec<u8>>> {
     let streams = match reply {
         Reply::Nil => return Ok(Vec::new()),
         Reply::List(streams) => streams,
-        other @ (Reply::Line | Reply::Number(_) | Reply::Bulk(_)) => bail!("XREADGROUP answered {other:?}"),
+        other @ (Reply::Line | Reply::Number(_) | Reply::Bulk(_)) => {
+            bail!("unexpected reply to XREADGROUP: {other:?}")
+        }
     };
     let mut ids = Vec::with_capacity(COUNT);
     for stream in streams {
-        let Reply::List(mut parts) = stream else { bail!("a stream without parts") };
-        let Some(Reply::List(entries)) = parts.pop() else { bail!("a stream without entries") };
+        let Reply::List(mut parts) = stream else {
+            bail!("a reply to XREADGROUP has a stream without parts")
+        };
+        let Some(Reply::List(entries)) = parts.pop() else {
+            bail!("a reply to XREADGROUP has a stream without entries")
+        };
         for entry in entries {
-            let Reply::List(parts) = entry else { bail!("an entry without parts") };
+            let Reply::List(parts) = entry else { bail!("a reply to XREADGROUP has an entry without parts") };
             if let Some(Reply::Bulk(id)) = parts.into_iter().next() {
                 ids.push(id);
             }

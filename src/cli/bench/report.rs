@@ -1,4 +1,4 @@
-//! What the measurements found, as a table and as JSON.
+//! The results of the measurements, as a table and as JSON.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::cli::output;
 /// The measurements of one run.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
-    /// What it was measured on, such as `Redis 7.0.15`.
+    /// The server, such as `Redis 7.0.15`.
     pub(super) server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) enqueue: Option<Enqueue>,
@@ -33,7 +33,7 @@ pub(super) struct Enqueue {
     pub(super) ratio: f64,
 }
 
-/// No-op jobs by one worker process.
+/// No-op jobs in one worker process.
 #[derive(Debug, Serialize)]
 pub(super) struct Drain {
     pub(super) raw_per_s: f64,
@@ -73,7 +73,7 @@ pub(super) struct Retry {
     pub(super) per_s: f64,
 }
 
-/// The drain ratio with much in Redis.
+/// The drain ratio with a large backlog in Redis.
 #[derive(Debug, Serialize)]
 pub(super) struct Backlog {
     pub(super) drain_ratio_2m: f64,
@@ -81,13 +81,13 @@ pub(super) struct Backlog {
 }
 
 impl Report {
-    /// The table for people: what was measured, raw beside ours, their ratio, and what it should be.
+    /// Returns the table for people: the measurement, the raw figure, ours, their ratio, and the budget.
     pub(super) fn table(&self) -> String {
         let mut table = output::table(&["", "raw", "streamfleet", "ratio", "budget"]);
         for row in self.rows() {
             table.add_row(row);
         }
-        format!("beside raw commands on the same {}\n{table}", self.server)
+        format!("compared with raw commands on the same {}\n{table}", self.server)
     }
 
     fn rows(&self) -> Vec<[String; 5]> {

@@ -1,4 +1,4 @@
-//! What `INFO` says, judged. Pure but for one look at this machine's clock, which decides nothing.
+//! Judges what `INFO` reports. Pure, except that it reads the local clock once, which decides nothing.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use streamfleet::broker::Server;
 use super::Finding;
 use crate::cli::times::short;
 
-/// Less free memory than this is worth a warning …
+/// Memory use from this on is worth a warning …
 const TIGHT_PERCENT: u64 = 75;
 
-/// … and less than this an error: new jobs will soon be refused.
+/// … and from this on an error: new jobs will soon be refused.
 const FULL_PERCENT: u64 = 95;
 
-/// Clocks that differ more are worth a word.
+/// The largest difference between two clocks that is not worth a warning.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// Judges. `round_trip` is how long the answer took, which bounds what is known about the clock.
+/// Judges one server. `round_trip` is how long the reply took, which bounds what is known about the clock.
 pub(super) fn judge(server: &Server, address: &str, round_trip: Duration) -> Vec<Finding> {
     let judged = [
         Some(version(server)),
@@ -34,7 +34,7 @@ fn version(server: &Server) -> Finding {
     const CHECK: &str = "version";
     let Some((name, version)) = server.product() else {
         let remedy = "use Redis 7.0 or Valkey 7.2, or later";
-        return Finding::warning(CHECK, "the server does not tell", remedy);
+        return Finding::warning(CHECK, "the server does not report its version", remedy);
     };
     let found = format!("{name} {version}");
     match server.least_version() {
@@ -62,11 +62,11 @@ fn persistence(server: &Server) -> Option<Finding> {
     let aof = server.fact("aof_enabled")?;
     let failing = |name: &str| server.fact(name).is_some_and(|status| status == "err");
     if aof == "1" && failing("aof_last_write_status") {
-        let remedy = "look at the server's log and disk: until it can write, it refuses jobs";
+        let remedy = "check the server's log and disk: it refuses jobs until it can write again";
         return Some(Finding::error(CHECK, "the last write to the append-only file failed", remedy));
     }
     if failing("rdb_last_bgsave_status") {
-        let remedy = "look at the server's log and disk: a failing snapshot can make it refuse jobs";
+        let remedy = "check the server's log and disk: a failing snapshot can make it refuse jobs";
         return Some(Finding::warning(CHECK, "the last snapshot failed", remedy));
     }
     if aof == "1" {
@@ -82,7 +82,7 @@ fn memory(server: &Server) -> Option<Finding> {
     let (used, limit) = (number("used_memory")?, number("maxmemory")?);
     if limit == 0 {
         let found =
-            format!("{} used, no limit: the system may kill Redis when memory is short", mebibytes(used));
+            format!("{} used, no limit: the kernel may kill Redis when memory is short", mebibytes(used));
         let remedy = "set maxmemory to about three quarters of the machine's memory";
         return Some(Finding::warning(CHECK, found, remedy));
     }
@@ -107,13 +107,13 @@ fn cluster(server: &Server, address: &str) -> Option<Finding> {
     Some(match (clustered, meant) {
         (true, false) => Finding::error(
             CHECK,
-            "the server is part of a cluster, but the address is not a cluster's",
-            "begin redis.url with redis-cluster:// (or rediss-cluster://)",
+            "the server is part of a cluster, but the address is not a cluster address",
+            "start redis.url with redis-cluster:// (or rediss-cluster://)",
         ),
         (false, true) => Finding::error(
             CHECK,
-            "the address is a cluster's, but the server is not part of one",
-            "begin redis.url with redis:// (or rediss://)",
+            "the address is a cluster address, but the server is not part of a cluster",
+            "start redis.url with redis:// (or rediss://)",
         ),
         (true, true) => Finding::ok(CHECK, "the server is part of a cluster, as the address says"),
         (false, false) => Finding::ok(CHECK, "not in use"),
@@ -123,8 +123,8 @@ fn cluster(server: &Server, address: &str) -> Option<Finding> {
 fn replication(server: &Server) -> Finding {
     const CHECK: &str = "replication";
     if server.fact("role").is_some_and(|role| role != "master") {
-        let remedy = "name the primary in redis.url, or use redis-sentinel:// so that it is found";
-        return Finding::error(CHECK, "this server is a replica: it takes no jobs", remedy);
+        let remedy = "name the primary in redis.url, or use redis-sentinel:// to find it";
+        return Finding::error(CHECK, "this server is a replica: it accepts no jobs", remedy);
     }
     let replicas = server.fact("connected_slaves").and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
     match (replicas, server.fact("min_slaves_good_slaves")) {
@@ -133,14 +133,14 @@ fn replication(server: &Server) -> Finding {
         (_, None) => Finding::warning(
             CHECK,
             format!(
-                "{replicas} replicas, but an isolated primary goes on accepting jobs that a failover loses"
+                "{replicas} replicas, but an isolated primary continues to accept jobs that a failover loses"
             ),
             "CONFIG SET min-replicas-to-write 1, and the same in redis.conf",
         ),
     }
 }
 
-/// The clocks of workers decide nothing, so a difference is only told: people compare logs by them.
+/// The clocks of workers decide nothing, so a difference is only a warning: people compare logs by them.
 fn clock(server: &Server, here: jiff::Timestamp, round_trip: Duration) -> Option<Finding> {
     const CHECK: &str = "clock";
     let micros = server.fact("server_time_usec")?.parse().ok()?;
@@ -152,6 +152,7 @@ fn clock(server: &Server, here: jiff::Timestamp, round_trip: Duration) -> Option
     }
     let which = if difference.is_negative() { "behind" } else { "ahead of" };
     let found = format!("this machine is {} {which} the server", short(apart));
-    let remedy = "run NTP on both; jobs go by the server's clock alone, but logs of the two do not match";
+    let remedy =
+        "run NTP on both; jobs use only the server's clock, but the times in the two logs do not match";
     Some(Finding::warning(CHECK, found, remedy))
 }

@@ -1,5 +1,5 @@
-//! `streamfleet check`: is this Redis fit for a fleet, and may this login do what a fleet does? What Redis says of
-//! itself is judged in `facts`; what the login may do is found out by doing it.
+//! `streamfleet check`: is this Redis fit for a fleet, and may this login do everything that a fleet does? `facts` judges
+//! what Redis reports about itself. The login's rights are tested by exercising them.
 
 mod facts;
 
@@ -13,33 +13,33 @@ use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::short;
 
-/// The rights that a fleet's login needs, as `deploy/redis/users.acl` gives them to `worker`.
+/// The rights that a fleet's login needs, as `deploy/redis/users.acl` grants them to `worker`.
 const RIGHTS: &str = "resetchannels -@all +@connection +@stream +@hash +@sortedset +@string +@list -@dangerous +eval \
     +evalsha +time +info +client|unblock +del +unlink +exists +type +expire +pexpire +persist +ttl +pttl -xgroup|destroy \
     -xgroup|setid -xsetid";
 
-/// How good one thing is.
+/// The level of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Level {
-    /// As it should be.
+    /// Everything is as it should be.
     Ok,
-    /// A fleet works, but somebody should know.
+    /// A fleet works, but somebody should look at this.
     Warning,
     /// A fleet does not work, or loses jobs.
     Error,
 }
 
-/// What was found out about one thing.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Finding {
     check: &'static str,
     level: Level,
-    /// Which server of a cluster; none where it is true of all, or there is one alone.
+    /// The server of a cluster; none if the finding applies to all servers, or if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     found: String,
-    /// What to do about it; none where all is well.
+    /// What to do about it; none if the level is `ok`.
     remedy: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Finding {
     }
 }
 
-/// All findings, as programs get them.
+/// All findings, for JSON output.
 #[derive(Serialize)]
 struct Report {
     redis: String,
@@ -66,7 +66,7 @@ struct Report {
     findings: Vec<Finding>,
 }
 
-/// Checks. A Redis that cannot be reached, or refuses the login, is exit code 3; one that is unfit is 5.
+/// Runs the checks. The exit code is 3 if Redis is unreachable or refuses the login, and 5 if it is unfit.
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let (findings, exit) = match reach(context).await {
@@ -89,11 +89,11 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Connects, and asks for a sign of life: some servers take a connection without a login, and then refuse every command.
+/// Connects and sends a PING: some servers accept a connection without a login, and then refuse every command.
 async fn reach(context: &Context) -> Result<Broker, broker::Error> {
     let broker = Broker::connect(context.effective.config.redis.clone()).await?;
     match broker.ping().await {
-        // PING itself may be what this login has no right to.
+        // The login may have no right to PING itself.
         Err(error) if !refuses_login(&error) && error.class() == Some(Class::Configuration) => Ok(broker),
         other => other.map(|()| broker),
     }
@@ -104,9 +104,9 @@ fn refuses_login(error: &broker::Error) -> bool {
     ["NOAUTH", "WRONGPASS", "invalid password", "Authentication"].iter().any(|word| text.contains(word))
 }
 
-/// What to do where Redis refuses everything because it cannot write what it has.
-const DISK: &str = "free or mend the disk under its `dir` (CONFIG GET dir; its log says more), or give it the right to write there: \
-    it takes jobs again after the next snapshot or write that succeeds";
+/// What to do if Redis refuses every write because it cannot write to its disk.
+const DISK: &str = "free space on the disk of its `dir` or repair it (CONFIG GET dir; see its log), or allow it to write there: \
+    it accepts jobs again after the next successful snapshot or write";
 
 fn cannot_write(error: &broker::Error) -> bool {
     error.to_string().contains("MISCONF")
@@ -114,15 +114,15 @@ fn cannot_write(error: &broker::Error) -> bool {
 
 fn unreachable(error: &broker::Error) -> Finding {
     let remedy = if refuses_login(error) {
-        "set the user and the password: in redis.url, or redis.password_file"
+        "set the user and the password in redis.url, or the password in redis.password_file"
     } else if cannot_write(error) {
         DISK
     } else if error.class() == Some(Class::Busy) {
-        "wait until this server is ready, or name the one that is"
+        "wait until this server is ready, or name one that is"
     } else if error.to_string().starts_with("TLS with ") {
-        "correct [redis.tls], the address or the server's certificate; docs/tls.md says more"
+        "correct [redis.tls], the address or the server's certificate; see docs/tls.md"
     } else {
-        "start Redis there, or correct redis.url; then look at firewalls and TLS (rediss://)"
+        "start Redis there, or correct redis.url; then check firewalls and TLS (rediss://)"
     };
     Finding::error("reachable", harmless(&error.to_string()), remedy)
 }
@@ -155,7 +155,7 @@ async fn examine(broker: &Broker) -> Vec<Finding> {
     findings
 }
 
-/// What can be found out where the server does not tell of itself.
+/// What can be checked if the server does not answer INFO.
 async fn without_info(broker: &Broker, error: &broker::Error) -> Vec<Finding> {
     let started = Instant::now();
     let rights = rights(&broker.rehearse(None).await, started.elapsed(), broker.namespace().as_str());
@@ -163,11 +163,11 @@ async fn without_info(broker: &Broker, error: &broker::Error) -> Vec<Finding> {
 }
 
 fn no_info(error: &broker::Error) -> Finding {
-    let found = format!("version, eviction and persistence are not known: {error}");
+    let found = format!("version, eviction and persistence are unknown: {error}");
     Finding::warning("info", found, "grant INFO: ACL SETUSER <user> +info")
 }
 
-/// The same findings, those of one kind together; one in place of many where it is the same of every server.
+/// Groups the findings by check. If a finding is the same for every server, it is kept only once.
 fn together(mut findings: Vec<Finding>, servers: usize) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
     while !findings.is_empty() {
@@ -183,7 +183,8 @@ fn together(mut findings: Vec<Finding>, servers: usize) -> Vec<Finding> {
     all
 }
 
-/// What only people need: a fleet works without it. Nothing where the server does not answer, which is said already.
+/// Checks the right to list, which only people need: a fleet works without it. Returns nothing if the server does not
+/// answer, because that is reported already.
 async fn listing(broker: &Broker) -> Option<Finding> {
     const CHECK: &str = "listing";
     let listed = async { broker.queues().await.map(drop).and(broker.workers().await.map(drop)) };
@@ -191,18 +192,19 @@ async fn listing(broker: &Broker) -> Option<Finding> {
         Ok(()) => Some(Finding::ok(CHECK, "this login may list queues and workers")),
         Err(error) if error.class() == Some(Class::Configuration) => Some(Finding::ok(
             CHECK,
-            "this login may not list queues and workers, as a worker need not: that takes +scan",
+            "this login may not list queues and workers, which needs +scan; a worker does not need it",
         )),
         Err(_) => None,
     }
 }
 
-/// What the rehearsal of a job's life says about the login's rights.
+/// Derives the login's rights from the rehearsal of a job's life.
 fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
     const CHECK: &str = "rights";
     let failed = steps.iter().find_map(|step| Some((step.name, step.result.as_ref().err()?)));
     let Some((name, error)) = failed else {
-        let found = format!("a job lived its whole life in {} steps and {}", steps.len(), short(took));
+        let found =
+            format!("a test job went through its whole life in {} steps and {}", steps.len(), short(took));
         return Finding::ok(CHECK, found);
     };
     let remedy = if error.class() == Some(Class::Configuration) {
@@ -212,7 +214,7 @@ fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
     } else if error.is_transient() {
         "check again when the server is ready".to_owned()
     } else {
-        "this server does not do what Redis does; use Redis 7.0 or Valkey 7.2, or later".to_owned()
+        "this server does not behave like Redis; use Redis 7.0 or Valkey 7.2, or later".to_owned()
     };
     let done = steps.iter().take_while(|step| step.result.is_ok()).count();
     Finding::error(CHECK, format!("after {done} steps, \"{name}\" failed: {error}"), remedy)
@@ -239,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_cannot_write_its_disk_needs_neither_a_start_nor_patience() {
+    fn the_remedy_for_a_server_that_cannot_write_is_about_its_disk() {
         let detail = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.";
         let error =
             broker::Error::Refused { command: "connect", class: Class::Busy, detail: detail.to_owned() };
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remedy_names_the_rights_of_the_file_of_logins() {
+    fn the_remedy_names_the_rights_of_users_acl() {
         let users = include_str!("../../../deploy/redis/users.acl");
         let worker = users.lines().find(|line| line.starts_with("user worker ")).unwrap();
         assert_eq!(worker, format!("user worker on #SHA-256-of-worker resetkeys ~sf:* {RIGHTS}"));

@@ -1,4 +1,4 @@
-//! `streamfleet cron add`: a recurring job from flags.
+//! `streamfleet cron add`: adds a recurring job from flags.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -13,35 +13,35 @@ use crate::cli::{Context, Wrong, enqueue};
 /// The arguments of `cron add`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Its name, like report.nightly.
+    /// The name of the recurring job, such as report.nightly.
     name: CronName,
-    /// When: five fields, as in "0 3 * * *", or six with the second first.
+    /// A cron expression: five fields, as in "0 3 * * *", or six, starting with the second.
     #[arg(long, value_name = "EXPRESSION")]
     schedule: String,
-    /// Whose clocks the schedule means, like Europe/Berlin.
+    /// The time zone of the schedule, such as Europe/Berlin.
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     timezone: String,
-    /// The type of its jobs.
+    /// The type of the jobs it submits.
     #[arg(long = "type", value_name = "TYPE")]
     job_type: JobType,
-    /// Their payload: a text, @FILE, or - for stdin.
+    /// The payload: text, @FILE, or - for stdin.
     #[arg(long)]
     payload: Option<String>,
-    /// How the payload is written: json (checked), msgpack (JSON is converted) or raw.
+    /// The encoding of the payload: json (checked), msgpack (JSON is converted) or raw.
     #[arg(long, default_value = "json", value_parser = enqueue::encoding)]
     encoding: Encoding,
-    /// Their lane: high, normal or low.
+    /// The priority lane: high, normal or low.
     #[arg(long, default_value = "normal")]
     lane: Lane,
-    /// What becomes of ticks while no worker runs: skip, one (a job for the last of them) or all.
+    /// What happens to ticks while no worker runs: skip, one (a job for the last of them) or all.
     #[arg(long, default_value = "skip")]
     missed: Missed,
-    /// Replace one of the same name.
+    /// Replace an existing recurring job of this name.
     #[arg(long)]
     replace: bool,
 }
 
-/// What was kept, as programs get it.
+/// What was saved, for JSON output.
 #[derive(Serialize)]
 struct Added {
     name: String,
@@ -57,7 +57,7 @@ struct Added {
 }
 
 impl Args {
-    /// The recurring job that these arguments describe.
+    /// Returns the recurring job that these arguments describe.
     pub(super) fn entry(&self, queue: QueueName) -> anyhow::Result<Entry> {
         let schedule = Schedule::new(&self.schedule, &self.timezone).map_err(|error| refused(&error))?;
         let entry = Entry::new(self.name.as_str(), schedule, self.job_type.as_str());
@@ -68,27 +68,29 @@ impl Args {
         entry.payload(&payload, self.encoding).map_err(|error| refused(&error).into())
     }
 
-    /// Keeps it.
+    /// Saves the recurring job.
     pub(super) async fn keep(&self, queue: &Queue, entry: &Entry, context: &Context) -> anyhow::Result<Exit> {
         let kept = if self.replace { queue.put_cron(entry).await } else { queue.add_cron(entry).await };
-        let kept = kept.with_context(|| format!("the recurring job {} is not kept", entry.name()))?;
+        let kept = kept.with_context(|| format!("failed to save the recurring job {}", entry.name()))?;
         match kept {
             Kept::Taken => {
                 let why = format!(
-                    "the queue {} has another recurring job {} already; --replace replaces it, `streamfleet cron list` shows it",
+                    "the queue {} already has a different recurring job {}; `streamfleet cron list` shows it, --replace replaces it",
                     queue.name(),
                     entry.name()
                 );
                 return Err(Wrong(why).into());
             }
             Kept::TooMany => {
-                let why =
-                    format!("the queue {} has {MAX_ENTRIES} recurring jobs, which is the most", queue.name());
+                let why = format!(
+                    "the queue {} already has {MAX_ENTRIES} recurring jobs, the maximum",
+                    queue.name()
+                );
                 return Err(Wrong(why).into());
             }
             Kept::Added | Kept::Replaced | Kept::Unchanged => {}
         }
-        let now = queue.cron().await.context("the recurring job is kept, but cannot be shown")?.now;
+        let now = queue.cron().await.context("the recurring job is saved, but reading it back failed")?.now;
         let tick = entry.schedule().next(now);
         let added = Added {
             name: entry.name().to_string(),
@@ -111,7 +113,7 @@ impl Added {
     }
 }
 
-/// The error with a mark under what is wrong, where there is one place.
+/// Returns the error, with a mark under the invalid part if there is one.
 fn refused(error: &Invalid) -> Wrong {
     let pointed = error.pointed().unwrap_or_default();
     let lines = pointed.lines().map(|line| format!("\n  {line}"));

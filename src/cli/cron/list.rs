@@ -1,4 +1,4 @@
-//! `streamfleet cron list`: the recurring jobs, how far they have come, and when they are due.
+//! `streamfleet cron list`: the recurring jobs, up to when their ticks are handled, and when they are due next.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -11,12 +11,12 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{self, harmless};
 use crate::cli::times::{rfc3339, with_age};
 
-/// One recurring job, as programs get it.
+/// One recurring job, for JSON output.
 #[derive(Serialize)]
 struct Recurring {
     queue: String,
     name: String,
-    /// Why this program cannot read it; then much of the rest is missing.
+    /// Why this program cannot read it; if set, most other fields are missing.
     error: Option<String>,
     schedule: Option<String>,
     timezone: Option<String>,
@@ -24,31 +24,31 @@ struct Recurring {
     job_type: Option<String>,
     lane: Option<&'static str>,
     missed: Option<&'static str>,
-    /// `config`: a worker brought it along; `command`: somebody added it.
+    /// `config`: from a worker's configuration; `command`: somebody added it.
     source: Option<&'static str>,
     paused: bool,
-    /// Up to when ticks are dealt with: the last one, or when it was added or resumed.
+    /// Up to when ticks are handled: the last one, or when it was added or resumed.
     handled: String,
     handled_ms: u64,
-    /// A tick that is due, and that nobody has submitted yet.
+    /// A tick that is due but not yet submitted.
     overdue: Option<String>,
     overdue_ms: Option<u64>,
     next: Vec<String>,
     next_ms: Vec<u64>,
-    /// The next ones on the clocks of the time zone.
+    /// The next ticks in local time of the time zone.
     next_local: Vec<String>,
     #[serde(skip)]
     times: Times,
 }
 
-/// What the sentences for people are made of.
+/// The times for output to people.
 struct Times {
     now: Timestamp,
     handled: Timestamp,
     next: Vec<Timestamp>,
 }
 
-/// Lists.
+/// Lists the recurring jobs.
 pub(super) async fn run(
     broker: &Broker,
     named: Option<QueueName>,
@@ -57,7 +57,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<Exit> {
     let Listed { found: queues, missing } = match named {
         Some(queue) => Listed { found: vec![queue], missing: Vec::new() },
-        None => broker.queues().await.context("the queues cannot be listed")?,
+        None => broker.queues().await.context("failed to list the queues")?,
     };
     let (count, mut all, mut failed) = (queues.len(), Vec::new(), Vec::new());
     for name in queues {
@@ -69,16 +69,16 @@ pub(super) async fn run(
             Err(error) => failed.push((name, queue.with_keys(&error), error)),
         }
     }
-    // One that cannot be looked at keeps nobody from looking at the others.
+    // A queue that cannot be read does not hide the others.
     if missing.is_empty()
         && failed.len() == count
         && let Some((_, _, error)) = failed.pop()
     {
-        return Err(error).context("the recurring jobs cannot be listed");
+        return Err(error).context("failed to list the recurring jobs");
     }
     context.output.print(&all, |all| show(all))?;
     for (name, why, _) in failed {
-        let said = format!("the recurring jobs of the queue {name} cannot be listed: {why}");
+        let said = format!("failed to list the recurring jobs of the queue {name}: {why}");
         output::complain(&harmless(&said));
     }
     Ok(output::complain_of(&missing))
@@ -129,7 +129,7 @@ fn show(all: &[Recurring]) -> String {
         "lane",
         "missed",
         "next",
-        "done up to",
+        "handled up to",
         "from",
     ]);
     for one in all {

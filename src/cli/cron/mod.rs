@@ -1,4 +1,4 @@
-//! `streamfleet cron`: recurring jobs, looked at and changed while the fleet runs.
+//! `streamfleet cron`: lists and changes recurring jobs while the fleet runs.
 
 mod add;
 mod list;
@@ -15,7 +15,7 @@ use super::output;
 /// The arguments of `cron`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The queue. Default: `default`; for list: all of them.
+    /// The queue. Default: `default`; for list, all queues.
     #[arg(long, short, global = true)]
     queue: Option<QueueName>,
     #[command(subcommand)]
@@ -25,55 +25,57 @@ pub(crate) struct Args {
 /// What to do with recurring jobs.
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Add one. It begins now.
+    /// Add a recurring job. It starts now.
     Add(Box<add::Args>),
-    /// List them, with their next ticks.
+    /// List recurring jobs, with their next ticks.
     List {
-        /// Show so many next ticks of each.
+        /// How many of the next ticks to show for each.
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
         next: u16,
     },
-    /// Submit nothing until it is resumed.
+    /// Pause a recurring job: it submits nothing until it is resumed.
     Pause {
-        /// Which one.
+        /// The name of the recurring job.
         name: CronName,
     },
-    /// Let it go on from now. What was due meanwhile is not made up for.
+    /// Resume a paused recurring job from now on. Ticks that were due meanwhile are not made up for.
     Resume {
-        /// Which one.
+        /// The name of the recurring job.
         name: CronName,
     },
-    /// Submit one job now, out of turn, even if it is paused.
+    /// Submit one job now, regardless of the schedule, even if the recurring job is paused.
     Run {
-        /// Which one.
+        /// The name of the recurring job.
         name: CronName,
     },
-    /// Forget it. Its jobs stay. One of a worker's configuration comes back when such a worker starts.
+    /// Remove a recurring job. Jobs that it has submitted stay. If a worker's configuration has it, the next start of such a
+    /// worker adds it again.
     Remove {
-        /// Which one.
+        /// The name of the recurring job.
         name: CronName,
     },
 }
 
-/// What became of a recurring job, as programs get it.
+/// What became of a recurring job, for JSON output.
 #[derive(Serialize)]
 struct Changed {
     name: String,
     queue: String,
     /// `paused`, `resumed`, `submitted` or `removed`.
     done: &'static str,
-    /// False where it was so already.
+    /// False if it was already so.
     changed: bool,
     /// The job that was submitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let Args { queue: named, action } = args;
     let broker = || context.broker();
-    let queue = named.clone().map_or_else(|| "default".parse().context("default is a queue name"), Ok)?;
+    let queue =
+        named.clone().map_or_else(|| "default".parse().context("`default` is not a valid queue name"), Ok)?;
     let (name, done) = match action {
         Action::Add(args) => {
             let entry = args.entry(queue.clone())?;
@@ -95,7 +97,7 @@ async fn change(
     done: &'static str,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let failed = || format!("the recurring job {name} is not {done}");
+    let failed = || format!("the recurring job {name} was not {done}");
     let mut id = None;
     let changed = match done {
         "paused" => queue.pause_cron(name).await.with_context(failed)?,
@@ -113,7 +115,7 @@ async fn change(
 }
 
 async fn unknown(queue: &Queue, name: &CronName) -> anyhow::Result<Exit> {
-    let table = queue.cron().await.context("the recurring jobs cannot be listed")?;
+    let table = queue.cron().await.context("failed to list the recurring jobs")?;
     let names: Vec<&str> = table.entries.iter().map(|status| status.name.as_str()).collect();
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     output::complain(&format!("the queue {} has no recurring job {name}; it has: {known}", queue.name()));
@@ -126,7 +128,7 @@ impl Changed {
         match (&self.id, self.changed) {
             (Some(id), _) => id.clone(),
             (None, true) => format!("{name} is {done} in the queue {queue}"),
-            (None, false) => format!("{name} was {done} already in the queue {queue}"),
+            (None, false) => format!("{name} was already {done} in the queue {queue}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `dead list`: a page of dead letters. Payloads are counted, not shown.
+//! `dead list`: a page of dead letters. Of a payload, only the size is shown.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -11,35 +11,35 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{self, harmless};
 use crate::cli::times::{rfc3339, short};
 
-/// So many letters are read at once; with a filter, many times over.
+/// How many letters are read at once; a filter may need many such reads.
 const READ: u64 = 100;
 
-/// So much of an error is shown in a table.
+/// How many characters of an error a table shows.
 const SHOWN_CHARS: usize = 100;
 
 /// The arguments of `dead list`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// At most so many.
+    /// The maximum number of letters.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     limit: u64,
-    /// Begin behind this letter: the next page.
+    /// Start after this letter, to get the next page.
     #[arg(long, value_name = "LETTER")]
     after: Option<EntryId>,
-    /// The oldest first.
+    /// List the oldest letters first.
     #[arg(long)]
     oldest_first: bool,
     #[command(flatten)]
     filter: Filter,
 }
 
-/// A page of letters, as programs get it.
+/// A page of letters, for JSON output.
 #[derive(Serialize)]
 struct Page {
     queue: String,
-    /// How many letters there are, whatever the filter.
+    /// How many letters the queue has, regardless of the filter.
     total: u64,
-    /// What `--after` takes for the page that follows.
+    /// The value of `--after` for the next page.
     next: Option<String>,
     letters: Vec<Letter>,
 }
@@ -52,7 +52,7 @@ pub(super) struct Letter {
     #[serde(rename = "type")]
     pub(super) job_type: String,
     pub(super) reason: String,
-    /// What kind of failure was the last; empty in letters of older versions.
+    /// The kind of the last failure; empty in letters of older versions.
     pub(super) kind: String,
     pub(super) error: String,
     pub(super) attempts: u64,
@@ -69,9 +69,9 @@ pub(super) struct Letter {
     pub(super) died_at: Timestamp,
 }
 
-/// Lists.
+/// Lists the letters.
 pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
-    let depths = queue.depths().await.context("the dead letters cannot be counted")?;
+    let depths = queue.depths().await.context("failed to count the dead letters")?;
     let (letters, more) = page(&args, queue).await?;
     let next = letters.last().filter(|_| more).map(|letter| letter.letter.clone());
     let page = Page { queue: queue.name().to_string(), total: depths.dead, next, letters };
@@ -79,7 +79,7 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
     Ok(Exit::Done)
 }
 
-/// The letters of the page, and whether there may be more.
+/// Returns the letters of the page, and whether there may be more.
 async fn page(args: &Args, queue: &Queue) -> anyhow::Result<(Vec<Letter>, bool)> {
     let wanted = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let (mut found, mut at) = (Vec::new(), args.after);
@@ -90,7 +90,7 @@ async fn page(args: &Args, queue: &Queue) -> anyhow::Result<(Vec<Letter>, bool)>
         } else {
             queue.recent_dead_letters(at, READ).await
         };
-        let read = read.context("the dead letters cannot be read")?;
+        let read = read.context("failed to read the dead letters")?;
         let is_last = read.is_empty();
         at = read.last().map(|letter| letter.entry).or(at);
         for dead in read.iter().filter(|dead| args.filter.admits(dead)) {
@@ -105,7 +105,7 @@ async fn page(args: &Args, queue: &Queue) -> anyhow::Result<(Vec<Letter>, bool)>
     }
 }
 
-/// What programs get of a letter.
+/// Converts a letter for JSON output.
 pub(super) fn letter(dead: &DeadLetter) -> Letter {
     let count = |name: &str| dead.text(name).parse::<u64>().ok();
     let instant = |ms: Option<u64>| ms.and_then(Timestamp::from_ms);
@@ -134,7 +134,7 @@ pub(super) fn letter(dead: &DeadLetter) -> Letter {
 
 fn show(page: &Page, args: &Args, now: Timestamp) -> String {
     if page.letters.is_empty() {
-        let which = if args.filter.is_empty() { "" } else { ", none of them as asked for" };
+        let which = if args.filter.is_empty() { "" } else { ", but none matches the filter" };
         return format!("the queue {} has {} dead letters{which}", page.queue, page.total);
     }
     let mut table = output::table(&["letter", "job", "type", "reason", "kind", "attempts", "died", "error"]);
@@ -151,6 +151,6 @@ fn show(page: &Page, args: &Args, now: Timestamp) -> String {
             harmless(&error),
         ]);
     }
-    let more = page.next.as_ref().map_or_else(String::new, |next| format!("; the next page: --after {next}"));
+    let more = page.next.as_ref().map_or_else(String::new, |next| format!("; next page: --after {next}"));
     format!("{table}\n{} of {} dead letters{more}", page.letters.len(), page.total)
 }

@@ -1,4 +1,4 @@
-//! `streamfleet dead`: the dead letters of a queue. Looking at them is in `list` and `show`; `sweep` replays and drops.
+//! `streamfleet dead`: the dead letters of a queue. `list` and `show` display them; `sweep` replays and drops them.
 
 mod list;
 mod show;
@@ -25,20 +25,20 @@ pub(crate) struct Args {
 /// What to do with dead letters.
 #[derive(clap::Subcommand)]
 enum Action {
-    /// List them, the newest first.
+    /// List dead letters, newest first.
     List(list::Args),
-    /// Show all of one.
+    /// Show all fields of a dead letter.
     Show {
-        /// The letter's own id, or the job's.
+        /// The id of the letter, or of its job.
         id: JobId,
     },
-    /// Let jobs run again, with their counters at zero. Each letter is replayed once, whoever else replays it.
+    /// Run jobs again, with their counters at zero. Each letter is replayed once, even if several people replay it.
     Replay(sweep::Replay),
-    /// Delete letters, and with them their jobs.
+    /// Delete dead letters and their jobs.
     Drop(sweep::Args),
 }
 
-/// Which letters are meant.
+/// Selects letters.
 #[derive(clap::Args, Debug, Clone)]
 struct Filter {
     /// Only jobs of this type.
@@ -53,7 +53,7 @@ struct Filter {
     kind: Option<String>,
 }
 
-/// What `dead_kind` may say.
+/// The values of `dead_kind`.
 const KINDS: [&str; 8] =
     ["error", "timeout", "panic", "unknown", "lost", "expired", "malformed", "unroutable"];
 
@@ -72,7 +72,7 @@ impl Filter {
     }
 }
 
-/// Does what was asked.
+/// Runs the subcommand.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connect = async |name| anyhow::Ok(context.broker().await?.queue(name));
     match args.action {
@@ -86,9 +86,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// The letter of this id: its own, or its job's.
+/// Finds the letter with this id, or of the job with this id.
 async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<DeadLetter>> {
-    const FAILED: &str = "the dead letter cannot be read";
+    const FAILED: &str = "failed to read the dead letter";
     if let Ok(entry) = id.to_string().parse::<EntryId>()
         && let Some(letter) = queue.dead_letter(entry).await.context(FAILED)?
     {
@@ -100,5 +100,7 @@ async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<DeadLetter>> {
 
 fn reason(name: &str) -> Result<DeadReason, String> {
     let known = DeadReason::ALL.into_iter().find(|reason| reason.as_str() == name);
-    known.ok_or_else(|| format!("a reason is one of {}", DeadReason::ALL.map(DeadReason::as_str).join(", ")))
+    known.ok_or_else(|| {
+        format!("a reason must be one of {}", DeadReason::ALL.map(DeadReason::as_str).join(", "))
+    })
 }

@@ -1,4 +1,4 @@
-//! `dead show`: every field of one dead letter, byte for byte where the bytes are text, in hexadecimal where not.
+//! `dead show`: every field of one dead letter: as is if it is text, otherwise in hexadecimal.
 
 use serde::Serialize;
 use streamfleet::broker::{DeadLetter, Queue};
@@ -23,16 +23,16 @@ struct Report {
 #[derive(Serialize)]
 struct Field {
     name: String,
-    /// `utf8`, or `hex` where name or value are not text.
+    /// `utf8`, or `hex` if the value is not text.
     form: &'static str,
     value: String,
 }
 
-/// Shows.
+/// Shows the letter.
 pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
     let Some(dead) = super::find(queue, id).await? else {
         output::complain(&format!(
-            "the queue {} has no dead letter {id}, nor one of a job with this id",
+            "the queue {} has no dead letter {id}, and no dead letter of a job with this id",
             queue.name()
         ));
         return Ok(Exit::NotFound);
@@ -62,9 +62,9 @@ fn show(report: &Report) -> String {
     let mut text = format!("dead letter {} of the queue {}\n", report.letter.letter, report.queue);
     let width = report.fields.iter().map(|field| field.name.chars().count()).max().unwrap_or(0);
     for Field { name, form, value } in &report.fields {
-        let mark = if *form == "hex" { " (not text, in hexadecimal)" } else { "" };
+        let mark = if *form == "hex" { " (hexadecimal, not text)" } else { "" };
         let name = harmless(name);
-        // Lines of a text stay lines; what else could steer a terminal does not.
+        // Line breaks stay; everything else that could control a terminal is escaped.
         let value = value.lines().map(harmless).collect::<Vec<_>>().join("\n    ");
         let time = time(&name, &value).map_or_else(String::new, |time| format!(" ({})", rfc3339(time)));
         text += &format!("\n{name:<width$}{mark}  {value}{time}");

@@ -1,5 +1,5 @@
-//! `dead replay` and `dead drop`: of letters that are named, or of all that are there now. Each letter is one script, so
-//! two sweeps at once do not replay a letter twice.
+//! `dead replay` and `dead drop`: for the named letters, or for all that exist now. One script handles each letter, so two
+//! concurrent sweeps never replay a letter twice.
 
 use std::io::{IsTerminal, Write};
 
@@ -14,24 +14,24 @@ use crate::cli::exit::Exit;
 use crate::cli::output;
 use crate::cli::{Context, Wrong};
 
-/// So many letters are read at once.
+/// How many letters are read at once.
 const PAGE: u64 = 200;
 
-/// So many scripts are under way at once.
+/// How many scripts are in flight at once.
 const AT_ONCE: usize = 32;
 
 /// The arguments of `dead replay` and `dead drop`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The letters' own ids, or their jobs'.
+    /// The ids of the letters, or of their jobs.
     #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
     ids: Vec<JobId>,
-    /// All letters that are there now. Letters that come meanwhile are left alone.
+    /// All letters that exist now. Letters that arrive meanwhile are left alone.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     filter: Filter,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long, short)]
     yes: bool,
 }
@@ -41,8 +41,8 @@ pub(super) struct Args {
 pub(super) struct Replay {
     #[command(flatten)]
     args: Args,
-    /// Of jobs that are made of steps, run those that have not succeeded, or all of them. With `all`, steps that are done
-    /// run again, and steps of the kind `once` with them.
+    /// Which steps of a job to run: those that have not succeeded, or all of them. With `all`, steps that are done
+    /// run again, including steps of the kind `once`.
     #[arg(long, value_name = "WHICH", default_value = "failed")]
     steps: Which,
 }
@@ -52,12 +52,12 @@ pub(super) struct Replay {
 enum Which {
     /// Those that have not succeeded. A `once` step that has been started waits for a decision.
     Failed,
-    /// All of them: the ledger is thrown away.
+    /// All of them: the ledger is discarded.
     All,
 }
 
 impl Replay {
-    /// The arguments of both commands, and what is done to each letter.
+    /// Returns the arguments that both commands share, and what is done to each letter.
     pub(super) fn deed(self) -> (Args, Deed) {
         match self.steps {
             Which::Failed => (self.args, Deed::Replay),
@@ -73,38 +73,35 @@ pub(super) enum Deed {
     Replay,
     /// Back to its lane, with all its steps to run again.
     StartOver,
-    /// Gone for good.
+    /// Deleted for good.
     Drop,
 }
 
-/// What became of the letters, as programs get it.
+/// What became of the letters, for JSON output.
 #[derive(Serialize, Default)]
 struct Swept {
     queue: String,
     replayed: u64,
     dropped: u64,
-    /// Letters that somebody else replayed or dropped meanwhile, and ids that no letter has.
+    /// Letters that somebody else replayed or dropped meanwhile, and ids without a letter.
     gone: u64,
 }
 
 /// Replays or drops.
 pub(super) async fn run(args: Args, deed: Deed, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
     if args.all && deed == Deed::Drop && !args.yes && !std::io::stdin().is_terminal() {
-        let why = "dropping all dead letters deletes jobs for good: say --yes where nobody can be asked";
+        let why = "dropping all dead letters deletes jobs for good: add --yes if stdin is not a terminal";
         return Err(Wrong(why.to_owned()).into());
     }
     if args.all && deed == Deed::StartOver && !args.yes && !std::io::stdin().is_terminal() {
-        let why = "--steps all runs steps of the kind once again: say --yes where nobody can be asked";
+        let why = "--steps all also repeats steps of the kind `once`: add --yes if stdin is not a terminal";
         return Err(Wrong(why.to_owned()).into());
     }
     if !args.all && !args.filter.is_empty() {
-        return Err(Wrong(
-            "--type, --reason and --kind choose among --all letters, not among ids".to_owned(),
-        )
-        .into());
+        return Err(Wrong("--type, --reason and --kind only work with --all, not with ids".to_owned()).into());
     }
     if deed == Deed::StartOver {
-        output::complain("the ledgers are thrown away: steps of the kind once that were done run again");
+        output::complain("the ledgers are discarded: steps of the kind `once` that are done run again");
     }
     let mut sweep = Sweep::new(context.broker().await?.queue(queue), deed);
     if args.all {
@@ -135,7 +132,7 @@ impl Sweep {
                 Some(letter) => self.sweep(vec![letter]).await?,
                 None => {
                     self.swept.gone += 1;
-                    let status = self.queue.status(id).await.context("the job cannot be looked up")?;
+                    let status = self.queue.status(id).await.context("failed to look up the job")?;
                     complain_of_gone(id, status.map(|status| status.state));
                 }
             }
@@ -143,15 +140,15 @@ impl Sweep {
         Ok(())
     }
 
-    /// Every letter that is there now. The last one is noted at the start, because a replayed job may die again and come
-    /// back as a new letter behind it.
+    /// Sweeps every letter that exists now. The last one is noted at the start, because a replayed job may die again and
+    /// come back as a new letter after it.
     async fn all(&mut self, args: &Args, context: &Context) -> anyhow::Result<()> {
-        const FAILED: &str = "the dead letters cannot be read";
+        const FAILED: &str = "failed to read the dead letters";
         let newest = self.queue.recent_dead_letters(None, 1).await.context(FAILED)?.pop();
         let Some(last) = newest.map(|letter| letter.entry) else { return Ok(()) };
-        let total = self.queue.depths().await.context("the dead letters cannot be counted")?.dead;
+        let total = self.queue.depths().await.context("failed to count the dead letters")?.dead;
         if !args.yes && !self.confirmed(&args.filter, total)? {
-            return Err(anyhow::anyhow!("nothing was done"));
+            return Err(anyhow::anyhow!("cancelled: nothing was changed"));
         }
         let bar = output::progress(context.output, Some(total), "dead letters");
         let mut from = None;
@@ -171,14 +168,14 @@ impl Sweep {
         Ok(())
     }
 
-    /// Asks the person at the terminal; where nobody sits at one, the command line is the answer.
+    /// Asks for confirmation if stdin is a terminal. Otherwise the command line is confirmation enough.
     fn confirmed(&self, filter: &Filter, total: u64) -> anyhow::Result<bool> {
         if !std::io::stdin().is_terminal() {
             return Ok(true);
         }
         let deed = match self.deed {
             Deed::Replay => "Replay",
-            Deed::StartOver => "Run all steps again, those of the kind once too, of",
+            Deed::StartOver => "Run all steps again, including those of the kind `once`, of",
             Deed::Drop => "Delete",
         };
         let which = if filter.is_empty() { format!("all {total}") } else { format!("some of {total}") };
@@ -207,7 +204,7 @@ impl Sweep {
     }
 }
 
-/// True where the letter was still there.
+/// Returns true if the letter still existed.
 async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, broker::Error> {
     match deed {
         Deed::Replay => Ok(is_replayed(queue.replay(letter.entry, &letter.job()).await?, letter)),
@@ -218,7 +215,7 @@ async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, br
     }
 }
 
-/// True where this call replayed the letter. Of one that somebody else took meanwhile, says where its job is.
+/// Returns true if this call replayed the letter. If somebody else replayed it meanwhile, reports where its job is.
 fn is_replayed(replayed: Replayed, letter: &DeadLetter) -> bool {
     if let Replayed::Gone(state) = replayed {
         complain_of_gone(&letter.job(), state);
@@ -226,10 +223,10 @@ fn is_replayed(replayed: Replayed, letter: &DeadLetter) -> bool {
     replayed.is_done()
 }
 
-/// Says that there is no letter, and what became of the job.
+/// Reports that the letter does not exist, and what became of the job.
 fn complain_of_gone(id: &JobId, state: Option<State>) {
-    let job = state
-        .map_or_else(|| "no record of such a job is kept".to_owned(), |state| format!("the job is {state}"));
+    let job =
+        state.map_or_else(|| "no record of the job exists".to_owned(), |state| format!("the job is {state}"));
     output::complain(&format!("{id} has no dead letter: {job}"));
 }
 

@@ -1,4 +1,4 @@
-//! `delayed reschedule`, `delayed run` and `delayed edit`: one job of the delayed set, changed.
+//! `delayed reschedule`, `delayed run` and `delayed edit`: change one job of the delayed set.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::cli::output;
 use crate::cli::status;
 use crate::cli::times::rfc3339;
 
-/// What is changed.
+/// What to change.
 pub(super) enum Change {
     /// When it is due.
     Due(Due),
@@ -20,7 +20,7 @@ pub(super) enum Change {
     Payload(Vec<u8>, Encoding),
 }
 
-/// A job as it is now.
+/// The job after the change.
 #[derive(Serialize)]
 struct Amended {
     id: String,
@@ -29,7 +29,7 @@ struct Amended {
     due_ms: u64,
 }
 
-/// Changes it; a job that is not in the delayed set is not found here.
+/// Changes the job. A job that is not in the delayed set counts as not found.
 pub(super) async fn run(
     queue: &Queue,
     id: &JobId,
@@ -41,7 +41,7 @@ pub(super) async fn run(
         Change::Due(due) => producer.reschedule(id, due).await,
         Change::Payload(payload, encoding) => producer.edit(id, payload, encoding).await,
     };
-    let amended = amended.map_err(enqueue::refused).context("the job is not changed")?;
+    let amended = amended.map_err(enqueue::refused).context("the job was not changed")?;
     if let Some(due) = amended {
         let amended = Amended {
             id: id.to_string(),
@@ -54,7 +54,7 @@ pub(super) async fn run(
     }
     let why = match status::find(queue, id).await? {
         Some(status) => format!("it is {}", status.state),
-        None => "nothing is known of it".to_owned(),
+        None => "there is no record of it".to_owned(),
     };
     output::complain(&format!("{id} is not among the delayed jobs of the queue {}: {why}", queue.name()));
     Ok(Exit::NotFound)

@@ -27,60 +27,60 @@ pub(crate) struct Args {
 /// What to do with delayed jobs.
 #[derive(clap::Subcommand)]
 enum Action {
-    /// List them, the next due first.
+    /// List delayed jobs, the next due first.
     List {
-        /// At most so many.
+        /// The maximum number of jobs.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
         limit: u64,
-        /// Leave out so many.
+        /// How many jobs to skip.
         #[arg(long, default_value_t = 0)]
         skip: u64,
     },
-    /// Change when one is due, a retry too. Its attempts stay counted.
+    /// Change when a delayed job or a retry is due. Its attempts stay counted.
     Reschedule {
         /// The job's id.
         id: JobId,
-        /// Due so long from now, like 10s or 1h30m.
+        /// Due after this long, such as 10s or 1h30m.
         #[arg(long, value_parser = times::duration, required_unless_present = "at", conflicts_with = "at")]
         delay: Option<Duration>,
-        /// Due at this instant, like 2026-12-01T10:00:00Z.
+        /// Due at this instant, such as 2026-12-01T10:00:00Z.
         #[arg(long, value_parser = times::instant)]
         at: Option<Timestamp>,
     },
-    /// Make one due at once, a retry too.
+    /// Make a delayed job or a retry due at once.
     Run {
         /// The job's id.
         id: JobId,
     },
-    /// Replace the payload of one, a retry too.
+    /// Replace the payload of a delayed job or a retry.
     Edit {
         /// The job's id.
         id: JobId,
-        /// The new payload: a text, @FILE, or - for stdin.
+        /// The new payload: text, @FILE, or - for stdin.
         #[arg(long)]
         payload: String,
-        /// How the payload is written: json (checked), msgpack (JSON is converted) or raw.
+        /// The encoding of the payload: json (checked), msgpack (JSON is converted) or raw.
         #[arg(long, default_value = "json", value_parser = enqueue::encoding)]
         encoding: Encoding,
     },
-    /// Cancel one: the same as `streamfleet cancel`.
+    /// Cancel a delayed job, as `streamfleet cancel` does.
     Cancel {
         /// The job's id.
         id: JobId,
     },
 }
 
-/// A page of the delayed set, as programs get it.
+/// A page of the delayed set, for JSON output.
 #[derive(Serialize)]
 struct Page {
     queue: String,
     total: u64,
-    /// What `--skip` takes for the page that follows.
+    /// The value of `--skip` for the next page.
     next: Option<u64>,
     jobs: Vec<Delayed>,
 }
 
-/// One delayed job, as programs get it.
+/// One delayed job, for JSON output.
 #[derive(Serialize)]
 struct Delayed {
     id: String,
@@ -95,7 +95,7 @@ struct Delayed {
     due_time: Timestamp,
 }
 
-/// Lists, changes or cancels.
+/// Runs the subcommand.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     match args.action {
@@ -114,8 +114,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 async fn list(queue: &Queue, limit: u64, skip: u64, context: &Context) -> anyhow::Result<Exit> {
-    let upcoming = queue.upcoming(skip, limit).await.context("the delayed jobs cannot be listed")?;
-    let depths = queue.depths().await.context("the delayed jobs cannot be counted")?;
+    let upcoming = queue.upcoming(skip, limit).await.context("failed to list the delayed jobs")?;
+    let depths = queue.depths().await.context("failed to count the delayed jobs")?;
     let end = skip + upcoming.len() as u64;
     let page = Page {
         queue: queue.name().to_string(),
@@ -146,7 +146,10 @@ fn delayed(upcoming: Upcoming) -> Delayed {
 
 fn show(page: &Page, now: Timestamp) -> String {
     if page.jobs.is_empty() {
-        return format!("the queue {} has {} delayed jobs, none of them here", page.queue, page.total);
+        return format!(
+            "the queue {} has {} delayed jobs, none of them on this page",
+            page.queue, page.total
+        );
     }
     let mut table = output::table(&["job", "type", "lane", "due", "failures"]);
     for job in &page.jobs {
@@ -158,6 +161,6 @@ fn show(page: &Page, now: Timestamp) -> String {
             job.failures.to_string(),
         ]);
     }
-    let more = page.next.map_or_else(String::new, |next| format!("; the next page: --skip {next}"));
+    let more = page.next.map_or_else(String::new, |next| format!("; next page: --skip {next}"));
     format!("{table}\n{} of {} delayed jobs{more}", page.jobs.len(), page.total)
 }

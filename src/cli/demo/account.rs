@@ -1,5 +1,5 @@
-//! The account at the end: what was submitted, what became of it, and whether anything is missing. Reckoned from what is
-//! in Redis and on disk, never from what the demo believes to have seen.
+//! The account at the end: what was submitted, what became of it, and whether anything is missing. It is computed from
+//! Redis and the disk, never from what the demo observed while it ran.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::endpoint::Notifications;
 use super::plan::Planned;
 
-/// The jobs, compared with where they ended.
+/// The submitted jobs, compared with those that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Balance {
     pub(super) submitted: usize,
@@ -23,7 +23,7 @@ pub(super) struct Balance {
 }
 
 impl Balance {
-    /// Compares. `dead` has one item per letter.
+    /// Compares the two. `dead` has one item per dead letter.
     pub(super) fn of(submitted: &BTreeSet<String>, done: &BTreeSet<String>, dead: &[String]) -> Self {
         let mut seen = done.clone();
         let again: Vec<_> = dead.iter().filter(|job| !seen.insert((*job).clone())).cloned().collect();
@@ -34,13 +34,13 @@ impl Balance {
         Self { submitted, done: done.len(), dead: dead.len(), lost, missing, twice }
     }
 
-    /// True where every job ended once.
+    /// Returns true if every job ended exactly once.
     pub(super) fn holds(&self) -> bool {
         self.missing.is_empty() && self.twice.is_empty() && self.submitted == self.done + self.dead
     }
 }
 
-/// The reports that jobs said to have written, and those on disk.
+/// The reports that finished jobs must have written, and those on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Reports {
     pub(super) expected: usize,
@@ -66,9 +66,9 @@ impl Reports {
 pub(super) struct Kill {
     pub(super) worker: String,
     pub(super) pid: u32,
-    /// The jobs that it ran.
+    /// The jobs that it was running.
     pub(super) jobs: Vec<String>,
-    /// How long after the kill others had taken over all of them.
+    /// How long after the kill other workers had taken over all of them.
     pub(super) taken_over_ms: Option<u64>,
     /// How long after the kill the first and the last of them started again.
     pub(super) first_restart_ms: Option<u64>,
@@ -93,7 +93,7 @@ pub(super) struct Share {
     pub(super) failed: usize,
 }
 
-/// Everything, as programs get it.
+/// The whole account, for JSON output.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Account {
     pub(super) holds: bool,
@@ -113,14 +113,14 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// The account in sentences.
+    /// Returns the account as text.
     pub(super) fn text(&self) -> String {
         let Balance { submitted, done, dead, lost, missing, twice } = &self.balance;
         let reasons = self.dead_by_reason.iter().map(|(reason, count)| format!("{count} {reason}"));
         let Notifications { accepted, repeated, refused } = self.notifications;
         let workers = self.workers.iter().map(|share| {
             let killed = if share.pid == self.killed.pid { " before it was killed" } else { "" };
-            format!("{} did {}{killed}", share.worker, share.done)
+            format!("{} finished {}{killed}", share.worker, share.done)
         });
         let verdict = if *lost == 0 { "0 lost".to_owned() } else { format!("{lost} LOST") };
         let mut lines = vec![
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn the_account_holds_where_every_job_ended_once() {
+    fn the_account_holds_if_every_job_ended_once() {
         let all = balance(&["a", "b", "c"], &["a", "c"], &["b"]);
         assert!(all.holds() && all.lost == 0, "{all:?}");
     }
 
     #[test]
-    fn a_job_that_ended_nowhere_is_named() {
+    fn a_job_that_did_not_end_is_named() {
         let short = balance(&["a", "b", "c"], &["a"], &["b"]);
         assert_eq!((short.lost, short.missing.as_slice()), (1, &["c".to_owned()][..]));
         assert!(!short.holds());
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_is_not_there_is_named() {
+    fn a_missing_report_is_named() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("reports/year")).unwrap();
         std::fs::write(dir.path().join("reports/year/2012-wind.md"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! What happens in the demo, act by act: submit, work, kill, recover, bury, replay, and count.
+//! The acts of the demo: submit, work, kill, recover, bury, replay, and count.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use super::screen::Screen;
 use super::workers::Workers;
 use super::{LEASE, letters};
 
-/// How often is looked.
+/// How often the jobs are looked up.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// When all must have ended.
+/// By when all jobs must have ended.
 const PATIENCE: Duration = Duration::from_secs(50);
 
 /// The worker that is killed.
 const VICTIM: usize = 1;
 
-/// What the acts work with.
+/// Everything that the acts share.
 pub(super) struct Stage<'a> {
     pub(super) folder: &'a Folder,
     pub(super) target: Target,
@@ -54,7 +54,7 @@ struct Killed {
     restarted: Option<Span>,
 }
 
-/// When something first and last happened, since the kill.
+/// How long after the kill something first and last happened.
 #[derive(Clone, Copy)]
 struct Span {
     first: Duration,
@@ -62,7 +62,7 @@ struct Span {
 }
 
 impl Span {
-    /// `None` while it has not happened everywhere.
+    /// Returns `None` until it has happened to every job.
     fn of(times: Vec<Option<Duration>>) -> Option<Self> {
         let times: Vec<_> = times.into_iter().collect::<Option<_>>()?;
         let (first, last) = (times.iter().min().copied(), times.iter().max().copied());
@@ -86,12 +86,16 @@ impl Stage<'_> {
         let census = self.watch(Some(census), |census| census.open() == 0).await?;
         self.screen.end();
         let ended = format!("every job has ended: {} done, {} dead", census.done(), census.depths.dead);
-        self.screen.say(if census.open() == 0 { &ended } else { "time is up, but jobs are still open" })?;
+        self.screen.say(if census.open() == 0 {
+            &ended
+        } else {
+            "time is up, but some jobs have not ended"
+        })?;
         let replay = self.replay(census).await?;
         self.count(&killed, replay).await
     }
 
-    /// Nobody works yet, and nobody need: the jobs wait in Redis.
+    /// Submits the jobs before any worker runs: they wait in Redis.
     async fn submit(&mut self) -> Result<()> {
         let namespace = self.broker.namespace();
         let command = |job: &Planned| job.command(namespace, self.queue.name());
@@ -124,7 +128,7 @@ impl Stage<'_> {
         self.screen.say(&format!("{names} started, {} jobs at once each", super::CONCURRENCY))
     }
 
-    /// Looks again and again, until what is waited for, or the deadline.
+    /// Takes a census again and again, until the condition holds or the deadline passes.
     async fn watch(
         &mut self,
         mut last: Option<Census>,
@@ -142,14 +146,18 @@ impl Stage<'_> {
         }
     }
 
-    /// What the worker ran is asked when it is gone: what Redis still counts as its, nobody else has begun.
+    /// Asks for the worker's jobs after it is gone: no other worker has started what Redis still attributes to it.
     async fn kill(&mut self) -> Result<Killed> {
         let at = self.queue.depths().await?.now;
         self.workers.kill(VICTIM).await?;
         let census = Census::take(&self.queue, &self.ids, self.submitted.len() as u64, None).await?;
         let worker = &self.workers.all()[VICTIM];
         let jobs = census.running_on(&worker.consumer);
-        self.screen.say(&format!("{} killed with SIGKILL while it ran {} jobs", worker.name, jobs.len()))?;
+        self.screen.say(&format!(
+            "{} killed with SIGKILL while it was running {} jobs",
+            worker.name,
+            jobs.len()
+        ))?;
         let name = self.workers.start()?.name.clone();
         self.workers.ready(&self.broker).await?;
         self.screen.say(&format!("{name} started in its place"))?;
@@ -160,7 +168,7 @@ impl Stage<'_> {
         let Some(Span { last, .. }) = killed.taken_over else { return Ok(()) };
         let (last, lease) = (last.as_secs_f64(), LEASE.as_secs());
         self.screen
-            .say(&format!("the others took its jobs over within {last:.1} s (their lease is {lease} s)"))
+            .say(&format!("the other workers took over its jobs within {last:.1} s (the lease is {lease} s)"))
     }
 
     fn tell_restarted(&self, killed: &Killed) -> Result<()> {
@@ -168,10 +176,12 @@ impl Stage<'_> {
             return self.screen.say("its jobs have not all started again");
         };
         let (first, last) = (first.as_secs_f64(), last.as_secs_f64());
-        self.screen.say(&format!("its jobs started again {first:.1} to {last:.1} s after the kill, as their turns came in the queue"))
+        self.screen.say(&format!(
+            "its jobs started again {first:.1} to {last:.1} s after the kill, as their turn came in the queue"
+        ))
     }
 
-    /// Mends the cause of one letter, and replays it in plain Redis words.
+    /// Fixes the cause of one dead letter, and replays it with a plain Redis command.
     async fn replay(&mut self, census: Census) -> Result<Option<Replay>> {
         let letters = census::letters(&self.queue).await?;
         self.screen.print(&format!("\nThe dead letters:\n{}", letters::table(&letters)))?;
@@ -181,8 +191,8 @@ impl Stage<'_> {
         self.endpoint.mend();
         let (xadd, xdel) = (letters::replay(letter)?, letters::delete(letter));
         self.screen.print(&format!(
-            "\nThe mailbox of {} has room again, so its letter is replayed: an XADD of the letter's own fields\n\
-             (dead_* are ignored on delivery; `streamfleet dead replay` does the same for many):\n\n  {}\n",
+            "\nThe mailbox of {} has room again, so its letter is replayed with an XADD of the letter's own fields\n\
+             (workers ignore the dead_* fields; `streamfleet dead replay` does the same for many letters):\n\n  {}\n",
             plan::REFUSED,
             xadd.shell(self.target.port)
         ))?;
@@ -194,10 +204,10 @@ impl Stage<'_> {
         self.screen.end();
         let done = census.recorded_done().any(|done| *done == job);
         if done {
-            // The job is done: a letter left behind would count it twice, and somebody might replay it once more.
+            // The job is done: a letter left behind would count it twice, and somebody might replay it again.
             self.sender.send(&self.target, std::slice::from_ref(&xdel)).await?;
             self.screen.print(&format!(
-                "It is done now. The letter is deleted, or somebody might replay it once more:\n\n  {}\n",
+                "The job is done. Its letter is deleted, so that nobody replays it again:\n\n  {}\n",
                 xdel.shell(self.target.port)
             ))?;
         }
@@ -206,7 +216,7 @@ impl Stage<'_> {
         Ok(Some(Replay { job, letter, command, done }))
     }
 
-    /// Asks Redis and the disk anew for everything.
+    /// Reads everything from Redis and the disk once more.
     async fn count(self, killed: &Killed, replay: Option<Replay>) -> Result<Account> {
         let census = Census::take(&self.queue, &self.ids, self.submitted.len() as u64, None).await?;
         let letters = census::letters(&self.queue).await?;
@@ -238,7 +248,7 @@ impl Stage<'_> {
 }
 
 impl Killed {
-    /// Notes what happened to the jobs of the worker, once it has happened to all.
+    /// Records what happened to the worker's jobs, once it has happened to all of them.
     fn note(&mut self, census: &Census) -> &Self {
         let (mut taken_over, mut restarted) = (Vec::new(), Vec::new());
         for job in &self.jobs {

@@ -1,4 +1,4 @@
-//! Where every job is at one moment: asked from outside, by what the library makes public, as any program could.
+//! Where every job is at one point in time, read through the public API of the library, as any program could.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use futures_util::{StreamExt, TryStreamExt};
 use streamfleet::broker::{Attempt, DeadLetter, Depths, Queue, Status};
 use streamfleet::job::{EntryId, JobId, State, Timestamp};
 
-/// So many look-ups are under way at once.
+/// How many look-ups are in flight at once.
 const AT_ONCE: usize = 32;
 
-/// So many letters are read at once.
+/// How many letters are read at once.
 const PAGE: u64 = 200;
 
-/// All jobs at one moment.
+/// All jobs at one point in time.
 #[derive(Clone)]
 pub(super) struct Census {
     pub(super) depths: Depths,
-    /// What is known about each job that has an id of its own; `None` of one that no worker has looked at.
+    /// What is known about each job that has its own id; `None` if no worker has handled it yet.
     statuses: HashMap<JobId, Option<Status>>,
     submitted: u64,
 }
@@ -32,7 +32,7 @@ pub(super) struct Share {
 }
 
 impl Census {
-    /// Asks for every job, but for those that `before` knows as done: nothing follows that.
+    /// Looks up every job, except those that were done in `before`: their state is final.
     pub(super) async fn take(
         queue: &Queue,
         ids: &[JobId],
@@ -43,37 +43,37 @@ impl Census {
         statuses.retain(|_, status| status.as_ref().is_some_and(|status| status.state == State::Done));
         let open = ids.iter().filter(|id| !statuses.contains_key(*id)).cloned();
         let asked = open.map(|id| async {
-            let status = queue.status(&id).await.context("a job cannot be looked up")?;
+            let status = queue.status(&id).await.context("failed to look up a job")?;
             anyhow::Ok((id, status))
         });
         let found: Vec<_> = futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).try_collect().await?;
         statuses.extend(found);
-        let depths = queue.depths().await.context("the jobs cannot be counted")?;
+        let depths = queue.depths().await.context("failed to count the jobs")?;
         Ok(Self { depths, statuses, submitted })
     }
 
-    /// Jobs that ended with success: whatever is nowhere else.
+    /// The number of jobs that succeeded: all that are nowhere else.
     pub(super) fn done(&self) -> u64 {
         self.submitted.saturating_sub(self.open() + self.depths.dead)
     }
 
-    /// Jobs that have not ended.
+    /// The number of jobs that have not ended.
     pub(super) fn open(&self) -> u64 {
         self.depths.waiting() + self.depths.running() + self.depths.delayed
     }
 
-    /// Jobs that their own records call done.
+    /// The jobs that are done according to their records.
     pub(super) fn recorded_done(&self) -> impl Iterator<Item = &JobId> {
         self.known().filter(|status| status.state == State::Done).map(|status| &status.id)
     }
 
-    /// Attempts that followed on another one.
+    /// The number of attempts that followed another one.
     pub(super) fn retries(&self) -> usize {
         let started = |status: &Status| status.attempts.len() + usize::from(status.state == State::Running);
         self.known().map(|status| started(status).saturating_sub(1)).sum()
     }
 
-    /// What one worker runs and has run.
+    /// What one worker is running and has run.
     pub(super) fn share(&self, consumer: &str) -> Share {
         let attempts =
             || self.known().flat_map(|status| &status.attempts).filter(|attempt| attempt.worker == consumer);
@@ -81,13 +81,13 @@ impl Census {
         Share { running: self.running_on(consumer).len(), done, failed: attempts().count() - done }
     }
 
-    /// The jobs that Redis has given to this worker.
+    /// The jobs that Redis has delivered to this worker.
     pub(super) fn running_on(&self, consumer: &str) -> Vec<JobId> {
         let held = |status: &&Status| status.worker.as_deref() == Some(consumer);
         self.known().filter(held).map(|status| status.id.clone()).collect()
     }
 
-    /// How a job fares whose worker was killed then.
+    /// What became of a job whose worker was killed at this time.
     pub(super) fn comeback(&self, id: &JobId, killed_at: Timestamp) -> Comeback {
         let status = self.statuses.get(id).and_then(Option::as_ref);
         status.map_or(Comeback::Held, |status| comeback(&status.attempts, status.state, killed_at))
@@ -98,16 +98,16 @@ impl Census {
     }
 }
 
-/// How a job fares whose worker was killed; durations are since then.
+/// What became of a job whose worker was killed; durations are since the kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comeback {
-    /// It still counts as the dead worker's.
+    /// It is still attributed to the dead worker.
     Held,
-    /// It had ended before, and Redis had yet to read so.
+    /// It had ended before the kill, but Redis had not processed that yet.
     Over,
     /// Another worker has taken it over.
     TakenOver { after: Duration },
-    /// It ran again.
+    /// It has started again.
     Restarted { taken_over: Duration, after: Duration },
 }
 
@@ -130,7 +130,7 @@ pub(super) async fn letters(queue: &Queue) -> Result<Vec<DeadLetter>> {
     loop {
         // The client's future is large.
         let page =
-            Box::pin(queue.dead_letters(from, PAGE)).await.context("the dead letters cannot be read")?;
+            Box::pin(queue.dead_letters(from, PAGE)).await.context("failed to read the dead letters")?;
         let is_last = page.is_empty();
         from = page.last().map(|letter| EntryId::new(letter.entry.ms, letter.entry.seq.saturating_add(1)));
         letters.extend(page);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_job_has_restarted_when_its_next_attempt_is_known() {
+    fn a_lost_job_has_restarted_once_its_next_attempt_is_known() {
         let killed_at = Timestamp::from_ms(1000).unwrap();
         let ms = Duration::from_millis;
         let mut attempts = vec![attempt(900, "error"), attempt(2990, "lost")];

@@ -1,5 +1,5 @@
-//! A Redis command in words, as a producer in any language could send it: by redis-cli where it is installed, or over a
-//! plain connection. Nothing of this library is between the demo's producer and Redis.
+//! A Redis command, sent as a producer in any language could send it: with redis-cli if it is installed, otherwise over a
+//! plain connection. No code of this library is between the demo's producer and Redis.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::cli::output::shell_word;
 
-/// The programs that send, in the order in which they are looked for.
+/// The client programs, in the order of preference.
 const PROGRAMS: [&str; 2] = ["redis-cli", "valkey-cli"];
 
 /// The server that commands go to.
@@ -32,7 +32,7 @@ impl Target {
         Self { port, password, password_file: server.password_file() }
     }
 
-    /// For the library.
+    /// The same server as a configuration of the library.
     pub(super) fn config(&self) -> broker::Config {
         broker::Config {
             url: format!("redis://127.0.0.1:{}", self.port).into(),
@@ -51,19 +51,19 @@ impl Command {
         Self(words.into_iter().map(|word| word.as_ref().to_vec()).collect())
     }
 
-    /// One line, as redis-cli reads it on standard input and as Redis itself takes it.
+    /// Returns one line, as redis-cli reads it on standard input and as Redis accepts it inline.
     pub(super) fn line(&self) -> String {
         self.0.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
 
-    /// What a person types into a shell.
+    /// Returns the command as a person types it into a shell.
     pub(super) fn shell(&self, port: u16) -> String {
         let words = self.0.iter().map(|word| shell_word(&String::from_utf8_lossy(word)));
         format!("{} -p {port} {}", dev_server::client(), words.collect::<Vec<_>>().join(" "))
     }
 }
 
-/// A word in Redis's own quotes, where it needs them.
+/// Quotes a word as Redis does, if it needs quotes.
 fn quoted(word: &[u8]) -> String {
     let text = String::from_utf8_lossy(word);
     if is_plain(&text) {
@@ -85,17 +85,17 @@ fn is_plain(text: &str) -> bool {
     !text.is_empty() && text.chars().all(plain)
 }
 
-/// Who sends commands.
+/// What sends the commands.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Sender {
-    /// This program.
+    /// A client program.
     Program(&'static str),
     /// A plain connection.
     Connection,
 }
 
 impl Sender {
-    /// The program that is installed, or else a connection.
+    /// Returns an installed program, or else a connection.
     pub(super) async fn find() -> Self {
         for program in PROGRAMS {
             if runs(program).await {
@@ -105,7 +105,7 @@ impl Sender {
         Self::Connection
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Program(name) => name,
@@ -113,19 +113,24 @@ impl Sender {
         }
     }
 
-    /// Sends all, and returns what Redis answered to each.
+    /// Sends all commands, and returns the reply to each.
     pub(super) async fn send(self, target: &Target, commands: &[Command]) -> Result<Vec<String>> {
         let lines: String = commands.iter().map(|command| command.line() + "\n").collect();
         let replies = match self {
             Self::Program(name) => by_program(name, target, lines).await?,
             Self::Connection => by_connection(target, &lines, commands.len()).await?,
         };
-        ensure!(replies.len() == commands.len(), "{} answers to {} commands", replies.len(), commands.len());
+        ensure!(
+            replies.len() == commands.len(),
+            "redis sent {} replies to {} commands",
+            replies.len(),
+            commands.len()
+        );
         Ok(replies)
     }
 }
 
-/// True where the program can be started.
+/// Returns true if the program can be started.
 pub(super) async fn runs(program: &str) -> bool {
     let mut command = tokio::process::Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -136,9 +141,9 @@ async fn by_program(name: &str, target: &Target, lines: String) -> Result<Vec<St
     let mut command = tokio::process::Command::new(name);
     command.args(["-p", &target.port.to_string()]).env("REDISCLI_AUTH", target.password.expose_secret());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().with_context(|| format!("{name} cannot be started"))?;
-    let mut stdin = child.stdin.take().context("no pipe")?;
-    // Fed while its answers are read: either pipe may be full.
+    let mut child = command.spawn().with_context(|| format!("failed to start {name}"))?;
+    let mut stdin = child.stdin.take().context("the child process has no stdin pipe")?;
+    // Written while its output is read: either pipe may be full.
     let fed = async move { stdin.write_all(lines.as_bytes()).await };
     let (fed, output) = tokio::join!(fed, child.wait_with_output());
     fed?;
@@ -155,7 +160,7 @@ async fn by_connection(target: &Target, lines: &str, count: usize) -> Result<Vec
         ensure!(login == "+OK", "Redis refused the login: {login}");
         while replies.len() < count {
             let line = lines.next_line().await?.context("Redis closed the connection")?;
-            // `$15` announces the line that follows; `:1` and `-ERR …` are whole.
+            // `$15` announces the line that follows; `:1` and `-ERR …` are complete.
             replies.push(match line.strip_prefix('$') {
                 Some(_) => lines.next_line().await?.unwrap_or_default(),
                 None => line.trim_start_matches([':', '-', '+']).to_owned(),
@@ -173,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_as_redis_and_as_a_shell_read_them() {
+    fn words_are_quoted_for_redis_and_for_a_shell() {
         let command = Command::new(["XADD", "sf:{q}:jobs", "*", "payload", r#"{"a":1}"#, "it's", "5 °C", ""]);
         assert_eq!(command.line(), r#"XADD sf:{q}:jobs * payload '{"a":1}' "it's" "5 \xc2\xb0C" ''"#);
         let shell = r#"-p 1 XADD 'sf:{q}:jobs' '*' payload '{"a":1}' 'it'\''s' '5 °C' ''"#;

@@ -1,4 +1,4 @@
-//! The endpoint that `report.notify` posts to: it collects notifications, and like any endpoint it is sometimes down.
+//! The endpoint that `report.notify` posts to: it collects notifications and, like any endpoint, is sometimes unavailable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use super::plan;
 
-/// Of so many notifications, the first attempt of one is refused.
+/// One in this many notifications is refused at its first attempt.
 const REFUSED_ONE_OF: u64 = 4;
 
 /// A running endpoint; it ends when this is dropped.
@@ -36,19 +36,19 @@ struct Desk {
     seed: u64,
 }
 
-/// What came in.
+/// What the endpoint has received.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Notifications {
-    /// Different jobs that were accepted.
+    /// The number of distinct jobs whose notification was accepted.
     pub(super) accepted: usize,
-    /// Those of them that came more than once: the `Idempotency-Key` tells.
+    /// How many of them arrived more than once, by their `Idempotency-Key`.
     pub(super) repeated: usize,
-    /// How often 503 was answered.
+    /// How often the endpoint responded with 503.
     pub(super) refused: u64,
 }
 
 impl Endpoint {
-    /// Opens it on a port of its own.
+    /// Opens the endpoint on a free port.
     pub(super) async fn open(seed: u64, pace: Duration) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
@@ -62,7 +62,7 @@ impl Endpoint {
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
-                tracing::error!(%error, "the endpoint ended");
+                tracing::error!(%error, "the endpoint stopped");
             }
         });
         Ok(Self { port, desk, _serving: serving })
@@ -72,7 +72,7 @@ impl Endpoint {
         format!("http://127.0.0.1:{}/notify", self.port)
     }
 
-    /// Mends what made it refuse one notification every time.
+    /// Fixes what made it refuse one notification every time.
     pub(super) fn mend(&self) {
         self.desk().barred.clear();
     }
@@ -110,7 +110,7 @@ impl Desk {
         (StatusCode::OK, "{\"accepted\":true}")
     }
 
-    /// The seed's doing, whatever comes first.
+    /// Whether the seed makes this job's first attempt fail, independent of the order of arrival.
     fn is_unlucky(&self, job: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         (self.seed, job).hash(&mut hasher);

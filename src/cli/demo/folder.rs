@@ -1,5 +1,5 @@
-//! The demo's folder: what it needs is written into it, and what it makes is found there afterwards. Emptied at the
-//! start, but only of what an earlier demo has left.
+//! The demo's folder: it receives the input that the demo needs, and holds the output afterwards. It is emptied at the
+//! start, but only of what an earlier demo left there.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -9,44 +9,44 @@ use anyhow::{Context as _, bail};
 
 use crate::cli::Wrong;
 
-/// The real input: `examples/` of the source, built in so that the demo runs anywhere.
+/// The real input, from `examples/` of the source. It is compiled in, so that the demo runs anywhere.
 pub(super) const TABLE: &str = include_str!("../../../examples/seattle-weather.csv");
 const PROGRAM: &str = include_str!("../../../examples/report.py");
 
 pub(super) const TABLE_FILE: &str = "seattle-weather.csv";
 const PROGRAM_FILE: &str = "report.py";
 
-/// The file that tells a demo's folder from others. It is locked while a demo runs.
+/// The file that marks a folder as a demo's. It is locked while a demo runs.
 const MARK: &str = ".streamfleet-demo";
 
-/// All that a demo puts into its folder; nothing else is ever deleted.
+/// Everything that a demo puts into its folder; nothing else is ever deleted.
 const FILES: [&str; 4] = [TABLE_FILE, PROGRAM_FILE, "fleet.toml", "jobs.redis"];
 const FOLDERS: [&str; 3] = ["redis", "reports", "logs"];
 
-/// The folder, held as long as the demo runs.
+/// The folder, locked for as long as the demo runs.
 pub(super) struct Folder {
-    /// As it was asked for, to be shown.
+    /// The path as it was given, for messages.
     pub(super) shown: PathBuf,
-    /// From the root, for other processes.
+    /// The absolute path, for other processes.
     pub(super) path: PathBuf,
     _lock: File,
 }
 
 impl Folder {
-    /// Makes the folder, or empties that of an earlier demo, and writes the input into it.
+    /// Creates the folder, or empties that of an earlier demo, and writes the input into it.
     pub(super) fn open(shown: &Path) -> anyhow::Result<Self> {
-        let unusable = || format!("{} cannot be used", shown.display());
+        let unusable = || format!("failed to prepare the folder {}", shown.display());
         fs::create_dir_all(shown).with_context(unusable)?;
         let path = shown.canonicalize().with_context(unusable)?;
         let is_empty = fs::read_dir(&path).with_context(unusable)?.next().is_none();
         if !is_empty && !path.join(MARK).exists() {
-            let why = "holds files that are not a demo's; name a new or an empty folder with --output";
+            let why = "contains files that are not a demo's; choose a new or an empty folder with --output";
             return Err(Wrong(format!("{} {why}", shown.display())).into());
         }
         let lock = File::create(path.join(MARK)).with_context(unusable)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!("another demo runs in {}", shown.display()),
+            Err(TryLockError::WouldBlock) => bail!("another demo is running in {}", shown.display()),
             Err(TryLockError::Error(error)) => return Err(error).with_context(unusable),
         }
         let folder = Self { shown: shown.to_owned(), path, _lock: lock };
@@ -54,7 +54,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// A place in the folder, to be shown.
+    /// The path of a file in the folder, for messages.
     pub(super) fn show(&self, name: &str) -> String {
         self.shown.join(name).display().to_string()
     }
@@ -70,7 +70,7 @@ impl Folder {
     }
 
     fn fill(&self) -> io::Result<()> {
-        // What lies in there is nobody's source code.
+        // Nothing in there is source code.
         fs::write(self.path.join(".gitignore"), "*\n")?;
         fs::write(self.path.join(TABLE_FILE), TABLE)?;
         fs::write(self.path.join(PROGRAM_FILE), PROGRAM)?;

@@ -1,4 +1,4 @@
-//! The dead letters, grouped by what killed their jobs, and the replay of one in plain Redis words.
+//! The dead letters, grouped by what killed their jobs, and the replay of one with plain Redis commands.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use streamfleet::job::Lane;
 use super::command::Command;
 use crate::cli::output::{self, harmless};
 
-/// So many of a group's jobs are named.
+/// How many jobs of a group are named.
 const NAMED: usize = 3;
 
-/// A table of all letters: those with one fingerprint in one row.
+/// Returns a table of all letters, with one row per reason and fingerprint.
 pub(super) fn table(letters: &[DeadLetter]) -> String {
     let mut groups: BTreeMap<(String, String), Vec<&DeadLetter>> = BTreeMap::new();
     for letter in letters {
         groups.entry((letter.text("dead_reason"), letter.text("dead_fingerprint"))).or_default().push(letter);
     }
-    let mut table = output::table(&["letters", "reason", "type", "attempts", "the last error", "jobs"]);
+    let mut table = output::table(&["letters", "reason", "type", "attempts", "last error", "jobs"]);
     for ((reason, _), letters) in &groups {
         let Some(first) = letters.first() else { continue };
         let mut jobs: Vec<_> = letters.iter().take(NAMED).map(|letter| letter.job().to_string()).collect();
@@ -37,7 +37,7 @@ pub(super) fn table(letters: &[DeadLetter]) -> String {
     table.to_string()
 }
 
-/// How many letters there are of each reason.
+/// Counts the letters by reason.
 pub(super) fn by_reason(letters: &[DeadLetter]) -> BTreeMap<String, usize> {
     let mut reasons = BTreeMap::new();
     for letter in letters {
@@ -46,17 +46,17 @@ pub(super) fn by_reason(letters: &[DeadLetter]) -> BTreeMap<String, usize> {
     reasons
 }
 
-/// The `XADD` of a letter's own fields, all of them, to the lane it came from. Those that begin with `dead_` are ignored
-/// on delivery.
+/// Returns the `XADD` of all of a letter's fields to the lane it came from. Workers ignore fields that begin with
+/// `dead_`.
 pub(super) fn replay(letter: &DeadLetter) -> Result<Command> {
-    let lane: Lane = letter.text("dead_origin").parse().ok().context("the letter names no lane")?;
+    let lane: Lane = letter.text("dead_origin").parse().ok().context("the letter has no valid lane")?;
     let stream = stream_name(&"sf".parse()?, &super::queue()?, lane);
     let words = [&b"XADD"[..], stream.as_bytes(), b"*"];
     let fields = letter.fields.fields().flat_map(|(name, value)| [name, value]);
     Ok(Command::new(words.into_iter().chain(fields)))
 }
 
-/// The `XDEL` of a letter.
+/// Returns the `XDEL` of a letter.
 pub(super) fn delete(letter: &DeadLetter) -> Command {
     Command::new(["XDEL", super::DEAD, &letter.entry.to_string()])
 }

@@ -1,9 +1,9 @@
-//! `streamfleet demo`: real report jobs over a real table, on a private Redis, by a fleet of two workers of which one is
-//! killed in the middle; at the end the account of all jobs.
+//! `streamfleet demo`: runs real report jobs over a real table, on a private Redis. Two workers run them, and one of them is
+//! killed midway. At the end, the demo accounts for every job.
 //!
-//! The `plan` says which jobs; the `acts` are played with the `workers` (processes that run `work`), with a producer that
-//! speaks plain Redis (`command`) and with an `endpoint`; a `census` asks where all jobs are and the `screen` shows it;
-//! `letters` and `account` end it. All of it in the demo's `folder`.
+//! `plan` defines the jobs. `acts` runs the demo with `workers` (processes that run `work`), a producer that uses plain
+//! Redis commands (`command`) and an `endpoint`. A `census` looks up where all jobs are, and `screen` shows it. `letters`
+//! and `account` conclude the demo. All files are in the demo's `folder`.
 
 mod account;
 mod acts;
@@ -36,7 +36,7 @@ use workers::Workers;
 use super::exit::Exit;
 use super::{Context, times};
 
-/// The lease of the demo's fleet: short, so that a killed worker's jobs come back while one looks.
+/// The lease of the demo's fleet: short, so that a killed worker's jobs come back while somebody watches.
 const LEASE: Duration = Duration::from_secs(2);
 
 /// The pause before most retries.
@@ -45,37 +45,37 @@ const BACKOFF: Duration = Duration::from_millis(300);
 /// How many jobs a worker runs at once.
 const CONCURRENCY: usize = 8;
 
-/// The longest pause in a report.
+/// The maximum of `--pace`.
 const LONGEST_PACE: Duration = Duration::from_secs(2);
 
 /// The dead stream of the demo's queue.
 const DEAD: &str = "sf:{default}:dead";
 
-/// What is said first.
+/// What is printed first.
 const INTRODUCTION: &str = "\
-Reports over four years of Seattle's weather, as jobs on a private Redis, by two workers. One of them is killed on the\n\
-way, and some jobs fail as jobs do. In the end every job is accounted for. Ctrl-C stops everything.\n";
+Two workers write reports about four years of Seattle's weather, as jobs on a private Redis. One of them is killed\n\
+midway, and some jobs fail. At the end, every job is accounted for. Ctrl-C stops everything.\n";
 
 /// The arguments of `demo`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where reports, logs and the server's data go. Emptied at the start if it is an earlier demo's.
+    /// The directory for reports, logs and the server's data. Emptied at the start if it is from an earlier demo.
     #[arg(long, value_name = "FOLDER", default_value = ".streamfleet/demo")]
     output: PathBuf,
-    /// Decides the order of the jobs, and what fails by chance. Default: another one each time.
+    /// The random seed for the order of the jobs and for random failures. Default: a new one each time.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// How long each report takes beyond its work, so that there is something to see; at most 2s.
+    /// Extra time that each report takes, so that there is something to see; at most 2s.
     #[arg(long, default_value = "800ms", value_parser = pace)]
     pace: Duration,
 }
 
 fn pace(text: &str) -> Result<Duration, String> {
     let pace = times::duration(text)?;
-    if pace <= LONGEST_PACE { Ok(pace) } else { Err("more than 2s would take all day".to_owned()) }
+    if pace <= LONGEST_PACE { Ok(pace) } else { Err("a pace must be at most 2s".to_owned()) }
 }
 
-/// Plays the demo and stops everything that it started, however it ends.
+/// Runs the demo and stops everything that it started, however it ends.
 pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
     let folder = Folder::open(&args.output)?;
     let shutdown = &context.shutdown;
@@ -85,14 +85,14 @@ pub(crate) async fn run(args: Args, context: &Context) -> Result<Exit> {
         let (target, log) = (Target::of(&server), folder.show("redis/server.log"));
         tokio::select! {
             played = play(&args, context, &folder, target, &mut workers) => played,
-            () = shutdown.requested() => Err(anyhow::anyhow!("stopped by a signal; nothing of the demo runs any more")),
+            () = shutdown.requested() => Err(anyhow::anyhow!("stopped by a signal; all processes of the demo are stopped")),
             ended = server.ended() => match ended {
-                Ok(status) => Err(anyhow::anyhow!("the redis server ended by itself: {status}; see {log}")),
+                Ok(status) => Err(anyhow::anyhow!("the redis server exited unexpectedly: {status}; see {log}")),
                 Err(error) => Err(error.into()),
             },
         }
     };
-    // In good order where all went well; else nothing is worth waiting for.
+    // Gracefully if all went well; otherwise nothing is worth waiting for.
     let stopped = if played.is_ok() { workers.stop().await } else { workers.kill_all().await };
     let server_stopped = server.stop().await;
     let account = played?;
@@ -118,7 +118,8 @@ async fn play(
     let server = broker.server().await?;
     let (name, version) = server.product().unwrap_or(("server", "of unknown version"));
     let (port, password) = (target.port, folder.show("redis/password"));
-    screen.say(&format!("a private {name} {version} serves on port {port}; {password} opens it"))?;
+    screen
+        .say(&format!("a private {name} {version} listens on port {port}; its password is in {password}"))?;
     if python == Python::Missing {
         screen.say("python3 is not installed, so the jobs that run it (report.year) are left out")?;
     }
@@ -146,7 +147,7 @@ fn queue() -> Result<QueueName, InvalidName> {
     "default".parse()
 }
 
-/// The configuration of the workers, as a person would write it.
+/// Returns the configuration of the workers, as a person would write it.
 fn fleet_toml(target: &Target, endpoint: &Endpoint, folder: &Folder) -> Result<String> {
     let Some(path) = folder.path.to_str() else { bail!("{} is not UTF-8", folder.path.display()) };
     let directory = toml::Value::from(path);
@@ -157,7 +158,7 @@ fn fleet_toml(target: &Target, endpoint: &Endpoint, folder: &Folder) -> Result<S
     let lease = format!("{}s", LEASE.as_secs());
     let url = endpoint.url();
     Ok(format!(
-        r#"# The demo's fleet. Beside these types its workers have Rust handlers, which are compiled in.
+        r#"# The demo's fleet. In addition to these types, its workers have Rust handlers, which are compiled in.
 [redis]
 url = "redis://127.0.0.1:{port}"
 password_file = {password}
@@ -169,13 +170,13 @@ drain_timeout = "5s"
 [queues.default]
 concurrency = {CONCURRENCY}
 
-# Runs a program per job: the payload on standard input.
+# Runs one program per job, with the payload on standard input.
 [types."report.year"]
 handler = {{ exec = {{ command = ["python3", "report.py"], directory = {directory} }} }}
 timeout = "20s"
 backoff = {{ fixed = "300ms" }}
 
-# Sends a POST per job: the payload as the body.
+# Sends one POST per job, with the payload as the body.
 [types."report.notify"]
 handler = {{ http = {{ url = "{url}" }} }}
 timeout = "5s"
@@ -189,12 +190,12 @@ log_format = "human"
     ))
 }
 
-/// The end, for people.
+/// Returns the final text for people.
 fn ending(account: &account::Account, folder: &Folder) -> String {
     format!(
-        "The account, from Redis and from the disk, after {:.1} s:\n\n{}\n\n\
+        "The account, from Redis and the disk, after {:.1} s:\n\n{}\n\n\
          reports  {}\nlogs     {}\nseed     {} (--seed repeats it)\n\
-         Look around in what is left:  streamfleet dev --folder {}",
+         Inspect what is left:  streamfleet dev --folder {}",
         Duration::from_millis(account.took_ms).as_secs_f64(),
         account.text(),
         folder.show("reports"),

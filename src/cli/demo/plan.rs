@@ -1,4 +1,4 @@
-//! Which jobs the demo submits, and in which order: the same for the same seed. Pure.
+//! The jobs that the demo submits, and their order: the same for the same seed. Pure.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -11,10 +11,10 @@ use super::work::table::Measure;
 
 const YEARS: std::ops::RangeInclusive<u16> = 2012..=2015;
 
-/// The job whose notification is refused until the cause is mended.
+/// The job whose notification is refused until the cause is fixed.
 pub(super) const REFUSED: &str = "notify-2015-12";
 
-/// Whether there is a Python to run `report.year`.
+/// Whether Python is installed, which `report.year` needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Python {
     Installed,
@@ -24,10 +24,10 @@ pub(super) enum Python {
 /// A job to be submitted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Planned {
-    /// The producer's own id; `None` for the entry that is no job.
+    /// The id that the producer chose; `None` for the malformed entry.
     pub(super) id: Option<String>,
     pub(super) lane: Lane,
-    /// The report that is on disk when the job is done, relative to the demo's folder.
+    /// The report that the job writes, relative to the demo's folder.
     pub(super) report: Option<String>,
     fields: Vec<(&'static str, String)>,
 }
@@ -45,7 +45,7 @@ impl Planned {
         Self { report: Some(report), ..self }
     }
 
-    /// The `XADD` that submits it.
+    /// Returns the `XADD` that submits it.
     pub(super) fn command(&self, namespace: &Namespace, queue: &QueueName) -> Command {
         let stream = stream_name(namespace, queue, self.lane);
         let fields = self.fields.iter().flat_map(|(name, value)| [*name, value.as_str()]);
@@ -53,12 +53,12 @@ impl Planned {
     }
 }
 
-/// All jobs in the order of their submission.
+/// Returns all jobs, in the order of their submission.
 pub(super) fn jobs(seed: u64, python: Python) -> Vec<Planned> {
     let mut chance = StdRng::seed_from_u64(seed);
     let mut jobs = months();
     jobs.shuffle(&mut chance);
-    // Some are wanted later: the producer says so in a field, and no worker waits for them.
+    // Some jobs are delayed: the producer sets a field, and no worker waits for them.
     for job in jobs.iter_mut().take(24) {
         job.fields.push(("delay_ms", chance.random_range(2000..5000_u32).to_string()));
     }
@@ -71,7 +71,7 @@ pub(super) fn jobs(seed: u64, python: Python) -> Vec<Planned> {
     jobs
 }
 
-/// `report.month`, native: every measure of every month. Old years are less urgent.
+/// `report.month`, a Rust handler: every measure of every month. Old years are less urgent.
 fn months() -> Vec<Planned> {
     let of = |(year, month): (u16, u8)| {
         Measure::ALL.into_iter().map(move |measure| {
@@ -85,7 +85,7 @@ fn months() -> Vec<Planned> {
     every_month().flat_map(of).collect()
 }
 
-/// `report.year`, by Python: every measure of every year, before all others.
+/// `report.year`, a Python program: every measure of every year, before all other jobs.
 fn years() -> impl Iterator<Item = Planned> {
     let of = |(year, measure): (u16, Measure)| {
         let name = format!("{year}-{}", measure.as_str());
@@ -96,7 +96,7 @@ fn years() -> impl Iterator<Item = Planned> {
     YEARS.flat_map(|year| Measure::ALL.map(|measure| (year, measure))).map(of)
 }
 
-/// `report.notify`, by POST: one for every month.
+/// `report.notify`, a POST: one for every month.
 fn notices() -> impl Iterator<Item = Planned> {
     every_month().map(|(year, month)| {
         let name = format!("{year}-{month:02}");
@@ -104,7 +104,7 @@ fn notices() -> impl Iterator<Item = Planned> {
     })
 }
 
-/// Jobs that fail: some for a while, some for good, and an entry that is no job, because its producer misspelt a field.
+/// Jobs that fail: some temporarily, some for good, and a malformed entry whose producer misspelled a field.
 fn troubles() -> Vec<Planned> {
     let job = |job_type: &str, year: u16, month: u8| {
         let payload = serde_json::json!({ "year": year, "month": month, "measure": Measure::Wind });
@@ -131,7 +131,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn there_are_300_jobs_with_ids_of_their_own_and_one_entry_that_is_none() {
+    fn the_plan_has_299_jobs_and_one_malformed_entry() {
         let jobs = jobs(1, Python::Installed);
         assert_eq!(jobs.len(), 300);
         let ids: BTreeSet<_> = jobs.iter().filter_map(|job| job.id.as_deref()).collect();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_the_seeds() {
+    fn the_seed_determines_the_order() {
         assert_eq!(jobs(7, Python::Installed), jobs(7, Python::Installed));
         assert_ne!(jobs(7, Python::Installed), jobs(8, Python::Installed));
         assert_eq!(jobs(7, Python::Missing).len(), 300 - 16);

@@ -1,4 +1,4 @@
-//! What a person sees while the demo runs: what happens in a line each, and below it, on a terminal, a live table.
+//! What a person sees while the demo runs: one line per event and, below them on a terminal, a live table.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use super::census::Census;
 use super::workers::Worker;
 use crate::cli::output::{self, Output};
 
-/// Where there is no terminal, a line tells how it goes, so often.
+/// How often the progress is printed on a line if stderr is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
-/// Where things are told.
+/// The output of the demo.
 pub(super) struct Screen {
     output: Output,
-    /// Hidden where nobody watches.
+    /// Hidden if stderr is not a terminal, and with `--json`.
     bar: ProgressBar,
     begun: Instant,
     line_due: Instant,
@@ -28,13 +28,13 @@ impl Screen {
         let is_watched = output == Output::People && std::io::stderr().is_terminal();
         let bar = if is_watched { ProgressBar::new(jobs) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("{msg}\n {wide_bar:.cyan/dim} {pos} of {len} jobs ended ");
-        // The default style serves as well, should the template ever be wrong.
+        // If the template were ever invalid, the default style would do.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let now = Instant::now();
         Self { output, bar, begun: now, line_due: now + LINE_EVERY }
     }
 
-    /// Tells that something happened, above the table.
+    /// Prints that something happened, above the table.
     pub(super) fn say(&self, text: &str) -> Result<()> {
         match self.output {
             Output::People => {
@@ -45,7 +45,7 @@ impl Screen {
         }
     }
 
-    /// Prints something as it is.
+    /// Prints text without a time.
     pub(super) fn print(&self, text: &str) -> Result<()> {
         match self.output {
             Output::People => self.bar.suspend(|| self.output.line(text)),
@@ -65,12 +65,12 @@ impl Screen {
         Ok(())
     }
 
-    /// Takes the table away.
+    /// Removes the table.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// Since the start.
+    /// Returns the time since the start.
     pub(super) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
     }

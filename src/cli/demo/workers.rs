@@ -1,4 +1,4 @@
-//! The demo's fleet: worker processes of this same program, one of which is to be killed.
+//! The demo's fleet: worker processes of this same program, one of which is killed.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One worker process.
 pub(super) struct Worker {
-    /// What people call it: `worker 2`.
+    /// Its name for people, such as `worker 2`.
     pub(super) name: String,
     pub(super) pid: u32,
-    /// Its name in Redis, as soon as it has shown itself.
+    /// Its consumer name in Redis; empty until it has registered.
     pub(super) consumer: String,
     pub(super) killed: bool,
     child: Child,
@@ -34,23 +34,23 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// None yet.
+    /// Creates an empty fleet.
     pub(super) fn new(folder: PathBuf, pace: Duration) -> Self {
         Self { folder, pace, all: Vec::new() }
     }
 
-    /// All of them, also those that are gone.
+    /// Returns all workers, including those that are gone.
     pub(super) fn all(&self) -> &[Worker] {
         &self.all
     }
 
-    /// Starts one more. It logs into a file of its own.
+    /// Starts one more worker, which logs to its own file.
     pub(super) fn start(&mut self) -> Result<&Worker> {
         let nth = self.all.len() + 1;
         let log = File::create(self.folder.join(format!("logs/worker-{nth}.log")))?;
-        let program = std::env::current_exe().context("this program cannot find itself")?;
+        let program = std::env::current_exe().context("failed to find the path of this program")?;
         let mut command = Command::new(program);
-        // What is set for other fleets must not change this one.
+        // Variables that are set for other fleets must not affect this one.
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
                 command.env_remove(name);
@@ -58,17 +58,18 @@ impl Workers {
         }
         command.arg("--config").arg(self.folder.join("fleet.toml")).arg("demo-worker");
         command.arg("--folder").arg(&self.folder).args(["--pace", &format!("{}ms", self.pace.as_millis())]);
-        // Standard input tells it when we are gone. A group of its own: Ctrl-C is for us.
+        // The end of its standard input tells the worker that we are gone. It has its own process group, so that Ctrl-C
+        // reaches only us.
         command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
         command.process_group(0).kill_on_drop(true);
-        let child = command.spawn().context("a worker cannot be started")?;
-        let pid = child.id().context("a worker ended at once")?;
+        let child = command.spawn().context("failed to start a worker")?;
+        let pid = child.id().context("a worker exited at once")?;
         let name = format!("worker {nth}");
         self.all.push(Worker { name, pid, consumer: String::new(), killed: false, child });
         self.all.last().context("the worker that was just started")
     }
 
-    /// Waits until all have shown themselves to the fleet.
+    /// Waits until all workers have registered in Redis.
     pub(super) async fn ready(&mut self, broker: &Broker) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -79,36 +80,36 @@ impl Workers {
                 worker.consumer =
                     own.map_or_else(|| std::mem::take(&mut worker.consumer), |info| info.consumer.clone());
                 if !worker.killed && worker.child.try_wait()?.is_some() {
-                    bail!("{} ended by itself; see {}", worker.name, self.folder.join("logs").display());
+                    bail!("{} exited unexpectedly; see {}", worker.name, self.folder.join("logs").display());
                 }
             }
             if self.all.iter().all(|worker| !worker.consumer.is_empty()) {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                bail!("a worker has not shown itself; see {}", self.folder.join("logs").display());
+                bail!("timed out waiting for a worker to start; see {}", self.folder.join("logs").display());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Kills one as a crash or the kernel's OOM killer would: by SIGKILL, without a word. Returns when it is gone.
+    /// Kills one worker with SIGKILL, without warning, as the kernel's OOM killer would. Returns when it is gone.
     pub(super) async fn kill(&mut self, nth: usize) -> Result<()> {
         let worker = self.all.get_mut(nth).context("no such worker")?;
         worker.killed = true;
-        worker.child.kill().await.with_context(|| format!("{} cannot be killed", worker.name))
+        worker.child.kill().await.with_context(|| format!("failed to kill {}", worker.name))
     }
 
-    /// Stops all in good order, by SIGTERM.
+    /// Stops all workers gracefully, with SIGTERM.
     pub(super) async fn stop(&mut self) -> Result<()> {
         for worker in &self.all {
-            // None where it was reaped: the number may be another's already.
+            // None if it was reaped: another process may have its pid already.
             if let Some(pid) = worker.child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
                 kill_process(pid, Signal::TERM)?;
             }
         }
         for worker in &mut self.all {
-            // wait() would close standard input, which means to the worker that we are gone.
+            // wait() would close standard input, which tells the worker that we are gone.
             let stdin = worker.child.stdin.take();
             if tokio::time::timeout(PATIENCE, worker.child.wait()).await.is_err() {
                 worker.child.kill().await?;
@@ -118,7 +119,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Ends all at once.
+    /// Kills all workers.
     pub(super) async fn kill_all(&mut self) -> Result<()> {
         for worker in self.all.iter_mut().filter(|worker| !worker.killed) {
             worker.killed = true;

@@ -1,5 +1,5 @@
-//! `enqueue --bulk`: a job per line of stdin, in bounded memory. One thread reads and parses; this task sends what has
-//! come, so a quick reader fills whole round trips and a slow one still sees every line sent at once.
+//! `enqueue --bulk`: one job per line of stdin, in bounded memory. One thread reads and parses; this task sends what has
+//! arrived. Fast input therefore fills whole round trips, and each line of slow input is still sent at once.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::{Duration, Instant};
@@ -16,27 +16,27 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{self, harmless};
 use crate::cli::times;
 
-/// So many lines are handed over at once …
+/// How many lines are handed over at once …
 const GROUP_LINES: usize = 250;
 
-/// … or so many bytes of them.
+/// … or how many bytes.
 const GROUP_BYTES: usize = 1024 * 1024;
 
-/// So many groups may wait to be sent, and are sent together.
+/// How many groups may wait to be sent. All waiting groups are sent together.
 const GROUPS: usize = 16;
 
-/// A longer line is a bad line: the greatest payload, in its longest JSON form, is shorter.
+/// A longer line is invalid: even the largest payload, in its longest JSON form, is shorter.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
-/// So many bad lines are told one by one.
+/// How many invalid lines are reported one by one.
 const TOLD: usize = 100;
 
-/// What to do with a line that is no job.
+/// What to do with an invalid line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BadLine {
-    /// Stop there.
+    /// Stop at it.
     Stop,
-    /// Go on, and tell it at the end.
+    /// Skip it, and report it at the end.
     Skip,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum BadLine {
 struct Summary {
     queue: String,
     accepted: u64,
-    /// Those of the accepted whose job was there already.
+    /// How many of the accepted jobs existed already.
     existing: u64,
     rejected: u64,
     /// The first of the rejected lines.
@@ -54,7 +54,7 @@ struct Summary {
     jobs_per_second: f64,
 }
 
-/// A line that is no job.
+/// A line that is not a valid job.
 #[derive(Serialize)]
 struct Rejected {
     line: u64,
@@ -67,18 +67,18 @@ enum Part {
     Jobs(Vec<(u64, Submission)>),
     /// A line that is skipped.
     Skipped(Rejected),
-    /// A line that ends the reading. What was read with it is not handed over.
+    /// An invalid line that ends the reading. The group read so far is not handed over.
     Bad(Rejected),
-    /// Stdin broke.
+    /// Reading stdin failed.
     Broken(io::Error),
 }
 
 /// Submits the jobs on stdin.
 pub(super) async fn run(target: Target, bad_line: BadLine, context: &Context) -> anyhow::Result<Exit> {
     let max_payload = target.max_payload;
-    let clock = (target.queue.clock().await.context("the server's clock cannot be read")?, Instant::now());
+    let clock = (target.queue.clock().await.context("failed to read the server's clock")?, Instant::now());
     let (parts, mut handed) = mpsc::channel(GROUPS);
-    // A thread of its own, not the runtime's: after an error nobody waits for a stdin that may never end.
+    // A separate thread, not one of the runtime: after an error nothing waits for a stdin that may never end.
     let reading = std::thread::spawn(move || {
         let stdin = BufReader::with_capacity(256 * 1024, io::stdin().lock());
         Reading { input: stdin, bad_line, max_payload, clock, parts }.run();
@@ -97,13 +97,13 @@ struct Reading<R> {
     input: BufReader<R>,
     bad_line: BadLine,
     max_payload: usize,
-    /// What the server's clock said when.
+    /// The time of the server, and the local instant at which it was read.
     clock: (Timestamp, Instant),
     parts: mpsc::Sender<Part>,
 }
 
 impl<R: Read> Reading<R> {
-    /// Reads to the end, to a bad line, or until nobody listens any more.
+    /// Reads until the input ends, a line is invalid, or nobody receives any more.
     fn run(mut self) {
         let (mut number, mut group, mut bytes) = (0, Vec::new(), 0);
         let mut text = Vec::new();
@@ -128,7 +128,7 @@ impl<R: Read> Reading<R> {
             if part.is_some_and(|part| self.parts.blocking_send(part).is_err()) || is_last {
                 return;
             }
-            // With an empty buffer the next read may wait for long: what is here goes first.
+            // With an empty buffer, the next read may block for long, so what is here goes first.
             let full = group.len() >= GROUP_LINES || bytes >= GROUP_BYTES || self.input.buffer().is_empty();
             if full && !group.is_empty() {
                 bytes = 0;
@@ -138,7 +138,7 @@ impl<R: Read> Reading<R> {
             }
         }
         if !group.is_empty() && self.parts.blocking_send(Part::Jobs(group)).is_err() {
-            tracing::debug!("nobody takes the last lines: sending has failed");
+            tracing::debug!("the last lines were not sent, because sending failed");
         }
     }
 
@@ -155,9 +155,9 @@ struct Sending {
     queue: String,
     bar: indicatif::ProgressBar,
     accepted: u64,
-    /// Those of the accepted that were there already.
+    /// How many of the accepted jobs existed already.
     existing: u64,
-    /// The last line whose job is accepted, as are all before it.
+    /// The last line up to which all jobs are accepted.
     accepted_line: u64,
     rejected: u64,
     told: Vec<Rejected>,
@@ -179,7 +179,7 @@ impl Sending {
         }
     }
 
-    /// Sends the jobs of these parts, then fails if one of them says so.
+    /// Sends the jobs of these parts, then fails if one of the parts is an error.
     async fn take(&mut self, parts: Vec<Part>) -> anyhow::Result<()> {
         let (mut jobs, mut lines, mut end) = (Vec::new(), Vec::new(), None);
         for part in parts {
@@ -192,7 +192,7 @@ impl Sending {
                 }
                 Part::Skipped(rejected) => self.reject(rejected),
                 Part::Bad(rejected) => end = Some(self.bad(&rejected)),
-                Part::Broken(error) => end = Some(anyhow!(error).context("stdin cannot be read")),
+                Part::Broken(error) => end = Some(anyhow!(error).context("failed to read stdin")),
             }
         }
         self.send(jobs, &lines).await?;
@@ -216,7 +216,7 @@ impl Sending {
             self.accepted_line = *line;
         }
         let (Err(error), Some(last)) = (result, lines.last()) else { return Ok(()) };
-        let doubt = format!("of the lines {} to {last} some may be accepted too", self.accepted_line + 1);
+        let doubt = format!("some of the lines {} to {last} may be accepted too", self.accepted_line + 1);
         Err(draft::refused(error)).with_context(|| format!("{}; {doubt}", self.so_far()))
     }
 
@@ -229,17 +229,19 @@ impl Sending {
 
     fn bad(&self, rejected: &Rejected) -> anyhow::Error {
         let Rejected { line, error } = rejected;
-        anyhow!("line {line} is no job: {} (--skip-bad skips such lines)", harmless(error))
+        anyhow!("line {line} is not a valid job: {} (--skip-bad skips such lines)", harmless(error))
     }
 
     fn so_far(&self) -> String {
-        format!("{} jobs are accepted, all up to line {}", self.accepted, self.accepted_line)
+        format!("{} jobs were accepted, all up to line {}", self.accepted, self.accepted_line)
     }
 
     fn finish(self, elapsed: Duration, context: &Context) -> anyhow::Result<Exit> {
         self.bar.finish_and_clear();
         if self.accepted + self.rejected == 0 {
-            bail!(crate::cli::Wrong("stdin holds no jobs: --bulk reads one JSON object per line".to_owned()));
+            bail!(crate::cli::Wrong(
+                "stdin contains no jobs: --bulk reads one JSON object per line".to_owned()
+            ));
         }
         let seconds = elapsed.as_secs_f64();
         let summary = Summary {
@@ -265,7 +267,7 @@ fn show(summary: &Summary, elapsed: Duration) -> String {
         summary.jobs_per_second
     );
     if summary.existing > 0 {
-        text += &format!("\n{} of them were there already", summary.existing);
+        text += &format!("\n{} of them existed already", summary.existing);
     }
     if summary.rejected > 0 {
         text += &format!("\nlines rejected: {}", summary.rejected);

@@ -1,4 +1,4 @@
-//! What a job shall be, whether flags or a line of a file said so, before it becomes a submission.
+//! A job as flags or a line of a file describe it, before it becomes a submission.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -10,36 +10,36 @@ use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 
 use crate::cli::{Wrong, times};
 
-/// When a job shall run.
+/// When a job is to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     /// As soon as a worker is free.
     Now,
-    /// After so long.
+    /// After this long.
     In(Duration),
     /// Not before this instant.
     At(Timestamp),
 }
 
-/// What follows a job's end.
+/// The jobs that follow when a job ends.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Follow {
-    /// The type of the job that follows this one's success.
+    /// The type of a job to submit if this one succeeds.
     #[arg(long, value_name = "TYPE")]
     pub(super) on_success: Option<String>,
-    /// The type of the job that follows this one's death.
+    /// The type of a job to submit if this one dies.
     #[arg(long, value_name = "TYPE")]
     pub(super) on_failure: Option<String>,
-    /// The jobs that follow this one's success one after the other: [{"type": …, "payload": …}, …].
+    /// Jobs to run one after the other if this one succeeds: [{"type": …, "payload": …}, …].
     #[arg(long, value_name = "JSON", value_parser = chain)]
     pub(super) then: Option<Chain>,
 }
 
-/// Jobs that follow each other.
+/// Jobs that run one after the other.
 #[derive(Debug, Clone)]
 pub(super) struct Chain(Vec<ChainedJob>);
 
-/// Reads what follows.
+/// Parses a chain of jobs.
 pub(super) fn chain(text: &str) -> Result<Chain, String> {
     ChainedJob::list(text.as_bytes()).map(Chain).map_err(|error| error.to_string())
 }
@@ -82,7 +82,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The submission of this job, whose payload has at most so many bytes.
+    /// Returns the submission of this job. Its payload may have at most `max_payload` bytes.
     pub(super) fn submission(self, max_payload: usize) -> Result<Submission, SubmitError> {
         let mut submission = Submission::new(&self.job_type)?.lane(self.lane);
         if let Some(payload) = self.payload {
@@ -130,16 +130,16 @@ impl Draft {
     }
 }
 
-/// A payload's bytes as they are sent: JSON is checked and, for MessagePack, converted. Bytes that are MessagePack
-/// already are sent as they are.
+/// Returns a payload's bytes as they are sent: JSON is checked and, for MessagePack, converted. Bytes that are already
+/// MessagePack are sent as they are.
 pub(super) fn encode(bytes: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, String> {
     match encoding {
         Encoding::Raw => Ok(bytes),
         Encoding::Json => match serde_json::from_slice::<IgnoredAny>(&bytes) {
             Ok(IgnoredAny) => Ok(bytes),
-            Err(error) => Err(format!(
-                "the payload is not JSON: {error} (bytes of another kind go with --encoding raw)"
-            )),
+            Err(error) => {
+                Err(format!("the payload is not JSON: {error} (to send other bytes, use --encoding raw)"))
+            }
         },
         Encoding::Msgpack => match serde_json::from_slice::<serde_json::Value>(&bytes) {
             Ok(value) => rmp_serde::to_vec_named(&value).map_err(|error| error.to_string()),
@@ -155,35 +155,35 @@ fn is_msgpack(bytes: &[u8]) -> bool {
     read.is_ok() && rest.is_empty()
 }
 
-/// How long a unique key keeps others out.
+/// How long a unique key excludes other jobs.
 pub(super) fn scope(text: &str) -> Result<UniqueScope, String> {
     match text {
         "waiting" => Ok(UniqueScope::Waiting),
         "running" => Ok(UniqueScope::Running),
-        length => times::duration(length)
-            .map(UniqueScope::Window)
-            .map_err(|_| "a scope is waiting, running or the length of a window, like 30s or 1h".to_owned()),
+        length => times::duration(length).map(UniqueScope::Window).map_err(|_| {
+            "a scope must be waiting, running or the length of a window, such as 30s or 1h".to_owned()
+        }),
     }
 }
 
-/// What becomes of a job whose key another one holds.
+/// What happens to a job whose key another job holds.
 pub(super) fn mode(text: &str) -> Result<UniqueMode, String> {
     match text {
         "reject" => Ok(UniqueMode::Reject),
         "replace" => Ok(UniqueMode::Replace),
         "debounce" => Ok(UniqueMode::Debounce),
-        _ => Err("a mode is reject, replace or debounce".to_owned()),
+        _ => Err("a mode must be reject, replace or debounce".to_owned()),
     }
 }
 
-/// A timeout that a job may have.
+/// Checks that a job may have this timeout.
 pub(super) fn timeout_in_bounds(timeout: Duration) -> Result<Duration, String> {
     let fits = (Duration::from_millis(1)..=Job::LONGEST_TIMEOUT).contains(&timeout);
-    fits.then_some(timeout).ok_or_else(|| "a timeout is between 1ms and 7d".to_owned())
+    fits.then_some(timeout).ok_or_else(|| "a timeout must be between 1ms and 7d".to_owned())
 }
 
-/// The error of a submission, so that its exit code tells whose fault it was.
-#[expect(clippy::wildcard_enum_match_arm, reason = "whatever else goes wrong is told in its own words")]
+/// Converts the error of a submission, so that the exit code tells what kind of error it is.
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other error is reported as it is")]
 pub(in crate::cli) fn refused(error: SubmitError) -> anyhow::Error {
     match error {
         SubmitError::Broker(error) => error.into(),
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_checked_and_converted_where_messagepack_is_wanted() {
+    fn json_is_checked_and_converted_to_messagepack() {
         let json = br#"{"a":[1,2]}"#.to_vec();
         assert_eq!(encode(json.clone(), Encoding::Json), Ok(json.clone()));
         let packed = encode(json, Encoding::Msgpack).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_in_their_encoding_are_refused() {
+    fn bytes_that_do_not_match_their_encoding_are_refused() {
         assert!(encode(b"{oops".to_vec(), Encoding::Json).unwrap_err().contains("not JSON"));
         assert!(encode(vec![0x92, 1], Encoding::Msgpack).unwrap_err().contains("neither JSON"));
         assert_eq!(encode(vec![0xff], Encoding::Raw), Ok(vec![0xff]));

@@ -55,9 +55,9 @@ struct Line<'a> {
     headers: BTreeMap<String, String>,
 }
 
-/// A duration: milliseconds as a number, or a text with a unit.
+/// A duration: milliseconds as a number, or text with a unit.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a duration is a number of milliseconds, or a text like \"10s\"")]
+#[serde(untagged, expecting = "a duration must be a number of milliseconds, or text such as \"10s\"")]
 enum Length {
     Ms(u64),
     Text(String),
@@ -72,14 +72,14 @@ impl Length {
     }
 }
 
-/// Reads one line. Its payload has at most `max_payload` bytes; it is `now` at the server.
+/// Parses one line. Its payload may have at most `max_payload` bytes; `now` is the time of the server.
 ///
 /// # Errors
 ///
-/// What is wrong with it, naming the key.
+/// If the line is not a valid job; the error names the key.
 pub(super) fn parse(text: &[u8], max_payload: usize, now: Timestamp) -> Result<Submission, String> {
     let line: Line<'_> = serde_json::from_slice(text).map_err(|error| {
-        // Every line is line 1 to the parser; the caller knows its number.
+        // To the parser, every line is line 1; the caller knows its number.
         error.to_string().replace(" at line 1 column ", " at column ")
     })?;
     line.draft(now)?.submission(max_payload).map_err(|error| error.to_string())
@@ -96,7 +96,7 @@ impl Line<'_> {
             (None, None) => When::Now,
             (Some(delay), None) => When::In(delay.read().map_err(|rule| format!("delay: {rule}"))?),
             (None, Some(at)) => When::At(times::instant(at).map_err(|rule| format!("at: {rule}"))?),
-            (Some(_), Some(_)) => return Err("delay and at exclude each other".to_owned()),
+            (Some(_), Some(_)) => return Err("delay and at cannot be used together".to_owned()),
         };
         let timeout =
             self.timeout.as_ref().map(|timeout| timeout.read().and_then(timeout_in_bounds)).transpose();
@@ -129,7 +129,7 @@ impl Line<'_> {
 impl Line<'_> {
     fn expires(&self, now: Timestamp) -> Result<Option<Timestamp>, String> {
         match (&self.expires_at, &self.expires_in) {
-            (Some(_), Some(_)) => Err("expires_at and expires_in exclude each other".to_owned()),
+            (Some(_), Some(_)) => Err("expires_at and expires_in cannot be used together".to_owned()),
             (Some(time), None) => {
                 times::instant(time).map(Some).map_err(|rule| format!("expires_at: {rule}"))
             }
@@ -155,13 +155,13 @@ impl Line<'_> {
     }
 }
 
-/// The payload's bytes: JSON as it was written; for `raw`, the text of a JSON string.
+/// Returns the payload's bytes: JSON as it was written or, for `raw`, the text of a JSON string.
 fn bytes(payload: &RawValue, encoding: Encoding) -> Result<Vec<u8>, String> {
     if encoding != Encoding::Raw {
         return encode(payload.get().as_bytes().to_vec(), encoding);
     }
     let text: String = serde_json::from_str(payload.get()).map_err(|_| {
-        "payload: with the encoding raw it is a string, whose UTF-8 bytes are sent".to_owned()
+        "payload: with the encoding raw, it must be a string, whose UTF-8 bytes are sent".to_owned()
     })?;
     Ok(text.into_bytes())
 }
@@ -173,7 +173,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::MAX;
 
     #[test]
-    fn a_line_may_say_everything_about_a_job() {
+    fn a_line_may_set_every_property_of_a_job() {
         let full = br#"{"type":"a.b","payload":{"z":1,"a":123456789012345678901234567890},"encoding":"json","id":"x-1",
             "lane":"high","delay":"10s","max_attempts":3,"timeout":500,"expires_at":"2100-01-01T00:00:00Z","track":true,"unique":"ann","unique_scope":"1h","unique_mode":"replace",
             "headers":{"tenant":"acme"}}"#;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_line_is_named() {
+    fn the_error_of_an_invalid_line_names_the_key() {
         let wrong = [
             ("", "EOF"),
             ("[]", "invalid"),
@@ -204,20 +204,23 @@ mod tests {
             (r#"{"type":"a","colour":1}"#, "unknown field `colour`"),
             (r#"{"type":"a","lane":"fast"}"#, "lane \"fast\""),
             (r#"{"type":"a","encoding":"xml"}"#, "encoding \"xml\""),
-            (r#"{"type":"a","delay":"soon"}"#, "delay: a duration is"),
-            (r#"{"type":"a","delay":1,"at":"2026-12-01T10:00:00Z"}"#, "exclude each other"),
+            (r#"{"type":"a","delay":"soon"}"#, "delay: a duration must be"),
+            (r#"{"type":"a","delay":1,"at":"2026-12-01T10:00:00Z"}"#, "cannot be used together"),
             (r#"{"type":"a","at":"noon"}"#, "at: an instant"),
             (r#"{"type":"a","max_attempts":0}"#, "nonzero"),
-            (r#"{"type":"a","timeout":0}"#, "timeout: a timeout is between"),
-            (r#"{"type":"a","payload":{},"encoding":"raw"}"#, "it is a string"),
+            (r#"{"type":"a","timeout":0}"#, "timeout: a timeout must be between"),
+            (r#"{"type":"a","payload":{},"encoding":"raw"}"#, "it must be a string"),
             (r#"{"type":"a","expires_at":"soon"}"#, "expires_at: an instant"),
             (r#"{"type":"a","id":"1700-3"}"#, "looks like one that the fleet gives"),
             (&format!(r#"{{"type":"a","payload":"{}"}}"#, "x".repeat(99)), "101 bytes, but at most 100"),
-            (r#"{"type":"a","unique":"k","unique_scope":"always"}"#, "unique_scope: a scope is"),
-            (r#"{"type":"a","unique":"k","unique_mode":"merge"}"#, "unique_mode: a mode is"),
+            (r#"{"type":"a","unique":"k","unique_scope":"always"}"#, "unique_scope: a scope must be"),
+            (r#"{"type":"a","unique":"k","unique_mode":"merge"}"#, "unique_mode: a mode must be"),
             (r#"{"type":"a","durability":"disk"}"#, "durability: a durability must be"),
             (r#"{"type":"a","unique_mode":"reject"}"#, "need unique"),
-            (r#"{"type":"a","expires_in":"1h","expires_at":"2100-01-01T00:00:00Z"}"#, "exclude each other"),
+            (
+                r#"{"type":"a","expires_in":"1h","expires_at":"2100-01-01T00:00:00Z"}"#,
+                "cannot be used together",
+            ),
             (r#"{"type":"a","id":"two words"}"#, "job id \"two words\""),
         ];
         for (line, want) in wrong {

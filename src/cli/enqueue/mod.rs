@@ -1,4 +1,4 @@
-//! `streamfleet enqueue`: one job from flags, or many from stdin.
+//! `streamfleet enqueue`: submits one job from flags, or many from stdin.
 
 mod bulk;
 mod draft;
@@ -30,66 +30,66 @@ use super::{Context, Wrong};
 /// The arguments of `enqueue`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What handler the job needs, like report.generate.
+    /// The job's type, such as report.generate. It selects the handler.
     #[arg(value_name = "TYPE", required_unless_present = "bulk")]
     job_type: Option<JobType>,
-    /// The payload: a text, @FILE, or - for stdin.
+    /// The payload: text, @FILE, or - for stdin.
     payload: Option<String>,
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
-    /// How the payload is written: json (checked), msgpack (JSON is converted) or raw.
+    /// The encoding of the payload: json (checked), msgpack (JSON is converted) or raw.
     #[arg(long, default_value = "json", value_parser = encoding)]
     encoding: Encoding,
-    /// The job's id, of your choice. Default: derived from its stream entry.
+    /// An id of your choice for the job. Default: derived from its stream entry.
     #[arg(long)]
     id: Option<JobId>,
     /// The priority lane: high, normal or low.
     #[arg(long, default_value = "normal")]
     lane: Lane,
-    /// Not before this long from now, like 10s or 1h30m.
+    /// Run the job after this long, such as 10s or 1h30m.
     #[arg(long, value_parser = times::duration, conflicts_with = "at")]
     delay: Option<Duration>,
-    /// Not before this instant, like 2026-12-01T10:00:00Z.
+    /// Run the job at this instant, such as 2026-12-01T10:00:00Z.
     #[arg(long, value_parser = times::instant)]
     at: Option<Timestamp>,
-    /// How many failures bury the job, in place of its type's limit.
+    /// After how many failures the job becomes a dead letter, instead of its type's limit.
     #[arg(long)]
     max_attempts: Option<NonZeroU32>,
-    /// How long one attempt may run, in place of its type's limit.
+    /// How long one attempt may run, instead of its type's limit.
     #[arg(long, value_parser = timeout)]
     timeout: Option<Duration>,
-    /// For how long a job of this --id is not accepted again, also where the first one ends sooner. Default: 24h.
+    /// For how long another job with this --id is not accepted, even if the first one ends sooner. Default: 24h.
     #[arg(long, value_parser = times::duration, requires = "id", value_name = "LENGTH")]
     idempotent_for: Option<Duration>,
-    /// Do not start it at or after this instant.
+    /// Do not start the job at or after this instant.
     #[arg(long, value_parser = times::instant, conflicts_with = "expires_in")]
     expires_at: Option<Timestamp>,
-    /// Do not start it after so long from now.
+    /// Do not start the job later than this long from now.
     #[arg(long, value_parser = times::duration, value_name = "LENGTH")]
     expires_in: Option<Duration>,
-    /// Keep other jobs with this key out.
+    /// A unique key: while it is held, other jobs with the same key are not accepted (see --unique-mode).
     #[arg(long, value_name = "KEY")]
     unique: Option<UniqueKey>,
-    /// How long the key keeps others out: waiting (until its first attempt starts), running (until it has ended), or the
-    /// length of a window from now, like 30s.
+    /// How long the job holds its unique key: waiting (until its first attempt starts), running (until it has ended), or the
+    /// length of a window from now, such as 30s.
     #[arg(long, value_name = "SCOPE", requires = "unique", default_value = "running", value_parser = draft::scope)]
     unique_scope: UniqueScope,
-    /// What becomes of this job when another one has the key: reject (it is not accepted), replace (the other one is
-    /// cancelled, unless it runs) or debounce (the other one, if it is delayed, gets this one's payload and time).
+    /// What to do if another job holds the key: reject (this job is not accepted), replace (the other job is cancelled,
+    /// unless it is running) or debounce (the other job, if it is delayed, gets this one's payload and time).
     #[arg(long, value_name = "MODE", requires = "unique", default_value = "reject", value_parser = draft::mode)]
     unique_mode: UniqueMode,
-    /// Where the job must be kept before it counts as submitted: memory, replicas:N, or aof (the server's disk; Redis 7.2).
+    /// Where the job must be stored before it counts as submitted: memory, replicas:N, or aof (the server's disk; Redis 7.2).
     #[arg(long, default_value = "memory", value_name = "WHERE")]
     durability: Durability,
-    /// How long to wait until it is kept there; at most 1m. Exit code 8: the job is accepted, but that is not confirmed.
+    /// How long to wait for that, at most 1m. Exit code 8: the job is accepted, but its durability is not confirmed.
     #[arg(long, default_value = "5s", value_parser = times::duration, value_name = "LENGTH")]
     confirm_within: Duration,
     /// Keep a record of the job even if it never fails.
     #[arg(long)]
     track: bool,
-    /// Wait for the job's end and print its result; --wait=30s waits so long at most. The job leaves a record. Exit code
-    /// 0: it is done; 1: it is dead or cancelled; 6: it goes on, and the time is up.
+    /// Wait for the job's end and print its result; --wait=30s waits for at most 30 s. The job leaves a record. Exit code
+    /// 0: it is done; 1: it is dead or cancelled; 6: the waiting time was up, and the job continues.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = times::duration)]
     wait: Option<Option<Duration>>,
     #[command(flatten)]
@@ -97,23 +97,23 @@ pub(crate) struct Args {
     /// A header for the handler, NAME=VALUE. May be given several times.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// The W3C trace context that the jobs belong to. One that breaks the standard is left out.
+    /// The W3C trace context that the jobs belong to. An invalid one is ignored.
     #[arg(long, env = "TRACEPARENT", hide_env_values = true)]
     traceparent: Option<String>,
     /// Read jobs from stdin, one JSON object per line.
     #[arg(long, conflicts_with_all = SINGLE, long_help = BULK)]
     bulk: bool,
-    /// With --bulk: skip lines that are no jobs, and tell them at the end.
+    /// With --bulk: skip invalid lines, and report them at the end.
     #[arg(long, requires = "bulk")]
     skip_bad: bool,
 }
 
 /// The help of --bulk.
-const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": …, \"payload\": …} and, if wanted, encoding, id, \
-    idempotent_for, lane, delay (milliseconds, or a text like \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, durability, on_success, on_failure, then, track, headers. A line that is no job ends it: \
-    the lines before it are sent, or some of them, and it is said how many.";
+const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": …, \"payload\": …} and, optionally, encoding, id, \
+    idempotent_for, lane, delay (milliseconds, or text such as \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, durability, on_success, on_failure, then, track, headers. Reading stops at the first invalid line: \
+    all or some of the lines before it are submitted, and the error says how many.";
 
-/// What describes one job, and has no meaning for many.
+/// The options that describe one job and cannot be combined with --bulk.
 const SINGLE: [&str; 20] = [
     "job_type",
     "payload",
@@ -144,12 +144,12 @@ struct Report {
     queue: String,
     lane: &'static str,
     state: &'static str,
-    /// True where the job was there already: under this id, or with this unique key.
+    /// True if the job existed already, with this id or this unique key.
     existing: bool,
-    /// The job that had the unique key, and was cancelled.
+    /// The job that held the unique key and was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     replaced: Option<String>,
-    /// True where the job that has the unique key got this payload and time.
+    /// True if the job that holds the unique key got this payload and time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     debounced: bool,
 }
@@ -184,7 +184,7 @@ fn limits(queue: &QueueName, context: &Context) -> QueueSection {
     context.effective.config.queues.get(queue).cloned().unwrap_or_default()
 }
 
-/// A producer with the configured limits of its queue.
+/// Creates a producer with the configured limits of its queue.
 pub(super) fn producer(queue: Queue, context: &Context) -> Producer {
     let QueueSection { max_depth, max_payload, .. } = limits(queue.name(), context);
     let producer = Producer::new(queue).max_payload(max_payload);
@@ -194,7 +194,7 @@ pub(super) fn producer(queue: Queue, context: &Context) -> Producer {
     }
 }
 
-/// Submits.
+/// Submits one job or many.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let trace = args.traceparent.as_ref().and_then(|text| TraceContext::parse(text.as_bytes()));
     if args.bulk {
@@ -207,11 +207,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let mut draft = args.draft()?;
     let state = if draft.when == When::Now { State::Waiting } else { State::Scheduled };
     let max_payload = limits(&name, context).max_payload;
-    // What can be refused is refused before Redis is asked.
+    // An invalid job is refused before connecting to Redis.
     draft.clone().submission(max_payload).map_err(refused)?;
     let target = Target::open(name, confirm_within, trace, context).await?;
     if let Some(length) = expires_in {
-        let now = target.queue.clock().await.context("the server's clock cannot be read")?;
+        let now = target.queue.clock().await.context("failed to read the server's clock")?;
         draft.expires_at = Some(now.after(length));
     }
     let submission = draft.submission(max_payload).map_err(refused)?;
@@ -221,9 +221,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     let submitted = target.producer.submit_or_find(submission).await;
     let submitted = match submitted {
-        // It says itself that the job is accepted.
+        // This error already says that the job is accepted.
         Err(error @ SubmitError::Unconfirmed { .. }) => return Err(error.into()),
-        other => other.map_err(refused).context("the job is not submitted")?,
+        other => other.map_err(refused).context("the job was not submitted")?,
     };
     let report = Report::of(&submitted, &target.name, (lane, state));
     if context.output == Output::People {
@@ -248,19 +248,19 @@ impl Report {
     }
 }
 
-/// Says beside the id what is not as usual.
+/// Prints remarks on what was unusual about the submission.
 fn tell(report: &Report) {
     if report.existing {
         output::complain(&format!(
-            "the job was there already and was left as it is: {} is {}",
+            "the job existed already and was not changed: {} is {}",
             report.id, report.state
         ));
     }
     if let Some(other) = &report.replaced {
-        output::complain(&format!("it takes the place of {other}, which is cancelled"));
+        output::complain(&format!("it replaces {other}, which is cancelled"));
     }
     if report.debounced {
-        output::complain("the job that was there has the new payload and time");
+        output::complain("the existing job got the new payload and time");
     }
 }
 
@@ -292,26 +292,26 @@ impl Args {
     }
 }
 
-/// The payload that an argument means, in its encoding.
+/// Reads and encodes the payload that an argument specifies.
 pub(super) fn payload(payload: String, encoding: Encoding) -> anyhow::Result<Vec<u8>> {
     draft::encode(read(payload)?, encoding).map_err(|why| Wrong(why).into())
 }
 
-/// The payload's bytes from where the argument says.
+/// Reads the payload's bytes from the source that the argument names.
 fn read(payload: String) -> anyhow::Result<Vec<u8>> {
     if payload == "-" {
         let mut bytes = Vec::new();
-        std::io::stdin().read_to_end(&mut bytes).context("the payload cannot be read from stdin")?;
+        std::io::stdin().read_to_end(&mut bytes).context("failed to read the payload from stdin")?;
         return Ok(bytes);
     }
     let Some(path) = payload.strip_prefix('@').map(PathBuf::from) else { return Ok(payload.into_bytes()) };
     let read = std::fs::read(&path);
-    read.map_err(|error| Wrong(format!("the payload {} cannot be read: {error}", path.display())).into())
+    read.map_err(|error| Wrong(format!("failed to read the payload {}: {error}", path.display())).into())
 }
 
-/// An encoding by its name.
+/// Returns the encoding of this name.
 pub(super) fn encoding(name: &str) -> Result<Encoding, String> {
-    Encoding::parse(name).ok_or_else(|| "an encoding is json, msgpack or raw".to_owned())
+    Encoding::parse(name).ok_or_else(|| "an encoding must be json, msgpack or raw".to_owned())
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
@@ -321,5 +321,5 @@ fn timeout(text: &str) -> Result<Duration, String> {
 fn header(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let pair = pair.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    pair.ok_or_else(|| "a header is NAME=VALUE".to_owned())
+    pair.ok_or_else(|| "a header must be NAME=VALUE".to_owned())
 }

@@ -1,4 +1,4 @@
-//! `enqueue --wait`: one job, and how it ended.
+//! `enqueue --wait`: submits one job and reports how it ended.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::cli::output::{self, Output, harmless};
 use crate::cli::times::short;
 use crate::cli::{status, watch};
 
-/// A job and how it ended, as programs get it.
+/// A job and how it ended, for JSON output.
 #[derive(Serialize)]
 struct Report {
     id: String,
     queue: String,
-    /// Where it is; null where that is not known.
+    /// The state of the job; null if it is not known.
     state: Option<&'static str>,
     result: Option<serde_json::Value>,
     error: Option<String>,
 }
 
-/// Submits the job and waits for its end, so long at most.
+/// Submits the job and waits for its end, at most for this long.
 pub(super) async fn run(
     producer: &Producer,
     submission: Submission,
@@ -33,7 +33,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<Exit> {
     match producer.submit_and_wait(submission, longest).await {
         Ok(ended) => tell_end(&ended, queue, output),
-        Err(WaitError::Submit(error)) => Err(draft::refused(error)).context("the job is not submitted"),
+        Err(WaitError::Submit(error)) => Err(draft::refused(error)).context("the job was not submitted"),
         Err(WaitError::TimedOut { job, state, waited }) => {
             let report = Report {
                 id: job.to_string(),
@@ -47,7 +47,7 @@ pub(super) async fn run(
             }
             let is = state.map_or("waiting", State::as_str);
             output::complain(&format!(
-                "{job} is {is} after {} and goes on; to wait for its end: streamfleet status {job} --queue {queue} --watch",
+                "{job} is still {is} after {} and continues; to wait for its end: streamfleet status {job} --queue {queue} --watch",
                 short(waited)
             ));
             Ok(Exit::Unfinished)

@@ -1,4 +1,4 @@
-//! `steps decide`: what a person says about a step that nobody else can decide about.
+//! `steps decide`: a person's decision about a step that the fleet cannot decide about.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub(super) struct Args {
     /// done: its work is done. run: run it again. give-up: it will not be done, and neither will the steps after it.
     #[arg(value_name = "done|run|give-up")]
     verdict: Verdict,
-    /// Why; it is kept in the ledger, beside your name.
+    /// The reason; the ledger keeps it together with your name.
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     /// The queue.
@@ -27,7 +27,7 @@ pub(super) struct Args {
     queue: QueueName,
 }
 
-/// What a decision led to, as programs get it.
+/// What a decision led to, for JSON output.
 #[derive(Serialize)]
 struct Report {
     id: String,
@@ -38,7 +38,7 @@ struct Report {
     job: &'static str,
 }
 
-/// Decides.
+/// Stores the decision.
 pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     let found = super::find(&queue, &args.id).await?;
@@ -47,7 +47,7 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let retention = context.effective.config.worker.retention;
     let decided = match queue.decide(&id, (&args.step, args.verdict), &decider, retention).await {
         Ok(decided) => decided,
-        Err(DecideError::Redis(error)) => return Err(error).context("the decision could not be written"),
+        Err(DecideError::Redis(error)) => return Err(error).context("failed to write the decision"),
         Err(error @ (DecideError::NoLedger { .. } | DecideError::NoStep { .. })) => {
             output::complain(&error.to_string());
             return Ok(Exit::NotFound);
@@ -73,14 +73,14 @@ fn show(report: &Report, decided: Decided) -> String {
     let Report { id, step, verdict, .. } = report;
     let then = match decided {
         Decided::Written => "the job stays where it is",
-        Decided::Replayed(_) => "the job runs on",
+        Decided::Replayed(_) => "the job continues",
         Decided::Done => "all its steps are done, and so is the job",
     };
     format!("{step} of {id}: {verdict}; {then}")
 }
 
-/// Who runs this program.
-#[expect(clippy::disallowed_methods, reason = "this is how a login names its user")]
+/// The user who runs this program.
+#[expect(clippy::disallowed_methods, reason = "the environment names the user of a login")]
 fn whoever() -> String {
     ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default()
 }

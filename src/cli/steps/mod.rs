@@ -12,7 +12,7 @@ use super::output::{self, harmless};
 use super::times::{rfc3339, with_age};
 use super::{Context, Wrong, status};
 
-/// So much of an error is shown in a table.
+/// How many characters of an error a table shows.
 const SHOWN_CHARS: usize = 120;
 
 /// The arguments of `steps`.
@@ -29,26 +29,26 @@ pub(crate) struct Args {
     queue: QueueName,
 }
 
-/// What to do with steps, beside looking at them.
+/// What to do with steps, except show them.
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Decide about a step that failed, or of which nobody knows whether it did its work.
+    /// Decide about a step that failed, or that may or may not have done its work.
     Decide(decide::Args),
 }
 
-/// The steps of a job, as programs get them.
+/// The steps of a job, for JSON output.
 #[derive(Serialize)]
 struct Report {
     id: String,
     queue: String,
-    /// True where the job lies in the dead stream.
+    /// True if the job is in the dead stream.
     dead: bool,
-    /// True where a step waits for a person.
+    /// True if a step waits for a person.
     needs_decision: bool,
     steps: Vec<Line>,
 }
 
-/// One step, as programs get it.
+/// One step, for JSON output.
 #[derive(Serialize)]
 struct Line {
     step: String,
@@ -66,7 +66,7 @@ struct Line {
     decision: Option<DecisionLine>,
 }
 
-/// One error of a step, as programs get it.
+/// One error of a step, for JSON output.
 #[derive(Serialize)]
 struct ErrorLine {
     at: String,
@@ -75,7 +75,7 @@ struct ErrorLine {
     error: String,
 }
 
-/// What a person decided, as programs get it.
+/// What a person decided, for JSON output.
 #[derive(Serialize)]
 struct DecisionLine {
     at: String,
@@ -85,12 +85,12 @@ struct DecisionLine {
     reason: String,
 }
 
-/// Looks or decides.
+/// Shows the steps, or decides about one.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match (args.action, args.id) {
         (Some(Action::Decide(decide)), _) => decide::run(decide, context).await,
         (None, Some(id)) => look(&id, args.queue, context).await,
-        (None, None) => Err(Wrong("say which job: streamfleet steps ID".to_owned()).into()),
+        (None, None) => Err(Wrong("the job id is missing: streamfleet steps ID".to_owned()).into()),
     }
 }
 
@@ -98,8 +98,8 @@ async fn look(id: &JobId, queue: QueueName, context: &Context) -> anyhow::Result
     let queue = context.broker().await?.queue(queue);
     let Some((id, steps)) = find(&queue, id).await? else {
         output::complain(&format!(
-            "the queue {} has no ledger of steps of the job {id}: its type has no steps, none of them has begun, or the \
-             ledger has expired",
+            "the queue {} has no steps of the job {id}: its type has no steps, none of them has started, or the ledger has \
+             expired",
             queue.name()
         ));
         return Ok(Exit::NotFound);
@@ -116,9 +116,9 @@ async fn look(id: &JobId, queue: QueueName, context: &Context) -> anyhow::Result
     Ok(Exit::Done)
 }
 
-/// The ledger of a job that is named by its id, or by the entry that XADD returned.
+/// Finds the ledger of a job by the job's id, or by the entry id that XADD returned.
 pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<(JobId, StepsStatus)>> {
-    const FAILED: &str = "the steps cannot be read";
+    const FAILED: &str = "failed to read the steps";
     if let Some(steps) = queue.steps(id).await.context(FAILED)? {
         return Ok(Some((id.clone(), steps)));
     }
@@ -137,13 +137,16 @@ fn undecided<'a>(steps: &'a StepsStatus, plan: &'a Plan) -> impl Iterator<Item =
     waiting.map(|step| step.name.as_str())
 }
 
-/// The steps of a job in one line.
+/// The steps of a job on one line.
 pub(super) fn summary(steps: &StepsStatus) -> Option<String> {
     let plan = steps.ledger.plan.as_ref()?;
     let done = plan.steps().iter().filter(|step| steps.ledger.state(&step.name) == StepState::Done);
     let waiting: Vec<&str> = undecided(steps, plan).collect();
-    let decide =
-        if waiting.is_empty() { String::new() } else { format!("; to be decided: {}", waiting.join(", ")) };
+    let decide = if waiting.is_empty() {
+        String::new()
+    } else {
+        format!("; waiting for a decision: {}", waiting.join(", "))
+    };
     Some(format!("{} of {} done{decide}", done.count(), plan.steps().len()))
 }
 

@@ -172,7 +172,7 @@ async fn members_whose_key_is_held_count_as_done_with_the_holder_or_with_what_re
         let member = |nth: usize| id(&format!("invoices-2026-11.{nth}"));
         assert_eq!(waiting, [0, 1, 2].map(|nth| of(&member(nth), &there, State::Scheduled)));
         let shown = run(&["--redis", &scene.server.url(), "batch", "invoices-2026-11"], b"");
-        assert!(shown.stdout.contains(&format!("(in its place {there}: scheduled)")), "{shown:?}");
+        assert!(shown.stdout.contains(&format!("(replaced by {there}: scheduled)")), "{shown:?}");
         producer.run_now(&there).await.unwrap();
         let fleet = scene.sound_fleet(LONG, handler.clone());
         let total = id("total");

@@ -88,10 +88,10 @@ fn what_is_wrong_with_a_command_line_is_named_and_nothing_is_sent() {
         (&["enqueue"], "<TYPE>"),
         (&["enqueue", "Mail"], "a type must match"),
         (&["enqueue", "a", "{oops"], "the payload is not JSON"),
-        (&["enqueue", "a", "@no/such/file"], "no/such/file cannot be read"),
+        (&["enqueue", "a", "@no/such/file"], "failed to read the payload no/such/file"),
         (&["enqueue", "a", "--lane", "fast"], "a lane must be high, normal or low"),
-        (&["enqueue", "a", "--delay", "10"], "a duration is a number with a unit"),
-        (&["enqueue", "a", "--at", "noon"], "an instant has a date"),
+        (&["enqueue", "a", "--delay", "10"], "a duration must be a number with a unit"),
+        (&["enqueue", "a", "--at", "noon"], "an instant must have a date"),
         (&["enqueue", "a", "--delay", "1s", "--at", "2100-01-01T00:00:00Z"], "cannot be used with"),
         (&["enqueue", "a", "--timeout", "8d"], "between 1ms and 7d"),
         (&["enqueue", "a", "--header", "tenant"], "NAME=VALUE"),
@@ -134,10 +134,14 @@ fn a_bad_line_ends_a_bulk_and_the_lines_before_it_that_were_sent_are_told() {
     let text = format!("{}{{\"type\":\"a\",\"colour\":1}}\n{}", lines(601), lines(601));
     let output = sf_with(&server, &["enqueue", "--bulk"], text.as_bytes());
     assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{output:?}");
-    assert!(output.stderr.contains("line 602 is no job: unknown field `colour`"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("line 602 is not a valid job: unknown field `colour`"),
+        "{}",
+        output.stderr
+    );
     let accepted = length(&server, "sf:{default}:jobs") + length(&server, "sf:{default}:jobs:low");
     assert!(accepted <= 601, "{accepted}");
-    let told = format!("{accepted} jobs are accepted, all up to line {accepted}");
+    let told = format!("{accepted} jobs were accepted, all up to line {accepted}");
     assert!(output.stderr.contains(&told), "{told}: {}", output.stderr);
 }
 
@@ -160,7 +164,7 @@ fn a_bulk_without_lines_is_a_mistake() {
     let server = RedisServer::start();
     let output = sf(&server, &["enqueue", "--bulk"]);
     assert_eq!(output.code, Some(2), "{output:?}");
-    assert!(output.stderr.contains("stdin holds no jobs"), "{}", output.stderr);
+    assert!(output.stderr.contains("stdin contains no jobs"), "{}", output.stderr);
 }
 
 #[test]
@@ -171,7 +175,7 @@ fn a_unique_job_is_rejected_replaces_or_is_merged_as_the_flags_say() {
     assert_eq!((&first["existing"], &first["state"]), (&false.into(), &"scheduled".into()));
     let output = sf(&server, &unique);
     assert_eq!((output.code, output.stdout.trim()), (Some(0), first["id"].as_str().unwrap()));
-    assert!(output.stderr.contains("was there already"), "{output:?}");
+    assert!(output.stderr.contains("existed already"), "{output:?}");
     let replacing = json(&server, &[&unique[..], &["--unique-mode", "replace"]].concat());
     assert_eq!(replacing["replaced"], first["id"]);
     let merged =

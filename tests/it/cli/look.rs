@@ -159,7 +159,7 @@ fn a_delayed_job_is_rescheduled_edited_and_made_due_and_another_is_exit_code_4()
     for args in [["delayed", "run", &waiting], ["delayed", "run", "nobody"]] {
         let output = sf(&server, &args);
         assert_eq!(output.code, Some(4), "{output:?}");
-        let why = if args[2] == "nobody" { "nothing is known of it" } else { "it is waiting" };
+        let why = if args[2] == "nobody" { "there is no record of it" } else { "it is waiting" };
         assert!(output.stderr.contains(why), "{output:?}");
     }
 }

@@ -25,7 +25,7 @@ fn queues_shows_the_others_and_says_of_which_keys_redis_refused_what() {
     let table = run(&["--redis", &url, "queues"], b"");
     assert_eq!(table.code, Some(0), "{table:?}");
     assert!(table.stdout.contains("│ a") && table.stdout.contains("│ c"), "{}", table.stdout);
-    let told = table.stdout.lines().find(|line| line.starts_with("the queue c cannot be looked at: "));
+    let told = table.stdout.lines().find(|line| line.starts_with("failed to read the queue c: "));
     let told = told.unwrap_or_else(|| panic!("{}", table.stdout));
     assert!(told.contains("NOPERM") && told.contains("sf:{c}:*"), "{told}");
     let listed = run(&["--redis", &url, "--json", "queues"], b"");

@@ -27,7 +27,7 @@ fn a_healthcheck_asks_the_worker_of_the_same_configuration() {
     assert_eq!(nobody.code, Some(1), "{nobody:?}");
     assert_eq!(
         nobody.stdout,
-        format!("not live: nobody answers: Connection refused (os error 111) ({asked})\n")
+        format!("not live: failed to connect: Connection refused (os error 111) ({asked})\n")
     );
     let _worker = launch(&server.url()).env("STREAMFLEET__TELEMETRY__LISTEN", &listen).start();
     until("the worker is ready", SOON, || status(&asked, "/readyz") == Some(200));
@@ -53,7 +53,7 @@ fn a_healthcheck_does_not_wait_for_a_worker_that_says_nothing() {
     let address = mute.local_addr().unwrap().to_string();
     let output = healthcheck(&address, &["--timeout", "300ms"]);
     assert_eq!(output.code, Some(1), "{output:?}");
-    assert_eq!(output.stdout, format!("not live: no answer within 300ms ({address})\n"));
+    assert_eq!(output.stdout, format!("not live: no response within 300ms ({address})\n"));
     assert!(asked.elapsed() < Duration::from_secs(10));
 }
 

@@ -52,7 +52,7 @@ fn a_job_is_cancelled_wherever_it_is_and_a_finished_one_says_so() {
     until_state(&server, &done, "done");
     let output = sf(&server, &["cancel", &done]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""));
-    assert!(output.stderr.contains("is done already; nothing was changed"), "{output:?}");
+    assert!(output.stderr.contains("is already done; nothing was changed"), "{output:?}");
     assert_eq!(json(&server, &["status", &done])["state"], "done");
     let output = sf(&server, &["cancel", "nobody"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(4), ""), "{output:?}");

@@ -88,7 +88,7 @@ fn steps_of_the_file_run_wait_for_a_decision_and_go_on() {
     assert_eq!((states, &seen["needs_decision"]), (vec!["failed", "pending", "done"], &true.into()));
     assert_told!(stage.run(&["steps", "g-1"]).stdout);
     let status = stage.run(&["status", "g-1"]).stdout;
-    assert!(status.contains("1 of 3 done; to be decided: charge"), "{status}");
+    assert!(status.contains("1 of 3 done; waiting for a decision: charge"), "{status}");
     for (args, code) in [
         (["steps", "decide", "g-1", "charge", "perhaps"], 2),
         (["steps", "decide", "g-1", "refund", "done"], 4),
@@ -114,7 +114,7 @@ fn a_replay_of_all_steps_says_what_it_does_and_asks_for_a_yes() {
     let refused = stage.run(&["dead", "replay", "--all", "--steps", "all"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
     let replayed = stage.run(&["dead", "replay", "g-1", "--steps", "all"]);
-    assert!(replayed.stderr.contains("steps of the kind once"), "{replayed:?}");
+    assert!(replayed.stderr.contains("steps of the kind `once`"), "{replayed:?}");
     assert_eq!(replayed.stdout, "1 replayed with all their steps\n");
     stage.until_state("done");
     let runs = |step: &str| stage.log().iter().filter(|ran| *ran == step).count();

@@ -1,4 +1,4 @@
-//! The native handlers: one that writes a month's report, and two that misbehave as handlers do in life.
+//! The Rust handlers: one that writes a month's report, and two that misbehave as real handlers do.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::table::{Measure, Table};
 pub(super) struct Desk {
     pub(super) table: Arc<Table>,
     pub(super) folder: PathBuf,
-    /// How long a report takes beyond its work, so that there is something to see.
+    /// Extra time that a report takes, so that there is something to see.
     pub(super) pace: Duration,
 }
 
@@ -42,13 +42,13 @@ pub(super) struct Written {
     mean: Option<f64>,
 }
 
-/// `report.month`: the averages of a month. A month that the table does not have is fatal: no retry can mend it.
+/// `report.month`: the averages of a month. A month that the table does not have is fatal: a retry would not help.
 pub(super) struct Averages(pub(super) Desk);
 
-/// `report.flaky`: the extremes of a month, and a disk that is full the first two times.
+/// `report.flaky`: the extremes of a month. The first two attempts fail with a full disk.
 pub(super) struct Flaky(pub(super) Desk);
 
-/// `report.hang`: waits for something that never comes; its timeout ends it.
+/// `report.hang`: waits forever; its timeout ends it.
 pub(super) struct Hang;
 
 impl Handler for Averages {

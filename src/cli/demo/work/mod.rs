@@ -1,5 +1,5 @@
-//! The hidden command `demo-worker`: one process of the demo's fleet. What needs no Rust is in its configuration
-//! (`report.year` runs a program, `report.notify` sends a POST); the native handlers are added here.
+//! The hidden command `demo-worker`: one process of the demo's fleet. Types that need no Rust code are in its
+//! configuration (`report.year` runs a program, `report.notify` sends a POST). The Rust handlers are added here.
 
 mod handlers;
 mod report;
@@ -22,7 +22,7 @@ use crate::cli::exit::Exit;
 use crate::cli::serve::{Port, Process};
 use crate::cli::{Wrong, times};
 
-/// How long a worker whose parent is gone may take to end.
+/// How long a worker may take to exit after its parent is gone.
 const ORPHANED_FOR: Duration = Duration::from_secs(5);
 
 /// The arguments of `demo-worker`.
@@ -31,15 +31,15 @@ pub(crate) struct Args {
     /// The demo's folder.
     #[arg(long)]
     folder: PathBuf,
-    /// How long a report takes beyond its work.
+    /// Extra time that a report takes.
     #[arg(long, value_parser = times::duration)]
     pace: Duration,
 }
 
-/// Works until stopped, or until the demo is gone.
+/// Runs until stopped, or until the demo is gone.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let csv =
-        std::fs::read_to_string(args.folder.join(folder::TABLE_FILE)).context("the table cannot be read")?;
+        std::fs::read_to_string(args.folder.join(folder::TABLE_FILE)).context("failed to read the table")?;
     let table = Arc::new(Table::parse(&csv).map_err(anyhow::Error::msg)?);
     let desk = Desk { table, folder: args.folder, pace: args.pace };
     let builder = context.effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
@@ -65,8 +65,9 @@ fn native(builder: Builder, desk: &Desk) -> anyhow::Result<Builder> {
         .handler_with("report.hang", impatient, Hang)?)
 }
 
-/// The demo holds the other end of standard input, and never writes: its end means that the demo is gone, however it
-/// went. Its Redis is gone too then, so nothing can be given back and nothing need be waited for.
+/// Stops the worker when the demo is gone. The demo holds the other end of standard input and never writes to it, so the
+/// end of input means that the demo has ended in some way. Its Redis is then gone too, so no job can be given back and
+/// there is nothing to wait for.
 fn follow_parent(shutdown: Shutdown) -> std::io::Result<()> {
     let watch = move || {
         drop(std::io::stdin().lock().read(&mut [0]));

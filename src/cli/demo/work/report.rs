@@ -1,4 +1,4 @@
-//! The reports: a month of one measure, and the extremes of a month. The text is made here, and put on disk whole.
+//! The reports: a month of one measure, and the extremes of a month. The text is generated here and written atomically.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::table::{Day, Measure, Summary};
 
-/// One month of one measure, day by day. `None` where there are no days.
+/// Returns one month of one measure, day by day. `None` if there are no days.
 pub(super) fn month(days: &[&Day], measure: Measure) -> Option<(String, Summary)> {
     let summary = Summary::of(days, measure)?;
     let (name, unit) = (measure.as_str(), measure.unit());
@@ -26,7 +26,7 @@ pub(super) fn month(days: &[&Day], measure: Measure) -> Option<(String, Summary)
     Some((text, summary))
 }
 
-/// The warmest, coldest, wettest and windiest day of a month. `None` where there are no days.
+/// Returns the warmest, coldest, wettest and windiest day of a month. `None` if there are no days.
 pub(super) fn extremes(days: &[&Day]) -> Option<String> {
     let most = |measure: Measure| {
         days.iter().copied().max_by(|one, other| one.value(measure).total_cmp(&other.value(measure)))
@@ -50,8 +50,8 @@ pub(super) fn extremes(days: &[&Day]) -> Option<String> {
     Some(text)
 }
 
-/// Puts a report in its place, whole or not at all: the worker may be killed at any moment, and the job then runs again.
-/// `attempt` keeps two attempts of one job apart.
+/// Writes a report completely or not at all: the worker may be killed at any time, and the job then runs again.
+/// `attempt` keeps the drafts of two attempts of one job apart.
 pub(super) fn write(folder: &Path, report: &str, attempt: &str, text: &str) -> io::Result<()> {
     let place = folder.join(report);
     if let Some(parent) = place.parent() {

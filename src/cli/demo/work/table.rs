@@ -1,4 +1,4 @@
-//! The table that the reports are about: every day's weather, and what can be said about some of them. Pure.
+//! The table that the reports are about: the weather of every day, and summaries of some days. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ impl Measure {
     /// Every measure, in the order of the table's columns.
     pub(crate) const ALL: [Self; 4] = [Self::Precipitation, Self::TempMax, Self::TempMin, Self::Wind];
 
-    /// Its column in the table.
+    /// Returns the name of its column.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Precipitation => "precipitation",
@@ -26,7 +26,7 @@ impl Measure {
         }
     }
 
-    /// What it is measured in.
+    /// Returns its unit.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::Precipitation => "mm",
@@ -69,31 +69,33 @@ impl Day {
     }
 }
 
-/// All days, in their order.
+/// All days, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Table {
     days: Vec<Day>,
 }
 
 impl Table {
-    /// Reads the CSV.
+    /// Parses the CSV.
     ///
     /// # Errors
     ///
-    /// The line that is no day.
+    /// If a line is not a valid day; the error names the line.
     pub(super) fn parse(csv: &str) -> Result<Self, String> {
-        let day = |(nth, line)| Day::parse(line).ok_or_else(|| format!("line {} is no day: {line}", nth + 1));
+        let day = |(nth, line)| {
+            Day::parse(line).ok_or_else(|| format!("line {} is not a valid day: {line}", nth + 1))
+        };
         let days = csv.lines().enumerate().skip(1).map(day).collect::<Result<_, _>>()?;
         Ok(Self { days })
     }
 
-    /// The days of one month; none where the table has none.
+    /// Returns the days of one month; empty if the table has none.
     pub(super) fn month(&self, year: u16, month: u8) -> Vec<&Day> {
         self.days.iter().filter(|day| (day.year, day.month) == (year, month)).collect()
     }
 }
 
-/// What can be said about some values.
+/// A summary of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Summary {
     pub(super) days: usize,
@@ -104,7 +106,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// `None` of no days.
+    /// Returns `None` if there are no days.
     pub(super) fn of(days: &[&Day], measure: Measure) -> Option<Self> {
         let values = || days.iter().map(|day| day.value(measure));
         let total: f64 = values().sum();
@@ -124,7 +126,7 @@ mod tests {
     use crate::cli::demo::folder::TABLE;
 
     #[test]
-    fn a_months_average_is_the_one_worked_out_by_hand() {
+    fn a_summary_matches_one_computed_by_hand() {
         let three = "date,precipitation,temp_max,temp_min,wind,weather\n\
             2012/01/01,0.0,12.8,5.0,4.7,drizzle\n2012/01/02,10.9,10.6,2.8,4.5,rain\n2012/01/03,0.8,11.7,-7.2,2.3,rain\n";
         let table = Table::parse(three).unwrap();
@@ -145,7 +147,7 @@ mod tests {
         assert_eq!(table.month(2012, 2).len(), 29);
         assert_eq!(table.month(2015, 2).len(), 28);
         assert_eq!(Summary::of(&table.month(2016, 1), Measure::Wind), None);
-        // 173.3 mm fell in the 31 days of January 2012, as a sum over the file's column by another program says.
+        // 173.3 mm fell in the 31 days of January 2012, according to a sum of the file's column by another program.
         let rain = Summary::of(&table.month(2012, 1), Measure::Precipitation).unwrap();
         assert_eq!(
             (rain.days, format!("{:.1}", rain.total), format!("{:.3}", rain.mean)),
@@ -154,8 +156,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_day_is_named() {
+    fn an_invalid_line_is_named() {
         let error = Table::parse("date\n2012/01/01,0.0,12.8,5.0,4.7,rain\n2012/01/02,much\n").unwrap_err();
-        assert_eq!(error, "line 3 is no day: 2012/01/02,much");
+        assert_eq!(error, "line 3 is not a valid day: 2012/01/02,much");
     }
 }
