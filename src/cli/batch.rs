@@ -20,7 +20,7 @@ pub(crate) struct Args {
     queue: QueueName,
 }
 
-/// A batch, as programs get it.
+/// A batch, for JSON output.
 #[derive(Serialize)]
 struct Report {
     name: String,

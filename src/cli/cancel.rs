@@ -47,7 +47,7 @@ pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) 
     let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
     let cancel = async |id: &JobId| queue.cancel(id, by, retention).await.context("failed to cancel the job");
     let (mut id, mut cancellation) = (id.clone(), cancel(id).await?);
-    // Perhaps it went by another lane than the entry id means.
+    // The job may be in another lane than the entry id implies.
     if cancellation == Cancellation::Unknown
         && let Some(status) = status::find(queue, &id).await?
     {

@@ -14,7 +14,7 @@ use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::short;
 
-/// All workers, as programs get them.
+/// All workers, for JSON output.
 #[derive(Serialize)]
 struct Report {
     live: Vec<Live>,

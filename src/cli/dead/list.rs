@@ -44,7 +44,7 @@ struct Page {
     letters: Vec<Letter>,
 }
 
-/// One letter, as programs get it.
+/// One letter, for JSON output.
 #[derive(Serialize)]
 pub(super) struct Letter {
     pub(super) letter: String,

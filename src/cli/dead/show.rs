@@ -10,7 +10,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{self, harmless};
 use crate::cli::times::rfc3339;
 
-/// A letter with all its fields, as programs get it.
+/// A letter with all its fields, for JSON output.
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -19,7 +19,7 @@ struct Report {
     fields: Vec<Field>,
 }
 
-/// One field, as programs get it.
+/// One field, for JSON output.
 #[derive(Serialize)]
 struct Field {
     name: String,
