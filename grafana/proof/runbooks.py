@@ -6,7 +6,7 @@ import subprocess
 
 SEVERITIES = {"critical", "warning", "info"}
 BASE = "https://github.com/streamfleet/streamfleet/blob/main/"
-SECTIONS = ["## Meaning", "## Impact", "## First", "## Mitigate", "## Over"]
+SECTIONS = ["## Meaning", "## Impact", "## Diagnosis", "## Mitigation", "## Verification"]
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^streamfleet [^#|>\n]*", re.MULTILINE)
 INLINE = re.compile(r"`(streamfleet [^`]*)`")
