@@ -33,9 +33,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     // On 29 March 2026 there is no half past two at night in Berlin.
     let schedule = Schedule::new("30 2 * * *", "Europe/Berlin")?;
-    let mut at = Timestamp::from_ms(1_774_566_000_000).ok_or("before the year 10000")?;
+    let mut at = Timestamp::from_ms(1_774_566_000_000).ok_or("a time after the year 9999")?;
     for _ in 0..3 {
-        at = schedule.next(at).ok_or("every day has a next one")?;
+        at = schedule.next(at).ok_or("the schedule has no next run")?;
         writeln!(out, "next: {}", jiff::Timestamp::from_millisecond(at.as_ms().cast_signed())?)?;
     }
     let nightly = Entry::new("report.nightly", schedule, "report")?.json(&"sales")?.when_missed(Missed::One);
@@ -47,9 +47,9 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     while queue.cron().await?.entries.is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    let id = queue.run_cron(&name).await?.ok_or("it is kept")?;
+    let id = queue.run_cron(&name).await?.ok_or("the recurring job does not exist")?;
     let status = sandbox.until_state(&id, State::Done).await?;
-    writeln!(out, "out of turn: {}", status.result.unwrap_or_default())?;
+    writeln!(out, "extra run: {}", status.result.unwrap_or_default())?;
     sandbox.stop().await?;
     Ok(())
 }

@@ -83,7 +83,7 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let clerk = Decider { who: "clerk".to_owned(), reason: "receipt 17 of the bank".to_owned() };
     let day = std::time::Duration::from_secs(24 * 3600);
     let decided = sandbox.queue().decide(&large, (&"charge".parse()?, Verdict::Done), &clerk, day).await?;
-    writeln!(out, "decided: goes on: {}", matches!(decided, Decided::Replayed(_)))?;
+    writeln!(out, "decided: the job continues: {}", matches!(decided, Decided::Replayed(_)))?;
     sandbox.until_state(&large, State::Done).await?;
     writeln!(out, "large order: done")?;
     sandbox.until_idle().await?;

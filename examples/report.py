@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The handler of report.year: one year of one measure, as a Markdown table of its months.
 
-streamfleet runs it once per job (`exec`): the payload comes on standard input, the exit code says what follows
-(0 done, 65 the job can never succeed, anything else: try again), and standard output is kept as the job's result.
-Only the standard library is used.
+streamfleet runs it once per job (`exec`): the payload arrives on standard input, the exit code decides what happens next
+(0: done; 65: the job can never succeed; any other: retry), and standard output becomes the job's result.
+It uses only the standard library.
 """
 
 import csv
@@ -40,7 +40,7 @@ def report(year, measure, months):
 
 
 def write(path, text):
-    """Whole or not at all: a worker may be killed at any moment, and the job then runs again."""
+    """Writes the file completely or not at all: a worker may be killed at any time, and the job then runs again."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     draft = f"{path}.{os.getpid()}.draft"
     with open(draft, "w", encoding="utf-8") as file:
@@ -55,7 +55,7 @@ def main():
         if measure not in UNITS:
             raise ValueError(f"no such measure: {measure!r}")
     except (ValueError, KeyError, TypeError) as error:
-        print(f"the payload is wrong: {error!r}", file=sys.stderr)
+        print(f"invalid payload: {error!r}", file=sys.stderr)
         return DATA_ERROR
     months = values_by_month("seattle-weather.csv", year, measure)
     if not months:

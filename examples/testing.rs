@@ -22,7 +22,7 @@ impl Handler for Resize {
 
     async fn run(&self, file: String, context: JobContext) -> Result<u32, JobError> {
         if !file.ends_with(".png") {
-            return Err(JobError::fatal(format!("{file} is no picture")));
+            return Err(JobError::fatal(format!("{file} is not a picture")));
         }
         if context.attempt() == 1 {
             return Err(JobError::retry("the disk is full"));
@@ -58,18 +58,18 @@ async fn inline() {
 
     let failed = testing::run(&Resize, Job::new("picture.resize").json(&"a.png")).await;
     assert_eq!(failed.error(), Some("the disk is full"));
-    assert!(matches!(failed.settlement(&Policy::default()), Settlement::Defer(_)), "it is tried again");
+    assert!(matches!(failed.settlement(&Policy::default()), Settlement::Defer(_)), "it is retried");
 
     let wrong = testing::run(&Resize, Job::new("picture.resize").json(&7)).await;
     assert!(matches!(wrong.outcome(), Outcome::Failed(_)), "a payload of another type");
-    assert!(matches!(wrong.settlement(&Policy::default()), Settlement::Bury(_)), "never tried again");
+    assert!(matches!(wrong.settlement(&Policy::default()), Settlement::Bury(_)), "it is never retried");
 }
 
 /// The whole path through Redis. The hour's pause before the retry takes no time.
 async fn on_a_private_server() -> Result<(), testing::Error> {
     let sandbox = Sandbox::start(fleet(FleetConfig::default()).expect("a valid type")).await?;
     let job = Submission::new("picture.resize").and_then(|job| job.json(&"a.png")).expect("a valid job");
-    let id = sandbox.submit(job).await.expect("the private server takes it");
+    let id = sandbox.submit(job).await.expect("the private server accepts it");
     sandbox.until_state(&id, State::Retrying).await?;
     sandbox.advance(Duration::from_secs(2 * 3600)).await?;
     let status = sandbox.until_state(&id, State::Done).await?;

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Checks the dashboards, the rules and the runbooks, without Grafana: a fleet under load, a real Prometheus that scrapes it, and every
-# query, variable, annotation and rule asked. Changes nothing outside of a temporary folder, and ends what it started.
+# Checks the dashboards, the rules and the runbooks, without Grafana: runs a fleet under load and a real Prometheus that scrapes it, and
+# evaluates every query, variable, annotation and rule. Changes nothing outside of a temporary folder, and stops what it started.
 #
-# deploy/tools.sh says where the tools come from. The program is $STREAMFLEET, or what was built last in target/. Exit code 0: all that
-# could be checked is right. 1: something is wrong.
+# deploy/tools.sh installs the tools. The program is $STREAMFLEET, or the newest build in target/. Exit code 0: everything that could be
+# checked is right. 1: something is wrong.
 cd "$(dirname "$0")" || exit
 # shellcheck source=../deploy/tools.sh
 . ../deploy/tools.sh
 
-# The newest of the programs that were built here.
+# Prints the path of the newest build of the program.
 program() {
   local target=${CARGO_TARGET_DIR:-../target} each newest=
   for each in "$target/debug/streamfleet" "$target/release/streamfleet"; do
@@ -17,15 +17,15 @@ program() {
   echo "$newest"
 }
 
-# The one that the tests would start.
+# Prints the Redis server that the tests use.
 server() {
   if [ -n "${STREAMFLEET_TEST_REDIS:-}" ]; then command -v "$STREAMFLEET_TEST_REDIS" || true; else
     command -v redis-server || command -v valkey-server || true
   fi
 }
 
-# Prints a command that runs Alertmanager, or nothing. Debian's reads its templates from /usr/share; where it is only unpacked, it gets a
-# view of its own of that folder.
+# Prints a command that runs Alertmanager, or nothing. Debian's reads its templates from /usr/share; if it is only unpacked, it runs in
+# a mount namespace of its own where the unpacked copy replaces that folder.
 alertmanager() {
   local share
   tool_debian prometheus-alertmanager prometheus-alertmanager || return 0
@@ -44,16 +44,16 @@ SCRIPT
 program=${STREAMFLEET:-$(program)}
 server=$(server)
 if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>"$work/said"; then
-  skip "everything: it needs Python 3.11 or later as python3"
+  skip "everything: python3 must be Python 3.11 or later"
 elif [ -z "$program" ]; then
-  skip "everything: no program; build it, or name it in STREAMFLEET"
+  skip "everything: no program; build it, or set STREAMFLEET to its path"
 elif [ -z "$server" ]; then
   skip "everything: neither redis-server nor valkey-server is on the PATH"
 elif ! tool_debian prometheus prometheus || ! tool_debian prometheus promtool; then
-  skip "everything: Prometheus cannot be had here"
+  skip "everything: Prometheus is not available here"
 else
   alertmanager=$(alertmanager)
-  [ -n "$alertmanager" ] || skip "alertmanager: it cannot run here; what it would tell is not seen"
+  [ -n "$alertmanager" ] || skip "alertmanager: it cannot run here, so its notifications are not checked"
   python3 -m proof "$program" "$server" "$alertmanager" || wrong=1
 fi
 if tool_python yamllint==1.38.0 yamllint; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes dashboards/*.json from source/. With --check it writes nothing, and fails if they differ."""
+"""Writes dashboards/*.json from source/. With --check, it writes nothing and fails if they differ."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ def main(arguments):
             stale.append(path.name)
     stale += [path.name for path in FOLDER.glob("*.json") if path.stem not in BUILT]
     if stale:
-        sys.exit(f"not what grafana/dashboards.py makes: {', '.join(stale)}")
+        sys.exit(f"out of date, run grafana/dashboards.py: {', '.join(stale)}")
 
 
 if __name__ == "__main__":

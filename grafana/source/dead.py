@@ -1,4 +1,4 @@
-"""Dead letters: how many, since when, of which types, and how fast they come against what the objective allows."""
+"""Dead letters: how many, how old, of which types, and how fast they arrive compared with the objective."""
 
 from .panel import RED, YELLOW, Query, dashboard, datasource, heatmap, lines, stat, table, variable
 from .series import FLEET, QUEUE, TYPE, grown, jobs, quantile, rate, series, share, total
@@ -9,7 +9,7 @@ OBJECTIVE = f"max by (queue) ({series('queue_dead_ratio_objective')})"
 
 
 def ratio(over):
-    """The share of ended jobs that died, within a time."""
+    """The share of ended jobs that died, within a period."""
     died = grown("jobs_finished_total", "queue", more=DIED, over=over)
     return share(died, grown("jobs_finished_total", "queue", more=ENDED, over=over))
 
@@ -17,45 +17,45 @@ def ratio(over):
 NOW = [
     stat("Dead letters", "short", "Jobs that wait for somebody to replay or drop them.", f"sum({jobs('dead')})", [(1, YELLOW)]),
     stat("Oldest letter", "s", "Age of the oldest dead letter.", f"max({series('dead_jobs_oldest_seconds')})", [(86400, YELLOW)]),
-    stat("Deaths", "short", "Jobs that died in the time that is shown.", total("jobs_finished_total", TYPE, DIED), [(1, YELLOW)]),
-    stat("Lost by their workers", "short", "Attempts that failed because their worker died, in the time that is shown.",
+    stat("Deaths", "short", "Jobs that died in the selected time range.", total("jobs_finished_total", TYPE, DIED), [(1, YELLOW)]),
+    stat("Lost with their workers", "short", "Attempts that failed because their worker died, in the selected time range.",
          total("job_failures_total", TYPE, 'reason="lost"'), [(1, YELLOW)]),
-    stat("Expired", "short", "Jobs whose time was over before they began, in the time that is shown.",
+    stat("Expired", "short", "Jobs that expired before they started, in the selected time range.",
          total("jobs_finished_total", TYPE, 'outcome="expired"'), [(1, YELLOW)]),
-    stat("Dropped by retention", "short", "Letters that nobody can replay any more, in the time that is shown.",
+    stat("Dropped by retention", "short", "Dead letters that retention dropped in the selected time range. They can no longer be replayed.",
          total("dead_jobs_evicted_total"), [(1, RED)]),
 ]  # fmt: skip
 
 LETTERS = [
     lines("Letters, by queue", "short", "Dead letters that nobody has replayed or dropped.", (jobs("dead"), "{{queue}}"), stacked=True),
-    lines("Age of the oldest letter", "s", "For how long nobody has looked.",
+    lines("Age of the oldest letter", "s", "How long the oldest dead letter has been waiting.",
           (f"max by (queue) ({series('dead_jobs_oldest_seconds')})", "{{queue}}")),
-    lines("Dropped by retention", "short", "Letters that retention dropped, within the last interval.",
+    lines("Dropped by retention", "short", "Dead letters that retention dropped, within the last interval.",
           (grown("dead_jobs_evicted_total", "queue", over="$__rate_interval"), "{{queue}}")),
 ]  # fmt: skip
 
 BURN = [
-    lines("Dead ratio", "percentunit", "Of the jobs that ended done or dead, the share that died; dashed is the queue's objective.",
+    lines("Dead ratio", "percentunit", "Share of the jobs that died, of those that ended done or dead. Dashed: the queue's objective.",
           (ratio("$__rate_interval"), "{{queue}}"), Query(OBJECTIVE, "objective of {{queue}}", objective=True)),
-    lines("Burn, last hour", "short", "The dead ratio of the last hour over its objective. Beyond 14.4 an alert is critical.",
+    lines("Burn rate, last hour", "short", "The dead ratio of the last hour divided by its objective. Above 14.4, the alert is critical.",
           (f"{ratio('1h')} / {OBJECTIVE}", "{{queue}}"), steps=[(14.4, RED)]),
-    lines("Burn, last 6 hours", "short", "The dead ratio of the last 6 hours over its objective. Beyond 6 there is a warning.",
+    lines("Burn rate, last 6 hours", "short", "The dead ratio of the last 6 hours divided by its objective. Above 6, the alert is a warning.",
           (f"{ratio('6h')} / {OBJECTIVE}", "{{queue}}"), steps=[(6, YELLOW)]),
 ]  # fmt: skip
 
 CAUSES = [
     lines("Deaths, by type", "ops", "Jobs that died per second.", (rate("jobs_finished_total", "queue, job_type", TYPE, DIED), "{{queue}} {{job_type}}"),
           stacked=True),
-    lines("Failures, by reason", "ops", "Attempts that failed per second, also those that will be tried again.",
+    lines("Failures, by reason", "ops", "Attempts that failed per second, including those that will be retried.",
           (rate("job_failures_total", "reason", TYPE), "{{reason}}"), stacked=True),
-    lines("Programs, by how they ended", "ops", "Programs of exec handlers that ended per second.",
+    lines("Programs, by outcome", "ops", "Programs of exec handlers that ended per second.",
           (rate("child_processes_total", "outcome", FLEET, 'job_type=~"$job_type"'), "{{outcome}}"),
           stacked=True),
-    heatmap("Attempts used", "short", "How many attempts jobs had used when they ended: how many per second used how many.",
+    heatmap("Attempts used", "short", "How many attempts jobs had used when they ended, as jobs per second.",
             rate("job_attempts_bucket", "le", TYPE), width=12),
-    lines("Attempts used p95, by type", "short", "95 % of the jobs ended within so many attempts.",
+    lines("Attempts used p95, by type", "short", "95 % of the jobs ended within this many attempts.",
           (quantile(0.95, "job_attempts", "job_type", TYPE), "{{job_type}}"), width=12),
-    table("Types", "What died in the time that is shown, by type. `streamfleet dead list` shows the letters and their errors.", {
+    table("Types", "What died in the selected time range, by type. `streamfleet dead list` shows the letters and their errors.", {
         "dead": ("short", grown("jobs_finished_total", "job_type", TYPE, DIED)),
         "expired": ("short", grown("jobs_finished_total", "job_type", TYPE, 'outcome="expired"')),
         "errors": ("short", grown("job_failures_total", "job_type", TYPE, 'reason="error"')),
@@ -75,4 +75,4 @@ def build():
         variable("job_type", "Type", f"streamfleet_jobs_started_total{{{QUEUE}}}"),
     ]
     rows = [("Now", NOW), ("Letters", LETTERS), ("Against the objective", BURN), ("Causes", CAUSES)]
-    return dashboard("dead", "Dead letters", "What died, why, and what is left of it.", variables, rows)
+    return dashboard("dead", "Dead letters", "What died, why, and which dead letters remain.", variables, rows)

@@ -1,4 +1,4 @@
-"""The fleet by its golden signals: what comes, how long it takes, what goes wrong, how full it is."""
+"""The fleet by its golden signals: traffic, latency, errors and saturation."""
 
 from .panel import GREEN, RED, YELLOW, Query, dashboard, datasource, lines, stat, table, to_dashboard, variable
 from .series import FLEET, grown, jobs, newest, quantile, rate, series, share, total
@@ -13,13 +13,13 @@ TO_REDIS = to_dashboard("redis", "${namespace:queryparam}")
 NOW = [
     stat("Queues beyond their objective", "short", "Queues whose oldest waiting job is older than the queue's latency objective.",
          f"count({LATE}) or vector(0)", [(1, RED)]),
-    stat("Waiting jobs", "short", "Jobs that could run now and wait for a slot.", f"sum({jobs('waiting')})"),
-    stat("Running jobs", "short", "Handlers that run, over all processes.", f"sum({series('jobs_running')})"),
-    stat("Workers", "short", "Processes that answer scrapes.", f"count({series('build_info', FLEET)})", [(0, RED), (1, GREEN)]),
+    stat("Waiting jobs", "short", "Jobs that are ready to run and wait for a slot.", f"sum({jobs('waiting')})"),
+    stat("Running jobs", "short", "Handlers that are running, over all processes.", f"sum({series('jobs_running')})"),
+    stat("Workers", "short", "Processes that Prometheus can scrape.", f"count({series('build_info', FLEET)})", [(0, RED), (1, GREEN)]),
     stat("Dead letters", "short", "Jobs that wait for somebody to replay or drop them.", f"sum({jobs('dead')})", [(1, YELLOW)], TO_DEAD),
-    stat("Queues without a leader", "short", "Queues that no process does the chores of: nothing is promoted or taken over there.",
+    stat("Queues without a leader", "short", "Queues without a process that does their maintenance: their jobs are neither promoted nor taken over.",
          f"count({LED} == 0) or vector(0)", [(1, RED)]),
-    table("Queues", "Each queue now. A click opens it in depth.", {
+    table("Queues", "The current state of each queue. Click a queue for details.", {
         "waiting": ("short", jobs("waiting")),
         "running": ("short", jobs("running")),
         "delayed": ("short", jobs("delayed")),
@@ -32,24 +32,24 @@ NOW = [
 ]  # fmt: skip
 
 TRAFFIC = [
-    lines("Jobs that come", "ops", "Entries added to the lanes per second: submissions, retries and promoted jobs. Told by the leader.",
+    lines("Incoming jobs", "ops", "Entries added to the lanes per second: submissions, retries and promoted jobs. Reported by the leader.",
           (rate("queue_entries_added_total", "queue"), "{{queue}}"), stacked=True),
     lines("Attempts by outcome", "ops", "Attempts that ended per second.",
           (rate("jobs_finished_total", "outcome"), "{{outcome}}"), stacked=True),
-    lines("Jobs by state", "short", "How many jobs there are, over the queues that are shown.", (jobs(".+", "state"), "{{state}}"), stacked=True),
+    lines("Jobs by state", "short", "Number of jobs, over the selected queues.", (jobs(".+", "state"), "{{state}}"), stacked=True),
 ]  # fmt: skip
 
 LATENCY = [
-    lines("Wait", "s", "From being ready to the start of the handler, without deliberate delays.",
+    lines("Wait", "s", "From when a job is ready until its handler starts, without deliberate delays.",
           *[(quantile(at, "job_wait_seconds"), f"p{at * 100:g}") for at in (0.5, 0.95, 0.99)]),
     lines("Run time", "s", "How long handlers ran in one attempt.",
           *[(quantile(at, "job_duration_seconds"), f"p{at * 100:g}") for at in (0.5, 0.95, 0.99)]),
-    lines("Completion", "s", "From acceptance to the end of the job, with all its retries and delays.",
+    lines("Completion", "s", "From acceptance to the end of the job, including all retries and delays.",
           *[(quantile(at, "job_completion_seconds"), f"p{at * 100:g}") for at in (0.5, 0.95)]),
-    lines("Oldest waiting job", "s", "Age of the oldest job that waits; dashed is the queue's objective.",
+    lines("Oldest waiting job", "s", "Age of the oldest waiting job. Dashed: the queue's objective.",
           (f"max by (queue) ({series('queue_latency_seconds')})", "{{queue}}"),
           Query(f"max by (queue) ({series('queue_latency_objective_seconds')})", "objective of {{queue}}", objective=True), width=12),
-    lines("Late starts", "percentunit", "Share of attempts that began after the queue's latency objective.",
+    lines("Late starts", "percentunit", "Share of the attempts that started later than the queue's latency objective.",
           (share(rate("jobs_started_late_total", "queue"), rate("jobs_started_total", "queue")), "{{queue}}"), width=12, max=1),
 ]  # fmt: skip
 
@@ -58,42 +58,42 @@ ENDED = rate("jobs_finished_total", "queue", more='outcome=~"succeeded|dead"')
 ERRORS = [
     lines("Failures by reason", "ops", "Attempts that failed per second.",
           (rate("job_failures_total", "queue, reason"), "{{queue}} {{reason}}"), stacked=True),
-    lines("Dead ratio", "percentunit", "Of the jobs that ended done or dead, the share that died; dashed is the queue's objective.",
+    lines("Dead ratio", "percentunit", "Share of the jobs that died, of those that ended done or dead. Dashed: the queue's objective.",
           (share(DEAD, ENDED), "{{queue}}"),
           Query(f"max by (queue) ({series('queue_dead_ratio_objective')})", "objective of {{queue}}", objective=True)),
-    lines("Taken over and lost", "short", "Entries taken over from silent consumers, running attempts that lost their lease, outcomes "
-          "that came too late; within the last interval.",
+    lines("Taken over and lost", "short", "Entries taken over from silent consumers, running attempts that lost their lease, and outcomes "
+          "that came too late, within the last interval.",
           (grown("jobs_reclaimed_total", "queue", over="$__rate_interval"), "{{queue}} taken over"),
           (grown("leases_lost_total", "queue", over="$__rate_interval"), "{{queue}} lease lost"),
           (grown("outcomes_fenced_total", "queue", over="$__rate_interval"), "{{queue}} fenced")),
-    stat("Jobs lost", "short", "Pending entries that somebody deleted, in the time that is shown. Must be 0.",
+    stat("Jobs lost", "short", "Pending entries that somebody deleted, in the selected time range. Must be 0.",
          total("bodies_lost_total"), [(1, RED)]),
-    stat("Groups made again", "short", "Streams or groups that vanished while in use, in the time that is shown. Must be 0.",
+    stat("Groups recreated", "short", "Streams or groups that disappeared while in use, in the selected time range. Must be 0.",
          total("groups_recreated_total"), [(1, RED)]),
-    stat("Letters dropped by retention", "short", "Dead letters that nobody can replay any more, in the time that is shown.",
+    stat("Letters dropped by retention", "short", "Dead letters that retention dropped in the selected time range. They can no longer be replayed.",
          total("dead_jobs_evicted_total"), [(1, YELLOW)], TO_DEAD),
-    stat("Processes without Redis", "short", "Processes whose sign of life Redis does not answer.",
+    stat("Processes without Redis", "short", "Processes that Redis does not answer.",
          f"count({series('redis_up', FLEET)} == 0) or vector(0)", [(1, RED)], TO_REDIS),
-    stat("Events not told", "short", "What hooks or the stream of events were not told, in the time that is shown. No job is touched by it.",
+    stat("Events dropped", "short", "Events that did not reach hooks or the event stream, in the selected time range. Jobs are not affected.",
          total("events_dropped_total", FLEET), [(1, YELLOW)]),
-    stat("Hook failures", "short", "Calls of hooks that failed, in the time that is shown.",
+    stat("Hook failures", "short", "Hook calls that failed, in the selected time range.",
          total("hook_failures_total", FLEET), [(1, YELLOW)]),
 ]  # fmt: skip
 
 SATURATION = [
-    lines("Slot use", "percentunit", "Running handlers over slots. At 100 % a backlog grows: more workers, or more concurrency.",
+    lines("Slot use", "percentunit", "Running handlers divided by slots. At 100 %, a backlog grows: add workers or raise the concurrency.",
           (f"sum by (queue) ({series('jobs_running')}) / sum by (queue) ({series('worker_concurrency')})", "{{queue}}"), max=1),
-    lines("Memory", "bytes", "What each process has in RAM. Programs of exec handlers do not count.",
+    lines("Memory", "bytes", "Resident memory of each process, without the programs of exec handlers.",
           (f"process_resident_memory_bytes{{{FLEET}}} and on (namespace, job, instance) {series('build_info', FLEET)}", "{{instance}}")),
-    lines("CPU", "short", "Cores that each process uses. Programs of exec handlers do not count.",
+    lines("CPU", "short", "CPU cores that each process uses, without the programs of exec handlers.",
           (f"rate(process_cpu_seconds_total{{{FLEET}}}[$__rate_interval]) and on (namespace, job, instance) {series('build_info', FLEET)}",
            "{{instance}}")),
-    lines("Runtime busy", "percentunit", "How busy the threads of the runtime are. Near 100 %: handlers block it, or it has too few.",
+    lines("Runtime busy", "percentunit", "How busy the runtime's threads are. Near 100 %, handlers block them, or there are too few.",
           (f"max by (instance) ({series('tokio_busy_ratio', FLEET)})", "{{instance}}"), max=1),
-    lines("Open files", "percentunit", "Open files and sockets over what the process may have.",
+    lines("Open files", "percentunit", "Open files and sockets, as a share of the process's limit.",
           (f"process_open_fds{{{FLEET}}} / process_max_fds{{{FLEET}}} and on (namespace, job, instance) {series('build_info', FLEET)}",
            "{{instance}}"), max=1),
-    lines("Uptime", "s", "Since when each process runs. Lines that fall again and again are restarts.",
+    lines("Uptime", "s", "How long each process has been running. Repeated drops are restarts.",
           (f"time() - process_start_time_seconds{{{FLEET}}} and on (namespace, job, instance) {series('build_info', FLEET)}", "{{instance}}")),
 ]  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""The vocabulary of the dashboards: variables, panels, rows, and how they become Grafana's JSON.
+"""The building blocks of the dashboards: variables, panels, rows, and their conversion to Grafana's JSON.
 
-Never: what is shown. That is in fleet.py, queue.py, dead.py and redis.py.
+The content is in fleet.py, queue.py, dead.py and redis.py.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Query:
 
 @dataclass
 class Panel:
-    """One panel. `width` of 24; `steps` are (from, colour); `options` are those of its kind that differ from the usual."""
+    """One panel. `width` is out of 24; `steps` are pairs of (from, colour)."""
 
     title: str
     kind: str
@@ -54,7 +54,7 @@ def heatmap(title, unit, description, expr, **more):
 
 
 def table(title, description, columns, link=None, **more):
-    """A row per value of the label that all expressions group by. `columns` are heading -> (unit, expression)."""
+    """One row per value of the label that all expressions group by. `columns` maps a heading to (unit, expression)."""
     queries = [Query(expr) for _, expr in columns.values()]
     headings = {heading: unit for heading, (unit, _) in columns.items()}
     return Panel(title, "table", "short", description, queries, columns=headings, link=link, **more)
@@ -99,12 +99,12 @@ def dashboard(name, title, description, variables, rows):
 
 
 def datasource():
-    """Which Prometheus."""
+    """The variable that selects the Prometheus."""
     return {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}}
 
 
 def variable(name, label, metric, multi=True):
-    """The values of a label. All of them matches series without the label too, as outside of Kubernetes."""
+    """A variable with the values of a label. All also matches series without the label, as outside of Kubernetes."""
     query = f"label_values({metric}, {name})"
     return {
         "name": name,
@@ -124,7 +124,7 @@ def variable(name, label, metric, multi=True):
 
 
 def _deploys():
-    """A version that was not there two minutes ago."""
+    """Marks a version that did not run two minutes ago."""
     here = 'count by (version, revision) (streamfleet_build_info{namespace=~"$namespace"}%s)'
     expr = f"{here % ''} unless {here % ' offset 2m'}"
     return {
@@ -233,7 +233,7 @@ def _overrides(panel):
 
 
 def _joined(panel):
-    """The instant answers of a table's queries, side by side, with headings."""
+    """Joins the results of a table's queries, with headings."""
     headings = list(panel.columns)
     renamed = {f"Value #{chr(ord('A') + at)}": heading for at, heading in enumerate(headings)}
     return [

@@ -1,4 +1,4 @@
-"""One queue in depth: its jobs from coming to ending, by type, and the chores that keep it going."""
+"""One queue in depth: its jobs from submission to end, by type, and its maintenance."""
 
 from .panel import RED, YELLOW, Query, dashboard, datasource, heatmap, lines, stat, table, to_dashboard, variable
 from .series import FLEET, QUEUE, TYPE, grown, jobs, newest, quantile, rate, series, share
@@ -7,16 +7,16 @@ TO_DEAD = to_dashboard("dead", "${namespace:queryparam}&${queue:queryparam}")
 
 
 def highest(metric):
-    """The highest of what the processes say."""
+    """The maximum over all processes."""
     return f"max({series(metric)})"
 
 
 NOW = [
-    stat("Waiting", "short", "Jobs that could run now and wait for a slot.", f"sum({jobs('waiting')})"),
-    stat("Running", "short", "Jobs that a worker holds, as Redis sees it.", f"sum({jobs('running')})"),
+    stat("Waiting", "short", "Jobs that are ready to run and wait for a slot.", f"sum({jobs('waiting')})"),
+    stat("Running", "short", "Jobs that are delivered to a worker, according to Redis.", f"sum({jobs('running')})"),
     stat("Delayed", "short", "Jobs that are due later: scheduled ones, and retries.", f"sum({jobs('delayed')})"),
     stat("Dead", "short", "Dead letters that nobody has replayed or dropped.", f"sum({jobs('dead')})", [(1, YELLOW)], TO_DEAD),
-    stat("Oldest waiting against objective", "percentunit", "Age of the oldest waiting job over the latency objective. Beyond 100 % it is late.",
+    stat("Oldest waiting vs. objective", "percentunit", "Age of the oldest waiting job as a share of the latency objective. Above 100 %, it is late.",
          f"{highest('queue_latency_seconds')} / {highest('queue_latency_objective_seconds')}", [(0.8, YELLOW), (1, RED)]),
     stat("Workers", "short", "Processes that serve the queue.", f"count({series('worker_concurrency')})"),
 ]  # fmt: skip
@@ -24,31 +24,31 @@ NOW = [
 BACKLOG = newest("queue_backlog_jobs")
 ENDING = rate("jobs_finished_total", "queue", more='outcome=~"succeeded|dead|expired|cancelled"')
 FLOW = [
-    lines("Jobs that come, by lane", "ops", "Entries added to each lane per second: submissions, retries and promoted jobs. Told by the leader.",
+    lines("Incoming jobs, by lane", "ops", "Entries added to each lane per second: submissions, retries and promoted jobs. Reported by the leader.",
           (rate("queue_entries_added_total", "lane"), "{{lane}}"), stacked=True),
-    lines("Attempts begun, by type", "ops", "Attempts that began per second.",
+    lines("Attempts started, by type", "ops", "Attempts that started per second.",
           (rate("jobs_started_total", "job_type", TYPE), "{{job_type}}"), stacked=True),
-    lines("Attempts ended, by outcome", "ops", "Attempts that ended per second. Retried, snoozed and interrupted jobs come again.",
+    lines("Attempts ended, by outcome", "ops", "Attempts that ended per second. Retried, snoozed and interrupted jobs run again.",
           (rate("jobs_finished_total", "outcome", TYPE), "{{outcome}}"), stacked=True),
     lines("Jobs by state", "short", "How many jobs the queue has.", (jobs(".+", "state"), "{{state}}"), stacked=True),
-    lines("Backlog", "short", "Waiting, running, and due within a minute: what autoscaling goes by.", (f"sum by (queue) ({BACKLOG})", "{{queue}}")),
-    lines("Time to empty", "s", "The backlog over the rate at which jobs end now, were no more to come.",
+    lines("Backlog", "short", "Jobs that are waiting, running, or due within a minute. Autoscaling uses this number.", (f"sum by (queue) ({BACKLOG})", "{{queue}}")),
+    lines("Time to empty", "s", "The time until the queue is empty if jobs end at the current rate and no more arrive.",
           (share(f"sum by (queue) ({BACKLOG})", ENDING), "{{queue}}")),
 ]  # fmt: skip
 
 LATENCY = [
-    heatmap("Wait", "s", "From being ready to the start of the handler, without deliberate delays: how many per second waited how long.",
+    heatmap("Wait", "s", "From when a job is ready until its handler starts, without deliberate delays, as attempts per second.",
             rate("job_wait_seconds_bucket", "le", TYPE), width=12),
-    heatmap("Run time", "s", "How long handlers ran in one attempt: how many per second ran how long.",
+    heatmap("Run time", "s", "How long handlers ran in one attempt, as attempts per second.",
             rate("job_duration_seconds_bucket", "le", TYPE), width=12),
-    lines("Wait p95, by type", "s", "Within this time 95 % of the attempts began.", (quantile(0.95, "job_wait_seconds", "job_type", TYPE), "{{job_type}}")),
-    lines("Run time p95, by type", "s", "Within this time 95 % of the handlers ended.",
+    lines("Wait p95, by type", "s", "95 % of the attempts started within this time.", (quantile(0.95, "job_wait_seconds", "job_type", TYPE), "{{job_type}}")),
+    lines("Run time p95, by type", "s", "95 % of the handlers ended within this time.",
           (quantile(0.95, "job_duration_seconds", "job_type", TYPE), "{{job_type}}")),
-    lines("Completion p95, by type", "s", "Within this time of their acceptance 95 % of the jobs had ended, with retries and delays.",
+    lines("Completion p95, by type", "s", "95 % of the jobs ended within this time after their acceptance, including retries and delays.",
           (quantile(0.95, "job_completion_seconds", "job_type", TYPE), "{{job_type}}")),
-    lines("Oldest waiting job", "s", "Age of the oldest job that waits; dashed is the objective.",
+    lines("Oldest waiting job", "s", "Age of the oldest waiting job. Dashed: the objective.",
           (highest("queue_latency_seconds"), "oldest"), Query(highest("queue_latency_objective_seconds"), "objective", objective=True), width=12),
-    lines("Late starts, by type", "percentunit", "Share of attempts that began after the latency objective.",
+    lines("Late starts, by type", "percentunit", "Share of the attempts that started later than the latency objective.",
           (share(rate("jobs_started_late_total", "job_type", TYPE), rate("jobs_started_total", "job_type", TYPE)), "{{job_type}}"),
           width=12, max=1),
 ]  # fmt: skip
@@ -58,9 +58,9 @@ ERRORS = [
           (rate("job_failures_total", "job_type, reason", TYPE), "{{job_type}} {{reason}}"), stacked=True),
     lines("Deaths, by type", "ops", "Jobs that died per second.",
           (rate("jobs_finished_total", "job_type", TYPE, 'outcome="dead"'), "{{job_type}}"), stacked=True),
-    lines("Programs, by how they ended", "ops", "Programs of exec handlers that ended per second.",
+    lines("Programs, by outcome", "ops", "Programs of exec handlers that ended per second.",
           (rate("child_processes_total", "job_type, outcome", FLEET, 'job_type=~"$job_type"'), "{{job_type}} {{outcome}}"), stacked=True),
-    table("Types", "What happened to each type in the time that is shown.", {
+    table("Types", "What happened to each type in the selected time range.", {
         "attempts": ("short", grown("jobs_started_total", "job_type", TYPE)),
         "succeeded": ("short", grown("jobs_finished_total", "job_type", TYPE, 'outcome="succeeded"')),
         "retried": ("short", grown("jobs_finished_total", "job_type", TYPE, 'outcome="retried"')),
@@ -70,35 +70,35 @@ ERRORS = [
 ]  # fmt: skip
 
 HOLD = [
-    lines("Slots", "short", "Running handlers; dashed are the slots.", (f"sum by (queue) ({series('jobs_running')})", "{{queue}} running"),
+    lines("Slots", "short", "Running handlers. Dashed: the slots.", (f"sum by (queue) ({series('jobs_running')})", "{{queue}} running"),
           Query(f"sum by (queue) ({series('worker_concurrency')})", "{{queue}} slots", objective=True)),
-    lines("Longest running attempt", "s", "How long the longest running attempt has run; dashed is the longest timeout of any type.",
+    lines("Longest running attempt", "s", "How long the longest running attempt has been running. Dashed: the longest timeout of any type.",
           (highest("jobs_running_oldest_seconds"), "longest"), Query(highest("queue_timeout_seconds"), "timeout", objective=True)),
-    lines("Longest silence of a delivery", "s", "How long an entry that somebody holds has been without a sign of life; dashed is the lease.",
+    lines("Longest time without renewal", "s", "The longest time since a delivered entry was last renewed. Dashed: the lease.",
           (highest("queue_oldest_pending_seconds"), "silence"), Query(highest("queue_lease_seconds"), "lease", objective=True)),
     lines("Consumers", "short", "Members of the consumer group: live ones, and stale ones that are about to be removed.",
           (f"sum by (state) ({newest('queue_consumers', ('queue', 'state'))})", "{{state}}")),
-    lines("Taken over and lost", "short", "Entries taken over from silent consumers, running attempts that lost their lease, outcomes "
-          "that came too late; within the last interval.",
+    lines("Taken over and lost", "short", "Entries taken over from silent consumers, running attempts that lost their lease, and outcomes "
+          "that came too late, within the last interval.",
           (grown("jobs_reclaimed_total", "queue", over="$__rate_interval"), "taken over"),
           (grown("leases_lost_total", "queue", over="$__rate_interval"), "lease lost"),
           (grown("outcomes_fenced_total", "queue", over="$__rate_interval"), "fenced")),
-    lines("Since the last read", "s", "How long ago each process last read new entries. It grows where all slots are busy, or a reader hangs.",
+    lines("Since the last read", "s", "How long ago each process last read new entries. It grows while all slots are busy, or if a reader hangs.",
           (f"time() - {series('worker_last_poll_timestamp_seconds')}", "{{instance}}")),
 ]  # fmt: skip
 
 CHORES = [
-    lines("Leaders", "short", "Processes that do the queue's chores. Must be 1.", (f"sum by (queue) ({series('scheduler_leader')})", "{{queue}}")),
+    lines("Leaders", "short", "Processes that do the queue's maintenance. Must be 1.", (f"sum by (queue) ({series('scheduler_leader')})", "{{queue}}")),
     lines("Promoted", "ops", "Delayed jobs that became due per second.", (rate("scheduler_promoted_total", "queue"), "{{queue}}")),
-    lines("Promoted late", "s", "By how much the most overdue job was promoted late, and how overdue the most overdue one is now.",
+    lines("Promoted late", "s", "How late the latest job was promoted, and how overdue the most overdue delayed job is now.",
           (highest("scheduler_lag_seconds"), "promoted late"), (highest("queue_overdue_seconds"), "overdue")),
     lines("Recurring jobs", "ops", "Ticks that were submitted, and ticks that were missed and not made up for, per second.",
           (rate("cron_ticks_total", "queue"), "submitted"), (rate("cron_skipped_total", "queue"), "skipped")),
     lines("Recurring jobs overdue", "s", "How overdue the most overdue recurring job is.", (highest("cron_overdue_seconds"), "overdue")),
-    lines("Age and cost of the figures", "s", "How old the leader's figures of the queue are, how long it took to get them, and since when it "
-          "has done no chores.",
+    lines("Age and cost of queue metrics", "s", "How old the leader's metrics of the queue are, how long it took to collect them, and how long ago it "
+          "last did maintenance.",
           (f"time() - {highest('collector_last_success_timestamp_seconds')}", "age"), (highest("collector_duration_seconds"), "cost"),
-          (f"time() - {highest('scheduler_last_tick_timestamp_seconds')}", "since the last chore")),
+          (f"time() - {highest('scheduler_last_tick_timestamp_seconds')}", "since the last maintenance")),
 ]  # fmt: skip
 
 
@@ -110,5 +110,5 @@ def build():
         variable("queue", "Queue", f"streamfleet_worker_concurrency{{{FLEET}}}", multi=False),
         variable("job_type", "Type", f"streamfleet_jobs_started_total{{{QUEUE}}}"),
     ]
-    rows = [("Now", NOW), ("Flow", FLOW), ("Latency", LATENCY), ("Errors", ERRORS), ("What is held", HOLD), ("Chores", CHORES)]
-    return dashboard("queue", "Queue", "One queue in depth. With All it adds the queues up.", variables, rows)
+    rows = [("Now", NOW), ("Flow", FLOW), ("Latency", LATENCY), ("Errors", ERRORS), ("Running work", HOLD), ("Maintenance", CHORES)]
+    return dashboard("queue", "Queue", "One queue in depth. All shows the sum of the queues.", variables, rows)

@@ -1,7 +1,7 @@
-"""How the figures are asked for, so that every panel asks alike.
+"""The queries of the panels, so that all panels query in the same way.
 
-Queue figures are told by the process that does a queue's chores, and the others say 0: `newest` takes their maximum per queue.
-Counters and the gauges of processes are added up.
+The process that does a queue's maintenance reports the metrics of the queue, and the others report 0: `newest` takes the maximum per
+queue. Counters and the gauges of processes are added up.
 """
 
 RATE = "$__rate_interval"
@@ -16,7 +16,7 @@ def series(metric, labels=QUEUE, more=""):
 
 
 def newest(metric, by=("queue",), more="", labels=QUEUE):
-    """The state of each queue, as its leader tells it."""
+    """The state of each queue, as its leader reports it."""
     return f"max by (namespace, {', '.join(by)}) ({series(metric, labels, more)})"
 
 
@@ -27,17 +27,17 @@ def jobs(state, by="queue"):
 
 
 def rate(metric, by, labels=QUEUE, more=""):
-    """How often per second."""
+    """The rate per second."""
     return f"sum by ({by}) (rate({series(metric, labels, more)}[{RATE}]))"
 
 
 def grown(metric, by, labels=QUEUE, more="", over="$__range"):
-    """How often within the time that is shown."""
+    """The increase within the selected time range."""
     return f"sum by ({by}) (increase({series(metric, labels, more)}[{over}]))"
 
 
 def total(metric, labels=QUEUE, more=""):
-    """How often within the time that is shown, over all."""
+    """The increase within the selected time range, over all series."""
     return f"sum(increase({series(metric, labels, more)}[$__range]))"
 
 

@@ -62,7 +62,7 @@ async fn the_example_of_an_order_charges_once_and_goes_on_after_a_decision() {
     insta::assert_snapshot!(text(out), @r#"
     small order: done: {"charge":"paid","pack":"packed for 4200 cents, receipt enclosed: true"}
     large order: dead: the step charge is failed: the bank did not answer in time
-    decided: goes on: true
+    decided: the job continues: true
     large order: done
     "#);
 }
@@ -75,6 +75,6 @@ async fn the_example_of_a_recurring_job_shows_the_night_in_which_the_clocks_chan
     next: 2026-03-27T01:30:00Z
     next: 2026-03-28T01:30:00Z
     next: 2026-03-29T01:00:00Z
-    out of turn: "report of sales"
+    extra run: "report of sales"
     "#);
 }
