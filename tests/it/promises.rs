@@ -236,7 +236,7 @@ async fn promise_8_nobody_holds_up_anybody_else() {
 
 #[test]
 fn promise_8_a_bad_queue_stops_no_other_of_its_worker() {
-    isolation::queues::a_queue_that_is_spoiled_in_flight_stops_no_other_and_comes_back_when_it_is_mended();
+    isolation::queues::a_queue_that_breaks_at_runtime_affects_no_other_and_recovers();
 }
 
 #[tokio::test(flavor = "multi_thread")]

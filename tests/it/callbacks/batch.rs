@@ -37,7 +37,7 @@ fn of(member: &JobId, job: &JobId, state: State) -> (String, String, Option<Stat
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_follows_a_batch_is_submitted_once_when_all_its_members_are_done() {
+async fn the_job_after_a_batch_is_submitted_once_when_all_members_are_done() {
     let scene = Scene::new().await;
     let handler = handler();
     let producer = Producer::new(scene.queue.clone());
@@ -60,7 +60,7 @@ async fn what_follows_a_batch_is_submitted_once_when_all_its_members_are_done() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_member_holds_up_its_batch_until_it_is_replayed_with_success() {
+async fn a_batch_waits_for_a_dead_member_until_its_replay_succeeds() {
     let scene = Scene::new().await;
     let handler = handler();
     let fleet = scene.sound_fleet(LONG, handler.clone());
@@ -88,7 +88,7 @@ async fn a_dead_member_holds_up_its_batch_until_it_is_replayed_with_success() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_whose_producer_was_cut_off_is_submitted_again_and_followed_once() {
+async fn a_batch_submitted_again_after_a_lost_reply_is_followed_once() {
     let scene = Scene::new().await;
     let handler = handler();
     let producer = scene.producer().await;
@@ -126,7 +126,7 @@ fn unique(payload: &str, mode: UniqueMode) -> Submission {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_whose_id_is_known_counts_as_done_with_the_job_that_is_there() {
+async fn a_member_with_a_known_id_is_done_when_the_existing_job_is() {
     let scene = Scene::new().await;
     let handler = handler();
     let producer = Producer::new(scene.queue.clone());
@@ -152,7 +152,7 @@ async fn a_member_whose_id_is_known_counts_as_done_with_the_job_that_is_there() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_whose_key_is_held_count_as_done_with_the_holder_or_with_what_replaces_it() {
+async fn members_with_a_held_key_wait_for_the_holder_or_its_replacement() {
     for replaces in [false, true] {
         let scene = Scene::new().await;
         let handler = handler();
@@ -184,7 +184,7 @@ async fn members_whose_key_is_held_count_as_done_with_the_holder_or_with_what_re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_of_which_a_member_is_replaced_waits_for_the_one_in_its_place() {
+async fn a_batch_waits_for_the_job_that_replaced_its_member() {
     let scene = Scene::new().await;
     let handler = handler();
     let producer = Producer::new(scene.queue.clone());
@@ -202,7 +202,7 @@ async fn a_batch_of_which_a_member_is_replaced_waits_for_the_one_in_its_place() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_of_which_nobody_would_hear_is_refused_and_not_awaited() {
+async fn a_cancelled_member_is_refused_and_not_awaited() {
     let scene = Scene::new().await;
     let handler = handler();
     let producer = Producer::new(scene.queue.clone());

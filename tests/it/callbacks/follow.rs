@@ -63,7 +63,7 @@ async fn a_success_submits_its_callback_with_id_type_and_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_death_submits_its_callback_once_though_it_is_replayed_and_dies_again() {
+async fn a_job_that_dies_again_after_a_replay_calls_back_once() {
     let (scene, told) = (Scene::new().await, Told::default());
     let fleet = scene.sound_fleet(LONG, told.handler());
     let both = ["on_success", "test", "on_failure", "test"];
@@ -92,7 +92,7 @@ async fn a_death_submits_its_callback_once_though_it_is_replayed_and_dies_again(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_runs_one_after_the_other_and_stops_where_one_dies() {
+async fn a_chain_runs_in_order_and_stops_at_the_first_death() {
     let (scene, told) = (Scene::new().await, Told::default());
     let fleet = scene.sound_fleet(LONG, told.handler());
     let then = r#"[{"type":"test","payload":{"say":2}},{"type":"test","payload":{"say":3,"act":"die"},"on_failure":"test"},
@@ -106,7 +106,7 @@ async fn a_chain_runs_one_after_the_other_and_stops_where_one_dies() {
 }
 
 /// A job whose settlement loses its reply calls back once.
-async fn calls_once_though_the_reply_is_lost(payload: &str, needle: &str) {
+async fn calls_back_once_despite_a_lost_reply(payload: &str, needle: &str) {
     let (scene, told) = (Scene::new().await, Told::default());
     let fleet = scene.fleet(LONG, told.handler());
     xadd(&scene, &["payload", payload, "on_success", "test", "on_failure", "test"]);
@@ -122,16 +122,16 @@ async fn calls_once_though_the_reply_is_lost(payload: &str, needle: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_success_whose_reply_was_lost_calls_back_once() {
-    calls_once_though_the_reply_is_lost(r#"{"say":"eureka"}"#, "eureka\"}").await;
+    calls_back_once_despite_a_lost_reply(r#"{"say":"eureka"}"#, "eureka\"}").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_death_whose_reply_was_lost_calls_back_once() {
-    calls_once_though_the_reply_is_lost(r#"{"act":"die"}"#, "out of stock").await;
+    calls_back_once_despite_a_lost_reply(r#"{"act":"die"}"#, "out of stock").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_follows_can_be_said_on_the_command_line_and_in_the_lines_of_a_bulk() {
+async fn callbacks_and_chains_can_be_set_by_flags_and_in_bulk_lines() {
     let (scene, told) = (Scene::new().await, Told::default());
     let fleet = scene.sound_fleet(LONG, told.handler());
     let url = scene.server.url();
@@ -157,7 +157,7 @@ async fn what_follows_can_be_said_on_the_command_line_and_in_the_lines_of_a_bulk
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_chain_is_buried_and_says_what_is_wrong() {
+async fn an_invalid_chain_is_buried_with_the_reason() {
     let (scene, told) = (Scene::new().await, Told::default());
     let fleet = scene.sound_fleet(LONG, told.handler());
     let job = xadd(&scene, &["then", r#"[{"type":"Test"}]"#]);

@@ -19,7 +19,7 @@ fn as_user(server: &RedisServer, login: &str) -> String {
 }
 
 #[test]
-fn a_good_server_is_fit_and_nothing_is_left_on_it() {
+fn a_good_server_is_fit_and_check_leaves_nothing_on_it() {
     let server = RedisServer::builder().aof(Aof::EverySec).args(&["--maxmemory", "200mb"]).start();
     let output = sf(&server, &["check", "--json"]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -32,7 +32,7 @@ fn a_good_server_is_fit_and_nothing_is_left_on_it() {
 }
 
 #[test]
-fn check_and_bench_call_the_server_by_its_own_name_and_version() {
+fn check_and_bench_show_the_servers_own_name_and_version() {
     let server = RedisServer::start();
     let info: String = redis::from_redis_value(server.cmd(&["INFO", "server"])).unwrap();
     let told = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -49,7 +49,7 @@ fn check_and_bench_call_the_server_by_its_own_name_and_version() {
 }
 
 #[test]
-fn people_see_a_table() {
+fn without_json_the_report_is_a_table() {
     let server = RedisServer::builder().aof(Aof::EverySec).args(&["--maxmemory", "200mb"]).start();
     let output = sf(&server, &["check"]);
     for part in ["reachable", "version", "eviction", "noeviction", "rights", "fit for a fleet"] {
@@ -58,7 +58,7 @@ fn people_see_a_table() {
 }
 
 #[test]
-fn a_server_that_may_delete_jobs_is_unfit_and_one_without_aof_gets_a_warning() {
+fn an_evicting_server_is_unfit_and_a_missing_aof_is_a_warning() {
     let server = RedisServer::start();
     let output = sf(&server, &["check", "--json"]);
     assert_eq!((output.code, level(&output, "persistence").as_str()), (Some(0), "warning"));
@@ -71,7 +71,7 @@ fn a_server_that_may_delete_jobs_is_unfit_and_one_without_aof_gets_a_warning() {
 }
 
 #[test]
-fn a_missing_password_is_named() {
+fn a_missing_password_is_reported() {
     let server = RedisServer::builder().password("canary").start();
     let url = format!("redis://{}/0", server.addr());
     let output = run(&["--redis", &url, "check"], b"");
@@ -83,7 +83,7 @@ fn a_missing_password_is_named() {
 }
 
 #[test]
-fn a_right_that_the_login_lacks_is_found_out() {
+fn a_missing_right_of_the_login_is_detected() {
     let users = "user short on >pw ~sf:* +@all -xautoclaim\nuser shorter on >pw ~sf:* +@all -xadd -info\n\
                  user outside on >pw ~other:* +@all\n";
     let server = RedisServer::builder().users_acl(users).start();
@@ -97,7 +97,7 @@ fn a_right_that_the_login_lacks_is_found_out() {
 }
 
 #[test]
-fn the_rights_that_the_remedy_names_are_enough() {
+fn the_rights_that_the_remedy_lists_are_enough() {
     let server = RedisServer::builder().users_acl("user fleet on >pw ~sf:* -@all +@connection").start();
     let check = || run(&["--redis", &as_user(&server, "fleet:pw"), "check", "--json"], b"");
     let refused = check();
@@ -114,7 +114,7 @@ fn the_rights_that_the_remedy_names_are_enough() {
 }
 
 #[test]
-fn a_server_that_is_down_is_exit_code_3_in_one_sentence_without_the_password() {
+fn a_server_that_is_down_exits_with_3_and_shows_no_password() {
     let server = RedisServer::start();
     let url = as_user(&server, "somebody:canary");
     server.kill9();

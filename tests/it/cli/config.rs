@@ -13,7 +13,7 @@ fn config(args: &[&str], toml: &str) -> Output {
 }
 
 #[test]
-fn everything_that_is_wrong_is_listed_with_exit_code_2() {
+fn all_problems_are_listed_with_exit_code_2() {
     let output = config(&["check"], "[worker]\nlese = \"1s\"\n[types.a]\ntimeout = \"9d\"\n");
     assert_eq!(output.code, Some(2), "{output:?}");
     let file = output.stdout.split('(').nth(1).and_then(|rest| rest.split(':').next()).unwrap();
@@ -25,7 +25,7 @@ fn everything_that_is_wrong_is_listed_with_exit_code_2() {
 }
 
 #[test]
-fn programs_get_the_problems_as_json() {
+fn problems_are_available_as_json() {
     let output = config(&["check", "--json"], "[worker]\nlease = \"1d\"\n");
     let found: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(
@@ -37,7 +37,7 @@ fn programs_get_the_problems_as_json() {
 }
 
 #[test]
-fn a_type_without_a_handler_is_remarked_upon_and_a_handler_that_cannot_be_made_is_wrong() {
+fn a_missing_handler_is_a_warning_and_an_invalid_one_an_error() {
     let output = config(&["check"], "[types.a]\n");
     assert_eq!((output.code, output.stdout.as_str()), (Some(0), "the configuration is valid\n"));
     assert!(output.stderr.contains("types.a: has no handler"), "{output:?}");
@@ -48,7 +48,7 @@ fn a_type_without_a_handler_is_remarked_upon_and_a_handler_that_cannot_be_made_i
 }
 
 #[test]
-fn what_is_shown_can_be_used_as_a_configuration() {
+fn the_output_of_config_show_is_a_valid_configuration() {
     let toml =
         "[queues.mail]\nconcurrency = 3\n[types.\"a.b\"]\nhandler = \"noop\"\nbackoff = { fixed = \"5s\" }\n";
     let shown = config(&["show"], toml).stdout;
@@ -59,7 +59,7 @@ fn what_is_shown_can_be_used_as_a_configuration() {
 }
 
 #[test]
-fn other_commands_refuse_a_wrong_configuration_too() {
+fn other_commands_refuse_an_invalid_configuration_too() {
     let launch = Launch::new(&["queues"]).env("STREAMFLEET__REDIS__URI", "redis://h");
     let output = launch.output(SOON);
     assert_eq!(output.code, Some(2), "{output:?}");

@@ -49,7 +49,7 @@ fn a_recurring_job_is_added_listed_paused_run_and_removed() {
 }
 
 #[test]
-fn a_recurring_job_of_a_queue_of_its_own_is_found() {
+fn a_recurring_job_of_another_queue_is_found() {
     let server = RedisServer::start();
     assert_eq!(add(&server, &["--queue", "reports"]).0, Some(0));
     assert_eq!(entry(&server, "report.nightly").unwrap()["queue"], "reports");
@@ -57,7 +57,7 @@ fn a_recurring_job_of_a_queue_of_its_own_is_found() {
 }
 
 #[test]
-fn what_is_wrong_with_a_recurring_job_is_said_with_its_place() {
+fn an_invalid_recurring_job_is_refused_with_the_position_of_the_error() {
     let server = RedisServer::start();
     let wrong = |args: &[&str]| {
         let output = sf(&server, args);
@@ -81,7 +81,7 @@ fn what_is_wrong_with_a_recurring_job_is_said_with_its_place() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_replaced_only_when_told_and_one_that_is_unknown_is_said_so() {
+fn a_taken_name_needs_replace_and_an_unknown_name_is_an_error() {
     let server = RedisServer::start();
     assert_eq!(add(&server, &[]).0, Some(0));
     assert_eq!(json(&server, &[&NIGHTLY[..], &["--replace"]].concat())["done"], "unchanged");
@@ -120,7 +120,7 @@ fn worker(server: &RedisServer, config: &str) -> Worker {
 }
 
 #[test]
-fn a_worker_keeps_the_recurring_jobs_of_its_configuration_and_submits_them() {
+fn a_worker_stores_and_submits_recurring_jobs_of_its_configuration() {
     let server = RedisServer::start();
     let first = worker(&server, CONFIG);
     let ticked = |after: u64| {

@@ -32,7 +32,7 @@ async fn letters_are_listed_from_either_end_page_by_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_are_chosen_by_type_and_reason() {
+async fn letters_are_filtered_by_type_and_reason() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     bury(&server, &queue, 2).await;
@@ -63,7 +63,7 @@ impl Handler for Named {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_with_one_reason_are_told_apart_by_the_kind_of_the_last_failure() {
+async fn letters_are_filtered_by_the_kind_of_the_last_failure() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let fleet = Running::start(&server.url(), quick(1), Named);
@@ -83,7 +83,7 @@ async fn letters_with_one_reason_are_told_apart_by_the_kind_of_the_last_failure(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_is_shown_whole_by_its_own_id_and_by_its_jobs() {
+async fn a_letter_is_shown_in_full_by_its_own_id_and_by_its_job_id() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let fleet = Running::start(&server.url(), quick(1), doomed());
@@ -101,7 +101,7 @@ async fn a_letter_is_shown_whole_by_its_own_id_and_by_its_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_that_are_no_job_are_shown_in_hexadecimal_and_their_record_goes_with_them() {
+async fn a_malformed_entry_is_shown_in_hex_and_dropped_with_its_record() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
@@ -138,7 +138,7 @@ async fn a_replayed_job_runs_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_sweeps_at_once_replay_every_letter_once() {
+async fn two_concurrent_sweeps_replay_every_letter_once() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     bury(&server, &queue, 700).await;
@@ -154,7 +154,7 @@ async fn two_sweeps_at_once_replay_every_letter_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_of_jobs_that_die_again_during_a_sweep_are_left_alone() {
+async fn a_sweep_does_not_replay_jobs_that_die_again_meanwhile() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     bury(&server, &queue, 500).await;
@@ -168,7 +168,7 @@ async fn letters_of_jobs_that_die_again_during_a_sweep_are_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropping_everything_needs_a_yes_where_nobody_can_be_asked() {
+async fn dropping_everything_without_a_terminal_needs_yes() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     bury(&server, &queue, 2).await;

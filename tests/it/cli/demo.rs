@@ -36,7 +36,7 @@ fn count(value: &Value) -> usize {
 }
 
 #[test]
-fn the_demos_account_holds_although_a_worker_is_killed() {
+fn the_demo_accounts_for_every_job_although_a_worker_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().to_str().unwrap();
     let demo = Launch::new(&["demo", "--json", "--pace", "200ms", "--output", output]);
@@ -91,7 +91,7 @@ fn a_demo_that_is_stopped_or_killed_leaves_no_process() {
 }
 
 #[test]
-fn a_folder_of_somebody_elses_is_refused() {
+fn a_folder_with_other_files_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("thesis.txt"), "years of work").unwrap();
     let demo = Launch::new(&["demo", "--output", dir.path().to_str().unwrap()]);

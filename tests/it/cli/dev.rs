@@ -83,7 +83,7 @@ fn is_gone(pid: u32) -> bool {
 }
 
 #[test]
-fn the_lines_to_paste_submit_a_job_that_runs_and_ctrl_c_ends_both() {
+fn the_printed_lines_submit_a_job_and_ctrl_c_ends_worker_and_server() {
     let folder = tempfile::tempdir().unwrap();
     let (process, pasted) = start(folder.path());
     let pid = server_pid(&mut pasted.connect().unwrap());
@@ -98,7 +98,7 @@ fn the_lines_to_paste_submit_a_job_that_runs_and_ctrl_c_ends_both() {
 }
 
 #[test]
-fn nobody_else_may_read_the_data_or_reach_the_server() {
+fn other_users_cannot_read_the_data_or_use_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let (_process, pasted) = start(folder.path());
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -114,7 +114,7 @@ fn nobody_else_may_read_the_data_or_reach_the_server() {
 }
 
 #[test]
-fn the_port_the_password_and_the_data_are_the_same_the_next_time() {
+fn port_password_and_data_are_kept_between_runs() {
     // What a shell takes for itself stays one word.
     let folder = tempfile::Builder::new().prefix("it's $HOME ").tempdir().unwrap();
     let (process, first) = start(folder.path());
@@ -128,7 +128,7 @@ fn the_port_the_password_and_the_data_are_the_same_the_next_time() {
 }
 
 #[test]
-fn the_server_dies_with_a_killed_process_and_its_folder_serves_one_at_a_time() {
+fn a_folder_serves_one_process_and_the_server_dies_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let (process, pasted) = start(folder.path());
     let pid = server_pid(&mut pasted.connect().unwrap());
@@ -140,7 +140,7 @@ fn the_server_dies_with_a_killed_process_and_its_folder_serves_one_at_a_time() {
 }
 
 #[test]
-fn a_server_that_ends_by_itself_ends_the_worker_and_is_told() {
+fn a_server_that_exits_ends_the_worker_and_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (process, pasted) = start(folder.path());
     // The server answers nothing more, so neither does this command.
@@ -150,7 +150,7 @@ fn a_server_that_ends_by_itself_ends_the_worker_and_is_told() {
 }
 
 #[test]
-fn without_a_server_program_the_package_is_named() {
+fn a_missing_server_program_is_reported_with_its_package() {
     let folder = tempfile::tempdir().unwrap();
     let launch = Launch::new(&["dev", "--folder", folder.path().to_str().unwrap()]);
     let launch = launch.env("PATH", "/nonexistent");

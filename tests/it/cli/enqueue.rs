@@ -27,7 +27,7 @@ fn length(server: &RedisServer, stream: &str) -> i64 {
 }
 
 #[test]
-fn a_job_is_submitted_with_all_that_was_said_of_it() {
+fn every_flag_becomes_a_field_of_the_job() {
     let server = RedisServer::start();
     let mut args = vec!["enqueue", "mail.send", r#"{"to": "x"}"#, "--queue", "mail", "--id", "order-7"];
     args.extend(["--lane", "high", "--max-attempts", "3", "--timeout", "1m", "--header", "tenant=acme"]);
@@ -53,7 +53,7 @@ fn a_job_is_submitted_with_all_that_was_said_of_it() {
 }
 
 #[test]
-fn the_payload_comes_from_a_file_or_from_stdin_and_json_becomes_messagepack() {
+fn a_payload_from_a_file_or_stdin_is_encoded_as_requested() {
     let server = RedisServer::start();
     let output = sf_with(&server, &["enqueue", "a", "-", "--encoding", "msgpack"], b"[1,2]");
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -82,7 +82,7 @@ fn a_job_for_later_is_scheduled() {
 }
 
 #[test]
-fn what_is_wrong_with_a_command_line_is_named_and_nothing_is_sent() {
+fn an_invalid_command_line_is_explained_and_sends_nothing() {
     let server = RedisServer::start();
     let wrong: [(&[&str], &str); 13] = [
         (&["enqueue"], "<TYPE>"),
@@ -129,7 +129,7 @@ async fn ten_thousand_lines_are_ten_thousand_jobs() {
 }
 
 #[test]
-fn a_bad_line_ends_a_bulk_and_the_lines_before_it_that_were_sent_are_told() {
+fn a_bad_line_ends_a_bulk_and_the_accepted_lines_are_reported() {
     let server = RedisServer::start();
     let text = format!("{}{{\"type\":\"a\",\"colour\":1}}\n{}", lines(601), lines(601));
     let output = sf_with(&server, &["enqueue", "--bulk"], text.as_bytes());
@@ -146,7 +146,7 @@ fn a_bad_line_ends_a_bulk_and_the_lines_before_it_that_were_sent_are_told() {
 }
 
 #[test]
-fn bad_lines_are_skipped_and_counted_where_that_was_asked_for() {
+fn bad_lines_are_skipped_and_counted_on_request() {
     let server = RedisServer::start();
     let text = format!("{}nonsense\n\n{}{{}}", lines(300), lines(300));
     let output = sf_with(&server, &["enqueue", "--bulk", "--skip-bad", "--json"], text.as_bytes());
@@ -160,7 +160,7 @@ fn bad_lines_are_skipped_and_counted_where_that_was_asked_for() {
 }
 
 #[test]
-fn a_bulk_without_lines_is_a_mistake() {
+fn a_bulk_without_lines_is_an_error() {
     let server = RedisServer::start();
     let output = sf(&server, &["enqueue", "--bulk"]);
     assert_eq!(output.code, Some(2), "{output:?}");
@@ -168,7 +168,7 @@ fn a_bulk_without_lines_is_a_mistake() {
 }
 
 #[test]
-fn a_unique_job_is_rejected_replaces_or_is_merged_as_the_flags_say() {
+fn unique_jobs_obey_the_mode_and_scope_flags() {
     let server = RedisServer::start();
     let unique = ["enqueue", "a", "--unique", "ann", "--delay", "1h"];
     let first = json(&server, &unique);
@@ -190,7 +190,7 @@ fn a_unique_job_is_rejected_replaces_or_is_merged_as_the_flags_say() {
 }
 
 #[test]
-fn a_job_that_expires_so_long_from_now_does_so_by_the_servers_clock() {
+fn a_relative_expiry_is_counted_by_the_servers_clock() {
     let server = RedisServer::start();
     let now: (u64, u64) = redis::cmd("TIME").query(&mut server.client()).unwrap();
     json(&server, &["enqueue", "a", "--expires-in", "1h"]);
@@ -205,7 +205,7 @@ fn a_job_that_expires_so_long_from_now_does_so_by_the_servers_clock() {
 }
 
 #[test]
-fn jobs_get_the_trace_of_the_program_that_submits_them_where_it_is_one() {
+fn jobs_inherit_a_valid_trace_of_the_submitting_program() {
     const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let server = RedisServer::start();
     let submit = |queue: &str, trace: &str, stdin: &str| {

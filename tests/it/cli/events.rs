@@ -29,7 +29,7 @@ fn names(page: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_last_events_are_listed_and_then_those_that_follow() {
+fn the_last_events_are_listed_and_others_page_by_page() {
     let server = RedisServer::start();
     assert!(told(&server, &["events"]).contains("no events of the queue default"));
     three(&server);
@@ -50,7 +50,7 @@ fn the_last_events_are_listed_and_then_those_that_follow() {
 }
 
 #[test]
-fn following_tells_what_was_and_what_comes_one_object_per_line() {
+fn follow_prints_past_and_new_events_one_object_per_line() {
     let server = RedisServer::start();
     three(&server);
     let follower = launch(&server, &["events", "--follow", "--limit", "1", "--json"]).start();

@@ -12,7 +12,7 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_status_tells_every_attempt() {
+async fn a_status_lists_every_attempt() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let fails_once = Acts::new(|context, _| {
@@ -36,7 +36,7 @@ async fn a_status_tells_every_attempt() {
 }
 
 #[test]
-fn a_waiting_job_is_found_by_what_xadd_returned_whatever_its_lane() {
+fn a_waiting_job_is_found_by_its_entry_id_in_any_lane() {
     let server = RedisServer::start();
     for (stream, lane) in [("sf:{default}:jobs:high", "high"), ("sf:{default}:jobs", "normal")] {
         let entry: String =
@@ -48,7 +48,7 @@ fn a_waiting_job_is_found_by_what_xadd_returned_whatever_its_lane() {
 }
 
 #[test]
-fn a_job_that_waits_under_an_id_of_its_own_is_found() {
+fn a_waiting_job_is_found_by_its_own_id() {
     let server = RedisServer::start();
     sf(&server, &["enqueue", "a.b", "--id", "order-7", "--lane", "low"]);
     let filler = "{\"type\":\"a\",\"lane\":\"low\"}\n".repeat(250);
@@ -60,7 +60,7 @@ fn a_job_that_waits_under_an_id_of_its_own_is_found() {
 }
 
 #[test]
-fn a_job_that_is_not_known_is_exit_code_4() {
+fn an_unknown_job_exits_with_4() {
     let server = RedisServer::start();
     for args in
         [vec!["status", "1700000000000-0"], vec!["dead", "show", "nobody"], vec!["delayed", "cancel", "x"]]
@@ -76,7 +76,7 @@ fn a_job_that_is_not_known_is_exit_code_4() {
 }
 
 #[test]
-fn queues_are_listed_before_anybody_has_joined_them() {
+fn queues_are_listed_before_any_worker_joins_them() {
     let server = RedisServer::start();
     sf(&server, &["enqueue", "a", "--queue", "mail", "--lane", "high"]);
     sf(&server, &["enqueue", "a", "--queue", "later", "--delay", "1h"]);
@@ -93,7 +93,7 @@ fn queues_are_listed_before_anybody_has_joined_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_are_listed_while_they_live_and_consumers_that_left_entries_behind_after() {
+async fn live_workers_and_stale_consumers_are_listed() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
@@ -143,7 +143,7 @@ fn delayed_jobs_are_paged_and_can_be_cancelled() {
 }
 
 #[test]
-fn a_delayed_job_is_rescheduled_edited_and_made_due_and_another_is_exit_code_4() {
+fn a_delayed_job_is_rescheduled_edited_and_run_and_others_exit_with_4() {
     let server = RedisServer::start();
     let id = json(&server, &["enqueue", "a", "--delay", "1h"])["id"].as_str().unwrap().to_owned();
     let moved = json(&server, &["delayed", "reschedule", &id, "--at", "2100-01-01T00:00:00Z"]);
@@ -165,7 +165,7 @@ fn a_delayed_job_is_rescheduled_edited_and_made_due_and_another_is_exit_code_4()
 }
 
 #[test]
-fn what_a_person_would_not_see_is_shown_in_tables_and_errors_and_escaped_in_json() {
+fn invisible_characters_are_escaped_in_tables_errors_and_json() {
     let server = RedisServer::start();
     server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "a.b"]);
     server.cmd(&["SET", "sf:{default}:leader", "me\u{202e}txt\u{200b}\u{9b}31m"]);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::process::run;
 
 #[test]
-fn metrics_are_listed_with_their_labels_and_who_tells_them() {
+fn metrics_are_listed_with_their_labels_and_who_exports_them() {
     let told: Value = serde_json::from_str(&run(&["--json", "metrics"], b"").stdout).unwrap();
     let metric = |name: &str| {
         let all = told.as_array().unwrap().iter();

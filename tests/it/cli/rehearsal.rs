@@ -95,7 +95,7 @@ fn sent(server: &RedisServer, work: impl FnOnce()) -> String {
 }
 
 #[test]
-fn every_script_of_workers_and_of_people_is_rehearsed() {
+fn check_runs_every_script_of_workers_and_commands() {
     let server = RedisServer::start();
     let check = || assert_eq!(Launch::new(&["--redis", &server.url(), "check"]).output(SOON).code, Some(0));
     // Each is sent whole the first time, and begins with its name.
@@ -106,7 +106,7 @@ fn every_script_of_workers_and_of_people_is_rehearsed() {
 }
 
 #[test]
-fn a_command_that_the_login_may_not_send_is_missed_whichever_it_is() {
+fn check_notices_any_command_that_the_login_may_not_run() {
     let commands = commands();
     let mut acl = String::new();
     for command in &commands {
@@ -120,7 +120,7 @@ fn a_command_that_the_login_may_not_send_is_missed_whichever_it_is() {
 }
 
 #[test]
-fn keys_that_the_login_may_not_touch_are_missed_whichever_they_are() {
+fn check_notices_any_keys_that_the_login_may_not_access() {
     let mut acl = String::new();
     for (at, _) in FAMILIES.iter().enumerate() {
         let others = FAMILIES.iter().enumerate().filter(|(other, _)| *other != at);

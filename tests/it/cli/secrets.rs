@@ -20,7 +20,7 @@ log = "trace"
 "#;
 
 #[test]
-fn a_password_is_in_no_log_no_metric_and_no_list_of_processes() {
+fn no_log_metric_or_process_list_contains_the_password() {
     let server = RedisServer::builder().password(CANARY).start();
     let launch = Launch::new(&["--config", "{config}", "--json", "worker"]).config(CONFIG);
     let worker = launch.env("STREAMFLEET__REDIS__URL", server.url()).start();
@@ -44,7 +44,7 @@ fn a_password_is_in_no_log_no_metric_and_no_list_of_processes() {
 }
 
 #[test]
-fn a_password_is_in_no_message_about_a_wrong_configuration() {
+fn no_message_about_an_invalid_configuration_contains_the_password() {
     let urls = [
         "http://u:canary-7f3a@host",
         "redis://u:canary-7f3a@host:port",
@@ -69,7 +69,7 @@ fn a_password_is_in_no_message_about_a_wrong_configuration() {
 
 /// What cannot be reached is told with its address, which has the login in it.
 #[test]
-fn a_password_is_in_no_address_that_is_shown() {
+fn no_address_that_is_shown_contains_the_password() {
     let urls = [
         "redis://u:canary-7f3a%2F@127.0.0.1:1",
         "redis://u:a@canary-7f3a@127.0.0.1:1",

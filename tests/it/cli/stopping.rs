@@ -39,7 +39,7 @@ fn until_caught(worker: &Worker) {
 }
 
 #[test]
-fn a_worker_that_is_told_to_stop_at_any_moment_of_its_start_exits_with_0() {
+fn a_worker_asked_to_stop_at_any_point_of_its_start_exits_with_0() {
     let server = RedisServer::start();
     // A server that is there, and one that is not.
     for url in [server.url(), "redis://127.0.0.1:1/0".to_owned()] {
@@ -57,7 +57,7 @@ fn a_worker_that_is_told_to_stop_at_any_moment_of_its_start_exits_with_0() {
 }
 
 #[test]
-fn a_worker_that_is_told_to_stop_before_it_has_read_its_configuration_exits_with_0() {
+fn a_worker_asked_to_stop_before_reading_its_configuration_exits_with_0() {
     let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let pipe = dir.path().join("config.toml");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -72,7 +72,7 @@ fn a_worker_that_is_told_to_stop_before_it_has_read_its_configuration_exits_with
 }
 
 #[test]
-fn a_command_that_only_has_a_workers_name_among_its_arguments_is_ended_by_a_signal() {
+fn a_command_with_worker_among_its_arguments_is_ended_by_a_signal() {
     let server = RedisServer::start();
     let follow = ["--redis", &server.url(), "events", "--queue", "worker", "--follow"];
     let command = Launch::new(&follow).start();

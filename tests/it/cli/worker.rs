@@ -59,7 +59,7 @@ fn until_running(address: &str) {
 }
 
 #[test]
-fn a_worker_runs_jobs_counts_them_and_exits_with_0_when_told_to_stop() {
+fn a_worker_runs_and_counts_jobs_and_exits_with_0_on_sigterm() {
     let server = RedisServer::start();
     let worker = launch(&server.url(), TYPES).start();
     let address = ready(&worker);
@@ -76,7 +76,7 @@ fn a_worker_runs_jobs_counts_them_and_exits_with_0_when_told_to_stop() {
 }
 
 #[test]
-fn a_worker_says_in_one_line_what_it_serves() {
+fn a_worker_prints_in_one_line_what_it_serves() {
     let server = RedisServer::start();
     let args =
         ["-c", "{config}", "--redis", &server.url(), "worker", "--queues", "a,b", "--concurrency", "7"];
@@ -118,7 +118,7 @@ fn a_second_signal_cuts_running_jobs_short_and_gives_them_back() {
 }
 
 #[test]
-fn a_worker_waits_for_redis_to_come() {
+fn a_worker_waits_until_redis_is_up() {
     let server = RedisServer::start();
     server.kill9();
     let worker = launch(&server.url(), TYPES).start();
@@ -133,7 +133,7 @@ fn a_worker_waits_for_redis_to_come() {
 }
 
 #[test]
-fn a_worker_that_waits_for_redis_stops_when_told_to() {
+fn a_worker_that_waits_for_redis_stops_on_sigterm() {
     let server = RedisServer::start();
     server.kill9();
     let worker = launch(&server.url(), TYPES).start();
@@ -143,7 +143,7 @@ fn a_worker_that_waits_for_redis_stops_when_told_to() {
 }
 
 #[test]
-fn a_missing_or_wrong_password_is_named_as_the_reason() {
+fn a_missing_or_wrong_password_is_logged_as_the_reason() {
     let server = RedisServer::builder().password("secret").start();
     for (login, reason) in [("", "NOAUTH"), (":wrong@", "WRONGPASS")] {
         let worker = launch(&format!("redis://{login}{}", server.addr()), TYPES).start();
@@ -154,7 +154,7 @@ fn a_missing_or_wrong_password_is_named_as_the_reason() {
 }
 
 #[test]
-fn a_key_of_another_type_in_a_streams_place_is_named_and_survived() {
+fn a_stream_key_of_the_wrong_type_is_logged_and_survived() {
     let server = RedisServer::start();
     server.cmd(&["SET", "sf:{default}:jobs", "not a stream"]);
     let worker = launch(&server.url(), TYPES).start();
@@ -179,7 +179,7 @@ fn a_worker_refuses_to_start_without_handlers() {
 }
 
 #[test]
-fn a_port_in_use_is_named_with_its_key() {
+fn a_port_in_use_is_reported_with_its_configuration_key() {
     let server = RedisServer::start();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
@@ -189,7 +189,7 @@ fn a_port_in_use_is_named_with_its_key() {
 }
 
 #[test]
-fn the_lengths_of_queues_are_metrics_also_while_nothing_moves() {
+fn queue_lengths_are_exported_while_no_job_starts_or_ends() {
     let server = RedisServer::start();
     let config = format!("{TYPES}[events]\nqueue_length_every = \"1s\"\n");
     let worker = launch(&server.url(), &config).start();
@@ -206,7 +206,7 @@ fn the_lengths_of_queues_are_metrics_also_while_nothing_moves() {
 }
 
 #[test]
-fn at_the_level_debug_each_start_and_each_end_is_a_line_with_its_milliseconds() {
+fn debug_logs_have_each_start_and_each_end_with_its_duration() {
     let server = RedisServer::start();
     let config = TYPES.replace("[telemetry]", "[telemetry]\nlog = \"debug\"");
     let worker = launch(&server.url(), &config).start();

@@ -92,7 +92,7 @@ impl Desk {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_and_feature_works_on_queues_of_which_each_is_on_another_server() {
+async fn every_command_and_feature_works_with_each_queue_on_another_server() {
     let cluster = Cluster::start(Duration::from_secs(15));
     let names = cluster.queues();
     let handler = Acts::new(|context, payload| match payload {
@@ -134,7 +134,7 @@ async fn every_command_and_feature_works_on_queues_of_which_each_is_on_another_s
 }
 
 #[test]
-fn check_finds_what_is_wrong_with_one_server_of_three() {
+fn check_finds_a_problem_of_one_server_out_of_three() {
     let cluster = Cluster::start(Duration::from_secs(15));
     cluster.masters[2].cmd(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     let check = run(&["--redis", &cluster.url(), "check"], b"");

@@ -13,7 +13,7 @@ fn about_each(servers: &[RedisServer; 2], url: &str) -> [crate::harness::process
 }
 
 #[test]
-fn servers_that_announce_names_are_reached_by_them() {
+fn servers_are_reached_by_the_names_that_they_announce() {
     let names = ["--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname"];
     let servers = two_servers_with(&names);
     let url = url(servers[0].addr(), servers[1].addr());
@@ -23,7 +23,7 @@ fn servers_that_announce_names_are_reached_by_them() {
 }
 
 #[test]
-fn servers_that_say_nothing_of_where_they_are_are_where_they_were_asked() {
+fn servers_that_announce_no_endpoint_are_reached_where_they_were_asked() {
     let servers = two_servers_with(&["--cluster-preferred-endpoint-type", "unknown-endpoint"]);
     let url = url(servers[0].addr(), servers[1].addr());
     for output in about_each(&servers, &url) {
@@ -32,7 +32,7 @@ fn servers_that_say_nothing_of_where_they_are_are_where_they_were_asked() {
 }
 
 #[test]
-fn an_address_that_only_the_servers_can_reach_is_named_in_one_sentence() {
+fn an_announced_address_that_cannot_be_reached_is_reported() {
     // Nobody listens there.
     let servers = two_servers_with(&["--cluster-announce-port", "1"]);
     let url = url(servers[0].addr(), servers[1].addr());
@@ -47,7 +47,7 @@ fn an_address_that_only_the_servers_can_reach_is_named_in_one_sentence() {
 }
 
 #[test]
-fn a_server_that_is_not_part_of_a_cluster_is_told_apart() {
+fn a_server_that_is_not_part_of_a_cluster_is_reported() {
     let server = RedisServer::start();
     let url = format!("redis-cluster://{}", server.addr());
     let output = run(&["--redis", &url, "queues"], b"");
@@ -56,7 +56,7 @@ fn a_server_that_is_not_part_of_a_cluster_is_told_apart() {
 }
 
 #[test]
-fn a_password_is_sent_to_every_server_and_a_wrong_one_is_named() {
+fn every_server_gets_the_password_and_a_wrong_one_is_reported() {
     let servers = two_servers_with(&["--requirepass", "canary"]);
     // The harness has a user of its own; what has none needs the password.
     let at = |login: &str| format!("redis-cluster://{login}{}?node={}", servers[0].addr(), servers[1].addr());

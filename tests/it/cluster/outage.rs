@@ -53,7 +53,7 @@ async fn assert_others_are_served(cluster: &Cluster, load: &Load) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_is_killed_stops_its_own_queues_alone_until_its_replica_has_taken_over() {
+async fn a_killed_master_stops_only_its_own_queues_until_its_replica_leads() {
     let cluster = Cluster::start(Duration::from_secs(2));
     let load = Load::start(&cluster, Duration::from_secs(5)).await;
     let killed = Instant::now();
@@ -75,7 +75,7 @@ async fn a_master_that_is_killed_stops_its_own_queues_alone_until_its_replica_ha
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_is_away_for_twenty_seconds_costs_no_lease_of_the_other_servers_queues() {
+async fn a_master_outage_of_twenty_seconds_costs_no_lease_on_other_servers() {
     // The defaults: of the cluster's node timeout, and of the lease.
     let cluster = Cluster::start(Duration::from_secs(15));
     cluster.replicas[0].cmd(&["CONFIG", "SET", "cluster-replica-no-failover", "yes"]);

@@ -16,7 +16,7 @@ fn assert_kept(accounts: &[Account]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_goes_on_at_the_server_that_gets_its_slot_also_where_half_of_it_stays_behind_for_seconds() {
+async fn a_queue_survives_a_slot_migration_that_pauses_halfway() {
     let cluster = Cluster::start(Duration::from_secs(5));
     let load = Load::start(&cluster, Duration::from_secs(15)).await;
     let begun = Instant::now();

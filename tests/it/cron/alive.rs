@@ -14,7 +14,7 @@ use crate::harness::wait::until_async;
 
 /// As if 62 of 64 processes had just been killed, the leader with them.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_tick_is_skipped_where_nearly_all_who_count_as_alive_are_dead() {
+async fn no_tick_is_skipped_although_most_workers_counted_alive_are_dead() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     server.cmd(&["SET", "sf:{default}:leader", "ghost", "PX", "60000"]);
@@ -50,7 +50,7 @@ async fn no_tick_is_skipped_where_nearly_all_who_count_as_alive_are_dead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_was_an_hour_ahead_does_not_silence_recurring_jobs_for_an_hour() {
+async fn a_clock_that_was_an_hour_ahead_does_not_stop_recurring_jobs() {
     let server = RedisServer::builder().clock_shifts().start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     queue.put_cron(&each_second("beat").when_missed(Missed::Skip)).await.unwrap();

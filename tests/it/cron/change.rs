@@ -10,7 +10,7 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_entry_submits_nothing_and_goes_on_from_when_it_is_resumed() {
+async fn a_paused_entry_submits_nothing_and_continues_when_resumed() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     queue.put_cron(&each_second("held")).await.unwrap();
@@ -35,7 +35,7 @@ async fn a_paused_entry_submits_nothing_and_goes_on_from_when_it_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_outlives_the_fleet_and_a_change_of_the_entry() {
+async fn a_pause_survives_a_restart_and_a_change_of_the_entry() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     queue.put_cron(&each_second("held")).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_pause_outlives_the_fleet_and_a_change_of_the_entry() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_out_of_turn_has_an_id_of_its_own_and_leaves_the_schedule_alone() {
+async fn a_manual_run_has_its_own_id_and_leaves_the_schedule_alone() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     queue.put_cron(&entry("report", "@yearly")).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_removed_entry_submits_nothing_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_is_added_once_replaced_when_wanted_and_begins_anew_with_another_schedule() {
+async fn an_entry_is_added_once_and_restarts_with_another_schedule() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let hourly = entry("report", "@hourly");
@@ -100,7 +100,7 @@ async fn an_entry_is_added_once_replaced_when_wanted_and_begins_anew_with_anothe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_nobody_can_read_is_left_alone_until_a_process_brings_it_along() {
+async fn an_unreadable_entry_is_left_alone_until_a_process_replaces_it() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     for name in ["beat", "other"] {
@@ -115,7 +115,7 @@ async fn an_entry_that_nobody_can_read_is_left_alone_until_a_process_brings_it_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_has_a_bound_of_entries() {
+async fn a_queue_has_a_maximum_number_of_entries() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let mut many = redis::cmd("HSET");

@@ -11,7 +11,7 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_tick_is_one_job_however_many_processes_there_are() {
+async fn each_tick_is_one_job_for_any_number_of_processes() {
     let server = RedisServer::start();
     let (queue, ran, witness) = (queue(&server).await, Ran::default(), Witness::of(&server));
     queue.put_cron(&each_second("beat")).await.unwrap();
@@ -31,7 +31,7 @@ async fn each_tick_is_one_job_however_many_processes_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_is_added_to_a_running_fleet_is_noticed_within_seconds() {
+async fn an_entry_added_to_a_running_fleet_is_noticed_within_seconds() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     let mut config = config(&server.url());
@@ -48,7 +48,7 @@ async fn an_entry_that_is_added_to_a_running_fleet_is_noticed_within_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_is_told_the_entry_and_the_tick() {
+async fn a_handler_gets_the_name_of_the_entry_and_the_tick() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -75,7 +75,7 @@ async fn a_handler_is_told_the_entry_and_the_tick() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_process_brings_along_stays_when_a_later_one_does_not_and_changes_when_it_differs() {
+async fn an_entry_outlives_its_process_and_is_updated_by_a_later_one() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     let yearly = |payload: &str| entry("report", "@yearly").json(&payload).unwrap().when_missed(Missed::One);
@@ -107,7 +107,7 @@ async fn what_a_process_brings_along_stays_when_a_later_one_does_not_and_changes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_process_brings_along_is_kept_again_when_somebody_has_flushed_redis() {
+async fn an_entry_is_stored_again_after_redis_was_flushed() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     let process = Process::start(config(&server.url()), vec![each_second("beat")], ran.handler());

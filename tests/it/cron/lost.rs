@@ -46,12 +46,12 @@ async fn a_tick_whose_reply_was_lost_is_one_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reading_whose_reply_was_lost_is_read_again() {
+async fn a_read_whose_reply_was_lost_is_repeated() {
     ticks_once(|| Mode::drop_reply_to(AGENDA, 2), 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ticks_that_redis_refuses_for_a_while_are_submitted_once_it_does_not() {
+async fn ticks_refused_by_redis_are_submitted_when_it_accepts_them_again() {
     let scripts = || Commands::Only(vec!["EVALSHA".to_owned(), "EVAL".to_owned()]);
     let error = "OOM command not allowed when used memory > 'maxmemory'.";
     ticks_once(|| Mode::Inject { error: error.to_owned(), to: scripts() }, 5).await;
@@ -60,7 +60,7 @@ async fn ticks_that_redis_refuses_for_a_while_are_submitted_once_it_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_whose_keeping_lost_its_reply_is_kept_once() {
+async fn an_entry_is_stored_once_although_the_reply_was_lost() {
     let scene = Scene::on(RedisServer::start()).await;
     let (ran, witness) = (Ran::default(), Witness::of(&scene.server));
     scene.proxy.set(Mode::drop_reply_to(PUT, 1));
@@ -76,7 +76,7 @@ async fn an_entry_whose_keeping_lost_its_reply_is_kept_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_is_cut_off_misses_no_tick() {
+async fn a_process_that_loses_its_connection_misses_no_tick() {
     ticks_once(|| Mode::blackhole(Scope::Sent(super::STATES.to_owned())), 3).await;
     ticks_once(|| Mode::Rst, 1).await;
 }

@@ -17,7 +17,7 @@ async fn hourly(queue: &Queue, name: &str, missed: Missed) -> Entry {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_an_outage_none_one_or_all_of_the_missed_ticks_are_submitted() {
+async fn after_an_outage_none_one_or_all_missed_ticks_are_submitted() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     let mut want = Vec::new();
@@ -44,7 +44,7 @@ async fn after_an_outage_none_one_or_all_of_the_missed_ticks_are_submitted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_outage_is_made_up_for_in_batches_by_the_latest_thousand() {
+async fn after_a_long_outage_the_latest_thousand_ticks_are_submitted() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     queue.put_cron(&each_second("beat")).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_long_outage_is_made_up_for_in_batches_by_the_latest_thousand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_entry_makes_up_for_nothing_that_was_before_it() {
+async fn a_new_entry_submits_no_ticks_from_before_it_was_added() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     let process = Process::start(config(&server.url()), vec![], ran.handler());

@@ -60,7 +60,7 @@ impl Scripts {
 }
 
 #[test]
-fn a_tick_that_is_sent_twice_or_too_late_is_submitted_once() {
+fn a_tick_sent_twice_or_too_late_is_submitted_once() {
     let scripts = Scripts::new();
     assert_eq!(scripts.put("", "x"), 1);
     assert_eq!(scripts.state().as_deref(), Some("1000 1"));
@@ -78,7 +78,7 @@ fn a_tick_that_is_sent_twice_or_too_late_is_submitted_once() {
 }
 
 #[test]
-fn a_tick_whose_stream_is_none_moves_nothing() {
+fn a_tick_for_a_key_of_the_wrong_type_changes_nothing() {
     let scripts = Scripts::new();
     scripts.put("", "x");
     scripts.server.cmd(&["SET", STREAM, "vandal"]);
@@ -87,7 +87,7 @@ fn a_tick_whose_stream_is_none_moves_nothing() {
 }
 
 #[test]
-fn a_change_that_is_sent_twice_happens_once() {
+fn a_change_sent_twice_is_applied_once() {
     let scripts = Scripts::new();
     assert_eq!([scripts.put("", "x"), scripts.put("", "x")], [1, 0]);
     let pause = |mark: &str| scripts.call(source("cron_pause"), &[STATES], &["a", mark]);
@@ -104,7 +104,7 @@ fn a_change_that_is_sent_twice_happens_once() {
 }
 
 #[test]
-fn a_full_server_refuses_whole_what_needs_memory_and_allows_a_pause() {
+fn a_full_server_refuses_ticks_and_changes_but_allows_a_pause() {
     let scripts = Scripts::new();
     scripts.put("", "x");
     scripts.fill(true);
@@ -123,7 +123,7 @@ fn a_full_server_refuses_whole_what_needs_memory_and_allows_a_pause() {
 }
 
 #[test]
-fn an_agenda_is_whole_or_what_was_asked_for() {
+fn an_agenda_has_all_entries_or_the_requested_ones() {
     let scripts = Scripts::new();
     scripts.put("", "x");
     let agenda = |args: &[&str]| {
@@ -143,7 +143,7 @@ fn an_agenda_is_whole_or_what_was_asked_for() {
 }
 
 #[test]
-fn the_witness_sees_a_tick_twice_that_was_submitted_twice() {
+fn the_witness_counts_a_tick_that_was_submitted_twice() {
     let scripts = Scripts::new();
     let witness = Witness::of(&scripts.server);
     for _ in 0..2 {

@@ -90,7 +90,7 @@ fn lines(file: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_program_that_ended_while_its_worker_stood_still_is_taken_at_its_word_and_runs_once() {
+fn a_program_that_ends_while_its_worker_is_frozen_counts_and_runs_once() {
     let stage = Stage::new();
     for (code, state, outcome) in [("0", "done", "done"), ("3", "dead", "error")] {
         for id in stage.freeze("act", code) {
@@ -103,7 +103,7 @@ fn a_program_that_ended_while_its_worker_stood_still_is_taken_at_its_word_and_ru
 }
 
 #[test]
-fn a_once_step_whose_program_ended_while_its_worker_stood_still_is_what_the_program_said() {
+fn a_once_step_that_ends_while_its_worker_is_frozen_keeps_its_result() {
     let stage = Stage::new();
     for (code, state) in [("0", "done"), ("3", "failed")] {
         for id in stage.freeze("gift", code) {

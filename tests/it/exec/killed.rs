@@ -34,7 +34,7 @@ fn lines(dir: &Path, file: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_program_acts_on_a_part_of_its_payload_whose_worker_is_killed() {
+fn no_program_acts_on_a_partial_payload_after_its_worker_is_killed() {
     let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let toml = TOML.replace("{dir}", dir.path().to_str().unwrap());
     let launch = Launch::new(&["--config", "{config}", "--redis", &server.url(), "worker"]).config(&toml);

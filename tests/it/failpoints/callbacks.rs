@@ -32,7 +32,7 @@ fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
 }
 
 #[test]
-fn whatever_happens_at_a_settlement_each_callback_is_submitted_once() {
+fn each_callback_is_submitted_once_despite_any_fault() {
     let drill = Drill {
         scripts: &["begin", "complete", "defer", "bury", "promote"],
         submit,

@@ -61,6 +61,6 @@ fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
 }
 
 #[test]
-fn whatever_happens_to_a_process_that_submits_ticks_each_is_one_job() {
+fn each_tick_is_one_job_despite_any_fault() {
     Drill { scripts: &["agenda", "tick"], submit, is_done, judge }.run("cron");
 }

@@ -61,7 +61,7 @@ fn is_right(server: &RedisServer, records: &[Record]) -> Result<(), String> {
 }
 
 #[test]
-fn whatever_happens_at_a_call_of_the_steps_no_once_step_runs_twice() {
+fn no_once_step_runs_twice_despite_any_fault() {
     let drill = Drill {
         scripts: &["begin", "steps", "step_begin", "step_end", "defer", "complete"],
         submit,

@@ -43,7 +43,7 @@ fn judge(server: &RedisServer, _ledger: &Ledger) -> Result<(), String> {
 }
 
 #[test]
-fn whatever_happens_to_a_worker_no_lock_is_left_without_a_live_job() {
+fn no_lock_is_left_without_a_live_job_despite_any_fault() {
     let drill = Drill {
         scripts: &["begin", "complete", "defer", "bury", "promote"],
         submit,

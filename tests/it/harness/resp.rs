@@ -89,7 +89,7 @@ mod tests {
     const PIPELINE: &[u8] = b"*2\r\n$4\r\nXLEN\r\n$1\r\ns\r\n*1\r\n$4\r\nPING\r\nPING\r\n";
 
     #[test]
-    fn a_pipeline_in_single_bytes_comes_out_as_whole_requests() {
+    fn a_pipeline_fed_byte_by_byte_yields_whole_requests() {
         let mut frames = Frames::default();
         let mut requests = Vec::new();
         for byte in PIPELINE {

@@ -16,7 +16,7 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hooks_are_told_of_every_attempt_by_the_names_users_know() {
+async fn hooks_are_called_for_every_attempt_under_their_documented_names() {
     let server = RedisServer::start();
     let (queue, heard) = (queue(&server).await, Heard::default());
     let handler = Acts::new(|context, payload| match (payload, context.attempt()) {
@@ -46,7 +46,7 @@ async fn hooks_are_told_of_every_attempt_by_the_names_users_know() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happened_before_the_process_stopped_is_told_before_it_ends() {
+async fn a_stopping_process_delivers_all_pending_notifications() {
     let server = RedisServer::start();
     let (queue, heard, handler) = (queue(&server).await, Heard::default(), Acts::well());
     let builder = builder(&server.url(), Publish::None).hook(heard.clone());
@@ -60,7 +60,7 @@ async fn what_happened_before_the_process_stopped_is_told_before_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_queue_length_is_told_while_no_job_begins_or_ends() {
+async fn the_queue_length_is_reported_while_no_job_starts_or_ends() {
     let server = RedisServer::start();
     let (queue, heard, gate) = (queue(&server).await, Heard::default(), Arc::new(Semaphore::new(0)));
     let mut config = attentive(&server.url(), Publish::None);
@@ -156,27 +156,27 @@ async fn changes_nothing(way: Way, fault: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_of_a_hook_changes_nothing_and_is_counted() {
+async fn an_error_in_a_hook_changes_nothing_and_is_counted() {
     changes_nothing(Way::Errs, "error").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_of_a_hook_changes_nothing_and_is_counted() {
+async fn a_panic_in_a_hook_changes_nothing_and_is_counted() {
     changes_nothing(Way::Panics, "panic").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_that_never_returns_changes_nothing_and_is_abandoned_call_by_call() {
+async fn a_hook_that_never_returns_changes_nothing_and_times_out() {
     changes_nothing(Way::Waits, "timeout").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_that_blocks_its_thread_for_ever_changes_nothing_and_costs_few_threads() {
+async fn a_hook_that_blocks_its_thread_forever_changes_nothing() {
     changes_nothing(Way::Blocks, "timeout").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_that_is_too_slow_misses_what_finds_its_channel_full_and_that_is_counted() {
+async fn notifications_that_a_slow_hook_misses_are_counted() {
     let server = RedisServer::start();
     let (queue, faults, calls) = (queue(&server).await, Faults::default(), Arc::new(AtomicUsize::new(0)));
     let builder = builder(&server.url(), Publish::None).hook(Bad(Way::Waits, Arc::clone(&calls)));

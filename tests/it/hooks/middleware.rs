@@ -75,7 +75,7 @@ fn start(builder: Builder, max_attempts: u32, handler: &Acts) -> Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn middleware_runs_in_the_order_of_registration_and_sees_attempt_and_result() {
+async fn middleware_runs_in_registration_order_and_sees_attempt_and_result() {
     let server = RedisServer::start();
     let (queue, diary) = (queue(&server).await, Diary::default());
     let handler = Acts::new(|_, _| Ok(Value::from(42)));
@@ -104,7 +104,7 @@ async fn middleware_runs_in_the_order_of_registration_and_sees_attempt_and_resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_keeps_the_handler_from_running() {
+async fn a_middleware_that_refuses_keeps_the_handler_from_running() {
     let server = RedisServer::start();
     let (queue, handler) = (queue(&server).await, Acts::well());
     let fleet = start(builder(&server).middleware(Refuses(|| JobError::fatal("closed"))), 4, &handler);
@@ -115,7 +115,7 @@ async fn a_refusal_keeps_the_handler_from_running() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fatal_error_may_be_turned_into_one_that_is_tried_again_and_a_success_into_another_result() {
+async fn middleware_may_turn_a_fatal_error_into_a_retry_and_replace_a_result() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Acts::new(|context, _| match context.attempt() {
@@ -134,7 +134,7 @@ async fn a_fatal_error_may_be_turned_into_one_that_is_tried_again_and_a_success_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_of_the_handler_is_an_error_to_middleware_and_its_own_panic_is_a_failure() {
+async fn middleware_sees_a_handlers_panic_and_its_own_panic_is_a_failure() {
     let server = RedisServer::start();
     let (queue, diary) = (queue(&server).await, Diary::default());
     let handler = Acts::new(|context, _| match context.attempt() {

@@ -16,7 +16,7 @@ fn call() -> Vec<&'static str> {
 }
 
 #[test]
-fn events_that_are_sent_twice_are_told_twice_and_stay_capped() {
+fn events_sent_twice_are_stored_twice_and_stay_capped() {
     let server = RedisServer::start();
     for _ in 0..2 {
         assert_eq!(server.cmd(&call()), Value::Array(vec![Value::Int(2)]));

@@ -42,7 +42,7 @@ async fn named(queue: &Queue, names: &[&str]) -> Vec<PastEvent> {
 const OF_JOBS: [&str; 4] = ["before_handle", "after_handle", "retry_handle", "failed_handle"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_stream_has_the_same_facts_under_the_same_names_and_no_payload() {
+async fn the_stream_has_the_same_facts_and_names_as_hooks_and_no_payload() {
     let server = RedisServer::start();
     let (queue, faults) = (queue(&server).await, Faults::default());
     let fleet = start(attentive(&server.url(), Publish::All), &faults);
@@ -80,7 +80,7 @@ async fn the_stream_has_the_same_facts_under_the_same_names_and_no_payload() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn by_default_only_failures_are_published_and_nothing_where_that_is_wanted() {
+async fn only_failures_are_published_by_default_and_nothing_if_disabled() {
     let server = RedisServer::start();
     let (queue, faults) = (queue(&server).await, Faults::default());
     for (publish, want) in [
@@ -101,7 +101,7 @@ async fn by_default_only_failures_are_published_and_nothing_where_that_is_wanted
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_stream_tells_the_queue_length_by_a_timer_from_one_process_alone() {
+async fn only_one_process_publishes_the_queue_length_by_a_timer() {
     let server = RedisServer::start();
     let (queue, faults) = (queue(&server).await, Faults::default());
     server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "test", "delay_ms", "3600000"]);
@@ -157,7 +157,7 @@ async fn drops_and_counts(prepare: impl Fn(&RedisServer), error: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_of_another_type_changes_nothing_and_what_is_dropped_is_counted() {
+async fn an_events_key_of_the_wrong_type_changes_nothing_and_is_counted() {
     drops_and_counts(|server| drop(server.cmd(&["SET", EVENTS, "x"])), "redis configuration").await;
 }
 
@@ -177,7 +177,7 @@ async fn a_login_without_the_right_to_the_stream_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_than_the_stream_can_be_told_is_dropped_and_counted_while_all_jobs_run() {
+async fn surplus_events_are_dropped_and_counted_while_all_jobs_run() {
     let server = RedisServer::start();
     let (queue, faults) = (queue(&server).await, Faults::default());
     let jobs = (0..20_000).map(|_| Submission::new("test").unwrap());
@@ -192,7 +192,7 @@ async fn more_than_the_stream_can_be_told_is_dropped_and_counted_while_all_jobs_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_server_costs_events_and_no_job() {
+async fn a_full_server_loses_events_but_no_job() {
     let server = RedisServer::start();
     let (queue, faults, gate) = (queue(&server).await, Faults::default(), Arc::new(Semaphore::new(0)));
     let (builder, handler) = (builder(&server.url(), Publish::All).events(faults.events()), Acts::well());
@@ -210,7 +210,7 @@ async fn a_full_server_costs_events_and_no_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_are_told_again_when_redis_takes_them_again_without_those_of_meanwhile() {
+async fn publishing_resumes_without_the_events_that_redis_refused() {
     let server = RedisServer::start();
     let (queue, faults) = (queue(&server).await, Faults::default());
     server.cmd(&["SET", EVENTS, "x"]);

@@ -38,7 +38,7 @@ async fn opens(url: &str, servers: &[RedisServer], slots: &[(&str, usize)], (all
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_opens_as_many_connections_as_the_document_says() {
+async fn a_process_opens_as_many_connections_as_documented() {
     let cases: [(&[(&str, usize)], usize); 3] =
         [(&[("mail", 1)], 2 + 3), (&[("mail", 64)], 2 + 4), (&[("mail", 64), ("reports", 4)], 2 + 4 + 3)];
     for (slots, want) in cases {
@@ -48,7 +48,7 @@ async fn a_process_opens_as_many_connections_as_the_document_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_cluster_a_queues_connections_are_to_its_server_alone() {
+async fn on_a_cluster_a_queue_has_connections_only_to_its_own_server() {
     let servers = two_servers();
     let url = url(servers[0].addr(), servers[1].addr());
     let names = [queue_on(&servers[0], true), queue_on(&servers[0], false)];

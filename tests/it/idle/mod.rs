@@ -53,7 +53,7 @@ async fn appending(crowd: &Crowd, empty: &RedisServer) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_idle_queue_costs_less_than_twenty_commands_a_second_however_many_workers_wait() {
+async fn an_idle_queue_costs_few_commands_however_many_workers_wait() {
     let (sizes, empty) = ([2, 64, 200], RedisServer::start());
     let crowds = join_all(sizes.map(Crowd::start)).await;
     pass(SETTLING).await;
@@ -85,7 +85,7 @@ async fn an_idle_queue_costs_less_than_twenty_commands_a_second_however_many_wor
 
 /// There is a job for each, and few of them wait for one: the others have to be called.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn workers_that_stand_by_are_called_as_soon_as_there_is_more_than_others_can_take() {
+async fn standby_workers_are_called_as_soon_as_they_are_needed() {
     let crowd = Crowd::start(96).await;
     pass(SETTLING).await;
     let mut begun = Instant::now();
@@ -102,7 +102,7 @@ async fn workers_that_stand_by_are_called_as_soon_as_there_is_more_than_others_c
 
 /// Each asks for the lead once in half a minute, but all together several times per second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_leader_that_died_is_replaced_within_its_lease_though_each_of_many_asks_rarely() {
+async fn a_dead_leader_of_a_large_fleet_is_replaced_within_its_lease() {
     let crowd = Crowd::start(70).await;
     pass(SETTLING).await;
     // As if the leader were a process that has died.
@@ -121,7 +121,7 @@ async fn a_leader_that_died_is_replaced_within_its_lease_though_each_of_many_ask
 
 /// The group has so many members that one worker leaves the waiting to the others. But these are all dead.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_nobody_waits_for_is_noticed_within_seconds() {
+async fn a_job_is_noticed_within_seconds_although_no_worker_waits_for_it() {
     let server = RedisServer::start();
     let mut connection = server.client();
     let mut group = redis::cmd("XGROUP");

@@ -74,7 +74,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_or_impossible_type_is_buried() {
+async fn a_missing_or_invalid_type_is_buried() {
     let bench = Bench::new().await;
     bench.buries(&[(b"payload", b"{}")], "the field type is missing").await;
     for bad in [&b""[..], b"Mail", b"a b", b"\xff\xfe", b"a\0b", b"-a", &[b'a'; 129]] {
@@ -84,7 +84,7 @@ async fn a_missing_or_impossible_type_is_buried() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_that_is_none_is_buried_with_the_name_of_its_field() {
+async fn an_invalid_number_is_buried_with_the_name_of_its_field() {
     let bench = Bench::new().await;
     let numbers = [
         "attempt",
@@ -110,7 +110,7 @@ async fn a_number_that_is_none_is_buried_with_the_name_of_its_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_cannot_be_one_is_buried() {
+async fn an_invalid_id_is_buried() {
     let bench = Bench::new().await;
     let long = [b'a'; 129];
     for bad in [&b""[..], b"a b", b"a\nb", b"a\0b", b"\x1b[31m", b"\xff", "a\u{85}b".as_bytes(), &long] {
@@ -120,7 +120,7 @@ async fn an_id_that_cannot_be_one_is_buried() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unknown_words_are_buried_with_the_words_that_are_known() {
+async fn an_unknown_value_is_buried_with_the_list_of_known_ones() {
     let bench = Bench::new().await;
     bench.buries(&[TYPE, (b"encoding", b"xml")], "one of json, msgpack, raw").await;
     bench.buries(&[TYPE, (b"encoding", b"")], "one of json, msgpack, raw").await;
@@ -130,7 +130,7 @@ async fn unknown_words_are_buried_with_the_words_that_are_known() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_fields_are_buried_packed_with_every_byte() {
+async fn an_entry_with_too_many_fields_is_buried_with_every_byte() {
     let bench = Bench::new().await;
     let names: Vec<Vec<u8>> = (0..5_000).map(|nth| format!("field-{nth}").into_bytes()).collect();
     let mut fields: Vec<(&[u8], &[u8])> = vec![TYPE];
@@ -147,7 +147,7 @@ async fn too_many_fields_are_buried_packed_with_every_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_only_odd_runs() {
+async fn odd_but_valid_entries_run() {
     let bench = Bench::new().await;
     let (large, name) = (vec![b'x'; 1 << 20], vec![b'n'; 64 * 1024]);
     let odd: [Fields<'_>; 16] = [
@@ -210,7 +210,7 @@ async fn odd_bytes_survive_a_retry_a_burial_and_a_replay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_type_that_nobody_knows_waits_for_a_worker_that_does() {
+async fn a_job_of_an_unknown_type_waits_for_a_worker_that_knows_it() {
     let bench = Bench::new().await;
     bench.xadd(&[(b"type", b"unheard.of"), (b"id", b"u")]);
     let id = "u".parse().unwrap();
@@ -233,7 +233,7 @@ async fn a_job_due_in_the_year_9999_is_parked_until_then() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parked_fields_that_cannot_be_read_are_buried() {
+async fn a_parked_job_with_unreadable_fields_is_buried() {
     let bench = Bench::new().await;
     for (nth, broken) in
         [&b""[..], b"\xff\xff", b"\x93\xa6normal\xa4type", b"\xdd\xff\xff\xff\xff"].iter().enumerate()

@@ -21,7 +21,7 @@ async fn refusal(url: &str) -> Error {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connecting_to_nobody_fails_soon_and_says_so() {
+async fn connecting_to_a_closed_port_fails_within_seconds() {
     let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let asked = Instant::now();
     let error = refusal(&format!("redis://:canary@{nobody}")).await;
@@ -31,7 +31,7 @@ async fn connecting_to_nobody_fails_soon_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connecting_to_a_server_that_never_answers_fails_in_the_end() {
+async fn connecting_to_a_server_that_never_answers_fails_within_seconds() {
     let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let asked = Instant::now();
     let error = refusal(&format!("redis://{}", mute.local_addr().unwrap())).await;
@@ -40,7 +40,7 @@ async fn connecting_to_a_server_that_never_answers_fails_in_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_or_wrong_password_is_a_matter_of_configuration() {
+async fn a_missing_or_wrong_password_is_a_configuration_error() {
     let server = RedisServer::builder().password("right").start();
     let at = server.addr();
     for url in
@@ -56,7 +56,7 @@ async fn a_missing_or_wrong_password_is_a_matter_of_configuration() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_that_may_not_log_in_waits_and_stops_when_asked() {
+async fn a_fleet_that_cannot_log_in_waits_and_stops_when_asked() {
     let server = RedisServer::builder().password("right").start();
     let config = config(&format!("redis://:wrong@{}", server.addr()));
     let fleet = Fleet::builder(config).handler("test", Acts::well()).unwrap().build();
@@ -78,7 +78,7 @@ async fn a_fleet_that_may_not_log_in_waits_and_stops_when_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_another_type_in_place_of_the_stream_stops_only_that_until_it_is_gone() {
+async fn a_fleet_recovers_when_a_stream_key_of_the_wrong_type_is_deleted() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Acts::well();
@@ -103,7 +103,7 @@ async fn a_key_of_another_type_in_place_of_the_stream_stops_only_that_until_it_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_that_finds_a_key_of_another_type_begins_when_it_is_gone() {
+async fn a_fleet_starts_when_a_stream_key_of_the_wrong_type_is_deleted() {
     let server = RedisServer::start();
     server.cmd(&["SET", "sf:{default}:jobs", "not a stream"]);
     let handler = Acts::well();

@@ -70,7 +70,7 @@ async fn messagepack_a_hundred_thousand_levels_deep_is_fatal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messagepack_that_promises_more_than_there_is_is_fatal() {
+async fn messagepack_that_is_shorter_than_it_declares_is_fatal() {
     // An array of 2^32 - 1 items, a text of 4 GB, a map of 2^32 - 1 pairs: none of it is there.
     for promise in [&b"\xdd\xff\xff\xff\xff"[..], b"\xdb\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff"] {
         is_fatal(Anything, promise.to_vec(), Encoding::Msgpack, "MessagePack").await;
@@ -78,13 +78,13 @@ async fn messagepack_that_promises_more_than_there_is_is_fatal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_behind_the_payload_are_fatal() {
+async fn trailing_bytes_after_the_payload_are_fatal() {
     is_fatal(Sends, b"\x81\xa2to\xa1a\x00\x00".to_vec(), Encoding::Msgpack, "2 bytes follow").await;
     is_fatal(Sends, b"{\"to\":\"a\"} x".to_vec(), Encoding::Json, "trailing characters").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_that_is_none_or_does_not_fit_is_fatal() {
+async fn invalid_or_mismatched_json_is_fatal() {
     for (payload, want) in [
         (&b"{\"to\":"[..], "EOF"),
         (b"\xff\xfe", "expected"),

@@ -19,7 +19,7 @@ fn server() -> RedisServer {
 }
 
 #[test]
-fn queues_shows_the_others_and_says_of_which_keys_redis_refused_what() {
+fn queues_lists_the_others_and_names_the_keys_that_redis_refused() {
     let server = server();
     let url = url_of_fleet(&server);
     let table = run(&["--redis", &url, "queues"], b"");
@@ -39,7 +39,7 @@ fn queues_shows_the_others_and_says_of_which_keys_redis_refused_what() {
 }
 
 #[test]
-fn workers_shows_the_others_and_names_the_key_that_cannot_be_read() {
+fn workers_lists_the_others_and_names_the_key_that_cannot_be_read() {
     let server = server();
     server.cmd(&["XGROUP", "CREATE", "sf:{a}:jobs", "fleet", "0"]);
     server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", "sf:{a}:jobs", ">"]);
@@ -64,7 +64,7 @@ fn workers_shows_the_others_and_names_the_key_that_cannot_be_read() {
 }
 
 #[test]
-fn recurring_jobs_are_listed_but_for_those_of_the_queue_that_redis_refuses() {
+fn cron_list_shows_all_recurring_jobs_except_of_the_refused_queue() {
     let server = server();
     let add = ["cron", "--queue", "b", "add", "nightly", "--schedule", "0 3 * * *", "--type", "note"];
     let added = run(&[&["--redis", &server.url()], &add[..]].concat(), b"");
@@ -76,7 +76,7 @@ fn recurring_jobs_are_listed_but_for_those_of_the_queue_that_redis_refuses() {
 }
 
 #[test]
-fn a_command_for_one_queue_says_of_which_keys_redis_refused_what() {
+fn a_command_for_one_queue_names_the_keys_that_redis_refused() {
     let server = server();
     for command in [&["dead", "list"][..], &["delayed", "list"], &["cron", "list"]] {
         let refused = run(&[&["--redis", &url_of_fleet(&server)], command, &["--queue", "c"]].concat(), b"");
@@ -90,7 +90,7 @@ fn a_command_for_one_queue_says_of_which_keys_redis_refused_what() {
 }
 
 #[test]
-fn the_scale_of_several_queues_is_that_of_those_that_can_be_read() {
+fn the_scale_of_several_queues_covers_those_that_can_be_read() {
     let server = RedisServer::start();
     grant(&server, &["a", "b"]);
     let (_worker, address) = launch(&url_of_fleet(&server));

@@ -22,7 +22,7 @@ fn assert_c_is_back(server: &RedisServer, address: &str) {
 }
 
 #[test]
-fn a_queue_with_a_key_of_another_type_keeps_no_other_from_being_served() {
+fn a_queue_with_a_key_of_the_wrong_type_does_not_affect_other_queues() {
     for key in ["sf:{c}:jobs", "sf:{c}:jobs:low", "sf:{c}:control"] {
         let server = RedisServer::start();
         server.cmd(&["SET", key, "x"]);
@@ -42,7 +42,7 @@ fn a_queue_with_a_key_of_another_type_keeps_no_other_from_being_served() {
 }
 
 #[test]
-pub(crate) fn a_queue_that_is_spoiled_in_flight_stops_no_other_and_comes_back_when_it_is_mended() {
+pub(crate) fn a_queue_that_breaks_at_runtime_affects_no_other_and_recovers() {
     for key in ["sf:{c}:jobs", "sf:{c}:jobs:high"] {
         let server = RedisServer::start();
         let (worker, address) = launch(&server.url());
@@ -61,7 +61,7 @@ pub(crate) fn a_queue_that_is_spoiled_in_flight_stops_no_other_and_comes_back_wh
 }
 
 #[test]
-fn a_queue_without_rights_keeps_no_other_from_being_served_at_the_start_nor_in_flight() {
+fn a_queue_without_rights_affects_no_other_at_startup_or_at_runtime() {
     let server = RedisServer::start();
     grant(&server, &["a", "b"]);
     let (worker, address) = launch(&url_of_fleet(&server));
@@ -79,7 +79,7 @@ fn a_queue_without_rights_keeps_no_other_from_being_served_at_the_start_nor_in_f
 }
 
 #[test]
-fn a_worker_that_can_serve_no_queue_is_alive_and_not_ready_and_names_the_keys() {
+fn a_worker_that_can_serve_no_queue_is_alive_but_not_ready() {
     let server = RedisServer::start();
     for queue in ["a", "b", "c"] {
         server.cmd(&["SET", &format!("sf:{{{queue}}}:jobs"), "x"]);

@@ -45,7 +45,7 @@ async fn begin(queue: &Queue) -> BTreeSet<(String, u64)> {
 /// the witness (`MONITOR`) counts what Redis carries out, so that a tick that was submitted twice would be counted twice
 /// though both jobs had one id.
 #[test]
-fn each_of_a_thousand_ticks_is_one_job_while_four_processes_are_killed_and_frozen() {
+fn each_of_1000_ticks_is_one_job_while_workers_are_killed_and_frozen() {
     let server = RedisServer::builder().aof(Aof::EverySec).start();
     let dir = tempfile::tempdir().unwrap();
     let (ledger, program) = (Ledger::new(dir.path()), Program::new(&server.url(), dir.path()));
@@ -103,7 +103,7 @@ fn done(ledger: &Ledger) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn ticks_are_on_time_right_after_the_process_that_did_the_chores_was_killed() {
+fn ticks_are_on_time_right_after_the_leader_is_killed() {
     let server = RedisServer::start();
     let dir = tempfile::tempdir().unwrap();
     // So long a lease that nobody else leads before the ticks that count are over.

@@ -69,25 +69,25 @@ fn a_sound_worker_breaks_no_promise() {
 }
 
 #[test]
-fn a_worker_that_acknowledges_before_it_runs_is_caught_as_loss() {
+fn acknowledging_before_running_is_detected_as_loss() {
     let report = judge(Some(Sabotage::AcknowledgesBeforeRunning));
     assert!(report.broken().contains(&"no_loss"), "{report}");
 }
 
 #[test]
-fn a_worker_that_drops_failures_is_caught_as_loss() {
+fn dropping_failures_is_detected_as_loss() {
     let report = judge(Some(Sabotage::DropsFailures));
     assert!(report.broken().contains(&"no_loss"), "{report}");
 }
 
 #[test]
-fn a_worker_that_submits_again_what_was_done_is_caught() {
+fn submitting_a_finished_job_again_is_detected() {
     let report = judge(Some(Sabotage::RunsTwice));
     assert!(report.broken().iter().any(|broken| ["calm_once", "bounded"].contains(broken)), "{report}");
 }
 
 #[test]
-fn a_worker_that_buries_what_it_retries_is_caught_in_two_places() {
+fn burying_and_retrying_a_job_is_detected_as_two_ends() {
     let report = judge(Some(Sabotage::BuriesAndRetries));
     assert!(report.broken().contains(&"one_place"), "{report}");
 }

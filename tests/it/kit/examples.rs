@@ -23,7 +23,7 @@ fn text(out: Vec<u8>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_of_a_typed_handler_shows_a_result_a_death_and_a_dropped_job() {
+async fn the_handler_example_shows_a_result_a_death_and_a_dropped_job() {
     let server = RedisServer::start();
     let mut out = Vec::new();
     handler::run(&server.url(), &mut out).await.unwrap();
@@ -35,7 +35,7 @@ async fn the_example_of_a_typed_handler_shows_a_result_a_death_and_a_dropped_job
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_of_retries_shows_every_attempt_the_dead_letter_and_its_replay() {
+async fn the_replay_example_shows_all_attempts_the_death_and_the_replay() {
     let server = RedisServer::start();
     let mut out = Vec::new();
     replay::run(&server.url(), &mut out).await.unwrap();
@@ -49,14 +49,14 @@ async fn the_example_of_retries_shows_every_attempt_the_dead_letter_and_its_repl
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_of_testing_a_handler_holds() {
+async fn the_testing_example_passes() {
     let mut out = Vec::new();
     testing::run(&mut out).await.unwrap();
     assert_eq!(text(out), "inline: as expected\non a private server: as expected\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_of_an_order_charges_once_and_goes_on_after_a_decision() {
+async fn the_order_example_charges_once_and_continues_after_a_decision() {
     let mut out = Vec::new();
     order::run(&mut out).await.unwrap();
     insta::assert_snapshot!(text(out), @r#"
@@ -68,7 +68,7 @@ async fn the_example_of_an_order_charges_once_and_goes_on_after_a_decision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_of_a_recurring_job_shows_the_night_in_which_the_clocks_change() {
+async fn the_nightly_example_shows_the_night_of_the_clock_change() {
     let mut out = Vec::new();
     nightly::run(&mut out).await.unwrap();
     insta::assert_snapshot!(text(out), @r#"

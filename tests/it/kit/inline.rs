@@ -70,7 +70,7 @@ async fn run(what: &str) -> Ended {
 }
 
 #[tokio::test]
-async fn a_handler_sees_everything_that_was_made_up() {
+async fn a_handler_sees_every_property_of_the_made_up_job() {
     let job = Job::new("test")
         .msgpack(&"facts")
         .id("order-7")
@@ -93,7 +93,7 @@ async fn a_handler_sees_everything_that_was_made_up() {
 }
 
 #[tokio::test]
-async fn every_way_to_say_no_comes_out_as_a_worker_would_see_it_and_is_settled_as_a_fleet_would() {
+async fn every_way_to_fail_is_settled_as_a_fleet_would_settle_it() {
     let hour = Duration::from_secs(3600);
     let policy = Policy { backoff: Backoff::Fixed(Duration::from_secs(7)), ..Policy::default() };
     let retried = run("boom").await;
@@ -121,7 +121,7 @@ async fn every_way_to_say_no_comes_out_as_a_worker_would_see_it_and_is_settled_a
 }
 
 #[tokio::test]
-async fn what_a_handler_tells_meanwhile_is_heard() {
+async fn the_progress_and_log_of_a_handler_are_recorded() {
     let ended = run("tell").await;
     assert_eq!(
         (ended.progress(), ended.log()),
@@ -132,7 +132,7 @@ async fn what_a_handler_tells_meanwhile_is_heard() {
 }
 
 #[tokio::test]
-async fn a_panic_is_caught_and_tried_again() {
+async fn a_panic_is_caught_and_retried() {
     let ended = run("panic").await;
     assert_eq!(ended.error(), Some("the handler panicked: as told"));
     assert!(matches!(ended.outcome(), Outcome::Failed(failure) if failure.kind == FailureKind::Panic));
@@ -149,7 +149,7 @@ async fn an_attempt_ends_at_its_timeout() {
 }
 
 #[tokio::test]
-async fn a_cancelled_attempt_is_given_back_unless_it_ends_well_in_its_time_of_grace() {
+async fn a_cancelled_attempt_is_given_back_unless_it_succeeds_in_its_grace() {
     for pause in [Duration::ZERO, Duration::from_millis(20)] {
         let waiting = testing::run(&Told, job("wait").cancel_after(pause)).await;
         assert_eq!(*waiting.outcome(), Outcome::Interrupted, "{pause:?}");
@@ -160,7 +160,7 @@ async fn a_cancelled_attempt_is_given_back_unless_it_ends_well_in_its_time_of_gr
 }
 
 #[tokio::test]
-async fn what_is_no_job_or_no_such_payload_is_buried_as_in_production() {
+async fn malformed_jobs_and_payloads_are_buried_as_in_production() {
     let wrong = testing::run(&Told, Job::new("test").json(&7)).await;
     assert!(wrong.error().is_some_and(|error| error.contains("not the expected JSON")), "{wrong:?}");
     let settlement = wrong.settlement(&Policy::default());

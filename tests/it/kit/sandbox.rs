@@ -29,7 +29,7 @@ fn connection(url: &str) -> redis::RedisResult<redis::Connection> {
 }
 
 #[tokio::test]
-async fn what_is_due_in_an_hour_runs_when_an_hour_was_moved_and_not_before() {
+async fn a_job_due_in_an_hour_runs_when_time_is_advanced_by_an_hour() {
     let handler = Acts::well();
     let sandbox = Sandbox::start(fleet(handler.clone())).await.unwrap();
     let first = sandbox.submit(job().delay(HOUR)).await.unwrap();
@@ -48,7 +48,7 @@ async fn what_is_due_in_an_hour_runs_when_an_hour_was_moved_and_not_before() {
 }
 
 #[tokio::test]
-async fn retries_take_no_time_and_dead_letters_can_be_looked_at() {
+async fn retries_take_no_time_and_dead_letters_can_be_read() {
     let handler = Acts::new(|_, _| Err(JobError::retry("no")));
     let sandbox = Sandbox::start(fleet(handler.clone())).await.unwrap();
     let id = sandbox.submit(job()).await.unwrap();
@@ -62,7 +62,7 @@ async fn retries_take_no_time_and_dead_letters_can_be_looked_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_added_by_hand_with_a_delay_waits_no_longer_either() {
+async fn advancing_time_also_covers_a_delay_in_a_plain_xadd() {
     let handler = Acts::well();
     let sandbox = Sandbox::start(fleet(handler.clone())).await.unwrap();
     let mut redis = connection(&sandbox.url()).unwrap();
@@ -79,7 +79,7 @@ async fn a_job_that_was_added_by_hand_with_a_delay_waits_no_longer_either() {
 }
 
 #[tokio::test]
-async fn every_job_leaves_a_record_and_sandboxes_do_not_see_each_other() {
+async fn every_job_leaves_a_record_and_sandboxes_are_isolated() {
     let (one, other) = (Acts::new(|_, _| Ok(Value::from(7))), Acts::well());
     let first = Sandbox::start(fleet(one.clone())).await.unwrap();
     let second = Sandbox::start(fleet(other.clone())).await.unwrap();
@@ -91,7 +91,7 @@ async fn every_job_leaves_a_record_and_sandboxes_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn a_condition_that_does_not_come_is_told_with_what_the_queue_holds() {
+async fn an_unmet_condition_is_reported_with_the_contents_of_the_queue() {
     let handler = Acts::new(|_, payload| match payload {
         b"" => Err(JobError::fatal("no payload")),
         _ => Err(JobError::snooze(HOUR)),
