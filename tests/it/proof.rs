@@ -113,7 +113,7 @@ fn a_second_run_needs_a_cause() {
 fn a_worker_that_starts_what_others_took_over_is_found_though_it_stood_still() {
     let lines = ["start a - a 1 again 5-0 8 90ms 90", "end a - 5-0 8 95ms ok", START, OK];
     let tale = Tale::of(&[("a", Kind::Done)], &lines).hit(Cause::Freeze, 0, 1_500);
-    assert_eq!(tale.broken(), ["what others took over does not start"]);
+    assert_eq!(tale.broken(), ["a job that others took over does not start"]);
 }
 
 /// It had decided to start them when it was frozen, in each of its threads one.
@@ -138,14 +138,14 @@ fn what_each_thread_was_about_to_start_when_it_was_frozen_is_excused_and_nothing
         Tale::of(&jobs, &lines).hit(Cause::Freeze, 100, 3_000).broken()
     };
     assert_eq!(frozen(2), Vec::<&str>::new());
-    assert_eq!(frozen(3), ["what others took over does not start"]);
+    assert_eq!(frozen(3), ["a job that others took over does not start"]);
 }
 
 #[test]
 fn a_job_that_was_submitted_twice_is_found_though_its_worker_was_killed() {
     let lines = [START, OK, "start a - a 1 new 5-0 8 5000ms 5000"];
     let tale = Tale::of(&[("a", Kind::Done)], &lines).hit(Cause::Kill, 201, 202);
-    assert_eq!(tale.broken(), ["nothing begins anew but by a replay"]);
+    assert_eq!(tale.broken(), ["only a replay starts a job afresh"]);
 }
 
 #[test]
@@ -190,10 +190,10 @@ fn a_job_in_two_places_and_a_letter_that_nobody_expects_are_found() {
     let both = Tale::of(&[("a", Kind::Fatal)], &[START, OK]).letter("a", "fatal");
     assert_eq!(both.broken(), ["each life ends in one place"]);
     let worn = Tale::of(&[("a", Kind::Done)], &[]).letter("a", "fatal");
-    assert_eq!(worn.broken(), ["letters are those that were to be expected"]);
+    assert_eq!(worn.broken(), ["only expected jobs leave dead letters"]);
     let mut cut = Tale::of(&[("a", Kind::Fatal)], &[]).letter("a", "fatal");
     cut.facts.letters[0].is_whole = false;
-    assert_eq!(cut.broken(), ["letters are those that were to be expected"]);
+    assert_eq!(cut.broken(), ["only expected jobs leave dead letters"]);
 }
 
 #[test]
@@ -232,8 +232,8 @@ fn what_follows_twice_or_never_is_found() {
         tale
     };
     assert_eq!(tale(&[3]).broken(), Vec::<&str>::new());
-    assert_eq!(tale(&[]).broken(), ["what follows an end follows it once"]);
-    assert!(tale(&[3, 4]).broken().contains(&"what follows an end follows it once"));
+    assert_eq!(tale(&[]).broken(), ["what follows a job is submitted once"]);
+    assert!(tale(&[3, 4]).broken().contains(&"what follows a job is submitted once"));
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_cancelled_job_that_starts_is_found() {
         answered: at * 1_000_000,
     };
     let tale = || Tale::of(&[("a", Kind::Cancelled)], &[START, OK]);
-    assert_eq!(tale().deed(told(true, 90)).broken(), ["what is cancelled does not start"]);
+    assert_eq!(tale().deed(told(true, 90)).broken(), ["a cancelled job does not start"]);
     assert_eq!(tale().deed(told(false, 90)).broken(), Vec::<&str>::new());
     assert_eq!(tale().deed(told(true, 90)).hit(Cause::Freeze, 0, 2_000).broken(), Vec::<&str>::new());
 }
@@ -263,9 +263,7 @@ fn a_tick_that_is_skipped_or_comes_twice_is_found() {
     };
     assert_eq!(ticked(["cron.all.1000", "cron.all.2000"]), Vec::<&str>::new());
     let twice = ticked(["cron.all.1000", "cron.all.1000"]);
-    assert!(
-        twice.contains(&"each tick is one job") && twice.contains(&"nothing begins anew but by a replay")
-    );
+    assert!(twice.contains(&"each tick is one job") && twice.contains(&"only a replay starts a job afresh"));
 }
 
 #[test]
@@ -278,7 +276,7 @@ fn a_run_that_the_record_does_not_name_is_found() {
         tale.broken()
     };
     assert_eq!(named(2), Vec::<&str>::new());
-    assert_eq!(named(1), ["the record names each run"]);
+    assert_eq!(named(1), ["the record lists every run"]);
 }
 
 #[test]

@@ -30,7 +30,7 @@ impl Why {
             Self::Frozen => "its worker was frozen",
             Self::Network => "its worker's network failed",
             Self::Redis => "Redis was away",
-            Self::Starved => "its worker got no processor",
+            Self::Starved => "its worker got no CPU time",
         }
     }
 

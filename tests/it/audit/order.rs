@@ -105,7 +105,7 @@ fn one_job(random: &mut StdRng) -> (&'static str, What) {
         47..48 => ("hanging", raw(Kind::Hanging, "hang", "sleep 60000", 0)),
         48..49 => ("fatal", job(Kind::Fatal, "fatal", 0)),
         49..50 => ("fatal, letter dropped", job(Kind::Dropped, "fatal", 0)),
-        50..55 => ("fatal, mended, replayed", job(Kind::Mended, "mend", 0)),
+        50..55 => ("fatal, fixed, replayed", job(Kind::Mended, "mend", 0)),
         _ => ("made of steps", raw(Kind::Gift, "gift", &gift(random), 0)),
     }
 }
