@@ -1,5 +1,5 @@
 //! The audit as a program: `make audit ARGS="--seed 1 --jobs 100000 --minutes 10"`. See docs/audit.md.
-#![expect(clippy::wildcard_enum_match_arm, reason = "an answer of another kind than expected ends the audit")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "an unexpected kind of answer ends the audit")]
 #![expect(clippy::disallowed_methods, reason = "tasks are awaited by their handles")]
 #![expect(
     clippy::print_stdout,
@@ -24,32 +24,32 @@ use audit::{Dose, Options, Progress};
 use clap::Parser;
 use harness::process::SABOTAGE;
 
-/// How often a line is printed where there is no terminal.
+/// How often a line is printed if stderr is not a terminal, in seconds.
 const EVERY: u64 = 10;
 
-/// Submits jobs of every kind while workers, Redis and the network are hit in every way, and judges each promise.
+/// Submits jobs of every kind while workers, Redis and the network suffer faults, and checks every promise.
 ///
-/// It starts its own Redis and workers, and needs nothing but `redis-server` on the PATH. Exit code 0: every promise held. 1: a
-/// rule is broken. The same seed gives the same jobs and the same plan of faults; the machine's timing differs.
+/// The audit starts its own Redis and workers, and needs only `redis-server` on the PATH. Exit code 0: every promise held. 1: a
+/// rule is broken. The same seed produces the same jobs and the same plan of faults; the machine's timing differs.
 #[derive(Parser)]
 #[command(name = "audit", max_term_width = 110)]
 struct Args {
-    /// Determines jobs and faults. Default: a random one, which the report names.
+    /// The seed that determines jobs and faults. Default: a random one, which the report shows.
     #[arg(long)]
     seed: Option<u64>,
-    /// How many jobs are submitted.
+    /// How many jobs to submit.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..))]
     jobs: u64,
-    /// The time over which jobs and faults are spread. It goes on until all jobs are in, and then until all have ended.
+    /// The time over which jobs and faults are spread. The audit continues until all jobs are submitted and have ended.
     #[arg(long, default_value_t = 0.5, value_parser = minutes)]
     minutes: f64,
-    /// How many processes work.
+    /// How many worker processes to start.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: u16,
-    /// Their lease, in seconds.
+    /// The lease of the workers, in seconds.
     #[arg(long, default_value_t = 2.0, value_parser = lease)]
     lease: f64,
-    /// How often a worker is killed. Default, as for all faults: by the time; about one fault every 1.5 seconds in all.
+    /// How often a worker is killed. As for all faults, the default depends on the time: about one fault every 1.5 seconds in total.
     #[arg(long)]
     kills: Option<usize>,
     /// How often a worker is frozen, for up to two leases.
@@ -58,7 +58,7 @@ struct Args {
     /// How often a worker is asked to stop.
     #[arg(long)]
     stops: Option<usize>,
-    /// How often Redis is killed and started again.
+    /// How often Redis is killed and restarted.
     #[arg(long)]
     redis_kills: Option<usize>,
     /// How often Redis is frozen, for up to two leases.
@@ -67,7 +67,7 @@ struct Args {
     /// How often the server's clock is set, by up to ten seconds. Needs a C compiler.
     #[arg(long)]
     clock_steps: Option<usize>,
-    /// No faults but those that are asked for.
+    /// Cause only the faults that are asked for.
     #[arg(long)]
     calm: bool,
     /// Print the report as JSON.
@@ -77,7 +77,7 @@ struct Args {
     runner: Runner,
 }
 
-/// What `cargo test` hands to every test program. A filter for other tests is not meant for this one.
+/// The arguments that `cargo test` passes to every test program. A filter that names other tests skips the audit.
 #[derive(clap::Args)]
 struct Runner {
     #[arg(hide = true)]
@@ -109,12 +109,16 @@ impl Runner {
 
 fn minutes(text: &str) -> Result<f64, String> {
     let minutes = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.1..=1440.0).contains(&minutes) { Ok(minutes) } else { Err("between 0.1 and 1440".to_owned()) }
+    if (0.1..=1440.0).contains(&minutes) {
+        Ok(minutes)
+    } else {
+        Err("must be between 0.1 and 1440".to_owned())
+    }
 }
 
 fn lease(text: &str) -> Result<f64, String> {
     let seconds = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (1.0..=60.0).contains(&seconds) { Ok(seconds) } else { Err("between 1 and 60".to_owned()) }
+    if (1.0..=60.0).contains(&seconds) { Ok(seconds) } else { Err("must be between 1 and 60".to_owned()) }
 }
 
 impl Args {
@@ -153,7 +157,7 @@ fn main() -> ExitCode {
     let wants_a_bug = std::env::var_os(SABOTAGE).is_some_and(|bug| !bug.is_empty());
     if wants_a_bug && !cfg!(all(feature = "sabotage", debug_assertions)) {
         eprintln!(
-            "audit: {SABOTAGE} is set, but this build has no bugs on purpose: only debug builds with the feature sabotage have"
+            "audit: {SABOTAGE} is set, but this build contains no deliberate bugs: only debug builds with the feature sabotage do"
         );
         return ExitCode::from(2);
     }
@@ -177,7 +181,7 @@ fn main() -> ExitCode {
     if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// How far it is: on a terminal one line that changes, elsewhere a line every ten seconds.
+/// Shows the progress: on a terminal one line that is rewritten, otherwise a line every ten seconds.
 fn tell(progress: &Progress, is_terminal: bool) {
     if is_terminal {
         eprint!("\r\x1b[K{progress}");

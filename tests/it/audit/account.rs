@@ -9,16 +9,16 @@ use crate::harness::fleet::queue;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
-/// How long a busy machine may take.
+/// How long an operation may take on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// What a job's record says.
+/// What a job's record contains.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) state: String,
-    /// How each attempt ended that it names: at most the last 20.
+    /// How each listed attempt ended; at most the last 20 are listed.
     pub(crate) rows: Vec<String>,
-    /// How many it ever named.
+    /// How many attempts it ever listed.
     pub(crate) noted: usize,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Letter {
     pub(crate) id: String,
     pub(crate) reason: String,
     pub(crate) error: String,
-    /// Where its large fields are; empty where it has none.
+    /// Where its large fields are; empty if it has none.
     pub(crate) offloaded: String,
     /// Whether its payload is that of its job.
     pub(crate) is_whole: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Facts {
     pub(crate) letters: Vec<Letter>,
     /// By the job's id.
     pub(crate) records: BTreeMap<String, Record>,
-    /// What should not be there.
+    /// What should not exist.
     pub(crate) left: Vec<String>,
 }
 
@@ -48,10 +48,10 @@ const RECORD: &str = "sf:{default}:job:";
 const LANES: [&str; 3] = ["sf:{default}:jobs", "sf:{default}:jobs:high", "sf:{default}:jobs:low"];
 const FLEET: [&str; 7] = ["control", "leader", "events", "dead", "cron", "cron:ticks", "wake"];
 
-/// Keys that are looked at together.
+/// How many keys are inspected together.
 const PAGE: usize = 500;
 
-/// Looks at everything. No worker lives any more.
+/// Collects everything that is left, when no worker runs any more.
 pub(crate) fn facts(server: &RedisServer) -> Facts {
     let mut facts = Facts { letters: letters(server), ..Facts::default() };
     for lane in LANES {
@@ -90,17 +90,17 @@ pub(crate) fn facts(server: &RedisServer) -> Facts {
     facts
 }
 
-/// What may be referred to by a key that is left.
+/// What a key that is left may refer to.
 struct Known {
     /// The ids of dead jobs.
     dead: BTreeSet<String>,
-    /// Where letters have their large fields.
+    /// Where letters keep their large fields.
     offloaded: BTreeSet<String>,
-    /// The members of groups: the reaper looks for those that are dead, but not at once.
+    /// The consumers of all groups. The reaper removes dead ones, but not immediately.
     consumers: BTreeSet<String>,
 }
 
-/// Why a key should not be there. What records say is another question.
+/// Returns why a key should not exist. The contents of records are checked elsewhere.
 fn left(key: &str, ttl: i64, known: &Known) -> Option<String> {
     let own = key.strip_prefix("sf:{default}:")?;
     if LANES.contains(&key) || FLEET.contains(&own) {
@@ -110,17 +110,17 @@ fn left(key: &str, ttl: i64, known: &Known) -> Option<String> {
     let is_dead = known.dead.contains(id);
     match kind {
         "delayed" | "cancels" => Some("is not empty".to_owned()),
-        "job" => (ttl == -1 && !is_dead).then(|| "has no end".to_owned()),
-        "steps" => (ttl == -1 && !is_dead).then(|| "has no end".to_owned()),
-        "offloaded" => (ttl == -1 && !known.offloaded.contains(id)).then(|| "is of nobody".to_owned()),
-        // They go with their consumer, where it was killed.
-        "receipts" => (!known.consumers.contains(id)).then(|| "are of nobody".to_owned()),
+        "job" => (ttl == -1 && !is_dead).then(|| "has no expiry".to_owned()),
+        "steps" => (ttl == -1 && !is_dead).then(|| "has no expiry".to_owned()),
+        "offloaded" => (ttl == -1 && !known.offloaded.contains(id)).then(|| "belongs to nothing".to_owned()),
+        // Those of a killed worker are deleted with its consumer.
+        "receipts" => (!known.consumers.contains(id)).then(|| "belong to nothing".to_owned()),
         "unique" => Some("is held".to_owned()),
-        _ => (ttl == -1).then(|| "has no end".to_owned()),
+        _ => (ttl == -1).then(|| "has no expiry".to_owned()),
     }
 }
 
-/// Why a record is not that of a job that has ended. Two lives of an id share their record.
+/// Returns why a record does not belong to a job that has ended. Two lives of an id share their record.
 fn unfinished(fields: &BTreeMap<String, String>, is_dead: bool) -> Option<String> {
     let state = fields.get("state").map_or("", String::as_str);
     if let Some(late) = fields.keys().find(|name| name.starts_with("late")) {
@@ -172,7 +172,7 @@ fn letters(server: &RedisServer) -> Vec<Letter> {
     })
 }
 
-/// One command for each key, together.
+/// Sends one command for each key, in one pipeline.
 fn each(
     server: &RedisServer,
     keys: &[String],

@@ -16,16 +16,17 @@ enum Again {
     Retry,
     /// A person allowed it, or may have replayed it.
     Person,
-    /// Others had to take the first one's worker for dead.
+    /// Others had to assume that the worker of the first run was dead.
     Because(Why),
     Unexplained,
 }
 
-/// How often each cause made something run again that is not a retry, and what ran again without one: after a success there
-/// is another run only where the first one's worker was not heard; after a failure there is the next attempt; after a death there is a replay.
+/// Counts how often each cause made something run again other than by a retry, and finds what ran again without a cause. After a
+/// success there is another run only if the first worker was not heard; after a failure comes the next attempt; after a death
+/// comes a replay.
 pub(crate) fn twice(view: &View) -> (Found, BTreeMap<Why, usize>) {
     let (mut found, mut causes) = (Found::default(), BTreeMap::new());
-    // A step that may run twice may be run by two lives of an id at once.
+    // Two lives of an id may run a step at the same time if that step may run twice.
     let alone = |(life, step): &(&str, &str)| *step == "-" || *step == "charge" || !view.is_twin(life);
     for ((life, step), spans) in view.runs.iter().filter(|(run, _)| alone(run)) {
         let (mut replayed, mut unexplained) = (0, None);
@@ -39,7 +40,7 @@ pub(crate) fn twice(view: &View) -> (Found, BTreeMap<Why, usize>) {
         if let Some(pair) = unexplained {
             let fences = (pair[0].fence.0, pair[1].fence.0);
             found.add(|| {
-                format!("{life} {step} ran after {} again, at {}{}", fences.0, fences.1, view.told(spans))
+                format!("{life} {step} ran at {} and again at {}{}", fences.0, fences.1, view.told(spans))
             });
         }
     }
@@ -68,7 +69,7 @@ fn again(
     if let Some(why) = why.filter(|_| !is_new) {
         return Again::Because(why);
     }
-    // It may be a replay, which may have been lost before it started, and come back.
+    // It may be a replay, which may have been lost before it started and delivered again.
     let is_dead = is(before, How::Fatal) || has_failed;
     if is_dead && after.attempt == 1 && *replayed < view.replays.get(life).copied().unwrap_or(0) {
         *replayed += 1;

@@ -1,4 +1,4 @@
-//! Plain jobs in bulk, by pipelines of `XADD` and by a producer. A job is known by a number; all that is kept of it is what was answered.
+//! Plain jobs in bulk, by pipelines of `XADD` and by a producer. A job is known by a number; only the reply to it is kept.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,17 +13,17 @@ use super::register::Reply;
 use super::send::reply_of;
 use crate::harness::redis_server::RedisServer;
 
-/// Jobs in one batch, and in one step.
+/// How many jobs are in one batch, and in one step.
 const BATCH: u64 = 200;
 const STEP: u64 = 2_000;
 
-/// How long nobody tries again once Redis has refused.
+/// How long to pause after Redis has refused.
 const REFUSED: Duration = Duration::from_millis(200);
 
-/// The marks of plain jobs in bulk begin with it.
+/// The first character of the marks of plain jobs in bulk.
 pub(crate) const MARK: char = 'p';
 
-/// What was answered about each.
+/// The reply to each plain job.
 #[derive(Default)]
 pub(crate) struct Bulk {
     replies: Mutex<Vec<Reply>>,
@@ -39,7 +39,7 @@ pub(crate) struct Batch {
 }
 
 impl Bulk {
-    /// Batches of so many new jobs in all, at most.
+    /// Returns batches of at most this many new jobs in total.
     pub(crate) fn take(&self, count: u64) -> Vec<Batch> {
         let mut replies = self.replies.lock().unwrap();
         let (mut left, mut batches) = (count.min(STEP), Vec::new());
@@ -66,28 +66,28 @@ impl Bulk {
         self.submitted.load(Ordering::SeqCst)
     }
 
-    /// What was answered, by number.
+    /// Returns the replies, by number.
     pub(crate) fn replies(&self) -> Vec<Reply> {
         self.replies.lock().unwrap().clone()
     }
 }
 
-/// The number of a plain job, by its mark.
+/// Returns the number of a plain job with this mark.
 pub(crate) fn number_of(mark: &str) -> Option<usize> {
     mark.strip_prefix(MARK)?.parse().ok()
 }
 
-/// The mark of a plain job.
+/// Returns the mark of a plain job.
 pub(crate) fn mark_of(number: usize) -> String {
     format!("{MARK}{number}")
 }
 
-/// Who submits batches.
+/// Submits batches.
 pub(crate) struct Carrier {
     server: Arc<RedisServer>,
     far: Producer,
     bulk: Arc<Bulk>,
-    /// One batch at a time goes by either way, so that a dead Redis does not meet them all.
+    /// One batch at a time goes each way, so that an outage of Redis does not hit all batches.
     ways: [Semaphore; 2],
 }
 
@@ -107,7 +107,7 @@ impl Carrier {
         }
     }
 
-    /// By a producer behind a proxy.
+    /// Submits by a producer behind a proxy.
     async fn produce(&self, batch: &Batch) -> Reply {
         let jobs = batch.marks().map(|mark| job("storm", &mark, "ok").lane(batch.lane));
         let mut done = 0;
@@ -119,7 +119,7 @@ impl Carrier {
         reply
     }
 
-    /// By a pipeline of `XADD`, on a thread that may wait.
+    /// Submits by a pipeline of `XADD`, on a thread that may block.
     async fn add(&self, batch: &Batch) -> Reply {
         let stream = match batch.lane {
             Lane::High => "sf:{default}:jobs:high",

@@ -1,12 +1,12 @@
-//! What can have made a job run twice: that its worker was killed or asked to stop, or was silent for so long that others
-//! had to take it for dead. Nothing else is a cause; least of all a reply that got lost.
+//! What can have made a job run twice: its worker was killed or asked to stop, or was silent for so long that others
+//! had to assume it was dead. Nothing else is a cause, in particular no lost reply.
 
 use std::collections::HashMap;
 
 use super::diary::Stall;
 use crate::harness::weather::{Cause, Event};
 
-/// How exactly the end of a standstill is known, in nanoseconds.
+/// How precisely the end of a standstill is known, in nanoseconds.
 const AWAKE: u64 = 60_000_000;
 
 /// What made others take over what a worker held.
@@ -17,7 +17,7 @@ pub(crate) enum Why {
     Frozen,
     Network,
     Redis,
-    /// The machine gave it no time.
+    /// The machine gave it no CPU time.
     Starved,
 }
 
@@ -45,16 +45,16 @@ impl Why {
     }
 }
 
-/// A time in which a worker was hardly to be heard.
+/// A time in which a worker was mostly silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Silence {
     from: u64,
     until: u64,
-    /// For how long of it it was not heard.
+    /// For how much of that time it was silent.
     lasted: u64,
-    /// Connections were cut: they have to be made anew.
+    /// Whether connections were cut and had to be opened again.
     cut: bool,
-    /// What began it.
+    /// What caused it.
     why: Why,
 }
 
@@ -71,10 +71,10 @@ pub(crate) struct Causes {
     ends: HashMap<u32, Vec<(u64, u64, Why)>>,
     silences: HashMap<u32, Vec<Silence>>,
     of_all: Vec<Silence>,
-    /// When a process stood still, whatever it was that stopped it.
+    /// When each process stood still, for whatever reason.
     stills: HashMap<u32, Vec<(u64, u64)>>,
     lease: u64,
-    /// What else happened to whom, in words.
+    /// What else happened to workers, in words.
     notes: Vec<Note>,
 }
 
@@ -89,7 +89,7 @@ impl Causes {
             if let (Cause::Freeze, Some(pid)) = (event.cause, event.pid) {
                 stills.entry(pid).or_default().push((event.from, event.until));
             }
-            // Redis was down where everybody's network is said to have failed.
+            // A network failure of all workers means that Redis was down.
             let is_network = event.cause == Cause::Network;
             let why = if is_network && event.pid.is_none() { Why::Redis } else { Why::of(event.cause) };
             let time = (event.from, event.until, is_network, why);
@@ -123,13 +123,13 @@ impl Causes {
         Self { notes, ..self }
     }
 
-    /// Whether there is a cause between the two for others to take over what this worker holds. That it or Redis stood still for
-    /// less than seven tenths of the lease is none, nor is a cut of less than half of it.
+    /// Whether others had a cause between the two times to take over what this worker holds. A standstill of the worker or of
+    /// Redis for less than seven tenths of the lease is not a cause, nor is a cut of less than half of it.
     pub(crate) fn explain(&self, pid: u32, from: u64, until: u64) -> bool {
         self.why(pid, from, until).is_some()
     }
 
-    /// That cause.
+    /// Returns that cause.
     pub(crate) fn why(&self, pid: u32, from: u64, until: u64) -> Option<Why> {
         let touches = |since: u64, end: u64| since <= until && end >= from;
         let ends = self.ends.get(&pid).into_iter().flatten();
@@ -139,14 +139,14 @@ impl Causes {
         ends.chain(long.filter(|quiet| touches(quiet.from, quiet.until)).map(|quiet| quiet.why)).next()
     }
 
-    /// The end of the time for which this process stood still, where it went on just at this moment.
+    /// Returns when this process resumed after a standstill, if that was just at this moment.
     pub(crate) fn went_on(&self, pid: u32, at: u64) -> Option<u64> {
         let stills = self.stills.get(&pid).into_iter().flatten();
         let ends = stills.map(|(_, until)| *until).filter(|until| until.abs_diff(at) <= AWAKE);
         ends.min().map(|until| until / AWAKE)
     }
 
-    /// When this worker was killed.
+    /// Returns when this worker was killed.
     pub(crate) fn killed(&self, pid: u32) -> Option<u64> {
         let ends = self.ends.get(&pid)?.iter();
         ends.filter(|(.., why)| *why == Why::Killed).map(|(_, until, _)| *until).next()
@@ -156,12 +156,12 @@ impl Causes {
         if quiet.cut { self.lease / 2 } else { self.lease * 7 / 10 }
     }
 
-    /// Whether Redis was away at some time between the two.
+    /// Whether Redis was away at some point between the two times.
     pub(crate) fn is_redis_away(&self, from: u64, until: u64) -> bool {
         self.of_all.iter().any(|quiet| quiet.from <= until && quiet.until >= from)
     }
 
-    /// All that is known of a worker, with times since `origin`.
+    /// Describes all that is known about a worker, with times since `origin`.
     pub(crate) fn told(&self, pid: u32, origin: u64) -> String {
         let since = |t: u64| if t == u64::MAX { f64::INFINITY } else { (t as f64 - origin as f64) / 1e9 };
         let near = |t: &u64| since(*t).abs() < 30.0;
@@ -185,10 +185,10 @@ impl Causes {
     }
 }
 
-/// From, until, whether connections were cut, and what it was.
+/// From, until, whether connections were cut, and the cause.
 type Time = (u64, u64, bool, Why);
 
-/// Times that follow each other so closely that they are one silence.
+/// Joins times that follow each other so closely that they are one silence.
 fn joined(mut times: Vec<Time>, gap: u64) -> Vec<Silence> {
     times.sort_unstable();
     let mut silences: Vec<Silence> = Vec::new();

@@ -1,5 +1,5 @@
-//! The diary of an audit: what handlers did, and when their process stood still, in files outside Redis. A line is appended
-//! by one `write(2)`, so a killed writer leaves whole lines.
+//! The diary of an audit: what handlers did, and when their process stood still, in files outside Redis. Each line is appended
+//! by one `write(2)`, so a killed writer leaves only whole lines.
 //!
 //! ```text
 //! start <mark> <step or -> <id> <attempt> <new or again> <fence> <pid> <t_ns> <wall_ms>
@@ -7,7 +7,7 @@
 //! stall <pid> <from_ns> <until_ns>
 //! ```
 //!
-//! Of a plain job that was accepted, started once and ended well, nothing is kept but that: a million of them take
+//! Of a plain job that was accepted, started once and succeeded, only these facts are kept: a million such jobs take
 //! a few megabytes.
 
 use std::collections::{HashMap, HashSet};
@@ -22,13 +22,13 @@ use crate::harness::ledger::{Fence, How};
 /// One run of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// What the submission was called.
+    /// The mark of the submission.
     pub(crate) mark: String,
-    /// `-` where the job has no steps.
+    /// `-` if the job has no steps.
     pub(crate) step: String,
     pub(crate) id: String,
     pub(crate) attempt: u32,
-    /// True where the fleet says that somebody may have run it before.
+    /// Whether the fleet says that the job may have run before.
     pub(crate) again: bool,
     pub(crate) fence: Fence,
     pub(crate) pid: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Span {
     pub(crate) end: Option<(u64, How)>,
 }
 
-/// A process stood still between the two, for whatever reason.
+/// A period in which a process stood still, for whatever reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stall {
     pub(crate) pid: u32,
@@ -45,24 +45,24 @@ pub(crate) struct Stall {
     pub(crate) until: u64,
 }
 
-/// Everything in a folder, in no order.
+/// Everything in a folder, in no particular order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Diary {
     pub(crate) spans: Vec<Span>,
     pub(crate) stalls: Vec<Stall>,
     pub(crate) plain: Plain,
-    /// The runs that have not ended yet, while it is read.
+    /// While the diary is read: the runs that have not ended yet.
     open: HashMap<(String, String, Fence, u32), Vec<usize>>,
 }
 
-/// How often plain jobs in bulk started and ended well, by their numbers.
+/// How often plain jobs in bulk started and succeeded, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plain {
     started: Vec<u8>,
     ended_well: Vec<u8>,
     /// All starts of all jobs.
     pub(crate) starts: u64,
-    /// Of moments in their order: when a job started first after each.
+    /// The given moments in order, each with the time of the first start after it.
     pub(crate) went_on: Vec<(u64, Option<u64>)>,
 }
 
@@ -102,7 +102,7 @@ impl Plain {
         Self { started: vec![0; count], ended_well: vec![0; count], starts: 0, went_on }
     }
 
-    /// Takes note of a line, whatever it is about.
+    /// Counts what a line reports, whatever job it is about.
     fn count(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         if let ["start", .., from, _wall_ms] = words[..] {
@@ -112,7 +112,7 @@ impl Plain {
         let Some(number) = words.get(1).and_then(|mark| bulk::number_of(mark)) else { return };
         match words[..] {
             ["start", _, _, _, attempt, again, ..] => {
-                // What was tried before is no plain case.
+                // A job that was tried before is not a plain case.
                 let more = if (attempt, again) == ("1", "new") { 1 } else { 2 };
                 self.started[number] = self.started[number].saturating_add(more);
             }
@@ -128,7 +128,7 @@ impl Plain {
         }
     }
 
-    /// Whether it started once and ended well.
+    /// Whether the job started once and succeeded.
     pub(crate) fn is_plain(&self, number: usize) -> bool {
         (self.started[number], self.ended_well[number]) == (1, 1)
     }
@@ -139,8 +139,8 @@ impl Plain {
 }
 
 impl Diary {
-    /// Reads all files of a folder. Of plain jobs in bulk it keeps the runs of those that are `odd`, or about which there is
-    /// more to say than that they ran once. `moments` are those after which work may have gone on.
+    /// Reads all files of a folder. Of plain jobs in bulk it keeps the runs of those that are `odd`, or that did more than run
+    /// once. `moments` are those after which work may have resumed.
     pub(crate) fn read(folder: &Path, replies: &[Reply], odd: &HashSet<usize>, moments: &[u64]) -> Self {
         let mut plain = Plain::new(replies.len(), moments);
         each_line(folder, |line| plain.count(line));
@@ -158,7 +158,7 @@ impl Diary {
         diary
     }
 
-    /// Panics on a line that is none. The end of a run stands behind its start, in the same file.
+    /// Adds a line. Panics if it is invalid. The end of a run comes after its start, in the same file.
     pub(crate) fn take(&mut self, line: &str) {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["start", mark, step, id, attempt, again, fence, pid, from, wall_ms] => {
@@ -190,7 +190,7 @@ impl Diary {
                 from: from.parse().unwrap(),
                 until: until.parse().unwrap(),
             }),
-            _ => panic!("no line of a diary: {line:?}"),
+            _ => panic!("invalid line in the diary: {line:?}"),
         }
     }
 }
@@ -200,7 +200,7 @@ fn fenced(text: &str) -> Fence {
     Fence(ms.parse().unwrap(), seq.parse().unwrap())
 }
 
-/// All whole lines of all files.
+/// Reads all whole lines of all files.
 fn each_line(folder: &Path, mut take: impl FnMut(&str)) {
     let paths = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     for path in paths.filter(|path| path.is_file()) {

@@ -1,4 +1,4 @@
-//! The rules about how jobs end, and what follows. They return who breaks them, and how.
+//! The rules about how jobs end and what follows. Each returns the jobs that break it, and how.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::view::{Ending, Found, View, is};
 use super::worker::Program;
 use crate::harness::ledger::How;
 
-/// How much later than at its timeout a handler may be seen to have been cut off, in nanoseconds.
+/// How long after its timeout a handler may be cut off, in nanoseconds.
 const CUT_OFF: u64 = 3_000_000_000;
 
-/// Each job that was accepted, or ran, is done, dead or cancelled, or a person dropped it.
+/// Every job that was accepted or ran is done, dead or cancelled, or a person dropped it.
 pub(crate) fn lost(view: &View) -> Found {
     let mut found = Found::default();
     for (life, sent) in &view.case.entries.sent {
@@ -28,7 +28,7 @@ pub(crate) fn lost(view: &View) -> Found {
     found
 }
 
-/// A life with a letter has not succeeded, unless its worker could not say so; and it has one letter.
+/// A life with a letter has not succeeded, unless its worker could not report that, and it has one letter.
 pub(crate) fn places(view: &View) -> Found {
     let mut found = Found::default();
     for life in view.case.entries.sent.keys() {
@@ -53,7 +53,7 @@ pub(crate) fn places(view: &View) -> Found {
     found
 }
 
-/// What follows is one job for each life whose end it follows, and none without that end.
+/// Each awaited end is followed by exactly one job, and no job follows without that end.
 pub(crate) fn follows(view: &View) -> Found {
     let mut found = Found::default();
     for follow in &view.case.entries.follows {
@@ -71,25 +71,25 @@ pub(crate) fn follows(view: &View) -> Found {
     found
 }
 
-/// A letter says what its job was meant to die of, or that its workers were lost too often; and has its whole payload.
+/// A letter states the intended cause of death, or that workers were lost too often, and has the complete payload.
 pub(crate) fn letters(view: &View) -> Found {
     let mut found = Found::default();
     for letter in &view.case.facts.letters {
         let life = view.case.entries.life(&letter.mark, &letter.id);
         let kind = view.kind(life);
         let is_meant = match letter.reason.as_str() {
-            // A step that another life of the id has used up.
+            // Another life of the id may have used up the attempts of a step.
             "exhausted" => {
                 matches!(kind, Some(Kind::Exhausted | Kind::Hanging))
                     || kind == Some(Kind::Gift) && view.is_twin(life)
             }
-            // A job of which a step was given up.
+            // A step of a job may have been given up.
             "fatal" => matches!(kind, Some(Kind::Fatal | Kind::Gift)),
             "needs_decision" => kind == Some(Kind::Gift),
             "lost" => {
                 let spans = view.of_id(&letter.id);
                 let hit = |span: &&&Span| view.case.causes.explain(span.pid, span.from, u64::MAX);
-                // Some were lost before they started.
+                // Some deliveries were lost before they started.
                 spans.iter().any(|span| hit(&span)) || spans.len() < Program::MAX_LOSSES as usize
             }
             _ => false,
@@ -104,7 +104,8 @@ pub(crate) fn letters(view: &View) -> Found {
     found
 }
 
-/// A run that counts as a further attempt though none before it has failed: who dies or stops spends no attempt.
+/// Returns a run that counts as a further attempt although the one before has not failed: a worker that dies or stops spends
+/// no attempt.
 fn unearned<'a>(view: &View, life: &str, spans: &[&'a Span]) -> Option<&'a Span> {
     let is_hanging = view.kind(life) == Some(Kind::Hanging);
     let has_failed = |span: &Span| is(span, How::Failed) || is_hanging && is(span, How::Interrupted);
@@ -114,7 +115,8 @@ fn unearned<'a>(view: &View, life: &str, spans: &[&'a Span]) -> Option<&'a Span>
     further.find(|span| !failed(span.attempt - 1)).copied()
 }
 
-/// No job has more attempts than it is allowed, none without a failure before it, none is given up before it has had them, and who hangs is cut off.
+/// No job has more attempts than allowed, or a further attempt without a failure before it. No job is given up before it has had
+/// all attempts. Handlers that hang are cut off.
 pub(crate) fn bounds(view: &View) -> Found {
     let mut found = Found::default();
     let allowed = |life: &str| match view.kind(life) {

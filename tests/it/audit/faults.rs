@@ -1,4 +1,4 @@
-//! The faults of an audit: carries a plan out, and keeps account of what has hit whom.
+//! The faults of an audit: carries out the plan, and records which fault hit which process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::harness::weather::{Cause, Event};
 
 /// The account of an audit's faults.
 pub(crate) struct Suffered {
-    /// The faults that silence somebody, each for whom it hit.
+    /// The faults that silence a worker, each with the worker that it hit.
     pub(crate) events: Vec<Event>,
-    /// What hit the network.
+    /// The faults of the network.
     pub(crate) notes: Vec<Note>,
-    /// When each process began.
+    /// When each process started.
     pub(crate) processes: Vec<(u32, u64)>,
     pub(crate) offsets: Offsets,
     /// How often each fault struck, by its name.
@@ -34,16 +34,16 @@ pub(crate) struct Suffered {
     pub(crate) slowest: Slowest,
 }
 
-/// What is hit, and what has hit it.
+/// The targets of faults, and which faults hit them.
 pub(crate) struct Targets {
     server: Arc<RedisServer>,
     register: Arc<Register>,
     programs: Vec<Program>,
     proxies: Vec<Proxy>,
     workers: Vec<Arc<Worker>>,
-    /// Those that were asked to stop.
+    /// The workers that were asked to stop.
     pub(crate) leaving: Vec<Arc<Worker>>,
-    /// Each process with its slot and its life.
+    /// Each process id with its slot and the time when it started.
     lives: Vec<(u32, usize, u64)>,
     events: Vec<Event>,
     /// Faults of the network, by slot.
@@ -52,12 +52,12 @@ pub(crate) struct Targets {
     counts: BTreeMap<&'static str, usize>,
     redis_away: Vec<(u64, u64)>,
     slowest: Slowest,
-    /// How many strikes there were, for who watches.
+    /// How many strikes there were, for the progress.
     struck: Arc<AtomicUsize>,
 }
 
 impl Targets {
-    /// The last of the proxies is that of the producers.
+    /// The last proxy belongs to the producers.
     pub(crate) fn new(
         server: Arc<RedisServer>,
         register: Arc<Register>,
@@ -94,7 +94,7 @@ impl Targets {
         worker
     }
 
-    /// Carries the plan out.
+    /// Carries out the plan.
     pub(crate) fn suffer(&mut self, plan: &[Strike]) {
         let started = Instant::now();
         let mut ends: Vec<(Duration, Strike, u64, Option<Arc<Worker>>)> = Vec::new();
@@ -122,19 +122,19 @@ impl Targets {
         }
     }
 
-    /// No worker ends by itself.
+    /// Replaces workers that ended on their own, which none should, and complains about them.
     pub(crate) fn replace_who_crashed(&mut self) {
         for slot in 0..self.workers.len() {
             let worker = Arc::clone(&self.workers[slot]);
             if let Some(status) = worker.exit_status() {
                 let (pid, stderr) = (worker.pid(), worker.stderr());
-                self.register.complain(format!("worker {pid} ended by itself: {status:?}\n{stderr}"));
+                self.register.complain(format!("worker {pid} ended on its own: {status:?}\n{stderr}"));
                 self.workers[slot] = self.start(slot);
             }
         }
     }
 
-    /// `None` where it is over at once.
+    /// Strikes; returns `None` if the fault is over immediately.
     #[expect(
         clippy::option_option,
         reason = "the outer one says whether there is an end, the inner one whose"
@@ -177,7 +177,7 @@ impl Targets {
         self.workers[slot] = self.start(slot);
     }
 
-    /// Its successor is there at once.
+    /// Asks a worker to stop, and starts its successor immediately.
     fn term(&mut self, slot: usize) {
         let (worker, from) = (Arc::clone(&self.workers[slot]), monotonic_ns());
         worker.term();
@@ -189,7 +189,7 @@ impl Targets {
     fn relieve(&mut self, strike: &Strike, since: u64, whom: Option<Arc<Worker>>) {
         match strike.blow {
             Blow::Freeze => {
-                let worker = whom.expect("somebody was frozen");
+                let worker = whom.expect("a worker was frozen");
                 worker.thaw();
                 self.note(Cause::Freeze, Some(worker.pid()), since);
             }
@@ -224,14 +224,14 @@ impl Targets {
         }
     }
 
-    /// What has hit whom.
+    /// Returns which faults hit which process.
     pub(crate) fn account(self) -> Suffered {
         let Self { lives, mut events, network, offsets, counts, redis_away, slowest, .. } = self;
         let mut notes = Vec::new();
         for (slot, blow, from, until) in network {
             for (pid, ..) in lives.iter().filter(|(_pid, own, _since)| *own == slot) {
                 notes.push(Note { pid: *pid, at: from, what: format!("{blow:?}") });
-                // Who loses a reply or is slow is heard all the same: that is no cause for anything to run twice.
+                // A worker that loses a reply or is slow is still heard: that is no cause for anything to run twice.
                 if !matches!(blow, Blow::Drop(_) | Blow::Slow) {
                     events.push(Event { cause: Cause::Network, pid: Some(*pid), from, until });
                 }

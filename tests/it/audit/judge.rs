@@ -1,4 +1,4 @@
-//! The judge of an audit: named rules over what was submitted, what ran, what is left, and what can have caused it.
+//! The judge of an audit: named rules about what was submitted, what ran, what is left, and what can have caused it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ use super::{again, bulk, ends, recovery, rules, ticks};
 /// All that is known of an audit.
 pub(crate) struct Case {
     pub(crate) entries: Entries,
-    /// What was answered about plain jobs in bulk, by their numbers.
+    /// The replies to plain jobs in bulk, by their numbers.
     pub(crate) replies: Vec<Reply>,
     pub(crate) diary: Diary,
     pub(crate) facts: Facts,
     pub(crate) causes: Causes,
-    /// Each worker's process, and since when it was there.
+    /// Each worker's process id, and when it started.
     pub(crate) processes: Vec<(u32, u64)>,
     pub(crate) ticks: Vec<ticks::Recurring>,
     pub(crate) offsets: Offsets,
@@ -28,7 +28,8 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Those of the plain jobs in bulk that were not accepted or did not just run once and end well become submissions like others.
+    /// Turns those plain jobs in bulk that were not accepted, or did not simply run once and succeed, into submissions like any
+    /// other.
     pub(crate) fn name_odd_ones(&mut self) {
         let named: BTreeSet<usize> =
             self.facts.letters.iter().filter_map(|letter| bulk::number_of(&letter.mark)).collect();
@@ -83,7 +84,7 @@ impl Case {
     }
 }
 
-/// What was submitted, by kind, and how it ended.
+/// Counts what was submitted, by kind, and how it ended.
 fn rows(view: &View) -> Vec<Row> {
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     let case = view.case;

@@ -1,4 +1,4 @@
-//! The load of an audit: plain jobs in bulk, and among them orders of every kind, spread over its time.
+//! The load of an audit: plain jobs in bulk and, among them, orders of every kind, spread over its time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,33 +21,33 @@ use crate::harness::redis_server::RedisServer;
 const STEP: Duration = Duration::from_millis(50);
 const UNDER_WAY: usize = 64;
 
-/// Orders in a second, where there are enough jobs for that; each is one to five jobs.
+/// Orders per second, if there are enough jobs for that. Each is one to five jobs.
 const ORDERS_PER_SECOND: u64 = 20;
 
-/// At least one in so many jobs is an order, and at most one in [`FEWEST_JOBS_PER_ORDER`].
+/// At least one in this many jobs is an order, and at most one in [`FEWEST_JOBS_PER_ORDER`].
 const JOBS_PER_ORDER: u64 = 20;
 const FEWEST_JOBS_PER_ORDER: u64 = 3;
 
-/// Plain jobs wait for the workers where so many jobs wait already.
+/// No plain jobs are submitted while this many jobs are waiting.
 const MOST_WAITING: u64 = 20_000;
 
-/// How long after its time an order is still sent again.
+/// How long after the end of the load an order is still sent again.
 const LATE: Duration = Duration::from_secs(60);
 
-/// Who submits what.
+/// Submits all jobs of an audit.
 pub(crate) struct Load {
     pub(crate) server: Arc<RedisServer>,
-    /// The address of a proxy, which is hit too.
+    /// The address of a proxy, which suffers faults too.
     pub(crate) through: String,
     pub(crate) register: Arc<Register>,
     pub(crate) bulk: Arc<Bulk>,
-    /// How many jobs wait, as somebody last saw it.
+    /// How many jobs were waiting when last counted.
     pub(crate) waiting: Arc<AtomicU64>,
     pub(crate) options: Options,
 }
 
 impl Load {
-    /// Submits until all are in, and all is answered.
+    /// Submits until all jobs are accepted and all requests are answered.
     pub(crate) fn run(&self) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         runtime.unwrap().block_on(self.submit());
@@ -101,7 +101,7 @@ impl Load {
         (jobs / JOBS_PER_ORDER).max(usual.min(jobs / FEWEST_JOBS_PER_ORDER))
     }
 
-    /// Accepted, or under way in bulk.
+    /// Returns how many jobs are accepted, or under way in bulk.
     fn submitted(&self) -> u64 {
         self.register.accepted() + self.bulk.submitted()
     }

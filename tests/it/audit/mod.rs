@@ -1,12 +1,12 @@
-//! An audit: jobs of every kind, submitted in every way, while workers, Redis and the network are hit in every way. At the
-//! end a judge says whether each promise held, from what was submitted, a diary outside Redis, and what is left.
+//! An audit: jobs of every kind are submitted in every way while workers, Redis and the network suffer faults. At the end a
+//! judge decides whether each promise held. It compares what was submitted, a diary outside Redis, and what is left.
 //!
-//! [`load`] submits plain jobs in [`bulk`] and among them what is [`order`]ed, by [`send`], which the [`register`] remembers;
-//! [`faults`] hit by a [`plan`](mod@plan); a [`person`] cancels, replays and decides; [`worker`] is the process that runs jobs by
-//! their [`payload`] and writes the [`diary`]; [`pulse`] feels when Redis is away. [`account`] looks at what is left, [`causes`] says
-//! what may have made a job run twice, [`offsets`] how far the server's clock was off, and [`judge`] asks the rules ([`rules`],
-//! [`ends`], [`again`], [`ticks`]) about the [`view`] of all that. [`recovery`] and [`slow`] measure, [`watch`] tells how far it is,
-//! and the [`report`] is for people. The [`stage`] is where all of them meet.
+//! [`load`] submits plain jobs in [`bulk`] and, among them, [`order`]s through [`send`]; the [`register`] remembers them.
+//! [`faults`] strike by a [`plan`](mod@plan). A [`person`] cancels, replays and decides. A [`worker`] is the process that runs jobs
+//! by their [`payload`] and writes the [`diary`]. [`pulse`] notices when Redis is away. [`account`] lists what is left, [`causes`]
+//! knows what may have made a job run twice, and [`offsets`] knows how far the server's clock was off. [`judge`] applies the rules
+//! ([`rules`], [`ends`], [`again`], [`ticks`]) to the [`view`] of all that. [`recovery`] and [`slow`] measure, [`watch`] shows the
+//! progress, and the [`report`] is for people. The [`stage`] connects all of them.
 
 pub(crate) mod account;
 mod again;
@@ -47,12 +47,12 @@ pub(crate) use watch::Progress;
 use crate::harness::clock::can_shift;
 use crate::harness::redis_server::{Aof, RedisServer};
 
-/// Runs an audit, and tells every second how far it is.
+/// Runs an audit and reports its progress every second.
 pub(crate) fn run(options: &Options, tell: impl FnMut(&Progress) + Send) -> Report {
     let (begun, mut options, mut notes) = (Instant::now(), options.clone(), Vec::new());
     if options.dose.clock_steps > 0 && !can_shift() {
         options.dose.clock_steps = 0;
-        notes.push("the server's clock was not set: there is no C compiler".to_owned());
+        notes.push("the server's clock was not changed: no C compiler was found".to_owned());
     }
     let mut builder = RedisServer::builder().aof(Aof::Always).args(&[
         "--slowlog-log-slower-than",
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options, tell: impl FnMut(&Progress) + Send) -> Repo
     }
 }
 
-/// The server's name and version.
+/// Returns the server's name and version.
 fn version(server: &RedisServer) -> String {
     let info: String = redis::from_redis_value(server.cmd(&["INFO", "server"])).unwrap_or_default();
     let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);

@@ -3,7 +3,7 @@
 /// The steps of the server's clock, in the order in which they happened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Offsets {
-    /// The moment, by the monotonic clock in nanoseconds, and the offset from then on in milliseconds.
+    /// The moment, by the monotonic clock in nanoseconds, and the offset from then on, in milliseconds.
     steps: Vec<(u64, i64)>,
 }
 
@@ -17,7 +17,8 @@ impl Offsets {
         self.steps.iter().rev().find(|(at, _)| *at <= ns).map_or(0, |(_, offset)| *offset)
     }
 
-    /// By how many milliseconds two times of the server's clock between the two moments may differ beyond what really passed.
+    /// Returns by how many milliseconds a time span measured by the server's clock between the two moments may differ from the
+    /// time that really passed.
     pub(crate) fn spread(&self, from: u64, until: u64) -> u64 {
         let (mut least, mut most) = (self.at(from), self.at(from));
         for (_, offset) in self.steps.iter().filter(|(at, _)| *at > from && *at <= until) {
@@ -27,8 +28,8 @@ impl Offsets {
         most.abs_diff(least)
     }
 
-    /// The monotonic moments at which the server's clock showed this time, where `wall_less_monotonic_ms` is what this
-    /// machine's clock shows more than its monotonic one. None where the clock jumped over it.
+    /// Returns the monotonic moments at which the server's clock showed this time. `wall_less_monotonic_ms` is the wall clock of
+    /// this machine minus its monotonic clock. There is none if the server's clock jumped over that time.
     pub(crate) fn when(&self, server_ms: u64, wall_less_monotonic_ms: u64) -> Vec<u64> {
         let begins = std::iter::once((0, 0)).chain(self.steps.iter().copied());
         let ends = self.steps.iter().map(|(at, _)| *at).chain([u64::MAX]);
@@ -39,7 +40,7 @@ impl Offsets {
         found.collect()
     }
 
-    /// Whether the clock was set between the two.
+    /// Whether the clock was set between the two moments.
     pub(crate) fn is_set_within(&self, from: u64, until: u64) -> bool {
         self.steps.iter().any(|(at, _)| *at >= from && *at <= until)
     }

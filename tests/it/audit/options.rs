@@ -6,14 +6,14 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) seed: u64,
-    /// How many jobs are submitted; it goes on until they are.
+    /// How many jobs to submit. The audit continues until all are submitted.
     pub(crate) jobs: u64,
     /// The time over which jobs and faults are spread.
     pub(crate) length: Duration,
     pub(crate) workers: usize,
     pub(crate) lease: Duration,
     pub(crate) dose: Dose,
-    /// More variables for the environment of each worker.
+    /// Additional environment variables for each worker.
     pub(crate) env: Vec<(String, String)>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Dose {
 }
 
 impl Dose {
-    /// Calm weather.
+    /// No faults.
     pub(crate) const NONE: Self = Self {
         kills: 0,
         stops: 0,

@@ -1,4 +1,4 @@
-//! What is ordered in an audit: jobs of every kind, the same for the same seed.
+//! The orders of an audit: jobs of every kind, the same for the same seed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use streamfleet::job::Lane;
 
 use super::register::Kind;
 
-/// Unique keys of each scope.
+/// How many unique keys each scope has.
 const KEYS: usize = 3;
 
 /// One thing to submit.
@@ -21,7 +21,7 @@ pub(crate) struct Order {
 
 /// How it is submitted.
 pub(crate) enum What {
-    /// By `XADD`, with these fields more.
+    /// By `XADD`, with additional fields.
     Raw {
         kind: Kind,
         job_type: &'static str,
@@ -35,13 +35,13 @@ pub(crate) enum What {
         orders: String,
         delay_ms: u64,
     },
-    /// The same with an id of its own, sent by two producers at once.
+    /// By two producers at once, with its own id.
     Twice {
         kind: Kind,
         job_type: &'static str,
         orders: String,
     },
-    /// Two jobs that share an id, by `XADD`.
+    /// As two jobs with the same id, by `XADD`.
     Twins {
         job_type: &'static str,
         orders: [String; 2],
@@ -68,7 +68,7 @@ pub(crate) enum What {
     },
 }
 
-/// The next order.
+/// Returns the next order.
 pub(crate) fn order(random: &mut StdRng) -> Order {
     let lane = Lane::ALL[random.random_range(0..3)];
     let (name, what) = match random.random_range(0..100) {
@@ -78,7 +78,7 @@ pub(crate) fn order(random: &mut StdRng) -> Order {
     Order { name, what, lane }
 }
 
-/// A job that has neither an id of its own nor ties to others.
+/// Returns an order for one job without its own id and without ties to other jobs.
 fn one_job(random: &mut StdRng) -> (&'static str, What) {
     let delay_ms = random.random_range(1..2_500);
     let (work, fails) = (work(random), format!("fail {}", random.random_range(1..4)));
@@ -110,7 +110,7 @@ fn one_job(random: &mut StdRng) -> (&'static str, What) {
     }
 }
 
-/// Jobs with ids of their own, that are tied to others, or that people deal with.
+/// Returns an order for jobs with their own ids, jobs tied to others, or jobs that a person handles.
 fn several(nth: i32, random: &mut StdRng) -> (&'static str, What) {
     let job_type = "storm";
     let delay_ms = random.random_range(1..2_500);

@@ -1,11 +1,11 @@
-//! The payloads of an audit's jobs: who they are, and what they are to do.
+//! The payloads of an audit's jobs: which job it is, and what its handler does.
 
 use streamfleet::Submission;
 use streamfleet::job::{Encoding, Envelope};
 
 use super::person::number;
 
-/// What a job is to do. That of some is so large that it has a key of its own as soon as a script moves it.
+/// Returns the payload of a job. Some are so large that they get their own key as soon as a script moves them.
 fn payload(mark: &str, orders: &str) -> String {
     let is_large = number(mark).is_multiple_of(6) && orders != "ok";
     let padding =
@@ -16,7 +16,7 @@ fn payload(mark: &str, orders: &str) -> String {
 /// The last character of a large payload.
 const LAST: char = '#';
 
-/// Whether nothing is missing at its end.
+/// Whether a payload is complete.
 pub(crate) fn is_whole(text: &str) -> bool {
     match text.strip_suffix(LAST) {
         Some(large) => large.len() > 2 * Envelope::LARGE_BYTES,
@@ -24,19 +24,19 @@ pub(crate) fn is_whole(text: &str) -> bool {
     }
 }
 
-/// The orders of a payload, which is whole.
+/// Returns the orders of a payload. Panics if the payload is not complete.
 pub(crate) fn orders_of(text: &str) -> &str {
-    assert!(is_whole(text), "a payload has {} bytes", text.len());
+    assert!(is_whole(text), "a payload of {} bytes is incomplete", text.len());
     text.trim_end_matches(LAST).trim_end()
 }
 
-/// A job of the test's type that does this.
+/// Returns a job of this type that follows these orders.
 pub(crate) fn job(job_type: &str, mark: &str, orders: &str) -> Submission {
     let payload = payload(mark, orders);
     Submission::new(job_type).unwrap().payload(payload, Encoding::Raw).unwrap()
 }
 
-/// The same as [`job`], as fields of an entry.
+/// Like [`job`], but as fields of an entry.
 pub(crate) fn fields(job_type: &str, mark: &str, orders: &str) -> Vec<(String, String)> {
     let own = |name: &str, value: String| (name.to_owned(), value);
     vec![

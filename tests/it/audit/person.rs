@@ -1,4 +1,4 @@
-//! A person who looks after the queue in an audit: cancels jobs, mends and replays what died, drops it, or decides.
+//! A person who operates the queue in an audit: cancels jobs, fixes and replays dead ones, drops them, or decides about steps.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ const COMMAND: Duration = Duration::from_secs(20);
 pub(crate) struct Person {
     pub(crate) server: Arc<RedisServer>,
     pub(crate) register: Arc<Register>,
-    /// The folder of what is mended.
+    /// The folder with a file for each fixed job.
     pub(crate) mended: PathBuf,
-    /// More variables for the environment of commands.
+    /// Additional environment variables for commands.
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// What is left to do about a letter.
+/// What remains to be done about a letter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Left {
     Nothing,
@@ -38,7 +38,7 @@ enum Left {
 }
 
 impl Person {
-    /// Goes on until it is told to stop.
+    /// Works until it is asked to stop.
     pub(crate) fn live(&self, stop: &AtomicBool) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         runtime.unwrap().block_on(async {
@@ -70,7 +70,7 @@ impl Person {
                 }
                 Ok(Cancellation::Ended(_)) => {}
                 Ok(Cancellation::Unknown) => {
-                    self.register.complain(format!("{id} was accepted, and could not be cancelled: unknown"));
+                    self.register.complain(format!("{id} was accepted, but cancelling it answered: unknown"));
                 }
                 Err(_away) => {
                     let at = now + 2 * ROUND;
@@ -129,7 +129,7 @@ impl Person {
         }
     }
 
-    /// By the library, by the command, by the two commands of Redis, or by the first of them alone.
+    /// Replays a letter through the library, with the command line, with `XADD` and `XDEL`, or with `XADD` alone.
     async fn replay(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
         self.register.did(Deed::Replayed { life: life.to_owned() });
         if number(mark) % 9 == 3 {
@@ -174,14 +174,14 @@ impl Person {
             }
             status
         });
-        // 4: it is gone.
+        // Exit code 4: the letter is gone.
         match replaying.await.unwrap().and_then(|status| status.code()) {
             Some(0 | 4) => Left::Nothing,
             _ => Left::LookAgain,
         }
     }
 
-    /// The fields of a letter as `XRANGE` gives them: large ones are in a key of their own. `None` where Redis is away.
+    /// Returns the fields of a letter as `XRANGE` does: large ones are in their own key. `None` if Redis is away.
     async fn entry_of(&self, letter: &DeadLetter) -> Option<Vec<(String, String)>> {
         let (server, entry) = (Arc::clone(&self.server), letter.entry.to_string());
         let reading = tokio::task::spawn_blocking(move || {
@@ -191,7 +191,7 @@ impl Person {
         Some(reading.await.unwrap()?.pop()?.1)
     }
 
-    /// By `XADD`, and drops the letter while what it began may live: what is known of its steps stays.
+    /// Replays by `XADD`, and drops the letter while the new life may be running: the ledger of its steps must stay.
     async fn replay_and_drop(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
         let replayed = Deed::Replayed { life: life.to_owned() };
         if self.register.has_done(&replayed) {
@@ -213,7 +213,7 @@ impl Person {
         let state = steps.ledger.state(&charge);
         let again = Deed::RunAgain { id: id.to_string() };
         let verdict = match (number(mark) % 3, state) {
-            // Somebody has decided by another letter of this id.
+            // A decision was made through another letter of this id.
             (_, StepState::GivenUp) => return Left::Nothing,
             (_, StepState::Done | StepState::Pending) => {
                 return self.replay_decided(queue, letter, life).await;
@@ -233,7 +233,7 @@ impl Person {
                 Left::LookAgain
             }
             Err(other) => {
-                self.register.complain(format!("{id} could not be decided about: {other}"));
+                self.register.complain(format!("deciding about {id} failed: {other}"));
                 Left::Nothing
             }
         }
@@ -245,7 +245,7 @@ impl Person {
     }
 }
 
-/// The lane that a letter came by.
+/// Returns the lane from which a letter came.
 fn lane_of(letter: &DeadLetter) -> Lane {
     match letter.text("dead_origin").as_str() {
         "high" => Lane::High,
@@ -254,14 +254,14 @@ fn lane_of(letter: &DeadLetter) -> Lane {
     }
 }
 
-/// What the submission was called; the id of a job without a mark.
+/// Returns the mark of the submission, or the id of a job without one.
 pub(crate) fn mark_of(letter: &DeadLetter) -> String {
     let payload = letter.text("payload");
     let marked = payload.trim_matches('"').strip_prefix('@').and_then(|rest| rest.split_once(' '));
     marked.map_or_else(|| letter.job().to_string(), |(mark, _orders)| mark.to_owned())
 }
 
-/// The digits of a mark: what a person does with it depends on nothing else.
+/// Returns a number made of the digits of a mark. What a person does with the job depends on nothing else.
 pub(crate) fn number(mark: &str) -> usize {
     mark.chars().filter_map(|digit| digit.to_digit(10)).fold(0, |sum, digit| sum * 7 + digit as usize)
 }

@@ -1,4 +1,4 @@
-//! The plan of an audit's faults, which one number determines.
+//! The plan of an audit's faults, determined by one number.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use rand::{RngExt, SeedableRng};
 use super::options::Options;
 use crate::harness::proxy::{Direction, Mode, Scope};
 
-/// Nothing strikes before the workers are there.
+/// No fault strikes before the workers are up.
 const FIRST: Duration = Duration::from_secs(2);
 
-/// How often a time is looked for at which nothing else hits the same part. What does not fit is left out.
+/// How often to look for a time at which no other fault hits the same part. A fault that does not fit is left out.
 const TRIES: usize = 200;
 
-/// The server's clock is never further off than this, in milliseconds.
+/// How far the server's clock may be off, in milliseconds.
 const OFF_MS: i64 = 15_000;
 
 /// One fault to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Strike {
     pub(crate) after: Duration,
-    /// A worker, or a proxy.
+    /// The number of a worker or of a proxy.
     pub(crate) slot: usize,
     pub(crate) blow: Blow,
     pub(crate) length: Duration,
@@ -38,19 +38,19 @@ pub(crate) enum Blow {
     Freeze,
     RedisKill,
     RedisFreeze,
-    /// Connections are reset, the new ones too.
+    /// Connections are reset, including new ones.
     Cut,
     Hole(Way),
-    /// The replies to requests with this in them get lost: executed, and the connection closed.
+    /// The replies to requests that contain this are lost: the request is executed and the connection closed.
     Drop(&'static str),
     Slow,
     /// Redis forgets its scripts.
     Flush,
-    /// The server's clock is set, by milliseconds.
+    /// The server's clock is shifted by this many milliseconds.
     Clock(i64),
 }
 
-/// Which way nothing passes.
+/// The direction in which nothing passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     There,
@@ -58,11 +58,11 @@ pub(crate) enum Way {
     Both,
 }
 
-/// Commands whose replies get lost; a script is sent by its hash, so its keys tell what it is.
+/// What is in the requests whose replies are lost. A script is sent by its hash, so its keys identify it.
 const LOST: [&str; 6] =
     ["EVALSHA", "XREADGROUP", "XACK", "sf:{default}:job:", "sf:{default}:steps:", "XAUTOCLAIM"];
 
-/// The same strikes for the same options. No two of them hit the same part in the same way at once.
+/// Returns the same strikes for the same options. No two of them hit the same part in the same way at once.
 pub(crate) fn plan(options: &Options) -> Vec<Strike> {
     let mut random = StdRng::seed_from_u64(options.seed ^ 0x5701);
     let mut strikes: Vec<Strike> = Vec::new();
@@ -111,7 +111,7 @@ fn strike(blow: Blow, options: &Options, random: &mut StdRng) -> Strike {
     let first = FIRST.min(options.length / 4);
     // The proxy of the producers comes after those of the workers.
     let slots = if blow.hits_network() { options.workers + 1 } else { options.workers };
-    // Short ones cost nothing, long ones cost the lease.
+    // Short faults cost nothing, long ones cost the lease.
     let share = if random.random() { random.random_range(0.05..0.5) } else { random.random_range(0.5..2.0) };
     Strike {
         after: random.random_range(first..options.length.max(first + Duration::from_millis(1))),
@@ -121,7 +121,7 @@ fn strike(blow: Blow, options: &Options, random: &mut StdRng) -> Strike {
     }
 }
 
-/// Turns steps that would lead too far away.
+/// Reverses clock steps that would lead too far away.
 fn keep_clock_near(strikes: &mut [Strike]) {
     let mut off = 0;
     for strike in strikes {
@@ -156,7 +156,7 @@ impl Blow {
         matches!(self, Self::Cut | Self::Hole(_) | Self::Drop(_) | Self::Slow)
     }
 
-    /// Whether it is over at once.
+    /// Whether it is over immediately.
     pub(crate) fn is_momentary(self) -> bool {
         let of_workers = matches!(self, Self::Kill | Self::Term | Self::KillAll | Self::TermAll);
         of_workers || matches!(self, Self::Flush | Self::Clock(_))
@@ -164,7 +164,7 @@ impl Blow {
 }
 
 impl Strike {
-    /// `None` where another one may strike at the same time.
+    /// Returns the part that is hit; `None` if another strike may hit it at the same time.
     fn part(&self) -> Option<(u8, usize)> {
         match self.blow {
             // A killed worker is replaced at once.
@@ -175,7 +175,7 @@ impl Strike {
         }
     }
 
-    /// What a proxy does meanwhile.
+    /// Returns what a proxy does during the strike.
     pub(crate) fn mode(&self) -> Mode {
         let direction = |way| match way {
             Way::There => Direction::Requests,

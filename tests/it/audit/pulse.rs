@@ -1,5 +1,5 @@
-//! The pulse of Redis as the test feels it: when it did not answer, for whatever reason. A test that is stopped itself
-//! finds that out by the same means.
+//! The pulse of Redis: when it did not answer the test, for whatever reason. A pause of the test process itself shows in
+//! the same way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::harness::weather::{Cause, Event};
 
 const EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_millis(200);
-/// A gap between two answers that counts.
+/// The shortest gap between two answers that counts.
 const GAP: Duration = Duration::from_millis(300);
 
-/// Asks until it is told to stop; all gaps.
+/// Pings Redis until it is asked to stop, and returns all gaps.
 pub(crate) fn feel(server: &RedisServer, stop: &AtomicBool) -> Vec<Event> {
     let url = format!("redis://127.0.0.1:{}/0", server.port());
     let client = redis::Client::open(url).unwrap();

@@ -1,4 +1,4 @@
-//! How soon work went on: the jobs of a killed worker, and all of it once Redis was back.
+//! How soon work resumed: the jobs of a killed worker, and all work once Redis was back.
 
 use serde::Serialize;
 
@@ -25,8 +25,8 @@ impl Times {
     }
 }
 
-/// From a kill until each job that its worker was running started again elsewhere. Those that were given up as lost, or
-/// had been taken over before, do not count.
+/// Measures the time from a kill until each job that the worker was running started again on another one. Jobs that were given
+/// up as lost, or that had been taken over before, do not count.
 pub(crate) fn of_killed(view: &View) -> Times {
     let mut times = Vec::new();
     for spans in view.runs.values() {
@@ -43,7 +43,7 @@ pub(crate) fn of_killed(view: &View) -> Times {
     Times::of(times)
 }
 
-/// From the moment when Redis answered again until a job started.
+/// Measures the time from the moment when Redis answered again until a job started.
 pub(crate) fn of_redis(view: &View) -> Times {
     let went_on = view.case.diary.plain.went_on.iter();
     Times::of(went_on.filter_map(|(back, first)| Some((*first)? - back)).collect())

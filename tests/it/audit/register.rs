@@ -1,4 +1,4 @@
-//! What was submitted in an audit, and what people did: kept by the audit, which nothing hits.
+//! What was submitted in an audit, and what people did. The audit keeps this itself, so no fault affects it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ pub(crate) struct Sent {
     pub(crate) reply: Reply,
     /// When it was first sent, by the monotonic clock in nanoseconds.
     pub(crate) at: u64,
-    /// It may not start before, by the wall clock.
+    /// The earliest time at which it may start, by the wall clock.
     pub(crate) not_before_ms: u64,
     /// The key that it holds while it runs.
     pub(crate) key: Option<String>,
@@ -26,9 +26,9 @@ pub(crate) struct Sent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Follow {
     pub(crate) mark: String,
-    /// All of them are awaited.
+    /// The jobs whose ends are all awaited.
     pub(crate) of: Vec<String>,
-    /// Their death in place of their success.
+    /// Whether it waits for their death instead of their success.
     pub(crate) on_death: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     Done,
     /// It fails each time.
     Exhausted,
-    /// It never ends by itself, and is cut off each time.
+    /// It never ends on its own, and is cut off each time.
     Hanging,
     /// It fails for good.
     Fatal,
@@ -49,39 +49,39 @@ pub(crate) enum Kind {
     Dropped,
     /// Made of steps, one of which must not run twice. It is done, or a person decides.
     Gift,
-    /// Somebody wants it cancelled.
+    /// A person cancels it.
     Cancelled,
     /// It has a unique key.
     Unique,
 }
 
-/// What the producer was told.
+/// The reply that the producer got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Accepted,
-    /// The answer got lost.
+    /// The reply was lost.
     Unknown,
     /// It was not executed.
     Refused,
-    /// Another job has its id or key; this one is none.
+    /// Another job has its id or key, so this one was not created.
     Elsewhere,
 }
 
 /// What a person did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// `is_done` where nobody ran it; `asked` and `answered` are monotonic.
+    /// `is_done` if no worker ran it; `asked` and `answered` are monotonic.
     Cancelled {
         id: String,
         is_done: bool,
         asked: u64,
         answered: u64,
     },
-    /// May have happened where the answer was lost.
+    /// May have happened even if the reply was lost.
     Replayed {
         life: String,
     },
-    /// A step may be run once more by this.
+    /// Allows a step to run once more.
     RunAgain {
         id: String,
     },
@@ -133,14 +133,14 @@ pub(crate) struct Entries {
 }
 
 impl Register {
-    /// Notes what the next order is called; its number, from 1 on.
+    /// Notes the name of the next order and returns its number, from 1.
     pub(crate) fn ordered(&self, name: &'static str) -> usize {
         let mut names = self.names.lock().unwrap();
         names.push(name);
         names.len()
     }
 
-    /// How many submissions were accepted.
+    /// Returns how many submissions were accepted.
     pub(crate) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::SeqCst)
     }
@@ -169,7 +169,7 @@ impl Register {
         self.deeds.lock().unwrap().contains(deed)
     }
 
-    /// Something was answered that is false.
+    /// Notes an answer that cannot be true, or a worker that misbehaved.
     pub(crate) fn complain(&self, complaint: String) {
         self.complaints.lock().unwrap().push(complaint);
     }
@@ -186,12 +186,12 @@ impl Register {
 }
 
 impl Entries {
-    /// The name of the life of a run or a letter: its id where that is one life's, else its mark.
+    /// Returns the name of the life of a run or a letter: its id if that belongs to one life, otherwise its mark.
     pub(crate) fn life<'a>(&self, mark: &'a str, id: &'a str) -> &'a str {
         if self.sent.contains_key(id) { id } else { mark }
     }
 
-    /// What the report calls a submission of this mark.
+    /// Returns what the report calls a submission with this mark.
     pub(crate) fn name_of(&self, mark: &str) -> &'static str {
         let digits: String = mark.chars().skip(1).take_while(char::is_ascii_digit).collect();
         let nth = digits.parse::<usize>().ok().and_then(|nth| nth.checked_sub(1));

@@ -1,4 +1,4 @@
-//! The report of an audit: what a person reads in a minute, and programs as JSON.
+//! The report of an audit: text that a person reads in a minute, and JSON for programs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,16 +15,16 @@ pub(crate) struct Report {
     pub(crate) workers: usize,
     pub(crate) lease_ms: u64,
     pub(crate) server: String,
-    /// While jobs were submitted, until all was at rest, and with the judgement.
+    /// Until all jobs were submitted, until all was at rest, and until the end of the judgement.
     pub(crate) seconds: [f64; 3],
     pub(crate) faults: BTreeMap<&'static str, usize>,
     pub(crate) slowest: Slowest,
     pub(crate) judgement: Judgement,
-    /// What could not be done.
+    /// What the audit could not do.
     pub(crate) notes: Vec<String>,
 }
 
-/// What a judge says.
+/// The judgement of an audit.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Judgement {
     /// What was submitted, and how it ended.
@@ -33,21 +33,21 @@ pub(crate) struct Judgement {
     pub(crate) starts: u64,
     pub(crate) processes: usize,
     pub(crate) records: usize,
-    /// What ran again that is no retry, by its cause.
+    /// How many runs were repeated other than by a retry, by cause.
     pub(crate) again: BTreeMap<&'static str, usize>,
     pub(crate) killed: Times,
     pub(crate) redis: Times,
     pub(crate) rules: Vec<Verdict>,
 }
 
-/// What became of one kind of jobs.
+/// The outcomes of one kind of job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) accepted: u64,
     /// Submitted without an answer: it may have been accepted.
     pub(crate) unanswered: u64,
-    /// Refused, or found to be there already.
+    /// Refused, or found to exist already.
     pub(crate) refused: u64,
     pub(crate) done: u64,
     pub(crate) dead: u64,
@@ -90,7 +90,7 @@ impl Judgement {
 }
 
 impl Report {
-    /// The names of the broken rules; none where every promise held.
+    /// The names of the broken rules; none if every promise held.
     pub(crate) fn rules(&self) -> Vec<&'static str> {
         self.judgement.broken()
     }
@@ -110,8 +110,8 @@ impl Report {
         write!(f, "{} ran again without having failed", grouped(all as u64))?;
         let why: Vec<String> = again.iter().map(|(why, count)| format!("{why} {count}")).collect();
         writeln!(f, "{}{}", if why.is_empty() { "" } else { ": " }, why.join(" · "))?;
-        writeln!(f, "recovery    jobs of killed workers started again: {killed}")?;
-        writeln!(f, "            Redis was back, and a job started: {redis}")
+        writeln!(f, "recovery    jobs of killed workers restarted: {killed}")?;
+        writeln!(f, "            first job after Redis was back: {redis}")
     }
 
     fn slowest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,7 +125,7 @@ impl Report {
             Some((_, longest)) => writeln!(f, "; fsync: {longest} ms")?,
             None => writeln!(f)?,
         }
-        writeln!(f, "memory      Redis used {} MiB at most", memory / (1024 * 1024))
+        writeln!(f, "memory      Redis used at most {} MiB", memory / (1024 * 1024))
     }
 }
 
@@ -198,7 +198,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();

@@ -1,4 +1,4 @@
-//! The rules of an audit about what runs, one function each. They return who breaks them, and how.
+//! The rules of an audit about what runs, one function each. Each returns the jobs that break it, and how.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::view::{Found, View, is};
 use super::worker::Program;
 use crate::harness::ledger::How;
 
-/// How long after the end of a run its outcome may be on its way, in nanoseconds: where the reply is lost, the connection has
-/// to be made anew.
+/// How long after the end of a run its outcome may be on its way, in nanoseconds: if the reply is lost, the connection must be
+/// opened again.
 pub(crate) const SETTLED: u64 = 4_000_000_000;
 
-/// What runs was submitted, and not refused.
+/// Everything that runs was submitted and not refused.
 pub(crate) fn unexpected(view: &View) -> Found {
     let mut found = Found::default();
     for ((life, _step), spans) in &view.runs {
@@ -28,7 +28,7 @@ pub(crate) fn unexpected(view: &View) -> Found {
     found
 }
 
-/// However many lives an id has, a step that must not run twice does not, but by a person's word.
+/// A step that must not run twice runs once, however many lives an id has, unless a person decides otherwise.
 pub(crate) fn once(view: &View) -> Found {
     let mut starts: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
     for span in view.case.diary.spans.iter().filter(|span| span.step == "charge") {
@@ -43,7 +43,7 @@ pub(crate) fn once(view: &View) -> Found {
     found
 }
 
-/// Who runs a job that was run before knows that, unless the first run was interrupted and gave it back.
+/// A worker that runs a job again knows that it ran before, unless the first run was interrupted and gave it back.
 pub(crate) fn anew(view: &View) -> Found {
     let mut found = Found::default();
     for ((life, step), spans) in view.runs.iter().filter(|((life, _), _)| !view.replays.contains_key(life)) {
@@ -57,8 +57,8 @@ pub(crate) fn anew(view: &View) -> Found {
     found
 }
 
-/// What somebody else has taken over and started does not start any more, however long its first worker stood still. Only what a
-/// thread of that worker had just decided to start when it was stopped cannot be held back: one job for each thread.
+/// A job that another worker has taken over and started does not start on its first worker any more, however long that one stood
+/// still. The only exception is what a thread of that worker had just decided to start when it was stopped: one job per thread.
 pub(crate) fn late(view: &View) -> Found {
     let mut found = Found::default();
     let mut decided: BTreeMap<(u32, u64), usize> = BTreeMap::new();
@@ -79,7 +79,8 @@ pub(crate) fn late(view: &View) -> Found {
     found
 }
 
-/// A job with a record has a row in it for each of its runs; one that may have got it later, but for those that were cut short.
+/// The record of a job has a row for each of its runs. If the record may have been created later, runs that were cut short may be
+/// missing.
 pub(crate) fn recorded(view: &View) -> Found {
     let has_had = |span: &Span| view.sent(&span.mark).is_some_and(|sent| sent.id.is_some());
     let whole = |span: &&&Span| {
@@ -93,13 +94,13 @@ pub(crate) fn recorded(view: &View) -> Found {
         let rows = record.noted.max(record.rows.len());
         if rows < spans.len() {
             let told = || view.told(&spans);
-            found.add(|| format!("{id} ran {} times, its record names {rows}{}", spans.len(), told()));
+            found.add(|| format!("{id} ran {} times, but its record lists {rows}{}", spans.len(), told()));
         }
     }
     found
 }
 
-/// By the server's clock: where that was set, a job may seem to come too early by as much.
+/// No job starts before its time by the server's clock. If that clock was set, a job may seem to be early by as much.
 pub(crate) fn early(view: &View) -> Found {
     let mut found = Found::default();
     for span in &view.case.diary.spans {
@@ -113,7 +114,7 @@ pub(crate) fn early(view: &View) -> Found {
     found
 }
 
-/// While one holder runs, no other does, unless the first was given up.
+/// While one holder of a key runs, no other does, unless the first was given up.
 pub(crate) fn unique(view: &View) -> Found {
     let mut held: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
     for span in &view.case.diary.spans {
@@ -139,7 +140,7 @@ pub(crate) fn unique(view: &View) -> Found {
     found
 }
 
-/// Once somebody was told that a job is cancelled it does not start; what runs ends within a second.
+/// After a cancellation was confirmed, the job does not start, and a running handler ends within a second.
 pub(crate) fn cancelled(view: &View) -> Found {
     const TOLD: u64 = 1_000_000_000;
     const SLACK: u64 = 2_000_000_000;
@@ -155,7 +156,7 @@ pub(crate) fn cancelled(view: &View) -> Found {
             if span.from > from && !explained {
                 found.add(|| format!("{id} started after it was cancelled{}", view.told(&[span])));
             } else if ended > answered + TOLD + SLACK && !explained {
-                found.add(|| format!("{id} went on after it was cancelled{}", view.told(&[span])));
+                found.add(|| format!("{id} continued after it was cancelled{}", view.told(&[span])));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Sends what is ordered, again where that is safe, and registers what was answered.
+//! Sends orders, repeats requests if that is safe, and registers the replies.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,14 +16,14 @@ use crate::harness::redis_server::RedisServer;
 
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Who sends.
+/// Sends orders.
 pub(crate) struct Sender {
     pub(crate) near: Producer,
-    /// Behind a proxy that is hit.
+    /// A producer behind a proxy that suffers faults.
     pub(crate) far: Producer,
     pub(crate) server: Arc<RedisServer>,
     pub(crate) register: Arc<Register>,
-    /// What is not answered by then is not sent again.
+    /// From this moment on, requests without an answer are not repeated.
     pub(crate) give_up: Instant,
 }
 
@@ -48,7 +48,7 @@ impl Sender {
                 );
                 let answers = [one, other];
                 let new = answers.iter().flatten().filter(|answer| answer.accepted == Accepted::New).count();
-                // Who drops its letter gives its id free.
+                // If its letter is dropped, its id is free again.
                 if new > 1 && !orders.contains("mend") {
                     self.register.complain(format!("{mark} ({orders}) was new twice: {answers:?}"));
                 }
@@ -89,7 +89,7 @@ impl Sender {
         }
     }
 
-    /// By `XADD`, which is never sent again.
+    /// Submits by `XADD`, which is never repeated.
     async fn add(&self, mark: String, sent: Sent, lane: Lane, fields: Vec<(String, String)>) {
         self.register.sent(&mark, sent.clone());
         let (reply, _entry) = add(&self.server, lane, fields).await;
@@ -111,7 +111,7 @@ impl Sender {
         self.register.sent(&mark, Sent { reply, ..sent });
     }
 
-    /// A submission with an id is sent until it is answered. `None` where there is no more time for that.
+    /// Sends a submission with an id until it is answered. Returns `None` if the time is up.
     async fn until_answered(&self, producer: &Producer, submission: &Submission) -> Option<Submitted> {
         loop {
             match producer.submit_or_find(submission.clone()).await {
@@ -136,7 +136,7 @@ impl Sender {
         };
         let submission = submission.unique(key.parse().unwrap(), scope, mode);
         let submission = submission.delay(Duration::from_millis(delay_ms));
-        // A newcomer may change when it is due.
+        // A later submission may change when it is due.
         let key = Some(key).filter(|_| scope == UniqueScope::Running);
         let sent = Sent { id: Some(mark.clone()), key, ..entry(Kind::Unique, 0) };
         self.register.sent(&mark, sent.clone());
@@ -170,7 +170,7 @@ impl Sender {
         }
     }
 
-    /// Sent as a whole until it is answered.
+    /// Sends a whole batch until it is answered.
     async fn batch(&self, mark: &str, orders: Vec<String>) {
         let ids: Vec<String> = (0..orders.len()).map(|nth| format!("{mark}.{nth}")).collect();
         let sent = |id: &String| Sent { id: Some(id.clone()), ..entry(Kind::Done, 0) };
@@ -194,7 +194,7 @@ impl Sender {
     }
 }
 
-/// One `XADD`; the entry's id, where it is answered.
+/// Sends one `XADD`. Returns the entry's id if it is answered.
 pub(crate) fn raw(server: &RedisServer, lane: Lane, fields: &[(String, String)]) -> (Reply, Option<String>) {
     let stream = match lane {
         Lane::High => "sf:{default}:jobs:high",
@@ -211,22 +211,22 @@ pub(crate) fn raw(server: &RedisServer, lane: Lane, fields: &[(String, String)])
     }
 }
 
-/// What the producer knows after an error.
+/// Returns what the producer knows after an error.
 pub(crate) fn reply_of(error: &SubmitError) -> Reply {
     match error {
         SubmitError::Broker(Error::Refused { .. } | Error::Unreachable(_)) => Reply::Refused,
         SubmitError::Broker(Error::Unknown { .. }) => Reply::Unknown,
-        other => panic!("a submission was answered: {other}"),
+        other => panic!("a submission failed: {other}"),
     }
 }
 
-/// What is known of it before it is sent.
+/// Returns what is known about a submission before it is sent.
 pub(crate) fn entry(kind: Kind, delay_ms: u64) -> Sent {
     let not_before_ms = if delay_ms == 0 { 0 } else { wall_ms() + delay_ms };
     Sent { kind, id: None, reply: Reply::Unknown, not_before_ms, key: None, at: monotonic_ns() }
 }
 
-/// Sends these fields by `XADD`, on a thread that may wait.
+/// Sends these fields by `XADD`, on a thread that may block.
 pub(crate) async fn add(
     server: &Arc<RedisServer>,
     lane: Lane,

@@ -1,4 +1,4 @@
-//! What held Redis up for longest, by its own account.
+//! What blocked Redis the longest, by its own account.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::scripts;
 
-/// What Redis notes is as slow, in microseconds.
+/// The time from which Redis logs a command as slow, in microseconds.
 pub(crate) const NOTED_US: &str = "1000";
 
-/// The slowest script and the slowest other command, in microseconds, and the longest of what else Redis notes, in milliseconds.
+/// The slowest script and the slowest other command, in microseconds, and the longest of each latency event, in milliseconds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Slowest {
     pub(crate) script: Option<(u64, String)>,
@@ -22,7 +22,7 @@ pub(crate) struct Slowest {
 }
 
 impl Slowest {
-    /// Asks the server, which forgets all of it when it ends.
+    /// Asks the server, which forgets all of this when it exits.
     pub(crate) fn look(&mut self, server: &RedisServer) {
         type Entry = (u64, u64, u64, Vec<String>);
         let entries = server.try_cmd(&["SLOWLOG", "GET", "1000"]);

@@ -1,4 +1,4 @@
-//! Where an audit happens: sets everything up, lets it storm, waits until all is at rest, and collects what is known.
+//! The stage of an audit: sets everything up, runs load and faults, waits until all is at rest, and collects what is known.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,13 +28,13 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::{pause_for, until};
 use crate::harness::weather::Event;
 
-/// How long the fleet may get nowhere when the faults are over, before what is left counts as stuck.
+/// How long the fleet may make no progress after the faults are over before what is left counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);
-/// How long nothing must be left for it to be over: a person may still replay something.
+/// How long nothing must be left before the audit is over: a person may still replay something.
 const CALM: Duration = Duration::from_secs(2);
 const STOPPED: Duration = Duration::from_secs(60);
 
-/// In the folder of the diary: the folder of what is mended.
+/// The folder, inside that of the diary, with a file for each fixed job.
 const MENDED: &str = "mended";
 
 /// Everything that takes part.
@@ -51,12 +51,12 @@ pub(super) struct Stage {
     targets: Targets,
 }
 
-/// What is known when it is over, and only then.
+/// What is known only when the audit is over.
 struct Over {
     ticks: Vec<Recurring>,
     /// When Redis did not answer.
     gaps: Vec<Event>,
-    /// When all was submitted, and when all was at rest.
+    /// When all jobs were submitted, and when all was at rest.
     seconds: [f64; 2],
 }
 
@@ -105,7 +105,7 @@ impl Stage {
         Self { options, server, runtime, diary, register, bulk, load, person, watched, targets }
     }
 
-    /// Lets it storm, and looks at what is left.
+    /// Runs load and faults, and collects what is left.
     pub(super) fn perform(mut self, tell: impl FnMut(&Progress) + Send) -> (Case, Suffered, [f64; 2]) {
         let over = self.storm(tell);
         let facts = account::facts(&self.server);
@@ -163,7 +163,7 @@ impl Stage {
     }
 }
 
-/// Tells the other threads that it is over, also where this one panics.
+/// Tells the other threads that the audit is over, even if this one panics.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -172,7 +172,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Waits until nothing was left for a while. Where that does not come, the judge says what is left.
+/// Waits until nothing was left for a while. If that never happens, the judge reports what is left.
 fn until_at_rest(watched: &Watched, targets: &mut Targets) {
     let (mut calm, mut changed, mut before) = (Instant::now(), Instant::now(), None);
     while calm.elapsed() <= CALM && changed.elapsed() <= STUCK {
@@ -188,18 +188,18 @@ fn until_at_rest(watched: &Watched, targets: &mut Targets) {
     }
 }
 
-/// A worker that was asked to stop ends well.
+/// Waits until a worker that was asked to stop has exited, and complains unless it succeeded.
 fn note_exit(worker: &Worker, register: &Register) {
     let started = Instant::now();
-    until("a worker to stop, or the time to be over", 2 * STOPPED, || {
+    until("a worker to stop, or the time limit", 2 * STOPPED, || {
         worker.exit_status().is_some() || started.elapsed() > STOPPED
     });
     match worker.exit_status() {
         Some(status) if status.success() => {}
-        // Killed after it was asked, or asked before it could listen.
+        // It was killed after it was asked, or asked before it caught signals.
         Some(status) if std::os::unix::process::ExitStatusExt::signal(&status).is_some() => {}
         other => register.complain(format!(
-            "worker {} was asked to stop: {other:?}\n{}",
+            "worker {} was asked to stop; its exit status is {other:?}\n{}",
             worker.pid(),
             worker.stderr()
         )),

@@ -20,16 +20,16 @@ pub(crate) struct Recurring {
     pub(crate) every_ms: u64,
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// Whether missed ticks are made up for.
+    /// Whether missed ticks are submitted later.
     pub(crate) all: bool,
-    /// The wall clock, less the monotonic one.
+    /// The wall clock minus the monotonic one.
     pub(crate) offset_ms: u64,
 }
 
 const MISSED: [(&str, &str, u64, bool); 2] =
     [("all", "* * * * * *", 1000, true), ("skip", "*/4 * * * * *", 4000, false)];
 
-/// Begins.
+/// Adds the recurring jobs and notes their first ticks.
 pub(crate) async fn begin(queue: &Queue, offset_ms: u64) -> Vec<Recurring> {
     let mut begun = Vec::new();
     for (name, expression, every_ms, all) in MISSED {
@@ -43,7 +43,7 @@ pub(crate) async fn begin(queue: &Queue, offset_ms: u64) -> Vec<Recurring> {
     begun
 }
 
-/// Ends, and notes the last ticks. What was due by then is submitted.
+/// Removes the recurring jobs and notes their last ticks. All ticks due by then are submitted.
 pub(crate) async fn end(queue: &Queue, recurring: &mut [Recurring]) {
     for one in recurring {
         one.last = status(queue, one.name).await.unwrap().handled.as_ms() / one.every_ms * one.every_ms;
@@ -58,8 +58,8 @@ async fn status(queue: &Queue, name: &str) -> Option<CronStatus> {
     table.entries.into_iter().find(|status| status.name.to_string() == name)
 }
 
-/// Each tick is submitted, unless nobody could do that in time and it need not be made up for. That none comes twice is
-/// seen by what runs.
+/// Finds ticks that were not submitted, except those that no worker could have submitted in time and that need not be submitted
+/// later. Other rules find ticks that were submitted twice, by their runs.
 pub(crate) fn judge(view: &View) -> Found {
     let mut found = Found::default();
     for one in &view.case.ticks {
@@ -76,8 +76,8 @@ pub(crate) fn judge(view: &View) -> Found {
     found
 }
 
-/// A tick is in time until the next one is due. Where Redis was away at some time until then, its clock was set, or nobody
-/// was well, it may be missed.
+/// Whether no worker could submit a tick in time, that is, before the next one is due. A tick may be missed if Redis was away at
+/// some point until then, if its clock was set, or if no worker was healthy.
 fn nobody_could(case: &Case, one: &Recurring, tick: u64) -> bool {
     let every = one.every_ms * 1_000_000;
     let moments = case.offsets.when(tick, one.offset_ms);

@@ -1,4 +1,4 @@
-//! What the rules look at: all that is known of an audit, found by life, by mark and by id.
+//! What the rules inspect: all that is known about an audit, by life, by mark and by id.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,13 +8,13 @@ use super::judge::Case;
 use super::register::{Deed, Kind, Reply, Sent};
 use crate::harness::ledger::How;
 
-/// The runs of one life, or of one of its steps, in the order of their fences.
+/// The runs of each life, or of each of its steps, in the order of their fences.
 pub(crate) type Runs<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a Span>>;
 
-/// So many offences against a rule are shown.
+/// How many offences against a rule are shown.
 const SHOWN: usize = 8;
 
-/// A case, and where everything is in it.
+/// A case, and indexes over it.
 pub(crate) struct View<'a> {
     pub(crate) case: &'a Case,
     pub(crate) runs: Runs<'a>,
@@ -28,7 +28,7 @@ pub(crate) struct View<'a> {
     pub(crate) decided: BTreeMap<&'a str, usize>,
 }
 
-/// What breaks a rule: how often, and some of it in words.
+/// The offences against a rule: how many, and some of them in words.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) count: usize,
@@ -61,7 +61,7 @@ pub(crate) enum Ending {
     /// A person dropped its letter.
     Dropped,
     Lost,
-    /// Nobody knows whether it was ever there.
+    /// Nobody knows whether it ever existed.
     Never,
 }
 
@@ -99,7 +99,7 @@ impl<'a> View<'a> {
         self.sent(life).map(|sent| sent.kind)
     }
 
-    /// The dead letters of a life.
+    /// Returns the dead letters of a life.
     pub(crate) fn letters_of(&self, life: &str) -> &[&'a Letter] {
         self.letters.get(life).map_or(&[], Vec::as_slice)
     }
@@ -112,7 +112,7 @@ impl<'a> View<'a> {
         self.by_id.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether other lives share its id: then the record is that of one of them, and the steps are those of all.
+    /// Whether other lives share its id. Then the record belongs to one of them, and the steps to all.
     pub(crate) fn is_twin(&self, mark: &str) -> bool {
         self.sent(mark).and_then(|sent| sent.id.as_deref()).is_some_and(|id| id != mark)
     }
@@ -126,14 +126,14 @@ impl<'a> View<'a> {
         self.is_recorded(id, "cancelled")
     }
 
-    /// Whether the life was done, as far as anybody outside can tell.
+    /// Whether the life was done, as far as an outside observer can tell.
     pub(crate) fn is_done(&self, life: &str) -> bool {
         let Some(sent) = self.sent(life).filter(|sent| sent.kind == Kind::Gift) else {
             let whole = self.runs.get(&(life, "-"));
             let ran = whole.is_some_and(|spans| spans.iter().any(|span| is(span, How::Ok)));
             return ran || self.is_recorded(life, "done");
         };
-        // Verdicts stand for runs, and the steps of two lives of an id are done by either: only the record knows.
+        // Decisions replace runs, and either of two lives of an id may do a step: only the record knows.
         let ran = self.of_mark(life).first().map(|span| span.id.as_str());
         sent.id.as_deref().or(ran).is_some_and(|id| self.is_recorded(id, "done"))
     }
@@ -142,7 +142,7 @@ impl<'a> View<'a> {
         self.runs.range((life, "")..).next().is_some_and(|((ran, _), _)| *ran == life)
     }
 
-    /// The one place where a life is.
+    /// Returns how a life ended.
     pub(crate) fn ending(&self, life: &str) -> Ending {
         if !self.letters_of(life).is_empty() {
             Ending::Dead
@@ -159,7 +159,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What is known of some runs, with the seconds since the first of them.
+    /// Describes some runs, with the seconds since the first of them.
     pub(crate) fn told(&self, spans: &[&Span]) -> String {
         let origin = spans.iter().map(|span| span.from).min().unwrap_or(0);
         let since = |t: u64| (t as f64 - origin as f64) / 1e9;

@@ -1,4 +1,4 @@
-//! How far an audit is, for who waits for it. It also tells the load how many jobs wait already.
+//! The progress of an audit. It also tells the load how many jobs are waiting.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::harness::wait::pause_for;
 
 const EVERY: Duration = Duration::from_secs(1);
 
-/// All counted at one moment: a job that is just being promoted is in one place or the other.
+/// Counts everything at one moment: a job that is being promoted is in one place or the other.
 const LEFT: &str = "local left = redis.call('ZCARD', KEYS[4])
     for at = 1, 3 do left = left + redis.call('XLEN', KEYS[at]) end
     return left";
 const DEAD: &str = "return redis.call('XLEN', KEYS[5])";
 
-/// How far it is.
+/// The progress of an audit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) elapsed: Duration,
     submitted: u64,
     jobs: u64,
-    /// Waiting, running or delayed; `None` where Redis is away.
+    /// How many jobs are waiting, running or delayed; `None` if Redis is away.
     left: Option<u64>,
     dead: Option<u64>,
     faults: usize,
@@ -55,7 +55,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Looks every second until it is told to stop.
+    /// Reports every second until it is asked to stop.
     pub(crate) fn watch(&self, stop: &AtomicBool, mut tell: impl FnMut(&Progress)) {
         let started = Instant::now();
         let mut next = started;
@@ -78,7 +78,7 @@ impl Watched {
         }
     }
 
-    /// How many jobs wait, run or are delayed; `None` where Redis is away.
+    /// Returns how many jobs are waiting, running or delayed; `None` if Redis is away.
     pub(crate) fn left(&self) -> Option<u64> {
         self.count(LEFT)
     }

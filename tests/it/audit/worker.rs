@@ -1,8 +1,8 @@
 //! A worker process of an audit: this same binary, started again. Its handlers obey the payload and keep the diary.
 //!
 //! A payload is `@<mark> <verb>`: `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `fatal` · `mend` (fatal until the file
-//! `<mark>` is in the folder of what is mended). That of a job made of steps names them: `@<mark> charge sleep 9; mail fail 1`.
-//! The mark of a job that follows another is `<its id>~<how that ended>`, that of a recurring job its id.
+//! `<mark>` exists in the folder of fixed jobs). The payload of a job made of steps names them: `@<mark> charge sleep 9; mail fail 1`.
+//! The mark of a job that follows another is `<id of that job>~<how it ended>`; the mark of a recurring job is its id.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,30 +21,30 @@ use crate::harness::process::Launch;
 use crate::harness::wait::pause_for;
 
 const TOLD: &str = "STREAMFLEET_TEST_AUDIT_WORKER";
-/// How long what is known of jobs that have ended is kept: it is there when the audit is judged.
+/// How long the records of ended jobs are kept: until after the judgement.
 pub(crate) const KEPT: Duration = Duration::from_secs(24 * 3600);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A look that comes so late is worth a line.
+/// A look that is this late is worth a line.
 const STALLED: Duration = Duration::from_millis(250);
 
-/// What a worker process is told.
+/// The instructions of a worker process.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Program {
     pub(crate) url: String,
     pub(crate) diary: PathBuf,
-    /// The folder of what is mended.
+    /// The folder with a file for each fixed job.
     pub(crate) mended: PathBuf,
     pub(crate) lease_ms: u64,
-    /// More variables for its environment.
+    /// Additional environment variables.
     pub(crate) env: Vec<(String, String)>,
 }
 
 impl Program {
     pub(crate) const MAX_ATTEMPTS: u32 = 4;
     pub(crate) const MAX_LOSSES: u32 = 6;
-    /// Of a worker's runtime.
+    /// The threads of a worker's runtime.
     pub(crate) const THREADS: usize = 2;
-    /// Of jobs that hang.
+    /// The attempts of jobs that hang.
     pub(crate) const MAX_HANGS: u32 = 2;
     pub(crate) const TIMEOUT: Duration = Duration::from_millis(700);
     const DRAIN: Duration = Duration::from_millis(1_500);
@@ -68,7 +68,7 @@ impl Program {
         let mut config = FleetConfig::default();
         config.redis.url = self.url.as_str().into();
         config.worker.lease = Duration::from_millis(self.lease_ms);
-        // What is kept of a job is there when the storm is judged.
+        // Records are kept until the judgement.
         config.worker.retention = KEPT;
         config.worker.drain_timeout = Self::DRAIN;
         let policy = Policy {
@@ -91,7 +91,7 @@ impl Program {
     }
 }
 
-/// Writes down each time for which this process did not run.
+/// Writes down each period in which this process did not run.
 fn watch_the_clock(pen: &Pen) {
     let (pid, mut before) = (std::process::id(), monotonic_ns());
     loop {
@@ -110,7 +110,7 @@ struct Obeys {
     mended: PathBuf,
 }
 
-/// A run that ends as interrupted unless it is ended otherwise.
+/// A run that counts as interrupted unless it ends in another way.
 struct Entered<'a> {
     pen: &'a Pen,
     span: Span,
@@ -132,7 +132,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// The mark, and what is to be done.
+/// Returns the mark and the order of a payload.
 fn told(payload: &str, context: &JobContext) -> (String, String) {
     let id = context.id().to_string();
     if let Ok(facts) = serde_json::from_str::<serde_json::Value>(payload)
@@ -184,7 +184,7 @@ impl Handler for Obeys {
             }
             "mend" if !is_mended => {
                 entered.end(How::Fatal);
-                return Err(JobError::fatal("not mended yet"));
+                return Err(JobError::fatal("not fixed yet"));
             }
             _ => {}
         }
@@ -193,7 +193,7 @@ impl Handler for Obeys {
     }
 }
 
-/// Runs a worker where this process was started by [`Program::launch`], and returns at once otherwise.
+/// Runs a worker if [`Program::launch`] started this process; otherwise returns immediately.
 pub(crate) fn run_as_told() -> bool {
     #[expect(clippy::disallowed_methods, reason = "this is how the process is told what to do")]
     let told = std::env::var(TOLD);
