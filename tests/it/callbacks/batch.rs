@@ -13,7 +13,7 @@ fn name() -> BatchId {
     "invoices-2026-11".parse().unwrap()
 }
 
-/// `last` is the job that follows; `dies` dies unless it has the header `cured`.
+/// Returns a handler. `last` is the job that follows the batch; `dies` dies unless it has the header `cured`.
 fn handler() -> Acts {
     Acts::new(|context, payload| match payload {
         b"dies" if context.header("cured").is_none() => Err(JobError::fatal("no")),
@@ -26,7 +26,7 @@ fn follow() -> Submission {
     job.payload("last", Encoding::Raw).unwrap()
 }
 
-/// Members, the jobs that they wait for, and where these are.
+/// Returns the members, the jobs that they wait for, and the states of those jobs.
 fn awaited(batch: &Batch) -> Vec<(String, String, Option<State>)> {
     let awaited = batch.waiting_for.iter().cloned();
     awaited.map(|awaited| (awaited.member, awaited.job, awaited.state)).collect()
@@ -101,7 +101,7 @@ async fn a_batch_submitted_again_after_a_lost_reply_is_followed_once() {
         Mode::DropReplyTo { needle: b"invoices-2026-11.1".to_vec(), holding: b":3\r\n".to_vec(), times: 1 };
     scene.proxy.set(lost);
     let members = || (0..3).map(|nth| job(format!("{nth}")));
-    // Whether it hears of the loss or mends it by itself: the answer to its members was lost.
+    // The reply to the members was lost, whether the producer reports that or reconnects on its own.
     let _cut_off = producer.submit_batch(&name(), follow(), members()).await;
     assert_eq!(scene.proxy.hits(), 1);
     let fleet = scene.sound_fleet(LONG, handler.clone());

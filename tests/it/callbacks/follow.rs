@@ -1,4 +1,4 @@
-//! Callbacks and chains: submitted by whatever settles the job, once.
+//! Callbacks and chains: submitted once, by the script that settles the job.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::harness::proxy::Mode;
 use crate::harness::wait::until_async;
 use crate::traps::scene::{LONG, SOON, STREAM, Scene};
 
-/// What every job of the type `test` was given, in the order in which they ran. The payload says what the job does.
+/// The payloads of all jobs of the type `test`, in the order in which they ran. The payload says what the job does.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<(String, Value)>>>);
 
@@ -29,7 +29,7 @@ impl Told {
         })
     }
 
-    /// What callbacks were told of this job.
+    /// Returns the payloads of the callbacks of this job.
     fn of(&self, job: &JobId) -> Vec<Value> {
         let told = self.0.lock().unwrap();
         let facts = told.iter().map(|(_, payload)| payload.clone());
@@ -41,7 +41,7 @@ impl Told {
     }
 }
 
-/// One XADD, as any language would send it.
+/// Submits by one `XADD`, as any language would.
 fn xadd(scene: &Scene, fields: &[&str]) -> JobId {
     let head = ["XADD", STREAM, "*", "type", "test"];
     let command: Vec<&str> = head.iter().chain(fields).copied().collect();
@@ -99,7 +99,7 @@ async fn a_chain_runs_in_order_and_stops_at_the_first_death() {
         {"type":"test","payload":{"say":4}}]"#;
     xadd(&scene, &["payload", r#"{"say":1}"#, "then", then]);
     scene.until_at_rest().await;
-    // The last one is the callback of the third's death.
+    // The last one is the callback for the death of the third.
     assert_eq!(told.said(), [json!(1), json!(2), json!(3), Value::Null]);
     assert_eq!(scene.int(&["XLEN", "sf:{default}:dead"]), 1);
     fleet.stop().await;
@@ -113,7 +113,7 @@ async fn calls_back_once_despite_a_lost_reply(payload: &str, needle: &str) {
     scene.until_at_rest().await;
     scene.proxy.set(Mode::DropReplyTo { needle: needle.into(), holding: b":1\r\n".to_vec(), times: 1 });
     let job = xadd(&scene, &["payload", payload, "on_success", "test", "on_failure", "test"]);
-    // The callback may have run while the answer to what submitted it is still on its way.
+    // The callback may have run while the reply to the script that submitted it is still on its way.
     until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
     fleet.stop().await;
     scene.until_at_rest().await;

@@ -1,4 +1,4 @@
-//! What a job's end sets off.
+//! What the end of a job triggers.
 
 mod batch;
 mod follow;

@@ -1,4 +1,4 @@
-//! `check`: what it finds on good and on bad servers.
+//! `check`: its findings on good and on bad servers.
 
 use serde_json::Value;
 
@@ -10,10 +10,13 @@ fn level(output: &Output, check: &str) -> String {
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap();
     let found = findings.iter().find(|finding| finding["check"] == check);
-    found.unwrap_or_else(|| panic!("nothing about {check}: {report}"))["level"].as_str().unwrap().to_owned()
+    found.unwrap_or_else(|| panic!("no finding about {check}: {report}"))["level"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
-/// The address for a user of the server, by password.
+/// Returns the server's address with this login.
 fn as_user(server: &RedisServer, login: &str) -> String {
     format!("redis://{login}@{}/0", server.addr())
 }
@@ -36,7 +39,7 @@ fn check_and_bench_show_the_servers_own_name_and_version() {
     let server = RedisServer::start();
     let info: String = redis::from_redis_value(server.cmd(&["INFO", "server"])).unwrap();
     let told = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    // Valkey tells which Redis it is compatible with, too.
+    // Valkey also reports the Redis version that it is compatible with.
     let name = match told("valkey_version:") {
         Some(version) => format!("Valkey {version}"),
         None => format!("Redis {}", told("redis_version:").unwrap()),

@@ -1,4 +1,4 @@
-//! `cron`: adding, looking at, changing and running recurring jobs, and a worker that brings some along.
+//! `cron`: adding, listing, changing and running recurring jobs, and a worker that has some in its configuration.
 
 use std::time::Duration;
 
@@ -137,10 +137,10 @@ fn a_worker_stores_and_submits_recurring_jobs_of_its_configuration() {
     });
     first.term();
     assert_eq!(first.wait_exit(SOON).code(), Some(0));
-    // Another payload and no section for the rest: the one changes, the other stays.
+    // The second worker has another payload and schedule; the third has no such section: the entry changes, and then stays.
     let changed = CONFIG.replace("n = 1", "n = 2").replace("* * * * * *", "@yearly");
     let second = worker(&server, &changed);
-    until("the change", SOON, || {
+    until("the changed entry", SOON, || {
         entry(&server, "every.second").is_some_and(|one| one["schedule"] == "@yearly")
     });
     drop(second);
@@ -150,7 +150,7 @@ fn a_worker_stores_and_submits_recurring_jobs_of_its_configuration() {
     assert_eq!(entry(&server, "every.second").unwrap()["schedule"], "@yearly");
 }
 
-/// A job that is run by this worker, so that it is known to be up.
+/// Waits until this worker has run a job, so that it is known to be up.
 fn ticked_job(server: &RedisServer, _worker: &Worker) {
     let id = "proof";
     sf(server, &["enqueue", "tick", "--id", id]);

@@ -1,4 +1,4 @@
-//! `dead`: looking at letters, replaying and dropping them.
+//! `dead`: listing, showing, replaying and dropping letters.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn letters_are_filtered_by_type_and_reason() {
     assert_eq!((&swept["dropped"], count(&[])), (&2.into(), 1));
 }
 
-/// A handler that does not end, panics or fails, as the job's id says.
+/// A handler that hangs, panics or fails, as the job's id says.
 struct Named;
 
 impl Handler for Named {

@@ -1,4 +1,4 @@
-//! `demo`: the account holds, and nothing is left running however it ends.
+//! `demo`: the account is complete, and nothing is left running however the demo ends.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::harness::process::Launch;
 use crate::harness::wait::until;
 
-/// All files below a folder.
+/// Returns the names of all files below a folder.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -22,7 +22,7 @@ fn files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// The running processes that have this text in their command lines.
+/// Returns the command lines of the running processes that contain this text.
 fn processes(text: &str) -> Vec<String> {
     let lines = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let line = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
@@ -76,7 +76,7 @@ fn a_demo_that_is_stopped_or_killed_leaves_no_process() {
         let demo = Launch::new(&["demo", "--output", output]).start();
         let working = || (demo.stdout().contains("jobs at once each")).then_some(());
         until("the demo's workers", Duration::from_secs(30), working);
-        // Two, or more: a worker that starts a program is two for a moment.
+        // Two or more: a worker that starts a program is briefly two processes.
         assert!(processes(output).iter().filter(|line| line.contains("demo-worker")).count() >= 2);
         if is_killed {
             demo.kill9();

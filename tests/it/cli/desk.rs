@@ -1,4 +1,4 @@
-//! Commands against one server, and what stays the same in what they print.
+//! Commands against one server, and snapshots of the stable part of their output.
 
 use std::time::Duration;
 
@@ -11,36 +11,36 @@ use crate::harness::process::{Launch, Output, run};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
-/// Runs a command against the server.
+/// Runs a command against the server and returns its output.
 pub(crate) fn sf(server: &RedisServer, args: &[&str]) -> Output {
     sf_with(server, args, b"")
 }
 
-/// The same with something on stdin.
+/// Like [`sf`], with this on stdin.
 pub(super) fn sf_with(server: &RedisServer, args: &[&str], stdin: &[u8]) -> Output {
     run(&with_address(&server.url(), args), stdin)
 }
 
-/// A command against the server, to be started.
+/// Prepares a command against the server, without starting it.
 pub(crate) fn launch(server: &RedisServer, args: &[&str]) -> Launch {
     Launch::new(&with_address(&server.url(), args))
 }
 
-/// The JSON of a command that did what was asked.
+/// Runs a command, which must succeed, and returns its JSON.
 pub(crate) fn json(server: &RedisServer, args: &[&str]) -> Value {
     let output = sf(server, &[args, &["--json"]].concat());
     assert_eq!(output.code, Some(0), "{output:?}");
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-/// What a command that did what was asked tells people, without times and random names.
+/// Runs a command, which must succeed, and returns its output for people.
 pub(super) fn told(server: &RedisServer, args: &[&str]) -> String {
     let output = sf(server, args);
     assert_eq!(output.code, Some(0), "{output:?}");
     output.stdout
 }
 
-/// Compares with the stored text, whatever the times, ids and widths of columns.
+/// Compares the text with a snapshot, regardless of times, ids and column widths.
 macro_rules! assert_told {
     ($text:expr) => {
         insta::with_settings!({filters => vec![
@@ -60,7 +60,7 @@ macro_rules! assert_told {
 }
 pub(crate) use assert_told;
 
-/// Submits so many jobs and lets a fleet bury them all.
+/// Submits this many jobs and lets a fleet bury all of them.
 pub(super) async fn bury(server: &RedisServer, queue: &Queue, count: u64) {
     let fleet = Running::start(&server.url(), quick(1), doomed());
     for _ in 0..count {
@@ -75,7 +75,7 @@ pub(super) fn doomed() -> Acts {
     Acts::new(|_, _| Err(JobError::fatal("no such\taccount")))
 }
 
-/// Waits until there are so many dead letters.
+/// Waits until there are this many dead letters.
 pub(super) async fn until_dead(queue: &Queue, count: u64) {
     until_async(&format!("{count} dead letters"), Duration::from_secs(30), async || {
         queue.depths().await.unwrap().dead == count

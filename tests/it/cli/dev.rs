@@ -1,4 +1,4 @@
-//! `dev`: a server and a worker that come and go together.
+//! `dev`: a server and a worker that start and stop together.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -14,16 +14,16 @@ use crate::harness::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// What is pasted into another terminal.
+/// The lines to paste into another terminal.
 struct Pasted {
-    /// Values of variables of the environment.
+    /// The values of environment variables.
     variables: BTreeMap<String, String>,
     /// The words of the command that submits a job.
     submit: Vec<String>,
 }
 
 impl Pasted {
-    /// What a shell makes of the lines.
+    /// Lets a shell interpret the printed lines.
     fn of(stdout: &str) -> Option<Self> {
         let line = |start| stdout.lines().find_map(|line| line.strip_prefix(start));
         let (login, submit) = (line("log in:        ")?, line("submit a job:  ")?);
@@ -48,7 +48,7 @@ impl Pasted {
         client.get_connection_with_timeout(SOON).ok()
     }
 
-    /// Submits the job.
+    /// Submits the job and returns its id.
     fn submit(&self) -> String {
         let mut command = redis::Cmd::new();
         command.arg(&self.submit[3..]);
@@ -56,14 +56,14 @@ impl Pasted {
         redis::from_redis_value(reply).unwrap()
     }
 
-    /// Runs the program with the variables.
+    /// Runs the program with these variables.
     fn run(&self, args: &[&str]) -> Output {
         let ours = self.variables.iter().filter(|(name, _)| name.starts_with("STREAMFLEET__REDIS"));
         ours.fold(Launch::new(args), |launch, (name, value)| launch.env(name, value)).output(SOON)
     }
 }
 
-/// The process, and what it says to paste.
+/// Starts the process and returns it with the lines to paste.
 fn start(folder: &Path) -> (Worker, Pasted) {
     let launch = Launch::new(&["dev", "--folder", folder.to_str().unwrap()]);
     let process = launch.env("STREAMFLEET__TELEMETRY__LISTEN", "127.0.0.1:0").start();
@@ -107,7 +107,7 @@ fn other_users_cannot_read_the_data_or_use_the_server() {
     let client = redis::Client::open(format!("redis://127.0.0.1:{}", pasted.port())).unwrap();
     let refused = redis::cmd("PING").query::<()>(&mut client.get_connection().unwrap()).unwrap_err();
     assert_eq!(refused.code(), Some("NOAUTH"));
-    // All users of a machine see all arguments.
+    // All users of a machine can see all arguments.
     let pid = server_pid(&mut pasted.connect().unwrap());
     let arguments = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
     assert!(!arguments.contains(&pasted.variables["REDISCLI_AUTH"]), "{arguments}");
@@ -115,7 +115,7 @@ fn other_users_cannot_read_the_data_or_use_the_server() {
 
 #[test]
 fn port_password_and_data_are_kept_between_runs() {
-    // What a shell takes for itself stays one word.
+    // A path with characters that are special to a shell stays one word.
     let folder = tempfile::Builder::new().prefix("it's $HOME ").tempdir().unwrap();
     let (process, first) = start(folder.path());
     let _: () = redis::cmd("SET").arg("k").arg("v").query(&mut first.connect().unwrap()).unwrap();
@@ -143,7 +143,7 @@ fn a_folder_serves_one_process_and_the_server_dies_with_it() {
 fn a_server_that_exits_ends_the_worker_and_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (process, pasted) = start(folder.path());
-    // The server answers nothing more, so neither does this command.
+    // The server answers no more, so this command gets no reply.
     redis::cmd("SHUTDOWN").arg("NOSAVE").query::<()>(&mut pasted.connect().unwrap()).unwrap_or_default();
     assert_eq!(process.wait_exit(Duration::from_secs(60)).code(), Some(1));
     assert!(process.stderr().contains("the redis server exited unexpectedly"), "{}", process.stderr());

@@ -12,7 +12,7 @@ use crate::harness::redis_server::RedisServer;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// The fields of the only entry of a stream.
+/// Returns the fields of the only entry of a stream.
 fn entry(server: &RedisServer, stream: &str) -> BTreeMap<String, Vec<u8>> {
     let mut entries: Vec<(String, Vec<Vec<u8>>)> =
         redis::cmd("XRANGE").arg(&[stream, "-", "+"]).query(&mut server.client()).unwrap();

@@ -1,4 +1,4 @@
-//! `events`: the last ones, page by page, and following.
+//! `events`: the last ones, all of them page by page, and new ones as they come.
 
 use std::time::Duration;
 
@@ -56,8 +56,8 @@ fn follow_prints_past_and_new_events_one_object_per_line() {
     let follower = launch(&server, &["events", "--follow", "--limit", "1", "--json"]).start();
     let lines =
         || follower.stdout().lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>();
-    until("the last event is told", SOON, || lines().len() == 1);
+    until("the last event is printed", SOON, || lines().len() == 1);
     tell(&server, "*", &["event", "after_handle", "outcome", "succeeded"]);
-    until("the new event is told", SOON, || lines().len() == 2);
+    until("the new event is printed", SOON, || lines().len() == 2);
     assert_eq!((&lines()[0]["waiting"], &lines()[1]["outcome"]), (&2.into(), &"succeeded".into()));
 }

@@ -1,4 +1,4 @@
-//! `status`, `queues`, `workers`, `delayed`: looking, and one cancellation.
+//! `status`, `queues`, `workers`, `delayed`: listings, and changes to delayed jobs.
 
 use std::time::Duration;
 
@@ -173,7 +173,7 @@ fn invisible_characters_are_escaped_in_tables_errors_and_json() {
     let run =
         |args: &[&str]| crate::harness::process::run(&[&["--redis", &server.url()], args].concat(), b"");
     let table = run(&["queues"]).stdout;
-    // The cell may be broken into lines.
+    // The cell may be wrapped into several lines.
     assert!(is_clean(&table) && table.contains("\\u{202e}"), "{table}");
     let listed = run(&["--json", "queues"]).stdout;
     assert!(is_clean(&listed) && listed.contains("\\u202e"), "{listed}");

@@ -1,4 +1,4 @@
-//! `metrics`: what a worker tells, without asking one.
+//! `metrics`: the list of metrics that workers export, without asking a worker.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What `check` rehearses: every script that a fleet and its people run, so that no right is missed before it is needed.
+//! What `check` rehearses: every script of workers and commands, so that a missing right is noticed before it is needed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,17 +12,17 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::scripts;
 use crate::traps::scene::SOON;
 
-/// Run by users' own tests alone.
+/// A script that only users' own tests run.
 const NOT_REHEARSED: &str = "advance";
 
-/// What a fleet can do without: it says so, and finds out by itself what it would have told.
+/// Commands that a fleet can do without. It logs that, and finds out on its own what they would have told it.
 const DISPENSABLE: [&str; 1] = ["info"];
 
-/// What the client sends beside scripts.
+/// The commands that the client sends besides scripts.
 const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
-/// Every family of keys.
+/// All families of keys.
 const FAMILIES: [&str; 23] = [
     "{*}:jobs",
     "{*}:jobs:high",
@@ -49,7 +49,7 @@ const FAMILIES: [&str; 23] = [
     "worker:*",
 ];
 
-/// The commands that scripts call.
+/// Returns the commands that scripts call and that the client sends.
 fn commands() -> BTreeSet<String> {
     let calls =
         scripts::names().filter(|name| *name != NOT_REHEARSED).map(scripts::source).flat_map(|text| {
@@ -60,7 +60,7 @@ fn commands() -> BTreeSet<String> {
     called.chain(PLAIN.map(str::to_owned)).collect()
 }
 
-/// Runs `check` with each of these logins, several at once, and returns those that it finds fit, with what it says.
+/// Runs `check` with each of these logins, several at once, and returns those found fit, with the output.
 fn fit(server: &RedisServer, users: &[String]) -> Vec<(String, String)> {
     const AT_ONCE: usize = 6;
     let mut fit = Vec::new();
@@ -81,7 +81,7 @@ fn fit(server: &RedisServer, users: &[String]) -> Vec<(String, String)> {
     fit
 }
 
-/// What a server was sent by `work`, as MONITOR tells it.
+/// Returns the commands that `work` sent to a server, as `MONITOR` shows them.
 fn sent(server: &RedisServer, work: impl FnOnce()) -> String {
     const END: &str = "the end of it";
     let mut monitor = TcpStream::connect(server.addr()).unwrap();
@@ -98,7 +98,7 @@ fn sent(server: &RedisServer, work: impl FnOnce()) -> String {
 fn check_runs_every_script_of_workers_and_commands() {
     let server = RedisServer::start();
     let check = || assert_eq!(Launch::new(&["--redis", &server.url(), "check"]).output(SOON).code, Some(0));
-    // Each is sent whole the first time, and begins with its name.
+    // Each script is sent in full the first time, and begins with its name.
     let sent = sent(&server, check);
     let left: Vec<&str> = scripts::names().filter(|name| !sent.contains(&format!("-- {name}: "))).collect();
     assert_eq!(left, [NOT_REHEARSED]);

@@ -1,4 +1,4 @@
-//! Asks a process for its metrics and probes, as Prometheus and Kubernetes would.
+//! Requests a process's metrics and probes, as Prometheus and Kubernetes would.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,16 +9,16 @@ use crate::harness::wait::until;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Where a process answers, as it said itself when it started with `--json`.
+/// Returns the address of a process's metrics, which it printed at startup because of `--json`.
 pub(crate) fn address(process: &Worker) -> String {
-    let url = until("the process says where its metrics are", SOON, || {
+    let url = until("the process to print the address of its metrics", SOON, || {
         let said: serde_json::Value = serde_json::from_str(&process.stdout()).ok()?;
         said["metrics"].as_str().map(str::to_owned)
     });
     url.trim_start_matches("http://").trim_end_matches("/metrics").to_owned()
 }
 
-/// The status and the body of a page; `None` where nobody answers.
+/// Returns the status and the body of a page; `None` if there is no answer.
 pub(crate) fn get(address: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(SOON)).ok()?;
@@ -29,7 +29,7 @@ pub(crate) fn get(address: &str, path: &str) -> Option<(u16, String)> {
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
-/// The value of one series.
+/// Returns the value of one series.
 pub(crate) fn series(address: &str, name: &str) -> Option<f64> {
     let (_, body) = get(address, "/metrics")?;
     let line = body.lines().find_map(|line| line.strip_prefix(name));

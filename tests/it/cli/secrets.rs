@@ -1,4 +1,4 @@
-//! A password given to a worker comes out nowhere.
+//! A password that is given to a process never appears in its output.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn no_log_metric_or_process_list_contains_the_password() {
     let places =
         [("stderr", worker.stderr()), ("stdout", worker.stdout()), ("metrics", metrics), ("cmdline", line)];
     for (place, text) in places {
-        assert!(!text.is_empty(), "nothing in {place}");
+        assert!(!text.is_empty(), "{place} is empty");
         let hit = text.lines().find(|line| line.contains(CANARY));
         assert_eq!(hit, None, "in {place}");
     }
@@ -67,7 +67,7 @@ fn no_message_about_an_invalid_configuration_contains_the_password() {
     }
 }
 
-/// What cannot be reached is told with its address, which has the login in it.
+/// Errors show the address of a server that cannot be reached, which contains the login.
 #[test]
 fn no_address_that_is_shown_contains_the_password() {
     let urls = [

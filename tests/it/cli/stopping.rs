@@ -22,7 +22,7 @@ fn launch(url: &str) -> Launch {
     Launch::new(&["--config", "{config}", "--redis", url, "worker"]).config(TOML)
 }
 
-/// Whether the process catches SIGTERM by now.
+/// Whether the process catches SIGTERM yet.
 fn catches(worker: &Worker) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -30,7 +30,7 @@ fn catches(worker: &Worker) -> bool {
     caught >> (SIGTERM - 1) & 1 == 1
 }
 
-/// Waits without a pause: the moment counts.
+/// Waits without pauses, because the exact moment counts.
 fn until_caught(worker: &Worker) {
     let started = Instant::now();
     while !catches(worker) {
@@ -41,12 +41,12 @@ fn until_caught(worker: &Worker) {
 #[test]
 fn a_worker_asked_to_stop_at_any_point_of_its_start_exits_with_0() {
     let server = RedisServer::start();
-    // A server that is there, and one that is not.
+    // A server that runs, and one that does not.
     for url in [server.url(), "redis://127.0.0.1:1/0".to_owned()] {
         for millis in 0..50 {
             let worker = launch(&url).start();
             let started = Instant::now();
-            // What comes before the program's first own instruction is the system's.
+            // Before the program's first instruction, the system handles signals.
             until_caught(&worker);
             until_instant(started + Duration::from_millis(millis));
             worker.term();
@@ -65,7 +65,7 @@ fn a_worker_asked_to_stop_before_reading_its_configuration_exits_with_0() {
     let worker = Launch::new(&args).start();
     until_caught(&worker);
     worker.term();
-    // Until now it has waited for this.
+    // The worker has waited for this until now.
     fs::write(&pipe, TOML).unwrap();
     let status = worker.wait_exit(SOON);
     assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", worker.stderr());

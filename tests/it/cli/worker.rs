@@ -1,4 +1,4 @@
-//! `worker`: how it starts, what it says when it cannot, and how it stops.
+//! `worker`: how it starts, what it reports if it cannot, and how it stops.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn succeeded(address: &str, job_type: &str) -> f64 {
 
 fn waiting_and_running(server: &RedisServer) -> (Value, Value) {
     let Value::Array(pending) = server.cmd(&["XPENDING", "sf:{default}:jobs", "fleet"]) else {
-        panic!("no list")
+        panic!("XPENDING returned no list")
     };
     (server.cmd(&["XLEN", "sf:{default}:jobs"]), pending[0].clone())
 }
@@ -67,7 +67,7 @@ fn a_worker_runs_and_counts_jobs_and_exits_with_0_on_sigterm() {
     until("three jobs are done", SOON, || succeeded(&address, "note") == 3.0);
     let started = series(&address, r#"streamfleet_jobs_started_total{queue="default",job_type="note"}"#);
     assert_eq!(started, Some(3.0));
-    // A machine that is busy enough may have lost sight of Redis for a moment.
+    // On a busy machine, the worker may have lost contact with Redis briefly.
     until("Redis is up", SOON, || series(&address, "streamfleet_redis_up") == Some(1.0));
     assert_eq!(get(&address, "/livez").map(|(status, _)| status), Some(200));
     worker.term();
@@ -200,7 +200,9 @@ fn queue_lengths_are_exported_while_no_job_starts_or_ends() {
     let jobs = |state: &str| {
         series(&address, &format!(r#"streamfleet_queue_jobs{{queue="default",state="{state}"}}"#))
     };
-    until("one of each is told", SOON, || ["running", "delayed", "dead"].map(jobs) == [Some(1.0); 3]);
+    until("one job of each state in the metrics", SOON, || {
+        ["running", "delayed", "dead"].map(jobs) == [Some(1.0); 3]
+    });
     assert_eq!(jobs("waiting"), Some(0.0));
     assert_eq!(series(&address, r#"streamfleet_queue_latency_seconds{queue="default"}"#), Some(0.0));
 }

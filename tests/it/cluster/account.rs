@@ -1,4 +1,4 @@
-//! Workers under load on three queues, each on a server of its own, and the account of what became of every job.
+//! Workers under load on three queues, each on its own server, and the account of what became of every job.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -17,19 +17,19 @@ use crate::harness::wait::until_async;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Between two jobs of one queue.
+/// The pause between two jobs of one queue.
 const PACE: Duration = Duration::from_millis(10);
 
-/// A handler that notes when it ran which job. A job whose payload is a number takes that many milliseconds.
+/// A handler that notes which job it ran and when. A job whose payload is a number takes that many milliseconds.
 #[derive(Clone, Default)]
 pub(super) struct Notes {
     runs: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
-    /// The jobs that ran here, where others have notes in common.
+    /// The jobs that ran here, if several workers share their notes.
     own: Arc<Mutex<Vec<String>>>,
 }
 
 impl Notes {
-    /// Of another worker: what is noted is noted in both.
+    /// Returns notes for another worker, which shares them.
     pub(super) fn beside(&self) -> Self {
         Self { runs: Arc::clone(&self.runs), own: Arc::default() }
     }
@@ -39,12 +39,12 @@ impl Notes {
         self.own.lock().unwrap().iter().any(|job| queue_of(job) == queue)
     }
 
-    /// When this job ran, each time.
+    /// Returns when this job ran, each time.
     pub(super) fn of(&self, job: &str) -> Vec<Instant> {
         self.runs.lock().unwrap().get(job).cloned().unwrap_or_default()
     }
 
-    /// How many jobs of a queue began after that.
+    /// Returns how many jobs of a queue began after this instant.
     pub(super) fn after(&self, queue: &str, instant: Instant) -> usize {
         let runs = self.runs.lock().unwrap();
         let of_queue = runs.iter().filter(|(job, _)| job.starts_with(&format!("{queue}-")));
@@ -65,7 +65,7 @@ impl Handler for Notes {
     }
 }
 
-/// Two workers of three queues, and somebody who submits to each.
+/// Two workers of three queues, and a task per queue that submits jobs.
 pub(super) struct Load {
     pub(super) names: [String; 3],
     pub(super) notes: Notes,
@@ -76,7 +76,7 @@ pub(super) struct Load {
     enough: CancellationToken,
 }
 
-/// What became of the jobs of one queue.
+/// The outcomes of the jobs of one queue.
 #[derive(Debug)]
 pub(super) struct Account {
     pub(super) queue: String,
@@ -89,7 +89,7 @@ pub(super) struct Account {
     pub(super) pause: Duration,
 }
 
-/// A configuration for the cluster and these queues.
+/// Returns a configuration for the cluster and these queues.
 pub(super) fn config(cluster: &Cluster, queues: &[String], lease: Duration) -> FleetConfig {
     let mut config = FleetConfig::default();
     config.redis.url = cluster.url().as_str().into();
@@ -99,14 +99,14 @@ pub(super) fn config(cluster: &Cluster, queues: &[String], lease: Duration) -> F
     config
 }
 
-/// A worker of these queues.
+/// Starts a worker of these queues.
 pub(super) fn worker(cluster: &Cluster, queues: &[String], lease: Duration, notes: &Notes) -> Running {
     let config = config(cluster, queues, lease);
     Running::of(Fleet::builder(config).handler("test", notes.clone()).unwrap().build())
 }
 
 impl Load {
-    /// Starts, and waits until jobs of every queue are done.
+    /// Starts workers and load, and waits until jobs of every queue are done.
     pub(super) async fn start(cluster: &Cluster, lease: Duration) -> Self {
         let (names, notes) = (cluster.queues(), Notes::default());
         let broker = Broker::connect(config(cluster, &names, lease).redis).await.unwrap();
@@ -128,7 +128,7 @@ impl Load {
         self.broker.queue(self.names[nth].parse().unwrap())
     }
 
-    /// Submits one job that takes so long, with this name, which must begin with that of the queue.
+    /// Submits one job that takes this long, with this name, which must begin with the name of the queue.
     pub(super) async fn submit_long(&self, nth: usize, name: &str, takes: Duration) {
         let payload = takes.as_millis().to_string();
         let submission = Submission::new("test").unwrap().id(name.parse().unwrap());
@@ -137,14 +137,14 @@ impl Load {
         until_async("the long job to begin", SOON, async || !self.notes.of(name).is_empty()).await;
     }
 
-    /// Waits until jobs of the queue begin that were submitted after that.
+    /// Waits until more than 20 jobs of the queue began after this instant.
     pub(super) async fn until_served(&self, nth: usize, after: Instant) {
         let name = &self.names[nth];
         let what = format!("jobs of {name} to run again");
         until_async(&what, SOON, async || self.notes.after(name, after) > 20).await;
     }
 
-    /// Lets everything that was submitted be done, and tells what became of it. Pauses count from `from` on.
+    /// Waits until all submitted jobs are done, and returns their accounts. Pauses count from `from` on.
     pub(super) async fn end(mut self, event: &str, from: Instant) -> Vec<Account> {
         let ended = Instant::now();
         self.enough.cancel();
@@ -186,13 +186,13 @@ impl Load {
     }
 }
 
-/// Submits one job after the other, each until it is accepted; the ids of those that were.
+/// Submits one job after another, each until it is accepted. Returns the ids of the accepted ones.
 async fn submit(queue: Queue, enough: CancellationToken) -> Vec<String> {
     let (producer, mut accepted) = (Producer::new(queue.clone()), Vec::new());
     for nth in 0.. {
         let id = format!("{}-{nth}", queue.name());
         let submission = || Submission::new("test").unwrap().id(id.parse().unwrap());
-        // With an id of its own, it is one job however often it is sent.
+        // With its own id, it is one job however often it is sent.
         while producer.submit(submission()).await.is_err() {
             if enough.is_cancelled() {
                 return accepted;

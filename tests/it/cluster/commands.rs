@@ -1,4 +1,4 @@
-//! Every command and every feature, on queues of which each is on another server.
+//! Every command and every feature, with each queue on another server.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::steps::scene::{Walks, plan};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// The command line against a cluster, about one queue.
+/// The command line for one queue of a cluster.
 struct Desk {
     url: String,
     queue: String,
@@ -26,7 +26,7 @@ impl Desk {
         run(&[&["--redis", &self.url], args].concat(), stdin.as_bytes())
     }
 
-    /// What a command about this queue tells, which does what it is asked.
+    /// Runs a command about this queue, which must succeed, and returns its JSON.
     fn json(&self, args: &[&str]) -> Value {
         self.json_of(args, "")
     }
@@ -63,7 +63,7 @@ impl Desk {
         self.until_dead("fatal").await;
         let unique = ["enqueue", "test", "--unique", "k", "--delay", "1h"];
         let first = self.json(&unique);
-        assert_eq!(self.json(&unique)["id"], first["id"], "the key keeps the second one out");
+        assert_eq!(self.json(&unique)["id"], first["id"], "the unique key must reject the second job");
         let id = first["id"].as_str().unwrap();
         assert_eq!(self.json(&["delayed", "list"])["total"], 1);
         self.json(&["delayed", "edit", id, "--payload", "{}"]);
@@ -113,7 +113,7 @@ async fn every_command_and_feature_works_with_each_queue_on_another_server() {
         let follow = Submission::new("test").unwrap().id(last);
         let members = (0..3).map(|_| Submission::new("test").unwrap());
         producer.submit_batch(&batch, follow, members).await.unwrap();
-        until_async("what follows the batch", SOON, async || handler.runs(&"last".parse().unwrap()) >= 2)
+        until_async("the job after the batch", SOON, async || handler.runs(&"last".parse().unwrap()) >= 2)
             .await;
     }
     let desk = Desk { url: cluster.url(), queue: String::new() };
@@ -127,7 +127,7 @@ async fn every_command_and_feature_works_with_each_queue_on_another_server() {
     let report: Value = serde_json::from_str(&check.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap();
     let rights: Vec<_> = findings.iter().filter(|finding| finding["check"] == "rights").collect();
-    assert_eq!(rights.len(), 3, "a job lives on each server: {report}");
+    assert_eq!(rights.len(), 3, "one finding about rights per server: {report}");
     assert!(rights.iter().all(|finding| finding["level"] == "ok"), "{report}");
     assert_eq!(check.code, Some(0), "{report}");
     fleet.stop().await;

@@ -1,5 +1,5 @@
-//! A Redis Cluster of three masters and their replicas: what a queue's jobs go through where its server dies, is away or
-//! changes, and what the queues of the other servers notice of it.
+//! A Redis Cluster of three masters and their replicas: what happens to a queue's jobs if its server dies, is away or
+//! changes, and what the queues on other servers notice.
 
 mod account;
 mod commands;

@@ -1,10 +1,10 @@
-//! What the servers of a cluster call each other.
+//! The addresses that the servers of a cluster announce.
 
 use crate::harness::cluster::{queue_on, two_servers_with, url};
 use crate::harness::process::run;
 use crate::harness::redis_server::RedisServer;
 
-/// A command about each of two queues, on either server.
+/// Runs a command about each of two queues, one on each server.
 fn about_each(servers: &[RedisServer; 2], url: &str) -> [crate::harness::process::Output; 2] {
     [true, false].map(|first| {
         let name = queue_on(&servers[0], first);
@@ -33,7 +33,7 @@ fn servers_that_announce_no_endpoint_are_reached_where_they_were_asked() {
 
 #[test]
 fn an_announced_address_that_cannot_be_reached_is_reported() {
-    // Nobody listens there.
+    // Nothing listens there.
     let servers = two_servers_with(&["--cluster-announce-port", "1"]);
     let url = url(servers[0].addr(), servers[1].addr());
     for output in about_each(&servers, &url) {
@@ -58,7 +58,7 @@ fn a_server_that_is_not_part_of_a_cluster_is_reported() {
 #[test]
 fn every_server_gets_the_password_and_a_wrong_one_is_reported() {
     let servers = two_servers_with(&["--requirepass", "canary"]);
-    // The harness has a user of its own; what has none needs the password.
+    // The harness has its own user; clients without a user need the password.
     let at = |login: &str| format!("redis-cluster://{login}{}?node={}", servers[0].addr(), servers[1].addr());
     for server in &servers {
         server.cmd(&["ACL", "SETUSER", "default", "resetpass", ">canary"]);

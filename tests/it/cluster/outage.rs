@@ -1,4 +1,4 @@
-//! A master dies, or is away.
+//! A master dies or is away.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::harness::wait::until_async;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// The longest that jobs of a queue whose server is well may wait for each other.
+/// The longest allowed time without a new job on a queue whose server is healthy.
 const CALM: Duration = Duration::from_secs(2);
 
-/// What jobs of the other servers' queues must not notice.
+/// Asserts that the queues of other servers noticed nothing.
 fn assert_calm(accounts: &[Account]) {
     for account in accounts {
         assert!(account.pause <= CALM, "{account:?}");
@@ -20,7 +20,8 @@ fn assert_calm(accounts: &[Account]) {
     }
 }
 
-/// While the first queue's server is away: commands about the others work, what they cannot show they name, and a new worker begins.
+/// Asserts that while the first queue's server is away, commands about the others work and name what they cannot show, and that a
+/// new worker starts.
 async fn assert_others_are_served(cluster: &Cluster, load: &Load) {
     let names = &load.names;
     let away = cluster.masters[0].addr().to_string();
@@ -42,7 +43,7 @@ async fn assert_others_are_served(cluster: &Cluster, load: &Load) {
     assert_eq!(enqueued.code, Some(0), "{enqueued:?}");
     let refused = command(&["dead", "list", "--queue", &names[0]]).await;
     assert!(refused.code == Some(3) && refused.stderr.contains(&away), "{refused:?}");
-    // All three queues are its own, and the first cannot be joined.
+    // It serves all three queues, but cannot join the first.
     let notes = load.notes.beside();
     let late = worker(cluster, names, Duration::from_secs(15), &notes);
     until_async("a worker that starts now to serve the others", SOON, async || {
@@ -64,19 +65,19 @@ async fn a_killed_master_stops_only_its_own_queues_until_its_replica_leads() {
     let served = killed.elapsed();
     let accounts = load.end("a master is killed", killed).await;
     println!(
-        "a master is killed: its replica took over after {:.1} s, its own queue went on after {:.1} s",
+        "a master is killed: its replica took over after {:.1} s, its own queue continued after {:.1} s",
         taken_over.as_secs_f64(),
         served.as_secs_f64()
     );
     assert_calm(&accounts[1..]);
     assert_eq!(accounts[0].dead, 0, "{accounts:?}");
-    // What the master had answered and not yet sent to its replica: it was a moment's jobs at most.
+    // Only what the master had acknowledged and not yet sent to its replica, a few jobs at most.
     assert!(accounts[0].missing <= 5, "{accounts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_outage_of_twenty_seconds_costs_no_lease_on_other_servers() {
-    // The defaults: of the cluster's node timeout, and of the lease.
+    // The defaults of the cluster's node timeout and of the lease.
     let cluster = Cluster::start(Duration::from_secs(15));
     cluster.replicas[0].cmd(&["CONFIG", "SET", "cluster-replica-no-failover", "yes"]);
     let load = Load::start(&cluster, Duration::from_secs(15)).await;
@@ -93,14 +94,14 @@ async fn a_master_outage_of_twenty_seconds_costs_no_lease_on_other_servers() {
     let notes = load.notes.clone();
     let accounts = load.end("a master is away for 20 s", killed).await;
     println!(
-        "a master is away for 20 s: its own queue went on {:.1} s after it was back",
+        "a master is away for 20 s: its own queue continued {:.1} s after it was back",
         served.as_secs_f64()
     );
-    assert_eq!(notes.of(&long).len(), 1, "a lease on a server that is well has lapsed");
+    assert_eq!(notes.of(&long).len(), 1, "a lease on a healthy server has expired");
     assert_calm(&accounts[1..]);
     assert_eq!(
         (accounts[0].missing, accounts[0].dead),
         (0, 0),
-        "its append-only file has everything: {accounts:?}"
+        "the append-only file must contain everything: {accounts:?}"
     );
 }

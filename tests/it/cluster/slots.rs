@@ -1,11 +1,11 @@
-//! A queue's slot goes from one master to another while its jobs run.
+//! A queue's slot moves from one master to another while its jobs run.
 
 use std::time::{Duration, Instant};
 
 use super::account::{Account, Load};
 use crate::harness::cluster::Cluster;
 
-/// None is lost, and none runs twice but those whose settlement was under way.
+/// Asserts that no job is lost, and that the other queues are not affected.
 fn assert_kept(accounts: &[Account]) {
     for account in accounts {
         assert_eq!((account.missing, account.dead), (0, 0), "{account:?}");
@@ -22,13 +22,16 @@ async fn a_queue_survives_a_slot_migration_that_pauses_halfway() {
     let begun = Instant::now();
     let moving = cluster.begin_move(&load.names[0]);
     assert!(moving.keys(2) > 0);
-    // Scripts over keys on both sides are refused by both: ASK, TRYAGAIN.
+    // Both servers refuse scripts whose keys are on both sides: ASK, TRYAGAIN.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let moved = Instant::now();
     moving.finish();
     load.until_served(0, moved).await;
     let served = moved.elapsed();
     let accounts = load.end("a slot moves, half of it for 3 s", begun).await;
-    println!("a slot moves: its queue went on {:.1} s after all of it was there", served.as_secs_f64());
+    println!(
+        "a slot moves: its queue continued {:.1} s after the whole slot had moved",
+        served.as_secs_f64()
+    );
     assert_kept(&accounts);
 }

@@ -1,4 +1,4 @@
-//! Who is counted as alive may be dead, and the clock may have been wrong.
+//! Workers that count as alive may be dead, and the clock may have been wrong.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ async fn no_tick_is_skipped_although_most_workers_counted_alive_are_dead() {
     let (queue, ran) = (queue(&server).await, Ran::default());
     server.cmd(&["SET", "sf:{default}:leader", "ghost", "PX", "60000"]);
     let mut config = config(&server.url());
-    // So long that nobody else leads, and the dead are not removed.
+    // Long enough that no other process leads and the dead consumers are not removed.
     config.worker.lease = Duration::from_secs(120);
     let fleet = [(); 2].map(|()| Process::start(config.clone(), vec![], ran.handler()));
     until_async("both to join", SOON, async || {
@@ -33,7 +33,7 @@ async fn no_tick_is_skipped_although_most_workers_counted_alive_are_dead() {
     }
     let beat = entry("beat", "* * * * * *").when_missed(Missed::Skip);
     queue.put_cron(&beat).await.unwrap();
-    // Those who did not know of it learn of it when they read the entries anyway.
+    // Processes that do not know the entry yet learn of it when they next read the entries.
     let ticks = ran.until("beat", 1).await;
     until_async("fifteen seconds of ticks", SOON, async || {
         let handled = status(&queue, "beat").await.unwrap().handled.as_ms();
@@ -67,7 +67,7 @@ async fn a_clock_that_was_an_hour_ahead_does_not_stop_recurring_jobs() {
     let first = ran.until("beat", 2).await[0];
     let hour = 3_600_000;
     server.shift_clock(hour);
-    until_async("a tick of the clock that is ahead", SOON, async || {
+    until_async("a tick of the fast clock", SOON, async || {
         ran.ticks("beat").last().is_some_and(|tick| *tick >= first + hour.unsigned_abs())
     })
     .await;
@@ -76,16 +76,17 @@ async fn a_clock_that_was_an_hour_ahead_does_not_stop_recurring_jobs() {
     let back = now().await.unwrap().as_ms();
     let came = |from: u64, to: u64| ran.ticks("beat").iter().filter(|tick| (from..to).contains(tick)).count();
     let since = Instant::now();
-    until_async("ticks of the clock as it is again", SOON, async || came(back, back + 60_000) >= 3).await;
+    until_async("ticks of the corrected clock", SOON, async || came(back, back + 60_000) >= 3).await;
     assert!(since.elapsed() < Duration::from_secs(12), "{:?}", since.elapsed());
-    until_async("it to be told", SOON, async || !told.lock().unwrap().is_empty()).await;
+    until_async("the event about the clock", SOON, async || !told.lock().unwrap().is_empty()).await;
     let by = told.lock().unwrap()[0];
     assert!((3_590..=3_601).contains(&by.as_secs()), "{by:?}");
-    // Once more to the ticks that were submitted while it was ahead, and beyond them.
+    // Move the clock once more to the ticks that were submitted while it was ahead, and beyond them.
     let ahead = *ran.ticks("beat").last().unwrap();
     let now = queue.clock().await.unwrap().as_ms();
     server.shift_clock(i64::try_from(ahead - now).unwrap() - 2_000);
-    until_async("ticks beyond those", SOON, async || came(ahead + 1_000, ahead + 60_000) >= 2).await;
+    until_async("ticks beyond the repeated ones", SOON, async || came(ahead + 1_000, ahead + 60_000) >= 2)
+        .await;
     process.stop().await;
     let ticks = ran.ticks("beat");
     assert!(ticks.is_sorted_by(|one, next| one < next), "a tick came twice: {ticks:?}");

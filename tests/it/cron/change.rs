@@ -28,7 +28,7 @@ async fn a_paused_entry_submits_nothing_and_continues_when_resumed() {
     assert_eq!(queue.resume_cron(&named("held")).await.unwrap(), Some(true));
     let resumed = status(&queue, "held").await.unwrap().handled.as_ms();
     let ticks = ran.until("held", held.len() + 2).await;
-    // All of what was due meanwhile is gone, though the entry makes up for what it misses.
+    // All ticks that were due during the pause are gone, although the entry submits all missed ticks.
     assert!(ticks[held.len()] > *held.last().unwrap() + 2000, "{ticks:?}");
     assert!(ticks[held.len()..].iter().all(|tick| *tick + 1000 > resumed), "{ticks:?} {resumed}");
     process.stop().await;

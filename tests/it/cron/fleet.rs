@@ -1,4 +1,4 @@
-//! Processes that run: who submits, when an entry is noticed, and what they bring along.
+//! Running processes: which one submits, when an entry is noticed, and the entries in their own configuration.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ async fn an_entry_outlives_its_process_and_is_updated_by_a_later_one() {
     let yearly = |payload: &str| entry("report", "@yearly").json(&payload).unwrap().when_missed(Missed::One);
     let known = async |payload: &str| {
         let want = format!("{payload:?}");
-        until_async("the entry to be kept", SOON, async || {
+        until_async("the entry to be stored", SOON, async || {
             let known = status(&queue, "report").await;
             known.filter(|known| known.entry.as_ref().unwrap().payload_bytes() == want.as_bytes())
         })
@@ -93,7 +93,7 @@ async fn an_entry_outlives_its_process_and_is_updated_by_a_later_one() {
     queue.pause_cron(&named("report")).await.unwrap();
     let year = Duration::from_secs(400 * 24 * 3600);
     let handled = set_back(&server, &queue, "report", year).await;
-    // Another schedule would begin now; another payload does not.
+    // Another schedule would start from now; another payload does not.
     let second = Process::start(config(&server.url()), vec![yearly("b")], ran.handler());
     let after = known("b").await;
     assert!(before.handled > after.handled);
@@ -113,7 +113,7 @@ async fn an_entry_is_stored_again_after_redis_was_flushed() {
     let process = Process::start(config(&server.url()), vec![each_second("beat")], ran.handler());
     ran.until("beat", 2).await;
     server.cmd(&["FLUSHALL"]);
-    until_async("the entry to be kept again", SOON, async || status(&queue, "beat").await.is_some()).await;
+    until_async("the entry to be stored again", SOON, async || status(&queue, "beat").await.is_some()).await;
     let so_far = ran.ticks("beat").len();
     ran.until("beat", so_far + 2).await;
     process.stop().await;

@@ -1,4 +1,4 @@
-//! Each call of a process that looks after recurring jobs, refused before Redis carries it out, or its reply lost after:
+//! The calls of a process that submits recurring jobs are refused by Redis, or their replies are lost after they were executed:
 //! every tick is submitted once.
 
 use streamfleet::cron::Missed;
@@ -10,16 +10,16 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 use crate::traps::scene::{LONG, Scene};
 
-/// What only the request of this script has in it.
+/// Text that only the request of this script contains.
 const AGENDA: &str = "sf:{default}:cron\r\n";
 const TICK: &str = "h.cron-tick-ms";
 const PUT: &str = "cron.schedule";
 
-/// A process behind the proxy meets this from its first call on, and then fair weather: each second is one job.
+/// A process behind the proxy has this trouble from its first call on, and then none: each second is one job.
 async fn ticks_once(trouble: impl Fn() -> Mode, strikes: usize) {
     let scene = Scene::on(RedisServer::start()).await;
     let (ran, witness) = (Ran::default(), Witness::of(&scene.server));
-    // Before there is an entry, and again while it ticks.
+    // Before there is an entry, and again while it submits ticks.
     scene.proxy.set(trouble());
     let process = Process::start(scene.config(LONG), vec![each_second("beat")], ran.handler());
     let struck = async || {

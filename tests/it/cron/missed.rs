@@ -1,4 +1,4 @@
-//! Outages: the state of an entry is set back, as if no worker had run since then.
+//! Outages: the state of an entry is set back, as if no worker had run since that time.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::harness::fleet::{config, queue, until_empty};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
-/// An entry of every hour whose last tick was about half an hour ago.
+/// Returns an hourly entry whose last tick was about half an hour ago.
 async fn hourly(queue: &Queue, name: &str, missed: Missed) -> Entry {
     let minutes = queue.cron().await.unwrap().now.as_ms() / 60_000;
     entry(name, &format!("{} * * * *", (minutes + 30) % 60)).when_missed(missed)
@@ -31,7 +31,7 @@ async fn after_an_outage_none_one_or_all_missed_ticks_are_submitted() {
     }
     assert_eq!(want.len(), 5);
     let process = Process::start(config(&server.url()), vec![], ran.handler());
-    until_async("all of them to be dealt with", SOON, async || {
+    until_async("all entries to be handled", SOON, async || {
         let table = queue.cron().await.unwrap();
         table.entries.iter().all(|status| status.handled.as_ms() == want[4])
     })

@@ -1,4 +1,4 @@
-//! Recurring jobs on real servers: each tick is one job, whoever looks after it, whatever gets lost, and whoever was away.
+//! Recurring jobs on real servers: each tick is one job, whichever process submits it, is away, or loses a reply.
 
 mod alive;
 mod change;
@@ -25,12 +25,12 @@ use crate::harness::wait::until_async;
 const SOON: Duration = Duration::from_secs(30);
 pub(crate) const STATES: &str = "sf:{default}:cron:ticks";
 
-/// A recurring job of the type `test` in UTC.
+/// Returns a recurring job of the type `test` in UTC.
 pub(crate) fn entry(name: &str, expression: &str) -> Entry {
     Entry::new(name, Schedule::new(expression, "UTC").unwrap(), "test").unwrap()
 }
 
-/// The same each second, every one of which matters.
+/// Returns a recurring job with a tick each second, which submits all missed ticks.
 pub(crate) fn each_second(name: &str) -> Entry {
     entry(name, "* * * * * *").when_missed(Missed::All)
 }
@@ -39,13 +39,13 @@ pub(crate) fn named(name: &str) -> CronName {
     name.parse().unwrap()
 }
 
-/// How far it has come; `None` where there is none of this name.
+/// Returns the status of an entry; `None` if there is none with this name.
 pub(crate) async fn status(queue: &Queue, name: &str) -> Option<CronStatus> {
     let table = queue.cron().await.unwrap();
     table.entries.into_iter().find(|status| status.name == named(name))
 }
 
-/// The ids of jobs that ran, in their order, each as often as it ran.
+/// The ids of the jobs that ran, in order, each as often as it ran.
 #[derive(Clone, Default)]
 struct Ran(Arc<Mutex<Vec<String>>>);
 
@@ -58,7 +58,7 @@ impl Ran {
         })
     }
 
-    /// The ticks of an entry whose jobs ran, sorted.
+    /// Returns the ticks of an entry whose jobs ran, sorted.
     fn ticks(&self, name: &str) -> Vec<u64> {
         let prefix = format!("cron.{name}.");
         let ran = self.0.lock().unwrap();
@@ -76,12 +76,12 @@ impl Ran {
     }
 }
 
-/// True where the ticks are those of every second, each once.
+/// Whether the ticks are those of successive seconds, each once.
 fn is_every_second(ticks: &[u64]) -> bool {
     ticks.windows(2).all(|pair| pair[1] == pair[0] + 1000)
 }
 
-/// A fleet's process that brings recurring jobs along.
+/// A process of a fleet that has recurring jobs in its configuration.
 struct Process {
     shutdown: Shutdown,
     task: JoinHandle<()>,
@@ -102,7 +102,7 @@ impl Process {
     }
 }
 
-/// As if nobody had looked after an entry since then.
+/// Sets an entry back, as if no process had handled it since then.
 pub(crate) async fn set_back(server: &RedisServer, queue: &Queue, name: &str, by: Duration) -> Timestamp {
     let now = queue.cron().await.unwrap().now;
     let then = now.as_ms() - u64::try_from(by.as_millis()).unwrap();

@@ -1,4 +1,4 @@
-//! The scripts of recurring jobs, called twice, with a state that is no longer true, and on a full server.
+//! The scripts of recurring jobs, called twice, with an outdated state, and on a full server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Scripts {
         match self.server.try_cmd(&command)? {
             Value::Array(items) => Ok(redis::from_redis_value(items[0].clone()).unwrap()),
             Value::ServerError(error) => Err(error.into()),
-            other => panic!("the answer is {other:?}"),
+            other => panic!("unexpected reply: {other:?}"),
         }
     }
 
@@ -67,7 +67,7 @@ fn a_tick_sent_twice_or_too_late_is_submitted_once() {
     assert_eq!(scripts.tick("1000 1", "3000 1").unwrap(), 1);
     assert_eq!(scripts.tick("1000 1", "3000 1").unwrap(), 0);
     assert_eq!((scripts.jobs(), scripts.state().as_deref()), (2, Some("3000 1")));
-    // By an entry that has changed meanwhile, was paused, or is gone.
+    // A tick of an entry that has changed in the meantime, was paused, or is gone.
     assert_eq!(scripts.put("3000 1", "y"), 1);
     assert_eq!(scripts.tick("3000 1", "5000 1").unwrap(), 0);
     assert_eq!(scripts.call(source("cron_pause"), &[STATES], &["a", " paused"]), 1);
@@ -128,7 +128,9 @@ fn an_agenda_has_all_entries_or_the_requested_ones() {
     scripts.put("", "x");
     let agenda = |args: &[&str]| {
         let command = [&["EVAL", source("agenda"), "2", ENTRIES, STATES], args].concat();
-        let Value::Array(answer) = scripts.server.cmd(&command) else { panic!("no list") };
+        let Value::Array(answer) = scripts.server.cmd(&command) else {
+            panic!("the script returned no list")
+        };
         let list = |at: usize| redis::from_redis_value::<Vec<String>>(answer[at].clone()).unwrap();
         (redis::from_redis_value::<u64>(answer[1].clone()).unwrap(), list(2), list(3))
     };
@@ -151,7 +153,7 @@ fn the_witness_counts_a_tick_that_was_submitted_twice() {
         scripts.tick("1000 1", "3000 1").unwrap();
         scripts.server.cmd(&["DEL", STATES, ENTRIES]);
     }
-    until("both to be seen", Duration::from_secs(10), || {
+    until("both submissions to be seen", Duration::from_secs(10), || {
         witness.counts() == BTreeMap::from([2000, 3000].map(|tick| (("a".to_owned(), tick), 2)))
     });
 }

@@ -1,5 +1,5 @@
-//! A witness that sees every first entry of a recurring job's job, as Redis carries it out: `MONITOR`. A second submission
-//! of one tick would be seen, even though its job had the same id.
+//! A witness that sees the first entry of each job of a recurring job as Redis executes it, through `MONITOR`. It would see a
+//! second submission of a tick, although both jobs have the same id.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -19,13 +19,13 @@ pub(crate) struct Sighting {
     pub(crate) at_ms: u64,
 }
 
-/// What was seen so far.
+/// The submissions seen so far.
 pub(crate) struct Witness {
     seen: Arc<Mutex<Vec<Sighting>>>,
 }
 
 impl Witness {
-    /// Looks on until the server ends.
+    /// Watches until the server exits.
     pub(crate) fn of(server: &RedisServer) -> Self {
         let mut stream = TcpStream::connect(server.addr()).unwrap();
         stream.write_all(b"MONITOR\r\n").unwrap();
@@ -41,12 +41,12 @@ impl Witness {
         Self { seen }
     }
 
-    /// All of them, in their order.
+    /// Returns all submissions, in order.
     pub(crate) fn seen(&self) -> Vec<Sighting> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// How often each tick of each entry was submitted.
+    /// Returns how often each tick of each entry was submitted.
     pub(crate) fn counts(&self) -> BTreeMap<(String, u64), usize> {
         let mut counts = BTreeMap::new();
         for Sighting { entry, tick, at_ms: _ } in self.seen() {
@@ -56,7 +56,7 @@ impl Witness {
     }
 }
 
-/// `+<seconds>.<micros> [0 lua] "XADD" "<stream>" "*" "id" "cron.<name>.<tick>" …`; retries name their `created_ms`.
+/// Parses `+<seconds>.<micros> [0 lua] "XADD" "<stream>" "*" "id" "cron.<name>.<tick>" …`; entries of retries have `created_ms`.
 fn sighting(line: &str) -> Option<Sighting> {
     let (time, rest) = line.strip_prefix('+')?.split_once(" [0 lua] \"XADD\" ")?;
     let id = rest.split_once("\"*\" \"id\" \"cron.")?.1.split('"').next()?;

@@ -1,4 +1,4 @@
-//! Workers that stand still, though their programs do not: what a program did in the meantime counts.
+//! Workers that are frozen while their programs run: what a program did in the meantime counts.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::harness::wait::{until, until_instant};
 const SOON: Duration = Duration::from_secs(30);
 const LEASE: Duration = Duration::from_secs(3);
 
-/// So many jobs run at once when the worker is stopped.
+/// How many jobs run at once when the worker is frozen.
 const JOBS: usize = 8;
 
 /// Each program ends after half a second, with the code that its payload says.
@@ -55,7 +55,7 @@ impl Stage {
         lines(&self.dir.path().join("ran"))
     }
 
-    /// Submits jobs, and stops the worker while all of them run, for almost a lease.
+    /// Submits jobs, and freezes the worker for almost a lease while all of them run.
     fn freeze(&self, job_type: &str, code: &str) -> Vec<String> {
         let before = self.ran().len();
         let ids: Vec<String> = (0..JOBS).map(|nth| format!("{job_type}-{code}-{nth}")).collect();

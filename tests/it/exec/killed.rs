@@ -1,4 +1,4 @@
-//! Workers that are killed while programs start: no program acts on a part of its payload.
+//! Workers that are killed while programs start: no program acts on a partial payload.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,12 +11,12 @@ use crate::harness::wait::{until, until_instant};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// So many workers are killed.
+/// How many workers are killed.
 const KILLS: u64 = 30;
-/// So many jobs are there for each.
+/// How many jobs there are for each worker.
 const JOBS: usize = 160;
 
-/// A job's id begins with the length of its payload. Its program reads to the end, and then acts on what it got.
+/// A job's id begins with the length of its payload. Its program reads to the end and then acts on what it got.
 const TOML: &str = r#"
 [worker]
 lease = "2s"
@@ -48,7 +48,7 @@ fn no_program_acts_on_a_partial_payload_after_its_worker_is_killed() {
         }
         let worker = launch.start();
         until("programs start", SOON, || lines(dir.path(), "started").len() > started + 16);
-        // Another moment each time, while programs go on starting.
+        // A different moment each time, while programs keep starting.
         until_instant(Instant::now() + Duration::from_micros(kill * 7919 % 20_000));
         worker.kill9();
         server.cmd(&["XTRIM", "sf:{default}:jobs", "MAXLEN", "0"]);
@@ -57,7 +57,7 @@ fn no_program_acts_on_a_partial_payload_after_its_worker_is_killed() {
     for line in lines(dir.path(), "acted") {
         let [id, got, told] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
         let length = id.split('-').next().unwrap();
-        assert_eq!((got, told), (length, length), "{id} acted on a part");
+        assert_eq!((got, told), (length, length), "{id} acted on a partial payload");
         *acted.entry(length.to_owned()).or_default() += 1;
     }
     let started = lines(dir.path(), "started").len();

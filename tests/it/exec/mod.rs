@@ -1,4 +1,4 @@
-//! Programs run by the real binary, whose worker dies or stands still.
+//! Programs run by the real binary whose worker dies or is frozen.
 
 mod frozen;
 mod killed;
