@@ -1,4 +1,4 @@
-//! Callbacks and chains: each is submitted once, whatever happens to the worker that settles.
+//! Callbacks and chains: each is submitted once, whatever happens to the worker that settles the job.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn submit(server: &RedisServer) {
     add(&["id", "chain", "payload", "ok", "then", r#"[{"type":"test","payload":"ok"},{"type":"test"}]"#]);
 }
 
-/// The three jobs, two callbacks and two links of the chain have run, under one id each; one letter is dead.
+/// Checks that the three jobs, two callbacks and two links of the chain ran, with one id each, and that there is one dead letter.
 fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
     let started = ledger.read().into_iter().filter_map(|record| match record {
         Record::Start { run, .. } => Some(run.job),

@@ -1,4 +1,4 @@
-//! Recurring jobs: each missed tick is submitted once, whatever happens to the process that looks after them.
+//! Recurring jobs: each missed tick is submitted once, whatever happens to the process that submits it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -14,11 +14,11 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::rest::jobs_left;
 use streamfleet::cron::Missed;
 
-/// Two entries of every hour that were last looked after two hours ago.
+/// Two hourly entries that were last handled two hours ago.
 const ENTRIES: [&str; 2] = ["one", "two"];
 const TICKS: usize = 4;
 
-/// Who looks on, by the port of the server.
+/// The witnesses, by the port of the server.
 static WITNESSES: Mutex<BTreeMap<u16, Witness>> = Mutex::new(BTreeMap::new());
 
 fn submit(server: &RedisServer) {
@@ -33,7 +33,7 @@ fn submit(server: &RedisServer) {
             queue.put_cron(&hourly).await.unwrap();
             set_back(server, &queue, name, Duration::from_secs(7200)).await;
         }
-        // What changed behind the fleet's back is told as any change is.
+        // The direct change is announced as any change is.
         server.cmd(&["HINCRBY", STATES, ":revision", "1"]);
     });
 }
@@ -43,7 +43,7 @@ fn is_done(server: &RedisServer) -> bool {
     seen == TICKS && jobs_left(server) == 0
 }
 
-/// Each tick was submitted once, and its job has run.
+/// Checks that each tick was submitted once, and that its job has run.
 fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
     let counts = WITNESSES.lock().unwrap()[&server.port()].counts();
     let records = ledger.read();

@@ -12,42 +12,42 @@ use crate::harness::scripts;
 use crate::harness::wait::until;
 use crate::program::Program;
 
-/// How long a case may take, whatever happens to it.
+/// How long a case may take, whatever its fault.
 const DONE: Duration = Duration::from_secs(60);
 
 /// The lease of the workers.
 const LEASE: Duration = Duration::from_millis(600);
 
-/// By then, others have taken over from a frozen worker.
+/// The time within which others have taken over from a frozen worker.
 const TAKEN_OVER: Duration = Duration::from_secs(4);
 
-/// So many cases run at once.
+/// How many cases run at once.
 const AT_ONCE: usize = 4;
 
-/// What a drill does, and what must be true afterwards.
+/// The work of a drill, and what must be true afterwards.
 pub(super) struct Drill {
     /// The names of the scripts whose calls are struck.
     pub(super) scripts: &'static [&'static str],
     /// Submits the work.
     pub(super) submit: fn(&RedisServer),
-    /// Whether there is nothing left to do.
+    /// Returns whether all work is done.
     pub(super) is_done: fn(&RedisServer) -> bool,
-    /// Judges what happened. The ledger is read anew whenever it is looked at: a worker that was frozen goes on.
+    /// Judges the outcome. It reads the ledger again each time, because a worker that was frozen resumes.
     pub(super) judge: fn(&RedisServer, &Ledger) -> Result<(), String>,
 }
 
-/// What happens.
+/// A fault.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     /// The worker is killed.
     Abort,
-    /// The worker is stopped for longer than its lease, and goes on then.
+    /// The worker is frozen for longer than its lease, and then resumes.
     Freeze,
-    /// The connection is lost, the worker lives.
+    /// The connection is lost, but the worker lives.
     Lose,
 }
 
-/// Where it happens: at the nth call of a script, on this way.
+/// Where a fault strikes: at the nth call of a script, in this direction.
 #[derive(Clone, Copy)]
 struct Point {
     script: &'static str,
@@ -90,7 +90,7 @@ impl Stage {
 }
 
 impl Drill {
-    /// Finds out how often each script is called, and strikes before and after each call with each fault.
+    /// Counts how often each script is called, and strikes before and after each call with each fault.
     pub(super) fn run(&self, name: &str) {
         let points: Vec<Point> = self.scripts.iter().flat_map(|script| self.points(script)).collect();
         let faults = [Fault::Abort, Fault::Freeze, Fault::Lose];
@@ -113,25 +113,25 @@ impl Drill {
         let (wrong, reached) = (wrong.into_inner().unwrap(), reached.into_inner());
         eprintln!("{name}: {} points, {} cases, {reached} struck", points.len(), cases.len());
         assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-        // The order of calls is not the same in each run, so that now and then a point is not reached.
+        // The order of calls differs between runs, so a point may not be reached.
         assert!(reached * 10 >= cases.len() * 9, "only {reached} of {} points were reached", cases.len());
     }
 
-    /// The points of one script, counted in calm weather.
+    /// Returns the points of one script, counted in a run without faults.
     fn points(&self, script: &'static str) -> Vec<Point> {
         let stage = Stage::new();
         let needle = stage.sha(script);
         stage.proxy.set(Mode::Hold { needle, nth: usize::MAX, way: Direction::Requests });
         let _worker = stage.program(&stage.server.url_through(stage.proxy.addr())).launch().start();
         (self.submit)(&stage.server);
-        until("calm work to be done", DONE, || (self.is_done)(&stage.server));
+        until("the work to be done without faults", DONE, || (self.is_done)(&stage.server));
         let calls = stage.proxy.met();
         assert!(calls > 0, "{} is never called", script);
         let ways = [Direction::Requests, Direction::Replies];
         (1..=calls).flat_map(|nth| ways.map(|way| Point { script, nth, way })).collect()
     }
 
-    /// One case. False where its point was not reached.
+    /// Runs one case. Returns false if its point was not reached.
     fn strike(&self, point: &Point, fault: Fault) -> Result<bool, String> {
         let stage = Stage::new();
         let needle = stage.sha(point.script);
@@ -154,7 +154,7 @@ impl Drill {
                 struck.freeze();
                 let helper = helper.start();
                 let frozen = Instant::now();
-                until("others to take over, or the time to be over", 2 * TAKEN_OVER, || {
+                until("others to take over, or the time limit", 2 * TAKEN_OVER, || {
                     (frozen.elapsed() > 2 * LEASE && is_done()) || frozen.elapsed() > TAKEN_OVER
                 });
                 Some(helper)
@@ -163,7 +163,7 @@ impl Drill {
         if !matches!(fault, Fault::Freeze) {
             stage.proxy.set(Mode::Rst);
         }
-        // What a frozen worker had sent arrives now, and its answers too.
+        // The requests of a frozen worker arrive now, and so do their replies.
         stage.proxy.set(Mode::Pass);
         if matches!(fault, Fault::Freeze) {
             struck.thaw();

@@ -1,6 +1,5 @@
-//! Something happens at each call of a script: the worker is killed, frozen beyond its lease, or its connection is lost,
-//! before Redis has got the call and after it has carried it out. Then other workers finish the work, and the account
-//! must be right.
+//! A fault strikes at each call of a script: the worker is killed, frozen beyond its lease, or its connection is lost, before
+//! Redis gets the call or after it has executed it. Then other workers finish the work, and the account must be right.
 
 mod callbacks;
 mod cron;

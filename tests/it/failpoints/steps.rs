@@ -1,5 +1,5 @@
-//! Steps: whatever happens at a call, no step of the kind `once` runs twice, and the job ends or says what a person must
-//! decide.
+//! Steps: whatever happens at a call, no step of the kind `once` runs twice, and the job either ends or waits for a person's
+//! decision.
 
 use std::time::{Duration, Instant};
 
@@ -20,16 +20,16 @@ fn field(server: &RedisServer, key: &str, name: &str) -> String {
     redis::from_redis_value(server.cmd(&["HGET", key, name])).unwrap_or_default()
 }
 
-/// What a frozen worker tells when it goes on may bring its job back from the dead, so this waits until all is right.
+/// Waits until all is right: what a frozen worker reports after it resumes may bring its job back from the dead.
 fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
     let asked = Instant::now();
-    until("all to be right, or the time to be over", 2 * SOON, || {
+    until("all to be right, or the time limit", 2 * SOON, || {
         let right = is_right(server, &ledger.read());
         (right.is_ok() || asked.elapsed() > SOON).then_some(right)
     })
 }
 
-/// `charge` began once at most. If it is known how it ended, the job is done and every step of it; otherwise the job is
+/// Checks that `charge` began at most once. If it is known how it ended, the job and all its steps are done. Otherwise the job is
 /// dead and waits for a decision, `render` is done, and `mail` has not begun.
 fn is_right(server: &RedisServer, records: &[Record]) -> Result<(), String> {
     let starts = |step: &str| {

@@ -9,7 +9,7 @@ use crate::harness::ledger::Ledger;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::rest::jobs_left;
 
-/// One job for each way to end, in each scope that ends with the job.
+/// A job for each way to end, and the scopes that end with the job.
 const JOBS: [(&str, &str, UniqueScope); 4] = [
     ("retried", "fail 1", UniqueScope::Running),
     ("fatal", "fatal", UniqueScope::Running),
@@ -35,11 +35,15 @@ fn submit(server: &RedisServer) {
     assert_eq!(offer(server), [true; 4]);
 }
 
-/// Every job has ended: no lock is left, and each key is free.
+/// Checks, after every job has ended, that no lock is left and each key is free.
 fn judge(server: &RedisServer, _ledger: &Ledger) -> Result<(), String> {
     let locks: Vec<String> = redis::from_redis_value(server.cmd(&["KEYS", "sf:{default}:unique:*"])).unwrap();
     let free = offer(server);
-    if locks.is_empty() && free == [true; 4] { Ok(()) } else { Err(format!("{locks:?} are left: {free:?}")) }
+    if locks.is_empty() && free == [true; 4] {
+        Ok(())
+    } else {
+        Err(format!("these locks are left: {locks:?}; keys that are free: {free:?}"))
+    }
 }
 
 #[test]

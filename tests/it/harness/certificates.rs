@@ -1,4 +1,4 @@
-//! Certificates for one test: authorities, and what they sign, as files.
+//! Certificates for one test: authorities and the certificates that they sign, as files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use tempfile::TempDir;
 /// When a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Valid {
-    /// Now.
+    /// Valid now.
     Now,
-    /// It was, until the year 2021.
+    /// Expired in the year 2021.
     Over,
-    /// It will be, from the year 2090 on.
+    /// Valid from the year 2090 on.
     Later,
 }
 
-/// Who signs. Its files are removed on drop.
+/// A certificate authority. Its files are removed on drop.
 pub(crate) struct Authority {
     dir: TempDir,
     issuer: Issuer<'static, KeyPair>,
@@ -31,7 +31,7 @@ pub(crate) struct Certified {
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority.
     pub(crate) fn new(name: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("streamfleet-authority-").tempdir().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -43,17 +43,17 @@ impl Authority {
         Self { dir, issuer: Issuer::new(params, key) }
     }
 
-    /// Its own certificate.
+    /// Returns the file with its own certificate.
     pub(crate) fn file(&self) -> PathBuf {
         self.dir.path().join("ca.pem")
     }
 
-    /// A folder for more files.
+    /// Returns a folder for more files.
     pub(crate) fn folder(&self) -> &Path {
         self.dir.path()
     }
 
-    /// A certificate for these host names and IP addresses, in files called so. Those of before are replaced.
+    /// Issues a certificate for these host names and IP addresses, in files of this name. Existing files are replaced.
     pub(crate) fn issue(&self, file: &str, names: &[&str], valid: Valid) -> Certified {
         let names: Vec<_> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).unwrap();
@@ -72,7 +72,7 @@ impl Authority {
         files
     }
 
-    /// A certificate for a server on this machine.
+    /// Issues a certificate for a server on this machine.
     pub(crate) fn server(&self) -> Certified {
         self.issue("server", &["127.0.0.1", "localhost"], Valid::Now)
     }

@@ -1,4 +1,4 @@
-//! The judge of a run: named invariants over the ledger, the faults and what is left in Redis.
+//! The judge of a run: named invariants about the ledger, the faults and what is left in Redis.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,10 +10,10 @@ use super::ledger::How;
 use super::recovery;
 use super::weather::{Cause, Weather};
 
-/// So many offenders of an invariant are shown with their timelines.
+/// How many offenders of an invariant are shown with their timelines.
 const SHOWN: usize = 20;
 
-/// What is in Redis when everything has come to rest.
+/// What is left in Redis when everything is at rest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// Job id -> number of dead letters.
@@ -26,17 +26,17 @@ pub(crate) struct Facts {
     pub(crate) keys: Vec<String>,
 }
 
-/// What the fleet was told, and what it has promised.
+/// The configuration of the fleet, and its promises.
 pub(crate) struct Rules<'a> {
     pub(crate) max_attempts: u32,
     pub(crate) max_losses: u32,
-    /// How long a run may go on. One that is over it without an end in the ledger has failed then.
+    /// How long a run may take. A run that exceeds it without an end in the ledger has failed at that point.
     pub(crate) timeout: Option<Duration>,
     /// How long after the end of a run a fault may still keep its outcome from Redis.
     pub(crate) settled_within: Duration,
     /// How soon after a kill the jobs of the killed worker start again, backoff included.
     pub(crate) recovered_within: Duration,
-    /// The keys that may be left.
+    /// Returns whether a key may be left.
     pub(crate) is_allowed_key: &'a dyn Fn(&str) -> bool,
 }
 
@@ -91,7 +91,7 @@ impl Case<'_> {
         }
     }
 
-    /// When and how a run ended. A killed worker's run ended with it, unless its handler outlived the worker.
+    /// Returns when and how a run ended. A killed worker's run ended with it, unless the handler outlived the worker.
     pub(super) fn end_of(&self, span: &Span) -> (u64, Option<How>) {
         if let Some((t, how)) = span.end {
             return (t, Some(how));
@@ -103,7 +103,7 @@ impl Case<'_> {
         killed.or(timeout).unwrap_or((u64::MAX, None))
     }
 
-    /// Whether a fault hit the worker of a run before its outcome was safe in Redis.
+    /// Whether a fault hit the worker of a run before its outcome was stored in Redis.
     pub(super) fn is_disturbed(&self, span: &Span) -> bool {
         let settled = self.end_of(span).0.saturating_add(nanos(self.rules.settled_within));
         self.weather.touches(span.run.pid, span.from, settled)
@@ -118,7 +118,7 @@ pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("no test lasts 500 years")
 }
 
-/// One job, or one key, against one invariant.
+/// One job or key that breaks an invariant.
 #[derive(Clone, Debug)]
 pub(crate) struct Offence {
     pub(crate) job: String,
@@ -135,7 +135,7 @@ pub(crate) struct Violation {
     pub(crate) shown: Vec<Offence>,
 }
 
-/// From a kill to the next start of each job that it orphaned.
+/// The times from a kill to the next start of each job that it orphaned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recovery {
     pub(crate) orphans: usize,
@@ -144,7 +144,7 @@ pub(crate) struct Recovery {
     pub(crate) max: Duration,
 }
 
-/// The numbers to publish.
+/// The totals of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) submitted: usize,
@@ -153,7 +153,7 @@ pub(crate) struct Totals {
     pub(crate) starts: usize,
 }
 
-/// The judgement. Its `Display` says everything.
+/// The judgement. Its `Display` shows everything.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) violations: Vec<Violation>,

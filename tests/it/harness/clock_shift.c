@@ -1,5 +1,5 @@
-/* Loaded into a server by LD_PRELOAD: shifts its wall clock by as many milliseconds as the file named in CLOCK_SHIFT_FILE
-   says, at any moment. The monotonic clock stays as it is. */
+/* Loaded into a server by LD_PRELOAD: shifts its wall clock by the number of milliseconds in the file that CLOCK_SHIFT_FILE
+   names. The file may change at any time. The monotonic clock is not affected. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>

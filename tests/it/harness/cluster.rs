@@ -10,12 +10,12 @@ use super::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Two servers that share the slots, and go on where the other one does not answer.
+/// Starts two servers that share the slots. Each continues if the other one does not answer.
 pub(crate) fn two_servers() -> [RedisServer; 2] {
     two_servers_with(&[])
 }
 
-/// The same with more arguments.
+/// Like [`two_servers`], with more arguments.
 pub(crate) fn two_servers_with(more: &[&str]) -> [RedisServer; 2] {
     let go_on = ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "120000"];
     let servers = [0, 1].map(|_| {
@@ -26,7 +26,7 @@ pub(crate) fn two_servers_with(more: &[&str]) -> [RedisServer; 2] {
     servers[1].cmd(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
     servers[0].cmd(&["CLUSTER", "MEET", "127.0.0.1", &servers[1].port().to_string()]);
     for server in &servers {
-        until("the servers know each other", SOON, || {
+        until("the servers to know each other", SOON, || {
             let slots: Vec<Value> = from_redis_value(server.cmd(&["CLUSTER", "SLOTS"])).unwrap();
             slots.len() == 2 && info_of_cluster(server).contains("cluster_state:ok")
         });
@@ -34,38 +34,38 @@ pub(crate) fn two_servers_with(more: &[&str]) -> [RedisServer; 2] {
     servers
 }
 
-/// A name of a queue whose keys are on the first of two servers, or on the second.
+/// Returns the name of a queue whose keys are on the first or the second of two servers.
 pub(crate) fn queue_on(server: &RedisServer, first: bool) -> String {
     queue_in(server, if first { 0..8192 } else { 8192..16384 })
 }
 
-/// A name of a queue whose slot is one of these.
+/// Returns the name of a queue whose slot is one of these.
 fn queue_in(server: &RedisServer, slots: std::ops::Range<u16>) -> String {
     let names = (0..).map(|nth| format!("q{nth}"));
-    names.into_iter().find(|name| slots.contains(&slot(server, name))).expect("there are names enough")
+    names.into_iter().find(|name| slots.contains(&slot(server, name))).expect("there are enough names")
 }
 
-/// The slot of a queue's keys.
+/// Returns the slot of a queue's keys.
 pub(crate) fn slot(server: &RedisServer, queue: &str) -> u16 {
     from_redis_value(server.cmd(&["CLUSTER", "KEYSLOT", &format!("{{{queue}}}")])).unwrap()
 }
 
-/// The address of a cluster of which these are known.
+/// Returns the address of a cluster with these known nodes.
 pub(crate) fn url(first: SocketAddr, second: SocketAddr) -> String {
     format!("redis-cluster://{first}?node={second}")
 }
 
-/// Three masters, which share the slots evenly, and a replica of each.
+/// Three masters that share the slots evenly, with a replica each.
 pub(crate) struct Cluster {
     pub(crate) masters: Vec<RedisServer>,
     pub(crate) replicas: Vec<RedisServer>,
 }
 
-/// The first slots of the three masters, and the end of the last.
+/// The first slots of the three masters, and the end of the last range.
 const BOUNDS: [u16; 4] = [0, 5461, 10_923, 16_384];
 
 impl Cluster {
-    /// A master is taken for dead when it was silent for so long. Slots without a master stop their own queues alone.
+    /// Starts a cluster. A master counts as dead after this timeout. Slots without a master stop only their own queues.
     pub(crate) fn start(node_timeout: Duration) -> Self {
         let timeout = node_timeout.as_millis().to_string();
         let args = [
@@ -97,12 +97,12 @@ impl Cluster {
             });
         }
         for replica in &self.replicas {
-            until("a replica to have all of its master", SOON, || {
+            until("a replica to have all data of its master", SOON, || {
                 info(replica, "replication").contains("master_link_status:up")
             });
         }
         for server in self.all() {
-            until("every server to know of all slots and replicas", SOON, || {
+            until("every server to know all slots and replicas", SOON, || {
                 let ok = info_of_cluster(server).contains("cluster_state:ok");
                 let slots: Vec<Vec<Value>> = from_redis_value(server.cmd(&["CLUSTER", "SLOTS"])).unwrap();
                 ok && slots.len() == 3 && slots.iter().all(|range| range.len() == 4)
@@ -114,23 +114,23 @@ impl Cluster {
         self.masters.iter().chain(&self.replicas)
     }
 
-    /// The address, by which the masters are known.
+    /// Returns the address with all masters.
     pub(crate) fn url(&self) -> String {
         let [first, second, third] = [0, 1, 2].map(|nth| self.masters[nth].addr());
         format!("redis-cluster://{first}?node={second}&node={third}")
     }
 
-    /// The names of three queues, each of which has another master.
+    /// Returns the names of three queues, one on each master.
     pub(crate) fn queues(&self) -> [String; 3] {
         [0, 1, 2].map(|nth| queue_in(&self.masters[0], BOUNDS[nth]..BOUNDS[nth + 1]))
     }
 
-    /// True where the first master's replica has taken its place.
+    /// Whether the first master's replica has taken over.
     pub(crate) fn has_taken_over(&self) -> bool {
         info(&self.replicas[0], "replication").contains("role:master")
     }
 
-    /// Begins to move a queue's slot from the first master to the second: from now on keys may be on either.
+    /// Begins to move a queue's slot from the first master to the second. From now on keys may be on either.
     pub(crate) fn begin_move(&self, queue: &str) -> Move<'_> {
         let slot = slot(&self.masters[0], queue).to_string();
         let (from, to) = (&self.masters[0], &self.masters[1]);
@@ -147,7 +147,7 @@ pub(crate) struct Move<'a> {
 }
 
 impl Move<'_> {
-    /// Moves at most this many of the keys; returns how many.
+    /// Moves at most this many of the keys and returns how many it moved.
     pub(crate) fn keys(&self, most: usize) -> usize {
         let (from, to) = (&self.cluster.masters[0], &self.cluster.masters[1]);
         let keys = from.cmd(&["CLUSTER", "GETKEYSINSLOT", &self.slot, &most.to_string()]);
@@ -160,9 +160,9 @@ impl Move<'_> {
         keys.len()
     }
 
-    /// Moves the rest, and tells everybody.
+    /// Moves the rest, and tells all masters.
     pub(crate) fn finish(self) {
-        // Keys may still be made until the slot is not served any more.
+        // Keys may still be created until the slot is no longer served.
         let to = id(&self.cluster.masters[1]);
         let target = &self.cluster.masters[1];
         while self.keys(100) > 0 {}

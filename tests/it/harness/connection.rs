@@ -25,7 +25,7 @@ pub(super) struct Connection {
     shared: Arc<Shared>,
     /// How many connections were accepted before it.
     nth: usize,
-    /// The heads of the requests that Redis has got and whose replies have not passed yet.
+    /// The beginnings of the requests that were sent to Redis and whose replies have not passed yet.
     outstanding: Mutex<VecDeque<Vec<u8>>>,
     answered: Condvar,
     words: Mutex<HashSet<Vec<u8>>>,
@@ -52,12 +52,12 @@ impl Connection {
         }
     }
 
-    /// Whether bytes of it were swallowed.
+    /// Whether bytes of this connection were swallowed.
     pub(super) fn is_lossy(&self) -> bool {
         self.lossy.load(Ordering::SeqCst)
     }
 
-    /// Ends the connection with RST to both sides, sent when both threads have let go of the sockets.
+    /// Ends the connection with RST to both sides, sent when both threads have dropped the sockets.
     pub(super) fn reset(&self) {
         self.reset.store(true, Ordering::SeqCst);
         for socket in [&self.client, &self.server] {
@@ -85,7 +85,7 @@ impl Connection {
             return;
         }
         match result {
-            // Redis may still be answering: the pump of replies ends when Redis closes too.
+            // Redis may still be replying: the thread that pumps replies ends when Redis closes as well.
             Ok(()) => self.server.shutdown(Shutdown::Write).unwrap_or_default(),
             Err(_error) => self.close(),
         }
@@ -160,7 +160,7 @@ impl Connection {
             out.extend_from_slice(frame);
         }
         (&self.client).write_all(&out)?;
-        // Only now, so that an injected error cannot overtake a reply.
+        // Not before the write, so that an injected error cannot overtake a reply.
         let mut outstanding = self.outstanding.lock().unwrap();
         let answered = answers.min(outstanding.len());
         outstanding.drain(..answered);
@@ -200,7 +200,7 @@ impl Connection {
         outstanding.get(nth).is_some_and(|head| meant(active, Direction::Replies, head))
     }
 
-    /// Waits until there is another mode, which may reset this connection.
+    /// Waits until another mode is set, which may reset this connection.
     fn hold(&self, active: &Arc<Active>) -> io::Result<()> {
         active.hit();
         while Arc::ptr_eq(active, &self.shared.active()) && !self.shared.is_stopping() {
@@ -233,7 +233,7 @@ impl Connection {
         (&self.client).write_all(format!("-{error}\r\n").as_bytes())
     }
 
-    /// A connection that lost bytes cannot go on once the blackhole is gone.
+    /// Fails if the connection was reset, or if it lost bytes and the blackhole is gone, because it cannot continue then.
     fn check(&self, active: &Active) -> io::Result<()> {
         let useless = self.is_lossy() && !matches!(active.mode, Mode::Blackhole { .. });
         if useless || self.reset.load(Ordering::SeqCst) {
@@ -242,7 +242,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the end of this direction is nobody's business: the connection is reset or in a blackhole,
+    /// Whether the end of this direction must not be forwarded: the connection is reset or in a blackhole,
     /// which swallows a close as well.
     fn is_over(&self, way: Direction) -> bool {
         if self.reset.load(Ordering::SeqCst) {
@@ -264,7 +264,7 @@ impl Connection {
         self.wake();
     }
 
-    /// The lock is taken so that who is about to wait cannot miss it.
+    /// Wakes waiting threads. Takes the lock, so that a thread that is about to wait cannot miss it.
     fn wake(&self) {
         let _outstanding = self.outstanding.lock().unwrap();
         self.answered.notify_all();

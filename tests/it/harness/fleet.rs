@@ -1,4 +1,4 @@
-//! A fleet's process inside the test, on a server of its own.
+//! A fleet process that runs inside the test, on its own server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::redis_server::RedisServer;
 use super::wait::until_async;
 
-/// What a handler is told to do: the payload is the script.
+/// What a handler does with a payload.
 type Act = dyn Fn(&JobContext, &[u8]) -> Result<serde_json::Value, JobError> + Send + Sync;
 
 /// A handler made of a closure, which also counts its runs.
@@ -25,29 +25,29 @@ pub(crate) struct Acts {
 }
 
 impl Acts {
-    /// A handler that does this.
+    /// Returns a handler that does this.
     pub(crate) fn new(
         act: impl Fn(&JobContext, &[u8]) -> Result<serde_json::Value, JobError> + Send + Sync + 'static,
     ) -> Self {
         Self { act: Arc::new(act), runs: Arc::default() }
     }
 
-    /// A handler that always succeeds.
+    /// Returns a handler that always succeeds.
     pub(crate) fn well() -> Self {
         Self::new(|_, _| Ok(serde_json::Value::Null))
     }
 
-    /// How often it ran this job.
+    /// Returns how often it ran this job.
     pub(crate) fn runs(&self, job: &JobId) -> u32 {
         self.runs.lock().unwrap().get(&job.to_string()).copied().unwrap_or(0)
     }
 
-    /// How many jobs it ran.
+    /// Returns how many jobs it ran.
     pub(crate) fn jobs(&self) -> usize {
         self.runs.lock().unwrap().len()
     }
 
-    /// How often it ran at all.
+    /// Returns how often it ran in total.
     pub(crate) fn all_runs(&self) -> u32 {
         self.runs.lock().unwrap().values().sum()
     }
@@ -63,7 +63,7 @@ impl Handler for Acts {
     }
 }
 
-/// Quick retries, so that tests need not wait.
+/// Returns a policy with quick retries, so that tests need not wait.
 pub(crate) fn quick(max_attempts: u32) -> Policy {
     Policy {
         max_attempts,
@@ -73,7 +73,7 @@ pub(crate) fn quick(max_attempts: u32) -> Policy {
     }
 }
 
-/// A fleet's process that runs in this test.
+/// A fleet process that runs in this test.
 pub(crate) struct Running {
     pub(crate) shutdown: Shutdown,
     task: JoinHandle<()>,
@@ -85,7 +85,7 @@ impl Running {
         Self::start_with(config(url), policy, handler)
     }
 
-    /// The same with another configuration.
+    /// Like [`start`](Self::start), with another configuration.
     pub(crate) fn start_with(config: FleetConfig, policy: Policy, handler: impl Handler) -> Self {
         Self::of(Fleet::builder(config).handler_with("test", policy, handler).unwrap().build())
     }
@@ -98,14 +98,14 @@ impl Running {
         Self { shutdown, task }
     }
 
-    /// Stops it in good order.
+    /// Stops it gracefully.
     pub(crate) async fn stop(self) {
         self.shutdown.request();
         self.task.await.unwrap();
     }
 }
 
-/// A configuration for this server, with a short lease.
+/// Returns a configuration for this server, with a short lease.
 pub(crate) fn config(url: &str) -> FleetConfig {
     let mut config = FleetConfig::default();
     config.redis.url = url.into();
@@ -113,7 +113,7 @@ pub(crate) fn config(url: &str) -> FleetConfig {
     config
 }
 
-/// The queue `default` of a server, from outside the fleet.
+/// Returns the queue `default` of a server, from outside the fleet.
 pub(crate) async fn queue(server: &RedisServer) -> Queue {
     let broker = Broker::connect(config(&server.url()).redis).await.unwrap();
     broker.queue("default".parse().unwrap())

@@ -10,13 +10,13 @@ pub(crate) struct History {
     pub(super) jobs: BTreeMap<String, JobHistory>,
 }
 
-/// What the ledger says about one job.
+/// The records of one job.
 #[derive(Default)]
 pub(super) struct JobHistory {
     pub(super) submitted: bool,
-    /// A submission whose reply was lost.
+    /// Whether the reply to its submission was lost.
     pub(super) unknown: bool,
-    /// In the order of their starts.
+    /// Its runs, in the order of their starts.
     pub(super) spans: Vec<Span>,
     /// Ends without a start.
     pub(super) strays: Vec<Run>,
@@ -30,7 +30,7 @@ pub(super) struct Span {
 }
 
 impl History {
-    /// The records may come in any order.
+    /// Sorts records, which may come in any order.
     pub(crate) fn new(mut records: Vec<Record>) -> Self {
         records.sort_by_key(time);
         let mut jobs: BTreeMap<String, JobHistory> = BTreeMap::new();
@@ -72,7 +72,7 @@ impl JobHistory {
         self.spans.iter().filter(|span| span.end.is_some_and(|(_t, end)| end == how)).count()
     }
 
-    /// Everything that is known about the job, a line each, with seconds since its first start.
+    /// Describes everything that is known about the job, one event per line, with seconds since its first start.
     pub(super) fn timeline(&self, weather: &Weather) -> Vec<String> {
         let Some(origin) = self.spans.first().map(|span| span.from) else { return Vec::new() };
         let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! What must hold for every run of a fleet, one function per invariant. Each returns the offenders.
+//! The invariants of every run of a fleet, one function each. Each returns the offenders.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub(super) fn offence(job: &str, what: String) -> Offence {
     Offence { job: job.to_owned(), what, timeline: Vec::new() }
 }
 
-/// Every accepted job has a success, is dead or was cancelled.
+/// Every accepted job succeeded, is dead or was cancelled.
 pub(super) fn no_loss(case: &Case) -> Vec<Offence> {
     offenders(case, |job, history| {
         let ended = case.facts.dead.contains_key(job) || case.facts.cancelled.contains(job);
@@ -58,7 +58,7 @@ pub(super) fn no_unexpected(case: &Case) -> Vec<Offence> {
     found
 }
 
-/// Failures and starts stay within the policy. Two failures of one attempt number were one for the fleet: the
+/// Failures and starts stay within the policy. Two failures with the same attempt number count as one: the
 /// first came from a worker that had lost the job.
 pub(super) fn bounded(case: &Case) -> Vec<Offence> {
     offenders(case, |_job, history| {
@@ -74,7 +74,7 @@ pub(super) fn bounded(case: &Case) -> Vec<Offence> {
     })
 }
 
-/// The fences of successive starts grow. A worker that was frozen between reading and starting may be late.
+/// The fences of successive starts increase. A worker that was frozen between reading and starting may be late.
 pub(super) fn fence_monotone(case: &Case) -> Vec<Offence> {
     offenders(case, |_job, history| {
         let wrong = history.spans.windows(2).find(|pair| {
@@ -112,7 +112,7 @@ pub(super) fn no_overlap(case: &Case) -> Vec<Offence> {
     })
 }
 
-/// In calm weather every start is needed: failures are retried, a success is the last one, all of them end.
+/// Without faults every start is needed: failures are retried, a success is the last run, and all runs end.
 pub(super) fn calm_once(case: &Case) -> Vec<Offence> {
     offenders(case, |job, history| {
         let spans = &history.spans;
@@ -137,7 +137,7 @@ pub(super) fn calm_once(case: &Case) -> Vec<Offence> {
     })
 }
 
-/// Nothing is left in Redis but what is allowed.
+/// Nothing is left in Redis except what is allowed.
 pub(super) fn clean(case: &Case) -> Vec<Offence> {
     let facts = case.facts;
     let left = [("stream", facts.entries), ("pending", facts.pending), ("delayed", facts.delayed)];

@@ -1,6 +1,6 @@
-//! The ledger: what producers and handlers saw, kept in files outside Redis.
+//! The ledger: what producers and handlers saw, in files outside Redis.
 //!
-//! Each record is one line, appended by one `write(2)` with `O_APPEND`, so a killed writer leaves whole lines.
+//! Each record is one line, appended by one `write(2)` with `O_APPEND`, so a killed writer leaves only whole lines.
 //! Any process may write; each appends to a file of its own choice in the directory. Fields are separated by
 //! one space and `t` is `CLOCK_MONOTONIC` in nanoseconds (Python: `time.monotonic_ns()`):
 //!
@@ -28,29 +28,30 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger in an existing directory.
+    /// Opens the ledger in an existing directory.
     pub(crate) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
 
-    /// A writer that appends to the file `name`. Several may append to one.
+    /// Returns a writer that appends to the file `name`. Several writers may append to one file.
     pub(crate) fn writer(&self, name: &str) -> Writer {
         let file = File::options().create(true).append(true).open(self.dir.join(name)).unwrap();
         Writer { file }
     }
 
-    /// All records of all files. Panics on a line that is none: the handler that wrote it is wrong.
+    /// Returns all records of all files. Panics on an invalid line, because the handler that wrote it is wrong.
     pub(crate) fn read(&self) -> Vec<Record> {
         let mut records = Vec::new();
         for entry in fs::read_dir(&self.dir).unwrap() {
             let path = entry.unwrap().path();
             let text = fs::read_to_string(&path).unwrap();
-            // What has no newline yet is just being written.
+            // A line without a newline is still being written.
             let whole = text.rsplit_once('\n').map_or("", |(whole, _rest)| whole);
             for (index, line) in whole.lines().enumerate() {
                 let record = line.parse();
                 let at = || format!("{}:{}", path.display(), index + 1);
-                records.push(record.unwrap_or_else(|NotARecord| panic!("{}: no record: {line:?}", at())));
+                records
+                    .push(record.unwrap_or_else(|NotARecord| panic!("{}: invalid record: {line:?}", at())));
             }
         }
         records
@@ -64,7 +65,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Appends a line. The times in it are the caller's.
+    /// Appends a line with the caller's times.
     pub(crate) fn append(&self, record: &Record) {
         (&self.file).write_all(format!("{}\n", record.line()).as_bytes()).unwrap();
     }
@@ -100,7 +101,7 @@ pub(crate) struct Fence(pub(crate) u64, pub(crate) u64);
 pub(crate) enum How {
     Ok,
     Failed,
-    /// Failed for good: no retry.
+    /// Failed permanently, without a retry.
     Fatal,
     /// Given back by a stopping worker.
     Interrupted,
@@ -115,11 +116,11 @@ impl How {
     ];
 
     pub(crate) fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(how, _name)| *how == self).expect("all are listed").1
+        Self::NAMES.iter().find(|(how, _name)| *how == self).expect("all ways are listed").1
     }
 }
 
-/// One line. `t` is in nanoseconds.
+/// One line of the ledger. `t` is in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     Submit { job: String, t: u64 },

@@ -1,10 +1,10 @@
-//! What the integration tests stand on. Only [`fleet`] names types of the library, so the rest can also judge the library; [`server_program`]
-//! asks it for the server to start.
+//! The foundation of the integration tests. Only [`fleet`] names types of the library, so the rest can also judge the library;
+//! [`server_program`] asks it for the server to start.
 //!
-//! A test starts a [`redis_server`], puts a [`proxy`] in front of it if the network shall misbehave, starts
+//! A test starts a [`redis_server`], puts a [`proxy`] in front of it if the network must misbehave, starts
 //! workers as [`process`]es and lets a seeded [`nemesis`] kill and freeze them. Producers and handlers write
 //! what they see into the [`ledger`], which is outside Redis. At the end the ledger becomes a [`history`], and
-//! the [`checker`] judges it against what is left in Redis. Whoever has to wait uses [`wait`]; all times of one
+//! the [`checker`] compares it with what is left in Redis. Tests wait only with [`wait`]; all times of one
 //! run come from one [`clock`].
 
 pub(crate) mod certificates;

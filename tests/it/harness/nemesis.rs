@@ -1,4 +1,4 @@
-//! The nemesis: kills and freezes workers by a plan that one number determines.
+//! The nemesis: kills and freezes workers by a plan that is determined by one number.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -12,20 +12,20 @@ use super::process::Worker;
 use super::wait::until_instant;
 use super::weather::{Cause, Event};
 
-/// How much is to happen.
+/// How many faults strike.
 pub(crate) struct Intensity {
     pub(crate) workers: usize,
     pub(crate) kills: usize,
     pub(crate) freezes: usize,
     pub(crate) freeze_for: RangeInclusive<Duration>,
-    /// Every strike falls in this time.
+    /// The time within which every strike falls.
     pub(crate) over: Duration,
 }
 
 /// One fault to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Strike {
-    /// Since the start of the plan.
+    /// The time since the start of the plan.
     pub(crate) after: Duration,
     /// The slot of the worker.
     pub(crate) worker: usize,
@@ -38,24 +38,24 @@ pub(crate) enum Blow {
     Freeze(Duration),
 }
 
-/// Strikes in the order of their times. No worker is frozen twice at a time.
+/// Strikes in the order of their times. No worker is frozen twice at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) strikes: Vec<Strike>,
 }
 
-/// The seed from the environment variable `SEED`, or a random one; printed, so that a run can be repeated.
+/// Returns the seed from the environment variable `SEED`, or a random one. Prints it, so that a run can be repeated.
 pub(crate) fn seed() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "the seed is for the person who runs the tests")]
     let given = std::env::var("SEED").ok();
-    let seed = given.map_or_else(rand::random, |text| text.parse().expect("SEED is a whole number"));
+    let seed = given.map_or_else(rand::random, |text| text.parse().expect("SEED must be a whole number"));
     eprintln!("nemesis: SEED={seed}");
     seed
 }
 
 impl Plan {
-    /// The same plan for the same seed and intensity.
+    /// Returns the same plan for the same seed and intensity.
     pub(crate) fn new(seed: u64, intensity: &Intensity) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let mut strikes: Vec<Strike> = Vec::new();
@@ -74,7 +74,7 @@ impl Plan {
                     break strike;
                 }
                 tries += 1;
-                assert!(tries < 10_000, "so many freezes do not fit into {:?}", intensity.over);
+                assert!(tries < 10_000, "this many freezes do not fit into {:?}", intensity.over);
             };
             strikes.push(strike);
         }
@@ -82,8 +82,8 @@ impl Plan {
         Self { seed, strikes }
     }
 
-    /// Carries the plan out, which takes its time. `restart` fills the slot of a killed worker. Panics if a
-    /// worker has ended by itself.
+    /// Carries out the plan in real time. `restart` fills the slot of a killed worker. Panics if a
+    /// worker ended on its own.
     pub(crate) fn unleash(
         &self,
         workers: &mut [Worker],
@@ -127,11 +127,11 @@ enum Act {
     Thaw,
 }
 
-/// Does it. `frozen` is since when the worker is.
+/// Performs an act. `frozen` is the time since which the worker is frozen.
 fn strike(act: Act, worker: &Worker, frozen: &mut Option<u64>, events: &mut Vec<Event>) {
     let from = monotonic_ns();
     let ended = worker.exit_status().filter(|_status| act != Act::Thaw);
-    assert!(ended.is_none(), "a worker ended by itself: {ended:?}\n{}", worker.stderr());
+    assert!(ended.is_none(), "a worker ended on its own: {ended:?}\n{}", worker.stderr());
     match act {
         Act::Freeze => {
             *frozen = Some(from);

@@ -13,12 +13,13 @@ use tempfile::TempDir;
 use super::server_program;
 use super::wait::until;
 
-/// Names a bug that is built in, where there are any.
+/// The environment variable that activates a deliberate bug, in builds that contain them.
 pub(crate) const SABOTAGE: &str = "STREAMFLEET_SABOTAGE";
 
 const RAN: Duration = Duration::from_secs(30);
 
-/// What to start. Of the harness's own `STREAMFLEET_*` environment only the bug is passed on that its processes shall carry.
+/// A program to start. Of the test's own `STREAMFLEET_*` variables, only those for the server program and the deliberate bug are
+/// passed on.
 #[derive(Clone)]
 pub(crate) struct Launch {
     program: PathBuf,
@@ -29,12 +30,12 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// The binary of this crate. `{config}` in an argument becomes the path of the configuration file.
+    /// Prepares a run of the binary of this crate. `{config}` in an argument becomes the path of the configuration file.
     pub(crate) fn new(args: &[&str]) -> Self {
         Self::program(env!("CARGO_BIN_EXE_streamfleet"), args)
     }
 
-    /// Any other program, such as a handler.
+    /// Prepares a run of any other program, such as a handler.
     pub(crate) fn program(program: impl AsRef<Path>, args: &[&str]) -> Self {
         Self {
             program: program.as_ref().to_owned(),
@@ -50,7 +51,7 @@ impl Launch {
         self
     }
 
-    /// The text of the configuration file.
+    /// Sets the text of the configuration file.
     pub(crate) fn config(mut self, toml: &str) -> Self {
         toml.clone_into(&mut self.config);
         self
@@ -61,7 +62,7 @@ impl Launch {
         self
     }
 
-    /// Starts it and lets it run.
+    /// Starts the process and lets it run.
     pub(crate) fn start(&self) -> Worker {
         let dir = tempfile::Builder::new().prefix("streamfleet-process-").tempdir().unwrap();
         let config = dir.path().join("config.toml");
@@ -80,12 +81,12 @@ impl Launch {
             .stdout(file("stdout"))
             .stderr(file("stderr"))
             .spawn()
-            .unwrap_or_else(|error| panic!("starting {}: {error}", self.program.display()));
+            .unwrap_or_else(|error| panic!("failed to start {}: {error}", self.program.display()));
         let pid = child.id();
         Worker { dir, pid, child: Mutex::new(child) }
     }
 
-    /// Runs it to its end, or panics at the deadline.
+    /// Runs the process until it exits, or panics at the deadline.
     pub(crate) fn output(&self, deadline: Duration) -> Output {
         let process = self.start();
         let status = process.wait_exit(deadline);
@@ -98,12 +99,12 @@ fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"STREAMFLEET_") && !passed_on || name == "TRACEPARENT"
 }
 
-/// Runs the binary of this crate with 30 seconds to end.
+/// Runs the binary of this crate, which must exit within 30 seconds.
 pub(crate) fn run(args: &[&str], stdin: &[u8]) -> Output {
     Launch::new(args).stdin(stdin).output(RAN)
 }
 
-/// What a finished command line left.
+/// The output of a finished process.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// `None` if a signal ended it.
@@ -124,12 +125,12 @@ impl Worker {
         self.pid
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status if it has ended.
     pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
         self.child.lock().unwrap().try_wait().unwrap()
     }
 
-    /// Waits for its end. Panics at the deadline.
+    /// Waits until it ends. Panics at the deadline.
     pub(crate) fn wait_exit(&self, deadline: Duration) -> ExitStatus {
         until(&format!("the end of process {}", self.pid), deadline, || self.exit_status())
     }
@@ -151,27 +152,27 @@ impl Worker {
         self.signal(Signal::INT);
     }
 
-    /// Stops it from running; its connections stay open.
+    /// Freezes it; its connections stay open.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it run on.
+    /// Lets it continue.
     pub(crate) fn thaw(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// What it has printed so far.
+    /// Returns what it has printed so far.
     pub(crate) fn stdout(&self) -> String {
         self.read("stdout")
     }
 
-    /// What it has logged so far.
+    /// Returns what it has logged so far.
     pub(crate) fn stderr(&self) -> String {
         self.read("stderr")
     }
 
-    /// The lock and the look make sure that the id still belongs to our child.
+    /// Sends a signal. The lock and the check make sure that the id still belongs to the child.
     fn signal(&self, signal: Signal) {
         let mut child = self.child.lock().unwrap();
         if child.try_wait().unwrap().is_none() {

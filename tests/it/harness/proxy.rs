@@ -1,4 +1,4 @@
-//! A TCP proxy between one worker and Redis that loses, delays and forges what passes, as the test says.
+//! A TCP proxy between one worker and Redis that loses, delays and forges traffic as the test demands.
 //!
 //! It cuts both directions into RESP frames, so it knows which reply answers which request. The mode can be
 //! changed while connections are open; the frames that arrive from then on obey the new one.
@@ -18,9 +18,9 @@ const CONNECTED: Duration = Duration::from_secs(2);
 pub(crate) enum Mode {
     /// Forward everything.
     Pass,
-    /// The lost reply: Redis has executed the request, then both sides are closed. `needle` is searched in the
-    /// first 4 KiB of the request and `holding` in its reply (empty: any), for so many `times`; then it passes.
-    /// Also meets a request that was waiting for its reply when the mode was set.
+    /// Lose the reply: Redis executes the request, then both sides are closed. `needle` is searched in the
+    /// first 4 KiB of the request and `holding` in its reply (empty: any reply). After this many `times` everything passes.
+    /// Also affects a request that was waiting for its reply when the mode was set.
     DropReplyTo { needle: Vec<u8>, holding: Vec<u8>, times: usize },
     /// Half-open: the sockets stay open, bytes and even a close are swallowed. A connection that lost bytes is
     /// reset when another mode follows, because its requests and replies no longer match.
@@ -29,9 +29,9 @@ pub(crate) enum Mode {
     Rst,
     /// Accept new connections and close them. Open ones pass.
     Refuse,
-    /// Hold back each piece that is read (at most 64 KiB) for so long.
+    /// Hold back each piece that is read (at most 64 KiB) for this long.
     Delay { by: Duration, direction: Direction },
-    /// Holds the `nth` request that contains `needle` in its first 4 KiB, or its reply, until another mode is set; everything
+    /// Hold the `nth` request that contains `needle` in its first 4 KiB, or its reply, until another mode is set. Everything
     /// else on its connection waits behind it.
     Hold { needle: Vec<u8>, nth: usize, way: Direction },
     /// Answer `-error` instead of forwarding, once for each command of a pipeline, in order with real replies.
@@ -39,17 +39,17 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Lose the reply to each request that contains `needle`.
+    /// Loses the replies to this many requests that contain `needle`.
     pub(crate) fn drop_reply_to(needle: &str, times: usize) -> Self {
         Self::DropReplyTo { needle: needle.into(), holding: Vec::new(), times }
     }
 
-    /// The half-open network: nothing passes either way.
+    /// Simulates a half-open network: nothing passes either way.
     pub(crate) fn blackhole(scope: Scope) -> Self {
         Self::Blackhole { scope, direction: Direction::Both }
     }
 
-    /// Every command but those of the handshake gets the error, such as `LOADING Redis is loading`.
+    /// Answers every command except those of the handshake with an error, such as `LOADING Redis is loading`.
     pub(crate) fn inject(error: &str) -> Self {
         let handshake = ["AUTH", "HELLO", "PING", "CLIENT"];
         let to = Commands::Except(handshake.map(str::to_owned).to_vec());
@@ -57,19 +57,19 @@ impl Mode {
     }
 }
 
-/// Which connections. The word is a whole argument (≤ 128 bytes) of any request the connection ever sent: a
+/// Which connections are affected. The word is a whole argument (at most 128 bytes) of any request the connection ever sent: a
 /// command in capitals, a key, a group.
 #[derive(Clone, Debug)]
 pub(crate) enum Scope {
     All,
-    /// One of these words, which are separated by spaces.
+    /// Those that have sent one of these words, which are separated by spaces.
     Sent(String),
     NeverSent(String),
-    /// Those that have sent the word and were open when the mode was set: a new connection is sound again.
+    /// Those that have sent the word and were open when the mode was set. New connections work.
     OpenSent(String),
 }
 
-/// Which way.
+/// Which direction is affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Requests,
@@ -77,7 +77,7 @@ pub(crate) enum Direction {
     Both,
 }
 
-/// Which commands, by their names in capitals.
+/// Which commands are affected, by their names in capitals.
 #[derive(Clone, Debug)]
 pub(crate) enum Commands {
     All,
@@ -95,13 +95,13 @@ impl Commands {
     }
 }
 
-/// The mode of the moment and how often it has struck.
+/// The current mode and how often it has struck.
 pub(super) struct Active {
     pub(super) mode: Mode,
     /// How many connections had been accepted when it was set.
     pub(super) since: usize,
     hits: AtomicUsize,
-    /// How many frames a hold has met.
+    /// How many matching frames a hold has seen.
     met: AtomicUsize,
 }
 
@@ -110,7 +110,7 @@ impl Active {
         Self { mode, since, hits: AtomicUsize::new(0), met: AtomicUsize::new(0) }
     }
 
-    /// Counts a frame that is meant by a hold; true where it is the one.
+    /// Counts a frame that matches a hold. Returns true if it is the one to hold.
     pub(super) fn is_meant(&self, nth: usize) -> bool {
         self.met.fetch_add(1, Ordering::SeqCst) + 1 == nth
     }
@@ -119,14 +119,14 @@ impl Active {
         self.hits.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// One hit more, unless there were `limit` of them already.
+    /// Counts a hit, unless there were `limit` hits already.
     pub(super) fn hit_within(&self, limit: usize) -> bool {
         let more = |hits| (hits < limit).then_some(hits + 1);
         self.hits.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }
 }
 
-/// What the connections know of their proxy.
+/// What the connections know about their proxy.
 pub(super) struct Shared {
     upstream: SocketAddr,
     active: Mutex<Arc<Active>>,
@@ -159,7 +159,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy in mode [`Mode::Pass`] on a free port.
+    /// Starts a proxy in mode [`Mode::Pass`] on a free port.
     pub(crate) fn start(upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
@@ -175,7 +175,7 @@ impl Proxy {
         Self { addr, shared, acceptor: Some(acceptor) }
     }
 
-    /// Where clients connect to.
+    /// Returns the address for clients.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -197,23 +197,23 @@ impl Proxy {
         }
     }
 
-    /// How often the mode of the moment has struck: replies dropped, frames swallowed, errors answered, pieces
+    /// Returns how often the current mode has struck: replies dropped, frames swallowed, errors answered, pieces
     /// delayed, connections reset or refused.
     pub(crate) fn hits(&self) -> usize {
         self.shared.active().hits.load(Ordering::SeqCst)
     }
 
-    /// How many frames the hold of the moment has met, the one that it holds included.
+    /// Returns how many matching frames the current hold has seen, including the one that it holds.
     pub(crate) fn met(&self) -> usize {
         self.shared.active().met.load(Ordering::SeqCst)
     }
 
-    /// How many connections are open now.
+    /// Returns how many connections are open now.
     pub(crate) fn connections(&self) -> usize {
         self.shared.open().len()
     }
 
-    /// How many connections were ever accepted.
+    /// Returns how many connections were ever accepted.
     pub(crate) fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
     }
@@ -224,7 +224,7 @@ impl Drop for Proxy {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // Wakes the acceptor. If the listener is gone already, so is the acceptor.
         drop(TcpStream::connect(self.addr));
-        let ended = self.acceptor.take().expect("taken only here").join();
+        let ended = self.acceptor.take().expect("it is taken only here").join();
         assert!(ended.is_ok() || thread::panicking(), "a thread of the proxy panicked");
     }
 }
@@ -254,7 +254,7 @@ fn accept<'scope>(client: TcpStream, shared: &Arc<Shared>, scope: &'scope Thread
     let Ok(server) = TcpStream::connect_timeout(&shared.upstream, CONNECTED) else { return };
     let connection = Arc::new(Connection::new(client, server, Arc::clone(shared), nth));
     shared.connections.lock().unwrap().push(Arc::downgrade(&connection));
-    // Looked at again: a mode set before the push could not reset this connection.
+    // Checked again: a mode that was set before the push could not reset this connection.
     let active = shared.active();
     if matches!(active.mode, Mode::Rst) {
         active.hit();

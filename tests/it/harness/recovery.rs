@@ -17,8 +17,8 @@ struct Orphan<'a> {
     kill: &'a Event,
 }
 
-/// After each kill, the jobs that ran in the killed worker start again within the bound. Each further fault meanwhile
-/// may begin the wait anew: it may have hit the worker that was to take the jobs over, or the one that had just got them.
+/// After each kill, the jobs that ran in the killed worker start again within the bound. Each further fault in the meantime
+/// may restart the wait: it may have hit the worker that should have taken over the jobs, or the one that just had.
 pub(super) fn recovery(case: &Case) -> (Vec<Offence>, Recovery) {
     let mut found = Vec::new();
     let mut latencies = Vec::new();

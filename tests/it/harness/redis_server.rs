@@ -1,4 +1,4 @@
-//! A real Redis (or Valkey) server for one test: own directory, own port, own process. Nothing is shared.
+//! A real Redis (or Valkey) server for one test, with its own directory, port and process. Nothing is shared.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -15,17 +15,17 @@ use super::clock::Shift;
 use super::server_program;
 use super::wait::until;
 
-/// A server with a long append-only file takes its time.
+/// How long a start may take: a long append-only file takes time to load.
 const STARTED: Duration = Duration::from_secs(60);
 const ANSWERED: Duration = Duration::from_secs(10);
-/// The harness logs in as its own user, so a test may lock down `default` as it likes.
+/// The harness logs in as its own user, so a test may restrict `default` as it likes.
 pub(super) const HARNESS_USER: &str = "harness";
 pub(super) const HARNESS_PASSWORD: &str = "harness-only";
 
 /// How the server writes its append-only file. RDB snapshots are always off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aof {
-    /// Everything is lost with the process.
+    /// No file: everything is lost with the process.
     None,
     /// fsync once a second.
     EverySec,
@@ -50,31 +50,31 @@ impl Builder {
         self
     }
 
-    /// The password of the user `default`; without one it needs none.
+    /// Sets the password of the user `default`, which otherwise needs none.
     pub(crate) fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// Lines of an ACL file (`user worker on >w ~sf:* +@all`). One for `default` replaces the built-in one.
+    /// Adds lines of an ACL file (`user worker on >w ~sf:* +@all`). One for `default` replaces the built-in one.
     pub(crate) fn users_acl(mut self, lines: &str) -> Self {
         lines.clone_into(&mut self.acl);
         self
     }
 
-    /// A configuration file, in place of what the harness would choose.
+    /// Sets a configuration file that replaces the harness's choices.
     pub(crate) fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
     }
 
-    /// More arguments for the server, such as `["--maxmemory", "20mb"]`.
+    /// Adds arguments for the server, such as `["--maxmemory", "20mb"]`.
     pub(crate) fn args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(ToString::to_string));
         self
     }
 
-    /// A server whose wall clock can be [shifted](RedisServer::shift_clock).
+    /// Makes the server's wall clock [shiftable](RedisServer::shift_clock).
     pub(crate) fn clock_shifts(mut self) -> Self {
         self.shifts = true;
         self
@@ -94,7 +94,7 @@ impl Builder {
                 return server;
             }
         }
-        panic!("no redis-server would start; its log ends with:\n{}", server.log_tail());
+        panic!("redis-server did not start; its log ends with:\n{}", server.log_tail());
     }
 
     fn acl_file(&self) -> String {
@@ -134,12 +134,12 @@ pub(crate) struct RedisServer {
 }
 
 impl RedisServer {
-    /// A server that keeps nothing on disk and asks for no password.
+    /// Starts a server that keeps nothing on disk and asks for no password.
     pub(crate) fn start() -> Self {
         Self::builder().start()
     }
 
-    /// A server to be described further.
+    /// Returns a builder for a server.
     pub(crate) fn builder() -> Builder {
         Builder {
             aof: Aof::None,
@@ -151,12 +151,12 @@ impl RedisServer {
         }
     }
 
-    /// The URL for the user `default`, with its password if it has one.
+    /// Returns the URL for the user `default`, with its password if it has one.
     pub(crate) fn url(&self) -> String {
         self.url_through(self.addr())
     }
 
-    /// The same URL with another address in it: a proxy's.
+    /// Returns the same URL with another address, such as a proxy's.
     pub(crate) fn url_through(&self, addr: SocketAddr) -> String {
         match &self.password {
             Some(password) => format!("redis://:{password}@{addr}/0"),
@@ -172,18 +172,19 @@ impl RedisServer {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// A new connection that may do everything, or a panic.
+    /// Opens a connection with all rights, or panics.
     pub(crate) fn client(&self) -> Connection {
-        self.connect().unwrap_or_else(|error| panic!("connecting to redis on port {}: {error}", self.port))
+        self.connect()
+            .unwrap_or_else(|error| panic!("failed to connect to redis on port {}: {error}", self.port))
     }
 
-    /// Runs one command on a connection of its own: `cmd(&["XLEN", "s"])`. Panics on any error.
+    /// Runs one command on its own connection: `cmd(&["XLEN", "s"])`. Panics on any error.
     pub(crate) fn cmd<A: ToRedisArgs>(&self, args: &[A]) -> Value {
         let reply = self.try_cmd(args);
         reply.unwrap_or_else(|error| panic!("redis on port {} answered: {error}", self.port))
     }
 
-    /// The same for a command that may fail.
+    /// Like [`cmd`](Self::cmd), for a command that may fail.
     pub(crate) fn try_cmd<A: ToRedisArgs>(&self, args: &[A]) -> RedisResult<Value> {
         let mut command = redis::Cmd::new();
         for arg in args {
@@ -192,24 +193,24 @@ impl RedisServer {
         self.connect()?.req_command(&command)
     }
 
-    /// True where the server knows this command.
+    /// Whether the server knows this command.
     pub(crate) fn knows(&self, command: &str) -> bool {
         let known: Vec<Value> = redis::from_redis_value(self.cmd(&["COMMAND", "INFO", command])).unwrap();
         known.iter().any(|known| *known != Value::Nil)
     }
 
-    /// Runs commands together on a connection of their own: an answer for each, which may be an error.
+    /// Runs a pipeline on its own connection. Returns a reply for each command, which may be an error.
     pub(crate) fn try_pipe(&self, pipe: &redis::Pipeline) -> RedisResult<Vec<Value>> {
         let mut connection = self.connect()?;
         connection.req_packed_commands(&pipe.get_packed_pipeline(), 0, pipe.len())
     }
 
-    /// The process id. Panics while the server is down.
+    /// Returns the process id. Panics while the server is down.
     pub(crate) fn pid(&self) -> u32 {
         self.child.lock().unwrap().as_ref().expect("the redis server is down").id()
     }
 
-    /// CPU time of the process so far, user and system.
+    /// Returns the CPU time of the process so far, user and system.
     pub(crate) fn cpu_seconds(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
         let after_name = stat.rsplit_once(") ").expect("the name is in parentheses").1;
@@ -231,27 +232,27 @@ impl RedisServer {
     pub(crate) fn stop_gracefully(&self) {
         self.signal(Signal::TERM);
         self.thaw();
-        until("redis stops", STARTED, || self.has_ended());
+        until("redis to stop", STARTED, || self.has_ended());
         *self.child.lock().unwrap() = None;
     }
 
-    /// Starts it again on the same port and directory, after [`kill9`](Self::kill9) if it still runs.
+    /// Restarts it with the same port and directory, after [`kill9`](Self::kill9) if it is still running.
     pub(crate) fn restart(&self) {
         self.kill9();
-        assert!(self.launch(), "redis does not start again:\n{}", self.log_tail());
+        assert!(self.launch(), "redis did not restart:\n{}", self.log_tail());
     }
 
-    /// Steps its wall clock by so many milliseconds. Panics unless it was started with a clock that shifts.
+    /// Shifts its wall clock by this many milliseconds. Panics unless it was started with a shiftable clock.
     pub(crate) fn shift_clock(&self, by_ms: i64) {
-        self.shift.as_ref().expect("a server whose clock shifts").by(by_ms);
+        self.shift.as_ref().expect("the server must be built with clock_shifts()").by(by_ms);
     }
 
-    /// Stops the process from running; its connections stay open.
+    /// Freezes the process; its connections stay open.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets a frozen process run on.
+    /// Lets a frozen process continue.
     pub(crate) fn thaw(&self) {
         self.signal(Signal::CONT);
     }
@@ -268,12 +269,12 @@ impl RedisServer {
         Ok(connection)
     }
 
-    /// False if the process ended instead, as it does when the port is taken.
+    /// Starts the process. Returns false if it ended instead, as it does when the port is taken.
     fn launch(&self) -> bool {
         let child = self.spawn();
         let pid = child.id();
         *self.child.lock().unwrap() = Some(child);
-        let running = until("redis answers PING", STARTED, || {
+        let running = until("redis to answer PING", STARTED, || {
             if self.has_ended() { Some(false) } else { self.is_served_by(pid).then_some(true) }
         });
         if !running {
@@ -294,7 +295,7 @@ impl RedisServer {
         command.args(&self.args).args(["--port", &self.port.to_string()]);
         command.envs(self.shift.iter().flat_map(Shift::environment));
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        command.spawn().unwrap_or_else(|error| panic!("starting {command:?}: {error}"))
+        command.spawn().unwrap_or_else(|error| panic!("failed to start {command:?}: {error}"))
     }
 
     /// Another server on the same port would answer PING too, so the process id is compared.
@@ -325,8 +326,8 @@ impl Drop for RedisServer {
     }
 }
 
-/// A port below the ephemeral range. A port inside it could become the client end of somebody's connection
-/// while the server is down: even of a client that tries to reconnect to it, which then talks to itself.
+/// Returns a free port below the ephemeral range. A port inside that range could become the client end of another connection
+/// while the server is down, even of a client that tries to reconnect to it and then talks to itself.
 pub(crate) fn free_port() -> u16 {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let ephemeral = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(32_768_u16);

@@ -1,6 +1,6 @@
-//! Where RESP frames end: just enough of the protocol to cut a byte stream into requests and replies.
+//! RESP frames: just enough of the protocol to cut a byte stream into requests and replies.
 
-/// Bytes arriving in pieces, handed out as whole frames.
+/// Bytes that arrive in pieces and are returned as whole frames.
 #[derive(Default)]
 pub(crate) struct Frames {
     buffer: Vec<u8>,
@@ -15,7 +15,7 @@ impl Frames {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, if it has arrived.
+    /// Returns the next whole frame, if it has arrived.
     pub(crate) fn next_frame(&mut self) -> Option<&[u8]> {
         let start = self.taken;
         let len = frame_len(&self.buffer[start..])?;
@@ -24,7 +24,7 @@ impl Frames {
     }
 }
 
-/// How long the frame at the start of `bytes` is; `None` if its end has not arrived.
+/// Returns the length of the frame at the start of `bytes`; `None` if its end has not arrived.
 fn frame_len(bytes: &[u8]) -> Option<usize> {
     let line = line_len(bytes)?;
     let header = &bytes[..line];
@@ -52,17 +52,17 @@ fn line_len(bytes: &[u8]) -> Option<usize> {
     bytes.windows(2).position(|pair| pair == b"\r\n").map(|at| at + 2)
 }
 
-/// The number in `$12\r\n`; `None` for the nil `-1`.
+/// Returns the number in `$12\r\n`; `None` for the nil `-1`.
 fn count(header: &[u8]) -> Option<usize> {
     std::str::from_utf8(&header[1..header.len() - 2]).ok()?.parse().ok()
 }
 
-/// A push frame answers no request.
+/// Whether a frame is a push message, which answers no request.
 pub(crate) fn is_push(frame: &[u8]) -> bool {
     frame.first() == Some(&b'>')
 }
 
-/// The arguments of a request frame; of an inline command, its words.
+/// Returns the arguments of a request frame, or the words of an inline command.
 pub(crate) fn arguments(frame: &[u8]) -> Vec<&[u8]> {
     if frame.first() != Some(&b'*') {
         return frame.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
@@ -77,7 +77,7 @@ pub(crate) fn arguments(frame: &[u8]) -> Vec<&[u8]> {
     arguments
 }
 
-/// Whether `bytes` contain `needle`; every byte string contains the empty one.
+/// Whether `bytes` contains `needle`. Every byte string contains the empty one.
 pub(crate) fn contains(bytes: &[u8], needle: &[u8]) -> bool {
     needle.is_empty() || bytes.windows(needle.len()).any(|window| window == needle)
 }

@@ -14,11 +14,11 @@ use super::redis_server::RedisServer;
 
 const PRELUDE: &str = include_str!("../../../src/broker/client/prelude.lua");
 
-/// Each script behind the whole prelude, by its name.
+/// Each script with the whole prelude in front, by name.
 static SOURCES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut found = BTreeMap::new();
     gather(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/broker"), &mut found);
-    assert!(!found.is_empty(), "no scripts");
+    assert!(!found.is_empty(), "no scripts were found");
     found
 });
 
@@ -31,29 +31,34 @@ fn gather(folder: &Path, found: &mut BTreeMap<String, String>) {
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             let own = fs::read_to_string(&path).unwrap();
             if own != PRELUDE {
-                assert!(found.insert(name, format!("{PRELUDE}{own}")).is_none(), "two of a name: {path:?}");
+                assert!(
+                    found.insert(name, format!("{PRELUDE}{own}")).is_none(),
+                    "two scripts have the same name: {path:?}"
+                );
             }
         }
     }
 }
 
-/// The names of all scripts.
+/// Returns the names of all scripts.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     SOURCES.keys().map(String::as_str)
 }
 
-/// A script behind the whole prelude.
+/// Returns a script with the whole prelude in front.
 pub(crate) fn source(name: &str) -> &'static str {
     &SOURCES[name]
 }
 
-/// A script as the program sends it: behind what it uses of the prelude.
+/// Returns a script as the program sends it: with the parts of the prelude that it uses in front.
 pub(crate) fn as_sent(source: &str) -> String {
     assemble::assemble(PRELUDE, source.strip_prefix(PRELUDE).unwrap_or(source))
 }
 
-/// The hash by which the program calls a script, given with or without the prelude. The server knows the script then.
+/// Loads a script, given with or without the prelude, and returns the hash by which the program calls it.
 pub(crate) fn sha(server: &RedisServer, source: &str) -> String {
-    let Value::BulkString(sha) = server.cmd(&["SCRIPT", "LOAD", &as_sent(source)]) else { panic!("no sha") };
+    let Value::BulkString(sha) = server.cmd(&["SCRIPT", "LOAD", &as_sent(source)]) else {
+        panic!("SCRIPT LOAD returned no hash")
+    };
     String::from_utf8(sha).unwrap()
 }

@@ -28,17 +28,17 @@ pub(crate) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// More arguments for each server, such as `["--min-replicas-to-write", "1"]`.
+    /// Adds arguments for each server, such as `["--min-replicas-to-write", "1"]`.
     pub(crate) fn args(self, args: &'a [&'a str]) -> Self {
         Self { args, ..self }
     }
 
-    /// The password of the servers' user `default`.
+    /// Sets the password of the servers' user `default`.
     pub(crate) fn password(self, password: &'a str) -> Self {
         Self { password: Some(password), ..self }
     }
 
-    /// The only user that the sentinels let in, and its password. It may do what Redis's documentation asks for.
+    /// Sets the only user that the sentinels admit, and its password. It has the rights that the Redis documentation lists.
     pub(crate) fn sentinel_login(self, user: &'a str, password: &'a str) -> Self {
         Self { sentinel_login: Some((user, password)), ..self }
     }
@@ -57,7 +57,7 @@ impl<'a> Builder<'a> {
         });
         let sentinels = (0..3).map(|_| Sentinel::start(servers[0].addr(), self.sentinel_login)).collect();
         let watched = Watched { servers, sentinels, password: self.password.map(str::to_owned) };
-        until("the sentinels to know all", SOON, || {
+        until("the sentinels to know each other and the replicas", SOON, || {
             watched.sentinels.iter().all(|sentinel| {
                 sentinel.fact("num-other-sentinels") == "2" && sentinel.fact("num-slaves") == "2"
             })
@@ -90,7 +90,7 @@ impl Watched {
         Builder::default()
     }
 
-    /// The address of all sentinels, with the passwords.
+    /// Returns the address with all sentinels and the passwords.
     pub(crate) fn url(&self) -> String {
         let [first, second, third] = &self.sentinels[..] else { panic!("there are three sentinels") };
         let login = self.password.as_ref().map_or_else(String::new, |password| format!(":{password}@"));
@@ -101,7 +101,7 @@ impl Watched {
         format!("redis-sentinel://{login}{}/0?sentinelServiceName={SERVICE}&{nodes}{sentinel}", first.addr())
     }
 
-    /// Waits until one of the replicas is a primary; returns it.
+    /// Waits until one of the replicas is a primary, and returns it.
     pub(crate) fn promoted(&self) -> &RedisServer {
         until("a replica to be promoted", SOON, || {
             self.servers[1..].iter().find(|server| role(server).as_deref() == Some("master"))
@@ -109,14 +109,14 @@ impl Watched {
     }
 }
 
-/// What a server takes itself for, where it answers.
+/// Returns the role of a server, if it answers.
 pub(crate) fn role(server: &RedisServer) -> Option<String> {
     let role = server.try_cmd(&["ROLE"]).ok()?;
     let Value::Array(parts) = role else { return None };
     redis::from_redis_value(parts.first()?.clone()).ok()
 }
 
-/// One line of `INFO replication`.
+/// Returns one value of `INFO replication`.
 pub(crate) fn info(server: &RedisServer, name: &str) -> String {
     let text: String = redis::from_redis_value(server.cmd(&["INFO", "replication"])).unwrap();
     let lines = text.lines().filter_map(|line| line.split_once(':'));
@@ -151,20 +151,21 @@ impl Sentinel {
 
     /// Runs one command, or panics.
     pub(crate) fn cmd(&self, args: &[&str]) -> Value {
-        self.try_cmd(args).unwrap_or_else(|error| panic!("the sentinel at {} answered: {error}", self.addr()))
+        self.try_cmd(args)
+            .unwrap_or_else(|error| panic!("the sentinel at {} returned an error: {error}", self.addr()))
     }
 
-    /// Stops it from running; its connections stay open.
+    /// Freezes it; its connections stay open.
     pub(crate) fn freeze(&self) {
         kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
     }
 
-    /// Promotes a replica although the primary is well.
+    /// Promotes a replica although the primary is healthy.
     pub(crate) fn fail_over(&self) {
         self.cmd(&["SENTINEL", "FAILOVER", SERVICE]);
     }
 
-    /// One fact about the primary.
+    /// Returns one value of `SENTINEL MASTER`.
     fn fact(&self, name: &str) -> String {
         let Ok(Value::Array(flat)) = self.try_cmd(&["SENTINEL", "MASTER", SERVICE]) else {
             return String::new();
@@ -228,11 +229,11 @@ fn configuration(primary: SocketAddr, port: u16, login: Option<(&str, &str)>) ->
     lines.join("\n") + "\n"
 }
 
-/// Debian packs the sentinel on its own, but it is the same program.
+/// Starts a sentinel. Debian packages it separately, but it is the same program.
 fn spawn(file: &std::path::Path, log: PathBuf) -> Child {
     let log = File::options().create(true).append(true).open(log).unwrap();
     let mut command = server_program::command();
     command.arg(file).arg("--sentinel").stdin(Stdio::null());
     command.stdout(log.try_clone().unwrap()).stderr(log);
-    command.spawn().unwrap_or_else(|error| panic!("starting {command:?}: {error}"))
+    command.spawn().unwrap_or_else(|error| panic!("failed to start {command:?}: {error}"))
 }

@@ -1,4 +1,4 @@
-//! A Redis that speaks TLS on a port of its own, beside the one without that the harness uses.
+//! A Redis server with a TLS port, besides the plain one that the harness uses.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -7,22 +7,22 @@ use super::certificates::{Authority, Certified};
 use super::redis_server::{Aof, RedisServer, free_port};
 use super::server_program;
 
-/// A server, and its port for TLS.
+/// A server and its TLS port.
 pub(crate) struct TlsServer {
     pub(crate) server: RedisServer,
     pub(crate) port: u16,
 }
 
 impl TlsServer {
-    /// A server with this certificate. It trusts clients that the authority has signed; `clients`, Redis's `tls-auth-clients`,
-    /// says whether they must prove it.
+    /// Starts a server with this certificate. It trusts clients whose certificate the authority `clients` has signed. `auth` is the
+    /// value of `tls-auth-clients`, which says whether they must present one.
     pub(crate) fn start(certified: &Certified, clients: &Authority, auth: &str) -> Self {
         Self::start_with(certified, clients, auth, &[])
     }
 
-    /// The same with more arguments.
+    /// Like [`start`](Self::start), with more arguments.
     pub(crate) fn start_with(certified: &Certified, clients: &Authority, auth: &str, more: &[&str]) -> Self {
-        // The nodes of a cluster talk with each other on the port that is 10,000 higher.
+        // The nodes of a cluster talk to each other on the port plus 10,000.
         let has_bus = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port + 10_000)).is_ok();
         let port = std::iter::repeat_with(free_port).take(100).find(has_bus).expect("two free ports");
         let args = arguments(port, certified, &clients.file(), auth);
@@ -30,13 +30,13 @@ impl TlsServer {
         Self { server: RedisServer::builder().aof(Aof::EverySec).args(&args).start(), port }
     }
 
-    /// Its address for TLS, by this host name.
+    /// Returns its TLS address with this host name.
     pub(crate) fn url(&self, host: &str) -> String {
         format!("rediss://{host}:{}/0", self.port)
     }
 }
 
-/// What makes a server speak TLS on this port.
+/// Returns the arguments that make a server use TLS on this port.
 pub(crate) fn arguments(port: u16, certified: &Certified, clients: &Path, auth: &str) -> Vec<String> {
     let text = |path: &Path| path.display().to_string();
     let pairs = [
@@ -49,9 +49,9 @@ pub(crate) fn arguments(port: u16, certified: &Certified, clients: &Path, auth: 
     pairs.into_iter().flat_map(|(key, value)| [key.to_owned(), value]).collect()
 }
 
-/// False, with a word about it, where the server under test was built without TLS.
+/// Returns whether the server under test supports TLS; prints a note if it does not.
 pub(crate) fn speaks_tls() -> bool {
-    // It has no certificate, so it does not start either way. One that knows the keys may still lack what they ask for.
+    // Without a certificate it never starts. A server may know the options and still lack TLS support.
     let args = ["--port", "0", "--tls-port", "1", "--tls-cert-file", "/nonexistent"];
     let output = server_program::command().args(args).output().unwrap();
     let known = String::from_utf8_lossy(&output.stdout).contains("Failed to configure TLS");

@@ -1,15 +1,15 @@
-//! Waiting for a condition: the only place of the tests that sleeps.
+//! Waiting for a condition: the only place in the tests that sleeps.
 
 use std::time::{Duration, Instant};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a probe may answer: `bool` (waits for `true`) or `Option` (waits for `Some` and hands its value out).
+/// What a probe may return: `bool` (waits for `true`) or `Option` (waits for `Some` and returns its value).
 pub(crate) trait Probe {
-    /// What the wait returns.
+    /// The value that the wait returns.
     type Found;
-    /// The value, if the condition holds by now.
+    /// Returns the value if the condition holds.
     fn found(self) -> Option<Self::Found>;
 }
 
@@ -36,13 +36,13 @@ pub(crate) fn until<P: Probe>(what: &str, deadline: Duration, mut probe: impl Fn
         if let Some(found) = probe().found() {
             return found;
         }
-        assert!(started.elapsed() < deadline, "waited {deadline:?} in vain for: {what}");
+        assert!(started.elapsed() < deadline, "timed out after {deadline:?} waiting for: {what}");
         pause_for(pause);
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// The same for tokio tests. A probe that hangs is given up at the deadline too.
+/// Like [`until`], for tokio tests. Also stops waiting at the deadline if a probe hangs.
 pub(crate) async fn until_async<P: Probe>(
     what: &str,
     deadline: Duration,
@@ -60,7 +60,7 @@ pub(crate) async fn until_async<P: Probe>(
     };
     match tokio::time::timeout(deadline, looping).await {
         Ok(found) => found,
-        Err(_elapsed) => panic!("waited {deadline:?} in vain for: {what}"),
+        Err(_elapsed) => panic!("timed out after {deadline:?} waiting for: {what}"),
     }
 }
 

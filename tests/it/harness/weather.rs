@@ -1,4 +1,4 @@
-//! The faults of a run as the checker sees them: who was hit, from when until when.
+//! The faults of a run as the checker sees them: which worker was hit, and from when until when.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,12 +13,12 @@ pub(crate) struct Event {
     pub(crate) until: u64,
 }
 
-/// What happened to the worker.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     Kill,
     Freeze,
-    /// Asked to stop.
+    /// The worker was asked to stop.
     Stop,
     /// Its network was cut, delayed or forged.
     Network,
@@ -45,12 +45,12 @@ impl Weather {
         weather
     }
 
-    /// The faults that can have hit this worker.
+    /// Returns the faults that can have hit this worker.
     pub(super) fn of(&self, pid: u32) -> impl Iterator<Item = &Event> {
         self.by_pid.get(&pid).into_iter().flatten().chain(&self.of_all)
     }
 
-    /// Whether a fault hit the worker at some time between the two.
+    /// Whether a fault hit the worker at some point between the two times.
     pub(super) fn touches(&self, pid: u32, from: u64, until: u64) -> bool {
         self.of(pid).any(|event| event.from <= until && event.until >= from)
     }
@@ -60,14 +60,14 @@ impl Weather {
         all.filter(|(_pid, event)| event.cause == Cause::Kill)
     }
 
-    /// How many other faults hit single workers between the end of one and this moment.
+    /// Returns how many other faults hit single workers between the end of this one and this moment.
     pub(super) fn others_within(&self, event: &Event, until: u64) -> u32 {
         let others = self.by_pid.values().flatten().filter(|other| *other != event);
         let count = others.filter(|other| other.from <= until && other.until >= event.until).count();
         u32::try_from(count).expect("a run has few faults")
     }
 
-    /// How much of the time between the two everybody was hit, at most.
+    /// Returns how long, at most, all workers were hit between the two times.
     pub(super) fn common_within(&self, from: u64, until: u64) -> Duration {
         let overlap = |event: &Event| event.until.min(until).saturating_sub(event.from.max(from));
         Duration::from_nanos(self.of_all.iter().map(overlap).sum())

@@ -21,7 +21,7 @@ fn a_wait_hands_out_what_the_probe_has_found() {
 fn a_wait_in_vain_names_what_it_waited_for() {
     let result = catch_unwind(|| until("pigs fly", Duration::from_millis(5), || false));
     let message = *result.unwrap_err().downcast::<String>().unwrap();
-    assert_eq!(message, "waited 5ms in vain for: pigs fly");
+    assert_eq!(message, "timed out after 5ms waiting for: pigs fly");
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn an_async_wait_hands_out_what_the_probe_has_found() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "in vain for: a probe that hangs")]
+#[should_panic(expected = "waiting for: a probe that hangs")]
 async fn an_async_wait_gives_up_a_probe_that_hangs() {
     let hanging = async || std::future::pending::<bool>().await;
     until_async("a probe that hangs", Duration::from_millis(5), hanging).await;
