@@ -1,4 +1,4 @@
-//! A hook that notes what it is told, and a listener that counts what could not be told.
+//! A hook that records its notifications, and a listener that counts those that were not delivered.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -13,10 +13,10 @@ use tokio::sync::Semaphore;
 
 use crate::harness::fleet::config;
 
-/// A process may take this long to tell.
+/// How long a process may take to deliver notifications.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
-/// All that a hook is told, in order.
+/// All notifications of a hook, in order.
 #[derive(Clone, Default)]
 pub(super) struct Heard {
     jobs: Arc<Mutex<Vec<String>>>,
@@ -29,12 +29,12 @@ impl Heard {
         async { Ok(()) }
     }
 
-    /// What was told of jobs.
+    /// Returns the notifications about jobs.
     pub(super) fn of_jobs(&self) -> Vec<String> {
         self.jobs.lock().unwrap().clone()
     }
 
-    /// The queue's lengths.
+    /// Returns the notifications about queue lengths.
     pub(super) fn lengths(&self) -> Vec<QueueLength> {
         self.lengths.lock().unwrap().clone()
     }
@@ -64,12 +64,12 @@ impl Hook for Heard {
     }
 }
 
-/// What went wrong in telling: `timeout`, `hook dropped 3`, and so on.
+/// What went wrong with notifications: `timeout`, `hook 3`, and so on.
 #[derive(Clone, Default)]
 pub(super) struct Faults(Arc<Mutex<Vec<String>>>);
 
 impl Faults {
-    /// Events that are noted here.
+    /// Returns a listener that records here.
     pub(super) fn events(&self) -> Events {
         let faults = self.clone();
         Events::new(vec![Arc::new(move |event: &Event<'_>| faults.hear(event))])
@@ -87,12 +87,12 @@ impl Faults {
         self.0.lock().unwrap().push(fault);
     }
 
-    /// How often this went wrong.
+    /// Returns how often this went wrong.
     pub(super) fn count(&self, fault: &str) -> usize {
         self.0.lock().unwrap().iter().filter(|noted| *noted == fault).count()
     }
 
-    /// Of how much a hook or the stream was not told.
+    /// Returns how many notifications a hook or the stream missed.
     pub(super) fn untold(&self, whom: &str) -> u64 {
         let noted = self.0.lock().unwrap();
         let notifications =
@@ -101,7 +101,7 @@ impl Faults {
     }
 }
 
-/// A configuration that tells the lengths of queues often, and gives hooks little time.
+/// Returns a configuration that reports queue lengths often and gives hooks little time.
 pub(super) fn attentive(url: &str, publish: Publish) -> FleetConfig {
     let mut config = config(url);
     config.events.publish = publish;
@@ -110,7 +110,7 @@ pub(super) fn attentive(url: &str, publish: Publish) -> FleetConfig {
     config
 }
 
-/// A process with that configuration.
+/// Returns a builder with that configuration.
 pub(super) fn builder(url: &str, publish: Publish) -> Builder {
     Fleet::builder(attentive(url, publish))
 }

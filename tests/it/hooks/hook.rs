@@ -1,4 +1,4 @@
-//! Hooks: what they are told, and that nothing they do changes what becomes of a job.
+//! Hooks: their notifications, and that nothing they do changes the outcome of a job.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ async fn hooks_are_called_for_every_attempt_under_their_documented_names() {
     {
         want.extend(told.iter().map(ToString::to_string));
         submit(&queue, payload).await;
-        until_async(&format!("all to be told of {payload}"), SOON, async || {
+        until_async(&format!("all notifications about {payload}"), SOON, async || {
             heard.of_jobs().len() >= want.len()
         })
         .await;
@@ -71,7 +71,7 @@ async fn the_queue_length_is_reported_while_no_job_starts_or_ends() {
         submit(&queue, "{}").await;
     }
     let stuck = |told: &QueueLength| (told.waiting, told.running) == (2, 1);
-    until_async("the stuck queue to be told three times", SOON, async || {
+    until_async("the stuck queue to be reported three times", SOON, async || {
         heard.lengths().iter().filter(|told| stuck(told)).count() >= 3
     })
     .await;
@@ -80,7 +80,7 @@ async fn the_queue_length_is_reported_while_no_job_starts_or_ends() {
         heard.lengths().iter().filter(|told| stuck(told)).map(|told| told.oldest_waiting).collect();
     assert!(ages.windows(2).all(|pair| pair[0] < pair[1]), "{ages:?}");
     gate.add_permits(3);
-    until_async("the empty queue to be told", SOON, async || {
+    until_async("the empty queue to be reported", SOON, async || {
         heard.lengths().last().is_some_and(|told| told.waiting + told.running == 0)
     })
     .await;
@@ -122,8 +122,8 @@ impl Hook for Bad {
     }
 }
 
-/// A fleet whose hook misbehaves in this way: all jobs end as they would without it, soon, another hook is told of all
-/// of them, and the fault is counted.
+/// Runs a fleet with a hook that misbehaves in this way: all jobs end soon, as they would without it, another hook is
+/// notified of all of them, and the fault is counted.
 async fn changes_nothing(way: Way, fault: &str) {
     const JOBS: usize = 300;
     let server = RedisServer::start();
@@ -148,7 +148,8 @@ async fn changes_nothing(way: Way, fault: &str) {
     assert_eq!((handler.jobs(), handler.all_runs()), (JOBS, 2 * JOBS as u32));
     assert!(took < Duration::from_secs(10), "{way:?}: {took:?}");
     until_async(&format!("{fault} to be counted"), SOON, async || faults.count(fault) > 0).await;
-    until_async("the other hook to be told of all", SOON, async || heard.of_jobs().len() == 4 * JOBS).await;
+    until_async("the other hook to be notified of all", SOON, async || heard.of_jobs().len() == 4 * JOBS)
+        .await;
     let stopping = Instant::now();
     fleet.stop().await;
     assert!(stopping.elapsed() < SOON, "{way:?}");
@@ -186,6 +187,6 @@ async fn notifications_that_a_slow_hook_misses_are_counted() {
     let producer = Producer::new(queue.clone());
     producer.submit_all(jobs, |_| {}).await.unwrap();
     until_empty(&queue).await;
-    until_async("what was dropped to be counted", SOON, async || faults.untold("hook") > 2000).await;
+    until_async("dropped notifications to be counted", SOON, async || faults.untold("hook") > 2000).await;
     fleet.stop().await;
 }

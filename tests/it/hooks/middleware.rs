@@ -9,7 +9,7 @@ use streamfleet::{Builder, Fleet, Handled, JobContext, JobError, Middleware, Nex
 use crate::harness::fleet::{Acts, Running, config, queue, quick, submit, until_state};
 use crate::harness::redis_server::RedisServer;
 
-/// What happened, in order.
+/// A record of what happened, in order.
 #[derive(Clone, Default)]
 struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -44,7 +44,7 @@ impl Middleware for Notes {
     }
 }
 
-/// Makes this of every outcome.
+/// Replaces every outcome with this.
 struct With(fn(Handled) -> Handled);
 
 impl Middleware for With {
@@ -53,7 +53,7 @@ impl Middleware for With {
     }
 }
 
-/// Returns this without asking the handler.
+/// Returns this error without calling the handler.
 struct Refuses(fn() -> JobError);
 
 impl Middleware for Refuses {
@@ -85,7 +85,7 @@ async fn middleware_runs_in_registration_order_and_sees_attempt_and_result() {
         .unwrap()
         .middleware_for("test", Notes("own", diary.clone()))
         .unwrap();
-    // What is registered after the handler is around it too.
+    // A middleware that is registered after the handler wraps it too.
     let builder = builder.handler_with("test", tracked(1), handler.clone()).unwrap();
     let fleet = Running::of(builder.middleware(Notes("inner", diary.clone())).build());
     let job = submit(&queue, "{}").await;

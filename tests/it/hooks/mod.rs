@@ -1,5 +1,5 @@
-//! What is wrapped around handlers, and those who are told of jobs: none of them can change what becomes of a job,
-//! but by the outcome that a middleware returns.
+//! Middleware and hooks. None of them can change the outcome of a job, except through the outcome that a middleware
+//! returns.
 
 mod dispatch;
 mod hook;

@@ -25,7 +25,7 @@ fn events_sent_twice_are_stored_twice_and_stay_capped() {
     for _ in 0..300 {
         server.cmd(&call());
     }
-    let Value::Int(kept) = server.cmd(&["XLEN", EVENTS]) else { panic!("no number") };
+    let Value::Int(kept) = server.cmd(&["XLEN", EVENTS]) else { panic!("XLEN returned no number") };
     assert!((100..=300).contains(&kept), "{kept}");
 }
 

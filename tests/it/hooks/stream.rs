@@ -1,4 +1,4 @@
-//! The stream of events: the same notifications as hooks get, capped, without payloads, and never in a job's way.
+//! The stream of events: the same notifications that hooks get, capped, without payloads, and never an obstacle to a job.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ fn start(config: FleetConfig, faults: &Faults) -> Running {
     Running::of(builder.handler_with("test", quick(3), obeys()).unwrap().build())
 }
 
-/// The events of these names, by name, in order.
+/// Returns the events with these names, in order.
 async fn named(queue: &Queue, names: &[&str]) -> Vec<PastEvent> {
     let events = queue.events(None, 1000).await.unwrap();
     events.into_iter().filter(|event| names.contains(&&*event.text("event").unwrap())).collect()
@@ -93,7 +93,7 @@ async fn only_failures_are_published_by_default_and_nothing_if_disabled() {
         until_state(&queue, &fails, State::Done).await;
         let dies = submit(&queue, "dies").await;
         until_state(&queue, &dies, State::Dead).await;
-        // What was told before the process stopped is published before it ends.
+        // Notifications from before the stop are published before the process ends.
         fleet.stop().await;
         let events = queue.events(None, 1000).await.unwrap();
         assert_eq!(events.iter().map(|event| event.text("event").unwrap()).collect::<Vec<_>>(), want);
@@ -106,7 +106,7 @@ async fn only_one_process_publishes_the_queue_length_by_a_timer() {
     let (queue, faults) = (queue(&server).await, Faults::default());
     server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "test", "delay_ms", "3600000"]);
     let fleets = [(); 3].map(|()| start(attentive(&server.url(), Publish::All), &faults));
-    let lengths = until_async("the length to be told ten times", SOON, async || {
+    let lengths = until_async("the length to be published ten times", SOON, async || {
         let lengths = named(&queue, &["queue_length"]).await;
         (lengths.len() >= 10).then_some(lengths)
     })
@@ -114,7 +114,7 @@ async fn only_one_process_publishes_the_queue_length_by_a_timer() {
     let last = lengths.last().unwrap();
     let counts = ["waiting", "running", "delayed", "dead"].map(|name| last.text(name).unwrap());
     assert_eq!(counts, ["0", "0", "1", "0"]);
-    // Three processes would tell three times in a hundred milliseconds.
+    // Three processes would publish it three times in 100 milliseconds.
     let span = last.entry.ms - lengths[0].entry.ms;
     assert!(span > 400, "{span} ms");
     for fleet in fleets {
@@ -137,8 +137,8 @@ async fn the_stream_is_capped() {
     assert!((50..200).contains(&kept), "{kept}");
 }
 
-/// A fleet that publishes everything to a server like this: all jobs end as they would otherwise, soon, and what was not
-/// taken is counted.
+/// Runs a fleet that publishes everything to a prepared server: all jobs end soon, as they would otherwise, and events that Redis
+/// refused are counted.
 async fn drops_and_counts(prepare: impl Fn(&RedisServer), error: &str) {
     let server = RedisServer::start();
     let (queue, faults) = (queue(&server).await, Faults::default());

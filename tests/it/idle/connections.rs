@@ -1,4 +1,4 @@
-//! How many connections a process opens, as docs/scale.md has it.
+//! How many connections a process opens, as documented in docs/scale.md.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::harness::wait::until_async;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// The connections to a server, without the one that asks.
+/// Returns the number of connections to a server, without the one that asks.
 fn connections(server: &RedisServer) -> usize {
     let info: String = redis::cmd("INFO").arg("clients").query(&mut server.client()).unwrap();
     let line = info.lines().find_map(|line| line.strip_prefix("connected_clients:")).unwrap();
     line.trim().parse::<usize>().unwrap() - 1
 }
 
-/// Starts a worker of these queues, which leads them all, and waits until it has so many connections to all servers
-/// together, and at least so many to each.
+/// Starts a worker of these queues, which leads all of them, and waits until it has this many connections to all servers
+/// together, and at least this many to each.
 async fn opens(url: &str, servers: &[RedisServer], slots: &[(&str, usize)], (all, each): (usize, usize)) {
     let mut config = config(url);
     let queue = |(name, concurrency): &(&str, usize)| {
@@ -53,7 +53,7 @@ async fn on_a_cluster_a_queue_has_connections_only_to_its_own_server() {
     let url = url(servers[0].addr(), servers[1].addr());
     let names = [queue_on(&servers[0], true), queue_on(&servers[0], false)];
     let slots: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-    // The worker says of itself to one of the two what it does, over a connection of its own.
+    // The worker sends its signs of life to one of the two servers, over its own connection.
     opens(&url, &servers, &slots[..1], (5 + 1, 0)).await;
     opens(&url, &servers, &slots, (2 * 5 + 1, 5)).await;
 }

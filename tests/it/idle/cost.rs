@@ -23,16 +23,16 @@ struct Counts {
     inside: u32,
 }
 
-/// What was done per second.
+/// The cost per second.
 pub(super) struct Cost {
     /// Commands that were sent, by kind.
     sent: BTreeMap<String, f64>,
     /// Commands that scripts ran.
     inside: f64,
-    /// Of one core, from 0 to 1.
+    /// The share of one core, from 0 to 1.
     cpu: f64,
     connections: f64,
-    /// What the connections' buffers take.
+    /// The size of the connections' buffers.
     client_bytes: f64,
 }
 
@@ -59,7 +59,7 @@ impl Monitor {
         Self { connection, listening, since: Instant::now(), cpu }
     }
 
-    /// What was done since the start, without what listening takes.
+    /// Returns the cost since the start, without that of listening.
     pub(super) fn stop(self, server: &RedisServer) -> Cost {
         let seconds = self.since.elapsed().as_secs_f64();
         self.connection.shutdown(Shutdown::Both).unwrap();
@@ -78,12 +78,12 @@ impl Monitor {
 }
 
 impl Cost {
-    /// Commands that were sent, per second.
+    /// Returns how many commands were sent per second.
     pub(super) fn all(&self) -> f64 {
         self.sent.values().sum()
     }
 
-    /// One row of the table, and what the commands were.
+    /// Returns one row of the table, with the kinds of commands.
     pub(super) fn row(&self, workers: usize, beside: &Self) -> String {
         let mut kinds: Vec<_> = self.sent.iter().collect();
         kinds.sort_by(|one, other| other.1.total_cmp(one.1));
@@ -99,7 +99,7 @@ impl Cost {
         )
     }
 
-    /// What the columns of [`Cost::row`] are.
+    /// Returns the headings of [`Cost::row`].
     pub(super) fn columns() -> &'static str {
         "workers commands/s inside scripts % of a core beyond connections MB buffers"
     }

@@ -1,4 +1,4 @@
-//! A fleet of many workers in one process: each has its own name, connections and signs of life, as a process has.
+//! A fleet of many workers in one process. Each has its own name, connections and signs of life, as a process has.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::harness::fleet::Running;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
-/// A handler that ends when it is let go, and counts.
+/// A handler that counts its starts and ends when it is released.
 #[derive(Clone)]
 pub(super) struct Held {
     started: Arc<AtomicUsize>,
@@ -25,12 +25,12 @@ impl Held {
         Self { started: Arc::default(), gate: Arc::new(Semaphore::new(0)) }
     }
 
-    /// How many attempts have begun.
+    /// Returns how many attempts have begun.
     pub(super) fn started(&self) -> usize {
         self.started.load(Ordering::SeqCst)
     }
 
-    /// Lets so many attempts end, now or later.
+    /// Lets this many attempts end, now or later.
     pub(super) fn release(&self, attempts: usize) {
         self.gate.add_permits(attempts);
     }
@@ -53,7 +53,7 @@ pub(super) fn append(connection: &mut redis::Connection) {
     command.arg(&["sf:{default}:jobs", "*", "type", "test"]).exec(connection).unwrap();
 }
 
-/// So many workers of the queue `default` on a server of their own, with a slot each and the default lease.
+/// Workers of the queue `default` on their own server, with one slot each and the default lease.
 pub(super) struct Crowd {
     pub(super) server: RedisServer,
     pub(super) handler: Held,
@@ -72,7 +72,7 @@ impl Crowd {
         let workers: Vec<_> = (0..workers).map(|_| Running::of(fleet())).collect();
         let crowd = Self { server, handler, workers };
         let alive = async || crowd.signs_of_life() == crowd.workers.len();
-        until_async("every worker to say that it lives", Duration::from_secs(60), alive).await;
+        until_async("a sign of life from every worker", Duration::from_secs(60), alive).await;
         crowd
     }
 
@@ -83,7 +83,7 @@ impl Crowd {
         }
     }
 
-    /// Submits so many jobs, as any producer would.
+    /// Submits this many jobs, as any producer would.
     pub(super) fn submit(&self, jobs: usize) {
         let mut connection = self.server.client();
         (0..jobs).for_each(|_| append(&mut connection));

@@ -1,4 +1,4 @@
-//! What an idle fleet costs Redis, and how soon it is awake. docs/scale.md states the bounds that are asserted here.
+//! What an idle fleet costs Redis, and how soon it reacts. docs/scale.md states the bounds that are asserted here.
 
 mod connections;
 mod cost;
@@ -15,18 +15,18 @@ use crate::harness::fleet::{Running, config, quick};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
-/// An idle queue costs Redis less than so many commands per second, however many workers wait for its jobs.
+/// An idle queue costs Redis fewer commands per second than this, however many workers wait for its jobs.
 const BUDGET: f64 = 20.0;
 
-/// How long the workers get to find out how many they are, and to come to rest.
+/// How long the workers get to find out how many there are, and to settle.
 const SETTLING: Duration = Duration::from_secs(16);
 
 const WINDOW: Duration = Duration::from_secs(15);
 
-/// Lets a stretch of time pass that is measured, or that the state to be measured needs.
+/// Lets time pass, either to measure it or to reach the state to be measured.
 async fn pass(time: Duration) {
     let begun = Instant::now();
-    until_async("a stretch of time to pass", time * 2, async || begun.elapsed() >= time).await;
+    until_async("the time to pass", time * 2, async || begun.elapsed() >= time).await;
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -34,8 +34,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// How much longer an XADD to the crowd's stream takes than one to an empty server, asked in turn, each when the job
-/// before it has begun.
+/// Returns how many times longer an `XADD` to the crowd's stream takes than one to an empty server. They are sent alternately,
+/// each after the previous job has begun.
 async fn appending(crowd: &Crowd, empty: &RedisServer) -> f64 {
     let mut connections = [crowd.server.client(), empty.client()];
     let mut times = [Vec::new(), Vec::new()];
@@ -83,7 +83,7 @@ async fn an_idle_queue_costs_few_commands_however_many_workers_wait() {
     }
 }
 
-/// There is a job for each, and few of them wait for one: the others have to be called.
+/// There is a job for each worker, but only a few workers wait for one: the others must be called.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn standby_workers_are_called_as_soon_as_they_are_needed() {
     let crowd = Crowd::start(96).await;
@@ -100,12 +100,12 @@ async fn standby_workers_are_called_as_soon_as_they_are_needed() {
     crowd.stop().await;
 }
 
-/// Each asks for the lead once in half a minute, but all together several times per second.
+/// Each worker asks for leadership once in half a minute, but all together several times per second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_dead_leader_of_a_large_fleet_is_replaced_within_its_lease() {
     let crowd = Crowd::start(70).await;
     pass(SETTLING).await;
-    // As if the leader were a process that has died.
+    // Pretends that the leader is a process that has died.
     let tenure = Duration::from_secs(5);
     crowd.server.cmd(&["SET", "sf:{default}:leader", "ghost", "PX", "5000"]);
     let begun = Instant::now();
@@ -113,13 +113,16 @@ async fn a_dead_leader_of_a_large_fleet_is_replaced_within_its_lease() {
         redis::Value::BulkString(leader) => leader != b"ghost",
         _ => false,
     };
-    // Of the lease of 15 s, in which its jobs must not be touched, the leader's own has passed.
-    until_async("another one leads", Duration::from_secs(15), replaced).await;
-    println!("another one leads {:?} after the place was free", begun.elapsed().saturating_sub(tenure));
+    // A ghost holds the leadership for 5 s; it must be replaced within the lease of 15 s.
+    until_async("another worker to lead", Duration::from_secs(15), replaced).await;
+    println!(
+        "another worker leads {:?} after the leadership was free",
+        begun.elapsed().saturating_sub(tenure)
+    );
     crowd.stop().await;
 }
 
-/// The group has so many members that one worker leaves the waiting to the others. But these are all dead.
+/// The group has so many members that a worker leaves the waiting to the others, but the others are all dead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_noticed_within_seconds_although_no_worker_waits_for_it() {
     let server = RedisServer::start();
@@ -133,7 +136,7 @@ async fn a_job_is_noticed_within_seconds_although_no_worker_waits_for_it() {
     }
     let handler = crate::harness::fleet::Acts::well();
     let mut config = config(&server.url());
-    // Long enough that the dead are not removed.
+    // Long enough that the dead consumers are not removed.
     config.worker.lease = Duration::from_secs(60);
     let worker = Running::start_with(config, quick(1), handler.clone());
     for nth in 1..=8 {
@@ -143,5 +146,9 @@ async fn a_job_is_noticed_within_seconds_although_no_worker_waits_for_it() {
     }
     let begun = Instant::now();
     worker.stop().await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "who stands by stops at once: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "a standby worker must stop immediately: {:?}",
+        begun.elapsed()
+    );
 }

@@ -1,4 +1,4 @@
-//! Where queues lie on a cluster, as docs/scale.md has it.
+//! How queues are spread over a cluster, as documented in docs/scale.md.
 
 use streamfleet::broker::stream_name;
 use streamfleet::job::{Lane, Namespace, QueueName};
@@ -7,7 +7,7 @@ use crate::harness::redis_server::RedisServer;
 
 const SLOTS: usize = 16_384;
 
-/// How queues are named, in words and one by one.
+/// How queues are named: in words, and the name of each.
 type Named = (&'static str, fn(usize) -> String);
 
 const ONE: Named = ("`mail`", |_| "mail".to_owned());
@@ -21,11 +21,11 @@ fn slot(connection: &mut redis::Connection, queue: &str) -> usize {
         let key = stream_name(&namespace, &queue, lane);
         redis::cmd("CLUSTER").arg(&["KEYSLOT", &key]).query::<usize>(connection).unwrap()
     });
-    assert!(slots.iter().all(|slot| *slot == slots[0]), "{queue} lies in several slots");
+    assert!(slots.iter().all(|slot| *slot == slots[0]), "{queue} is in several slots");
     slots[0]
 }
 
-/// One row: how the queues lie on so many servers that share the slots evenly.
+/// Returns one row: how the queues are spread over this many servers that share the slots evenly.
 fn row(connection: &mut redis::Connection, queues: usize, (names, name): Named, servers: usize) -> String {
     let mut on = vec![0_usize; servers];
     for nth in 0..queues {

@@ -1,4 +1,4 @@
-//! Entries by raw XADD whose fields are wrong, odd or huge.
+//! Entries by plain `XADD` whose fields are wrong, odd or huge.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Bench {
         self.server.cmd(&command);
     }
 
-    /// The entry is buried as malformed, byte for byte, with an error that says this.
+    /// Asserts that the entry is buried as malformed, byte for byte, with an error that contains this text.
     async fn buries(&self, fields: Fields<'_>, want: &str) {
         let before = self.queue.dead_letters(None, 1000).await.unwrap().len();
         self.xadd(fields);
@@ -51,20 +51,20 @@ impl Bench {
         assert_eq!(letter.text("dead_reason"), "malformed");
         let error = letter.text("dead_error");
         assert!(error.contains(want), "wanted {want:?}, got {error:?}");
-        // What the fleet itself counts is reset, so that a replay begins anew.
+        // The fleet's own counters are reset, so that a replay starts afresh.
         let counters: [&[u8]; 3] = [b"attempt", b"lost", b"created_ms"];
         let kept: Vec<_> = fields.iter().filter(|(name, _)| !counters.contains(name)).copied().collect();
         assert_eq!(letter.fields.fields().take(kept.len()).collect::<Vec<_>>(), kept);
     }
 
-    /// The entry is a job, and runs once.
+    /// Asserts that the entry is a job and runs once.
     async fn runs(&self, fields: Fields<'_>) {
         let before = self.handler.all_runs();
         self.xadd(fields);
         until_async("the job to run", SOON, async || self.handler.all_runs() == before + 1).await;
     }
 
-    /// The worker lives, and has nothing left.
+    /// Asserts that the worker lives and nothing is left.
     async fn ends(self) {
         let last = submit(&self.queue, "{}").await;
         until_async("a later job to run", SOON, async || self.handler.runs(&last) == 1).await;
@@ -171,7 +171,7 @@ async fn odd_but_valid_entries_run() {
     for fields in &odd[..15] {
         bench.runs(fields).await;
     }
-    // Of a field that is there twice, each must be right.
+    // If a field is present twice, both must be valid.
     bench.buries(odd[15], "type").await;
     bench.ends().await;
 }

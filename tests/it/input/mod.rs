@@ -1,5 +1,5 @@
-//! What producers in any language may get wrong: each malformed entry is buried with its bytes and a clear error, or
-//! runs, and the worker lives.
+//! Mistakes that producers in any language may make: each malformed entry either is buried with its bytes and a clear
+//! error, or runs, and the worker survives.
 
 mod fields;
 mod server;

@@ -1,4 +1,4 @@
-//! Servers that are not as they should be: not there, locked, or with other things under the queue's names.
+//! Unusable servers: down, silent, locked, or with keys of the wrong type.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(30);
 async fn refusal(url: &str) -> Error {
     match Broker::connect(config(url).redis).await {
         Err(error) => error,
-        Ok(_) => panic!("{url} let us in"),
+        Ok(_) => panic!("connected to {url}"),
     }
 }
 
@@ -69,12 +69,12 @@ async fn a_fleet_that_cannot_log_in_waits_and_stops_when_asked() {
         let failed = |line: &str| line.trim().rsplit_once("failed_calls=").unwrap().1.parse::<u64>().unwrap();
         info.lines().filter(log_in).map(failed).sum()
     };
-    until_async("some log-ins to be refused", SOON, async || refused() >= 2).await;
+    until_async("some logins to be refused", SOON, async || refused() >= 2).await;
     assert_eq!(probe.ready(), Err("waiting for redis".to_owned()));
     shutdown.request();
     task.await.unwrap().unwrap();
-    // It has waited between them.
-    assert!(refused() < 20, "{} log-ins", refused());
+    // The fleet has waited between logins.
+    assert!(refused() < 20, "{} logins", refused());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,7 +108,7 @@ async fn a_fleet_starts_when_a_stream_key_of_the_wrong_type_is_deleted() {
     server.cmd(&["SET", "sf:{default}:jobs", "not a stream"]);
     let handler = Acts::well();
     let fleet = Running::start(&server.url(), quick(3), handler.clone());
-    until_async("the fleet to ask", SOON, async || {
+    until_async("the first script call of the fleet", SOON, async || {
         let info: String = redis::from_redis_value(server.cmd(&["INFO", "commandstats"])).unwrap();
         info.contains("cmdstat_evalsha") || info.contains("cmdstat_eval:")
     })

@@ -1,4 +1,4 @@
-//! Payloads that do not fit what a typed handler expects: the job is buried as fatal, and says why.
+//! Payloads that do not match what a typed handler expects: the job is buried as fatal, with the reason.
 
 use std::time::Duration;
 
@@ -35,12 +35,12 @@ impl Handler for Anything {
     }
 }
 
-/// Arrays in arrays, so deep.
+/// Returns arrays in arrays, this deep.
 fn deep(depth: usize) -> Vec<u8> {
     [vec![0x91; depth], vec![0xc0]].concat()
 }
 
-/// A map with the key `to`, and a field that nobody reads so deep.
+/// Returns a map with the key `to` and an unused field that is this deep.
 fn deep_beside(depth: usize) -> Vec<u8> {
     [&b"\x82\xa2to\xa1a\xa1x"[..], &deep(depth)].concat()
 }

@@ -1,4 +1,4 @@
-//! What is said of several queues, of which one cannot be looked at.
+//! Commands about several queues, one of which cannot be read.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::harness::process::run;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
-/// A server with a job in each of three queues, and a login that has no rights to one of them.
+/// Starts a server with a job in each of three queues, and a login that has no rights to one of them.
 fn server() -> RedisServer {
     let server = RedisServer::start();
     for queue in ["a", "b", "c"] {

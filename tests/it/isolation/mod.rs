@@ -1,4 +1,4 @@
-//! One bad queue, and the others of its worker: a key of another type, or a right that is missing.
+//! One bad queue and the other queues of its worker: a key of the wrong type, or a missing right.
 
 mod commands;
 pub(crate) mod queues;
@@ -23,7 +23,7 @@ handler = "noop"
 listen = "127.0.0.1:0"
 "#;
 
-/// What a worker's login needs beside the keys of its queues.
+/// What a worker's login needs besides the keys of its queues.
 const LOGIN: &str = "reset on >secret allchannels +@all ~sf:worker:*";
 
 fn launch(url: &str) -> (Worker, String) {
@@ -33,7 +33,7 @@ fn launch(url: &str) -> (Worker, String) {
     (worker, address)
 }
 
-/// Gives the login `fleet` the rights to these queues, and to no others.
+/// Gives the login `fleet` the rights to these queues only.
 fn grant(server: &RedisServer, queues: &[&str]) {
     let mut command: Vec<String> = ["ACL", "SETUSER", "fleet"].map(str::to_owned).into();
     command.extend(LOGIN.split(' ').map(str::to_owned));
@@ -41,7 +41,7 @@ fn grant(server: &RedisServer, queues: &[&str]) {
     server.cmd(&command);
 }
 
-/// The address with the login `fleet`.
+/// Returns the address with the login `fleet`.
 fn url_of_fleet(server: &RedisServer) -> String {
     format!("redis://fleet:secret@{}", server.addr())
 }
@@ -59,7 +59,8 @@ fn works(server: &RedisServer, queues: &[&str]) {
     }
 }
 
-/// Waits until the process is ready and says this and that of what it does not serve; of nothing, `ok` alone.
+/// Waits until the process is ready and `/readyz` contains all of these words about queues that it does not serve. Without words,
+/// waits for `ok` alone.
 fn until_said(address: &str, words: &[&str]) {
     until(&format!("/readyz to say {words:?}"), SOON, || {
         let (status, said) = get(address, "/readyz")?;

@@ -1,16 +1,16 @@
-//! A queue that cannot be served, at the start and in flight: the others are, and it is again as soon as that is mended.
+//! A queue that cannot be served, at startup or later: the others are served, and it is served again once it is fixed.
 
 use super::{SOON, grant, launch, until_said, url_of_fleet, works};
 use crate::cli::scrape::{get, series};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
-/// The worker says by each of its means that it does not serve `c`, and why; it serves the others.
+/// Asserts that the worker reports everywhere that it does not serve `c`, and why, and that it serves the others.
 fn assert_c_is_out(address: &str, words: &[&str]) {
     until_said(address, &[&["queue c is not served: "], words].concat());
     let served =
         |queue: &str| series(address, &format!("streamfleet_worker_queue_served{{queue=\"{queue}\"}}"));
-    until("the metric of c is 0", SOON, || served("c") == Some(0.0));
+    until("the metric of c to be 0", SOON, || served("c") == Some(0.0));
     assert_eq!([served("a"), served("b")], [Some(1.0); 2]);
     assert_eq!(get(address, "/livez"), Some((200, "ok\n".to_owned())));
 }
@@ -29,7 +29,7 @@ fn a_queue_with_a_key_of_the_wrong_type_does_not_affect_other_queues() {
         let (worker, address) = launch(&server.url());
         works(&server, &["a", "b"]);
         assert_c_is_out(&address, &[key, "WRONGTYPE"]);
-        until("the log names the queue and the key", SOON, || {
+        until("the log to name the queue and the key", SOON, || {
             let log = worker.stderr();
             let told = |line: &str| line.contains("a queue is not served") && line.contains(key);
             log.lines().any(told)
@@ -85,7 +85,7 @@ fn a_worker_that_can_serve_no_queue_is_alive_but_not_ready() {
         server.cmd(&["SET", &format!("sf:{{{queue}}}:jobs"), "x"]);
     }
     let (worker, address) = launch(&server.url());
-    until("/readyz names all of them", SOON, || {
+    until("/readyz to name all of them", SOON, || {
         let (status, said) = get(&address, "/readyz")?;
         let named = ["sf:{a}:jobs", "sf:{b}:jobs", "sf:{c}:jobs"].iter().all(|key| said.contains(key));
         (status == 503 && named).then_some(())

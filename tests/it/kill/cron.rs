@@ -27,7 +27,7 @@ fn names() -> Vec<String> {
     (0..ENTRIES).map(|nth| format!("k{nth:02}")).collect()
 }
 
-/// The ticks of the next 40 seconds of each entry, which begin now.
+/// Adds the entries and returns their ticks in the next 40 seconds.
 async fn begin(queue: &Queue) -> BTreeSet<(String, u64)> {
     for name in names() {
         let entry = each_second(&name).payload(b"ok", streamfleet::job::Encoding::Raw).unwrap();
@@ -41,9 +41,9 @@ async fn begin(queue: &Queue) -> BTreeSet<(String, u64)> {
     ticks.collect()
 }
 
-/// A thousand ticks in 40 real seconds: 25 entries of one second each. Nothing else is simulated; the clock is Redis's, and
-/// the witness (`MONITOR`) counts what Redis carries out, so that a tick that was submitted twice would be counted twice
-/// though both jobs had one id.
+/// A thousand ticks in 40 real seconds: 25 entries with a tick each second. Nothing else is simulated. The clock is that of Redis,
+/// and the witness (`MONITOR`) counts what Redis executes, so a tick that was submitted twice would be counted twice although
+/// both jobs had the same id.
 #[test]
 fn each_of_1000_ticks_is_one_job_while_workers_are_killed_and_frozen() {
     let server = RedisServer::builder().aof(Aof::EverySec).start();
@@ -85,13 +85,13 @@ fn each_of_1000_ticks_is_one_job_while_workers_are_killed_and_frozen() {
     late.sort_unstable();
     let (half, most) = (late[late.len() / 2], late[late.len() - 1]);
     eprintln!(
-        "SEED={seed}: {} jobs of {} ticks; late: half at most {half} ms, all {most} ms",
+        "SEED={seed}: {} jobs of {} ticks; delay: half at most {half} ms, all at most {most} ms",
         want.len(),
         late.len()
     );
 }
 
-/// How often each job was done.
+/// Returns how often each job was done.
 fn done(ledger: &Ledger) -> BTreeMap<String, usize> {
     let mut done = BTreeMap::new();
     for record in ledger.read() {
@@ -106,7 +106,7 @@ fn done(ledger: &Ledger) -> BTreeMap<String, usize> {
 fn ticks_are_on_time_right_after_the_leader_is_killed() {
     let server = RedisServer::start();
     let dir = tempfile::tempdir().unwrap();
-    // So long a lease that nobody else leads before the ticks that count are over.
+    // The lease is so long that no other process leads before the ticks that count are over.
     let program = Program { lease_ms: 30_000, ..Program::new(&server.url(), dir.path()) };
     let workers: Vec<Worker> = (0..WORKERS).map(|_| program.launch().start()).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

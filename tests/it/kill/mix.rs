@@ -1,4 +1,4 @@
-//! The jobs of a storm, as many kinds as there are ways to end.
+//! The jobs of a storm, with a kind for every way to end.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use streamfleet::job::Lane;
 
 use crate::traps::scene::job;
 
-/// So many jobs, the same for the same seed.
+/// Returns this many jobs, the same for the same seed.
 pub(super) fn jobs(seed: u64, count: usize) -> Vec<Submission> {
     let mut random = StdRng::seed_from_u64(seed);
     (0..count).map(|_| one(&mut random)).collect()

@@ -22,30 +22,30 @@ fn in_streams(server: &RedisServer) -> u64 {
     STREAMS.iter().map(|stream| int(server, &["XLEN", stream])).sum()
 }
 
-/// A killed worker's consumer is removed within this time, and its receipts with it: by a look every 4 to 6 seconds, after
+/// A killed worker's consumer is removed within this time, together with its receipts: by a check every 4 to 6 seconds, after
 /// ten seconds without a sign of life.
 const REAPED: Duration = Duration::from_secs(30);
 
-/// Waits until nothing is waiting, running or delayed, or the time is over.
+/// Waits until nothing is waiting, running or delayed, or until the deadline.
 pub(crate) fn until_no_job_is_left(server: &RedisServer, deadline: Duration) {
     let started = Instant::now();
-    until("nothing to be left to do, or the time to be over", 2 * deadline, || {
+    until("no job to be left, or the deadline", 2 * deadline, || {
         jobs_left(server) == 0 || started.elapsed() > deadline
     });
 }
 
-/// Waits until all jobs have ended, and what is kept of them for a while is gone. Where that does not come, the checker says
+/// Waits until all jobs have ended and their temporary records are gone. If that does not happen in time, the checker reports
 /// what is left.
 pub(crate) fn until_at_rest(server: &RedisServer, deadline: Duration) {
     until_no_job_is_left(server, deadline);
     let (started, deadline) = (Instant::now(), deadline.max(REAPED));
-    until("records and receipts to go, or the time to be over", 2 * deadline, || {
+    until("records and receipts to expire, or the deadline", 2 * deadline, || {
         let dead = letters(server);
         keys(server).iter().all(|key| is_allowed(key, &dead)) || started.elapsed() > deadline
     });
 }
 
-/// The facts for the checker.
+/// Returns the facts for the checker.
 pub(crate) fn facts(server: &RedisServer) -> Facts {
     let pending = |stream: &&str| -> u64 {
         let summary: Vec<redis::Value> =
@@ -62,18 +62,18 @@ pub(crate) fn facts(server: &RedisServer) -> Facts {
     }
 }
 
-/// Everything that may be left: the streams, what the fleet agrees on, live workers, the dead and their records.
+/// Whether a key may be left: the streams, the fleet's shared state, live workers, dead letters and their records.
 pub(crate) fn is_allowed(key: &str, dead: &BTreeMap<String, usize>) -> bool {
     let fleet = ["sf:{default}:control", "sf:{default}:leader", "sf:{default}:events", DEAD];
     STREAMS.contains(&key)
         || fleet.contains(&key)
         || key.starts_with(WORKER)
-        // The answers of a producer's calls go by themselves, within a minute.
+        // The receipts of a producer's calls expire within a minute.
         || key.starts_with("sf:{default}:receipt:")
         || key.strip_prefix(RECORD).is_some_and(|job| dead.contains_key(job))
 }
 
-/// Workers' keys without an end of their own.
+/// Returns the workers' keys that never expire.
 pub(crate) fn immortal_workers(server: &RedisServer) -> Vec<String> {
     let workers = keys(server).into_iter().filter(|key| key.starts_with(WORKER));
     let pttl = |key: &String| redis::from_redis_value::<i64>(server.cmd(&["PTTL", key])).unwrap();
@@ -84,7 +84,7 @@ fn keys(server: &RedisServer) -> Vec<String> {
     redis::from_redis_value(server.cmd(&["KEYS", "*"])).unwrap()
 }
 
-/// Job id to the number of its dead letters.
+/// Returns the number of dead letters by job id.
 fn letters(server: &RedisServer) -> BTreeMap<String, usize> {
     type Letters = Vec<(String, Vec<(String, String)>)>;
     let letters: Letters = redis::from_redis_value(server.cmd(&["XRANGE", DEAD, "-", "+"])).unwrap();

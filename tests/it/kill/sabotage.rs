@@ -1,4 +1,4 @@
-//! The judge can say no: workers with a known bug are caught, by the name of the promise that they break.
+//! The judge detects bugs: workers with a known bug are caught by the name of the promise that they break.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(20);
 const SETTLED: Duration = Duration::from_millis(500);
 const STREAM: &str = "sf:{default}:jobs";
 
-/// A worker with a bug runs these jobs; one of its successors too, after it was killed in the middle of the last one.
+/// Judges a worker with a bug, and its sound successor after the worker was killed in the middle of the last job.
 fn judge(sabotage: Option<Sabotage>) -> Report {
     let server = RedisServer::start();
     let dir = tempfile::tempdir().unwrap();
@@ -28,7 +28,7 @@ fn judge(sabotage: Option<Sabotage>) -> Report {
         let id = server.cmd(&["XADD", STREAM, "*", "type", "test", "payload", payload]);
         writer.submitted(&redis::from_redis_value::<String>(id).unwrap());
     }
-    // A job that is acknowledged early is not in the middle for long: the heartbeat misses its entry.
+    // A job that is acknowledged early does not run for long: the heartbeat notices that its entry is missing.
     let at_once = sabotage == Some(Sabotage::AcknowledgesBeforeRunning);
     let settled = if at_once { Duration::ZERO } else { 2 * SETTLED };
     until("the worker to be in the middle of the last job, and all else settled", SOON, || {
@@ -52,7 +52,7 @@ fn judge(sabotage: Option<Sabotage>) -> Report {
     Case { history: &history, facts: &facts, weather: &weather, rules: &rules }.check()
 }
 
-/// A run is under way, and the last end is so long ago that the kill does not excuse what came of it.
+/// Whether a run is under way, and the last end is so long ago that the kill does not excuse its outcome.
 fn is_in_the_middle(records: &[Record], settled: Duration) -> bool {
     let starts = records.iter().filter(|record| matches!(record, Record::Start { .. })).count();
     let ends = records.iter().filter_map(|record| match record {

@@ -1,4 +1,4 @@
-//! Every program of `examples/` runs, and says what it is there to show.
+//! Every program in `examples/` runs and prints what it demonstrates.
 
 use crate::harness::redis_server::RedisServer;
 

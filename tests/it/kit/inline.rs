@@ -99,7 +99,7 @@ async fn every_way_to_fail_is_settled_as_a_fleet_would_settle_it() {
     let retried = run("boom").await;
     assert_eq!(retried.error(), Some("boom"));
     let Settlement::Defer(to) = retried.settlement(&policy) else { panic!("{retried:?}") };
-    assert_eq!((to.delay, to.attempt), (Duration::from_secs(7), 1), "the policy's pause, without chance");
+    assert_eq!((to.delay, to.attempt), (Duration::from_secs(7), 1), "the policy's pause, without jitter");
     let last = testing::run(&Told, job("boom").attempt(4)).await.settlement(&policy);
     assert!(matches!(last, Settlement::Bury(burial) if burial.reason == DeadReason::Exhausted));
     let fatal = run("fatal").await.settlement(&policy);

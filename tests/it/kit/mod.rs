@@ -1,4 +1,4 @@
-//! The kit for users' own tests, used as they use it, and the programs of `examples/`.
+//! The kit for users' own tests, used as users would, and the programs in `examples/`.
 
 mod examples;
 mod inline;

@@ -14,7 +14,7 @@ use crate::harness::wait::until_async;
 const HOUR: Duration = Duration::from_secs(3600);
 const SOON: Duration = Duration::from_secs(20);
 
-/// A fleet whose retries wait an hour.
+/// Returns a fleet whose retries wait an hour.
 fn fleet(handler: Acts) -> Builder {
     let hourly = Policy { max_attempts: 2, backoff: Backoff::Fixed(HOUR), jitter: 0.0, ..Policy::default() };
     Fleet::builder(FleetConfig::default()).handler_with("test", hourly, handler).unwrap()
@@ -113,7 +113,7 @@ async fn an_unmet_condition_is_reported_with_the_contents_of_the_queue() {
       delayed [later] test: due in [soon]
       dead [dead] test: fatal: no payload
     ");
-    assert_eq!(format!("{error:?}"), error.to_string(), "a test that returns it prints it readably");
+    assert_eq!(format!("{error:?}"), error.to_string(), "a test that returns the error prints it readably");
 }
 
 #[tokio::test(flavor = "multi_thread")]
