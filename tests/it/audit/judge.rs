@@ -11,7 +11,7 @@ use super::report::{Judgement, Row, Verdict};
 use super::view::{Ending, Found, View};
 use super::{again, bulk, ends, recovery, rules, ticks};
 
-/// All that is known of an audit.
+/// All that is known about an audit.
 pub(crate) struct Case {
     pub(crate) entries: Entries,
     /// The replies to plain jobs in bulk, by their numbers.

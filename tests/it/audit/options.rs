@@ -1,8 +1,8 @@
-//! What an audit is asked to do.
+//! The options of an audit.
 
 use std::time::Duration;
 
-/// One seed and one set of options give the same jobs and the same plan of faults; the machine's timing differs.
+/// The options of an audit. The same options produce the same jobs and the same plan of faults; the machine's timing differs.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) seed: u64,

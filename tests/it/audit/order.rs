@@ -11,7 +11,7 @@ use super::register::Kind;
 /// How many unique keys each scope has.
 const KEYS: usize = 3;
 
-/// One thing to submit.
+/// One order: a job or a group of jobs to submit.
 pub(crate) struct Order {
     /// What the report calls it.
     pub(crate) name: &'static str,

@@ -27,7 +27,7 @@ pub(crate) struct Strike {
     pub(crate) length: Duration,
 }
 
-/// What happens.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blow {
     Kill,
@@ -167,7 +167,7 @@ impl Strike {
     /// Returns the part that is hit; `None` if another strike may hit it at the same time.
     fn part(&self) -> Option<(u8, usize)> {
         match self.blow {
-            // A killed worker is replaced at once.
+            // A killed worker is replaced immediately.
             Blow::Kill | Blow::Term | Blow::KillAll | Blow::TermAll | Blow::Clock(_) => None,
             Blow::Freeze => Some((1, self.slot)),
             Blow::RedisKill | Blow::RedisFreeze | Blow::Flush => Some((2, 0)),

@@ -102,14 +102,14 @@ impl Deed {
     }
 }
 
-/// A job that is to be cancelled at some time.
+/// A job to cancel at some point.
 #[derive(Clone, Debug)]
 pub(crate) struct ToCancel {
     pub(crate) at: Instant,
     pub(crate) id: String,
 }
 
-/// All of it.
+/// Everything that the audit itself records.
 #[derive(Default)]
 pub(crate) struct Register {
     sent: Mutex<BTreeMap<String, Sent>>,
@@ -122,7 +122,7 @@ pub(crate) struct Register {
     accepted: AtomicU64,
 }
 
-/// The register when nobody writes any more.
+/// A copy of the register, taken when nothing is written any more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
     pub(crate) sent: BTreeMap<String, Sent>,

@@ -1,4 +1,4 @@
-//! The recurring jobs of an audit, and what must hold of their ticks.
+//! The recurring jobs of an audit, and the rule about their ticks.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::judge::Case;
 use super::view::{Found, View};
 use crate::harness::wait::until_async;
 
-/// How long a busy machine may take.
+/// How long an operation may take on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
 /// A recurring job, with its first and last tick.

@@ -44,7 +44,7 @@ impl fmt::Display for Progress {
     }
 }
 
-/// What is watched.
+/// What to watch.
 pub(crate) struct Watched {
     pub(crate) server: Arc<RedisServer>,
     pub(crate) register: Arc<Register>,

@@ -133,7 +133,7 @@ impl Drop for Entered<'_> {
 }
 
 /// Returns the mark and the order of a payload.
-fn told(payload: &str, context: &JobContext) -> (String, String) {
+fn mark_and_order(payload: &str, context: &JobContext) -> (String, String) {
     let id = context.id().to_string();
     if let Ok(facts) = serde_json::from_str::<serde_json::Value>(payload)
         && let (Some(parent), Some(state)) = (facts["id"].as_str(), facts["state"].as_str())
@@ -155,7 +155,7 @@ impl Handler for Obeys {
     type Output = ();
 
     async fn run(&self, payload: RawPayload, context: JobContext) -> Result<(), JobError> {
-        let (mark, order) = told(&String::from_utf8_lossy(&payload.0), &context);
+        let (mark, order) = mark_and_order(&String::from_utf8_lossy(&payload.0), &context);
         let is_mended = self.mended.join(&mark).exists();
         let span = Span {
             mark,

@@ -1,4 +1,4 @@
-//! Batches: one more job follows when all members have succeeded.
+//! Batches: another job follows when all members have succeeded.
 
 use streamfleet::broker::Batch;
 use streamfleet::job::{BatchId, Encoding, JobId, State};

@@ -105,7 +105,7 @@ async fn a_chain_runs_in_order_and_stops_at_the_first_death() {
     fleet.stop().await;
 }
 
-/// A job whose settlement loses its reply calls back once.
+/// Asserts that a job calls back once even if the reply to its settlement is lost.
 async fn calls_back_once_despite_a_lost_reply(payload: &str, needle: &str) {
     let (scene, told) = (Scene::new().await, Told::default());
     let fleet = scene.fleet(LONG, told.handler());

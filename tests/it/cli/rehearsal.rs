@@ -15,7 +15,7 @@ use crate::traps::scene::SOON;
 /// A script that only users' own tests run.
 const NOT_REHEARSED: &str = "advance";
 
-/// Commands that a fleet can do without. It logs that, and finds out on its own what they would have told it.
+/// Commands that a fleet can do without. It logs that it may not run them, and finds out in another way.
 const DISPENSABLE: [&str; 1] = ["info"];
 
 /// The commands that the client sends besides scripts.

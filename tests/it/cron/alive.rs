@@ -12,7 +12,7 @@ use crate::harness::fleet::{Running, config, queue, quick, until_empty};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
-/// As if 62 of 64 processes had just been killed, the leader with them.
+/// Pretends that 62 of 64 processes, including the leader, have just been killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_tick_is_skipped_although_most_workers_counted_alive_are_dead() {
     let server = RedisServer::start();

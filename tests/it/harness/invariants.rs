@@ -43,7 +43,7 @@ pub(super) fn one_place(case: &Case) -> Vec<Offence> {
     found
 }
 
-/// Nothing runs or dies that nobody has submitted, and nothing ends that has not begun.
+/// Nothing runs or dies that was not submitted, and nothing ends that has not begun.
 pub(super) fn no_unexpected(case: &Case) -> Vec<Offence> {
     let is_known =
         |job: &str| case.history.jobs.get(job).is_some_and(|found| found.submitted || found.unknown);

@@ -71,7 +71,7 @@ async fn messagepack_a_hundred_thousand_levels_deep_is_fatal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messagepack_that_is_shorter_than_it_declares_is_fatal() {
-    // An array of 2^32 - 1 items, a text of 4 GB, a map of 2^32 - 1 pairs: none of it is there.
+    // An array of 2^32 - 1 items, a text of 4 GB, a map of 2^32 - 1 pairs: none of that data follows.
     for promise in [&b"\xdd\xff\xff\xff\xff"[..], b"\xdb\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff"] {
         is_fatal(Anything, promise.to_vec(), Encoding::Msgpack, "MessagePack").await;
     }

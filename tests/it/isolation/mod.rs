@@ -12,7 +12,7 @@ use crate::harness::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A worker of three queues.
+/// The configuration of a worker of three queues.
 const CONFIG: &str = r#"
 [queues.a]
 [queues.b]
