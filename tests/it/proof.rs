@@ -232,8 +232,8 @@ fn what_follows_twice_or_never_is_found() {
         tale
     };
     assert_eq!(tale(&[3]).broken(), Vec::<&str>::new());
-    assert_eq!(tale(&[]).broken(), ["what follows a job is submitted once"]);
-    assert!(tale(&[3, 4]).broken().contains(&"what follows a job is submitted once"));
+    assert_eq!(tale(&[]).broken(), ["a follow-up runs once"]);
+    assert!(tale(&[3, 4]).broken().contains(&"a follow-up runs once"));
 }
 
 #[test]

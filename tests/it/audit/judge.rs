@@ -59,7 +59,7 @@ impl Case {
             ("the record lists every run", rules::recorded(&view)),
             ("nothing starts before its time", rules::early(&view)),
             ("a unique key has one holder at a time", rules::unique(&view)),
-            ("what follows a job is submitted once", ends::follows(&view)),
+            ("a follow-up runs once", ends::follows(&view)),
             ("a cancelled job does not start", rules::cancelled(&view)),
             ("each tick is one job", ticks::judge(&view)),
             ("only expected jobs leave dead letters", ends::letters(&view)),
