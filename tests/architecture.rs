@@ -192,7 +192,7 @@ fn only_the_broker_names_the_redis_client() {
 }
 
 #[test]
-fn the_command_line_uses_only_what_is_public() {
+fn the_command_line_uses_only_the_public_api() {
     let mut findings = Vec::new();
     for source in sources("src/cli") {
         for (at, line) in source.code().iter().enumerate() {
@@ -224,7 +224,7 @@ fn the_domain_is_pure() {
 }
 
 #[test]
-fn every_file_says_what_it_is() {
+fn every_file_has_a_header() {
     let all = sources("src").into_iter().chain(sources("tests"));
     let silent = all.filter(|source| !source.lines.first().is_some_and(|line| line.starts_with("//!")));
     assert_none(silent.map(|source| source.at(0, "has no //! header")).collect());
@@ -267,7 +267,7 @@ fn functions(lines: &[String]) -> Vec<(usize, usize)> {
 }
 
 #[test]
-fn no_file_has_a_name_that_says_nothing() {
+fn no_file_has_a_vague_name() {
     let all = sources("src").into_iter().chain(sources("tests"));
     let named = all.filter(|source| {
         let stem = source.path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -277,7 +277,7 @@ fn no_file_has_a_name_that_says_nothing() {
 }
 
 #[test]
-fn every_script_has_its_contract_and_is_used_beside_it() {
+fn every_script_states_its_contract_and_is_used_by_a_neighbor() {
     let mut scripts = Vec::new();
     files(&root().join("src/broker"), "lua", &mut scripts);
     let mut findings = Vec::new();
@@ -306,7 +306,7 @@ fn every_script_has_its_contract_and_is_used_beside_it() {
 }
 
 #[test]
-fn nothing_is_left_undone_or_tied_to_a_machine() {
+fn no_unfinished_code_and_no_machine_specific_path() {
     let mut findings = Vec::new();
     // Put together here, so that this file does not find itself.
     let marks = [
@@ -327,7 +327,7 @@ fn nothing_is_left_undone_or_tied_to_a_machine() {
 
 /// The last cell of each row of `docs/coming-from-php.md` names a test.
 #[test]
-fn the_tests_that_documents_name_exist() {
+fn tests_named_in_documents_exist() {
     let page = fs::read_to_string(root().join("docs/coming-from-php.md")).unwrap();
     let rows = page.lines().filter(|line| {
         let head = line.strip_prefix("| ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();

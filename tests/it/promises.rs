@@ -107,12 +107,12 @@ async fn promise_2_at_least_once_and_exactly_once_in_calm_weather() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn promise_2_a_pause_of_redis_for_seven_tenths_of_the_lease_runs_nothing_again() {
+async fn promise_2_a_redis_pause_of_seven_tenths_of_the_lease_repeats_no_job() {
     pause::of_redis_costs_nothing().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn promise_2_clock_steps_of_the_server_run_nothing_again() {
+async fn promise_2_clock_steps_of_the_server_repeat_no_job() {
     clock::steps_cost_nothing().await;
 }
 
@@ -230,17 +230,17 @@ async fn promise_6_deploys_cost_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn promise_8_nobody_holds_up_anybody_else() {
+async fn promise_8_a_job_that_cannot_be_buried_blocks_no_other() {
     aside::jobs_that_cannot_be_buried_stop_no_other().await;
 }
 
 #[test]
-fn promise_8_a_bad_queue_stops_no_other_of_its_worker() {
+fn promise_8_a_bad_queue_blocks_no_other_queue_of_its_worker() {
     isolation::queues::a_queue_that_breaks_at_runtime_affects_no_other_and_recovers();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn promise_9_no_script_holds_redis_up_for_long() {
+async fn promise_9_no_script_blocks_redis_for_long() {
     blocking::no_script_holds_redis_up_for_long().await;
     blocking::scripts_carry_no_large_fields().await;
 }

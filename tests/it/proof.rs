@@ -110,7 +110,7 @@ fn a_second_run_needs_a_cause() {
 }
 
 #[test]
-fn a_worker_that_starts_what_others_took_over_is_found_though_it_stood_still() {
+fn a_start_after_a_takeover_is_found_even_if_its_worker_was_frozen() {
     let lines = ["start a - a 1 again 5-0 8 90ms 90", "end a - 5-0 8 95ms ok", START, OK];
     let tale = Tale::of(&[("a", Kind::Done)], &lines).hit(Cause::Freeze, 0, 1_500);
     assert_eq!(tale.broken(), ["a job that others took over does not start"]);
@@ -118,7 +118,7 @@ fn a_worker_that_starts_what_others_took_over_is_found_though_it_stood_still() {
 
 /// It had decided to start them when it was frozen, in each of its threads one.
 #[test]
-fn what_each_thread_was_about_to_start_when_it_was_frozen_is_excused_and_nothing_more() {
+fn a_frozen_worker_is_excused_for_one_start_per_thread() {
     let frozen = |count: usize| {
         let marks: Vec<String> = (0..count).map(|nth| format!("a{nth}")).collect();
         let jobs: Vec<(&str, Kind)> = marks.iter().map(|mark| (mark.as_str(), Kind::Done)).collect();
@@ -142,14 +142,14 @@ fn what_each_thread_was_about_to_start_when_it_was_frozen_is_excused_and_nothing
 }
 
 #[test]
-fn a_job_that_was_submitted_twice_is_found_though_its_worker_was_killed() {
+fn a_double_submission_is_found_even_if_the_worker_was_killed() {
     let lines = [START, OK, "start a - a 1 new 5-0 8 5000ms 5000"];
     let tale = Tale::of(&[("a", Kind::Done)], &lines).hit(Cause::Kill, 201, 202);
     assert_eq!(tale.broken(), ["only a replay starts a job afresh"]);
 }
 
 #[test]
-fn a_retry_needs_no_cause_and_a_replay_a_person() {
+fn a_retry_needs_no_cause_but_a_replay_needs_a_person() {
     let failed =
         ["end a - 1-0 7 200ms failed", "start a - a 2 new 5-0 8 300ms 300", "end a - 5-0 8 400ms ok"];
     let tale = Tale::of(&[("a", Kind::Done)], &[START, failed[0], failed[1], failed[2]]);
@@ -164,7 +164,7 @@ fn a_retry_needs_no_cause_and_a_replay_a_person() {
 }
 
 #[test]
-fn a_once_step_that_started_twice_is_found_whatever_happened() {
+fn a_once_step_that_started_twice_is_always_found() {
     let first = ["start a charge a 1 new 1-0 7 100ms 100", "end a charge 1-0 7 200ms ok"];
     let lines = [first[0], first[1], "start a charge a 1 again 5-0 8 5000ms 5000"];
     let twice = || {
@@ -178,7 +178,7 @@ fn a_once_step_that_started_twice_is_found_whatever_happened() {
 }
 
 #[test]
-fn what_was_never_accepted_does_not_run() {
+fn a_run_of_a_job_that_was_never_accepted_is_found() {
     assert_eq!(Tale::of(&[], &[START, OK]).broken(), ["nothing runs that was not accepted"]);
     let mut refused = Tale::of(&[("a", Kind::Done)], &[START, OK]);
     refused.entries.sent.get_mut("a").unwrap().reply = Reply::Refused;
@@ -186,7 +186,7 @@ fn what_was_never_accepted_does_not_run() {
 }
 
 #[test]
-fn a_job_in_two_places_and_a_letter_that_nobody_expects_are_found() {
+fn a_job_in_two_places_and_an_unexpected_letter_are_found() {
     let both = Tale::of(&[("a", Kind::Fatal)], &[START, OK]).letter("a", "fatal");
     assert_eq!(both.broken(), ["each life ends in one place"]);
     let worn = Tale::of(&[("a", Kind::Done)], &[]).letter("a", "fatal");
@@ -217,7 +217,7 @@ fn two_holders_of_a_key_are_found() {
 }
 
 #[test]
-fn what_follows_twice_or_never_is_found() {
+fn a_follow_up_that_runs_twice_or_never_is_found() {
     let follower = |nth: u32| format!("start f - {nth}-0 1 new {nth}-0 7 {nth}00ms 300");
     let tale = |followers: &[u32]| {
         let mut lines = vec![START.to_owned(), OK.to_owned()];
@@ -251,7 +251,7 @@ fn a_cancelled_job_that_starts_is_found() {
 }
 
 #[test]
-fn a_tick_that_is_skipped_or_comes_twice_is_found() {
+fn a_skipped_or_repeated_tick_is_found() {
     let ticked = |ids: [&str; 2]| {
         let line = |nth: usize, id: &str| format!("start {id} - {id} 1 new {nth}-0 7 {nth}0ms 9");
         let end = |nth: usize, id: &str| format!("end {id} - {nth}-0 7 {nth}5ms ok");
@@ -267,7 +267,7 @@ fn a_tick_that_is_skipped_or_comes_twice_is_found() {
 }
 
 #[test]
-fn a_run_that_the_record_does_not_name_is_found() {
+fn a_run_missing_from_the_record_is_found() {
     let lines = [START, OK, AGAIN, "end a - 5-0 8 5100ms ok"];
     let named = |noted| {
         let mut tale = Tale::of(&[("a", Kind::Done)], &lines).hit(Cause::Kill, 201, 202);
@@ -280,7 +280,7 @@ fn a_run_that_the_record_does_not_name_is_found() {
 }
 
 #[test]
-fn an_attempt_too_many_is_found_and_one_too_few() {
+fn one_attempt_too_many_or_too_few_is_found() {
     const BOUNDS: [&str; 1] = ["attempts stay within their bounds"];
     let attempt = |nth: u32, how: &str| {
         let start = format!("start a - a {nth} new {nth}-0 7 {nth}00ms 100");
@@ -300,7 +300,7 @@ fn an_attempt_too_many_is_found_and_one_too_few() {
 }
 
 #[test]
-fn a_handler_that_is_not_cut_off_is_found() {
+fn a_handler_not_cut_off_at_its_timeout_is_found() {
     let hung = |until: &str| {
         let end = format!("end a - 1-0 7 {until}ms interrupted");
         let second = ["start a - a 2 new 5-0 8 9000ms 9000", "end a - 5-0 8 9700ms interrupted"];
@@ -312,7 +312,7 @@ fn a_handler_that_is_not_cut_off_is_found() {
 }
 
 #[test]
-fn a_step_of_the_servers_clock_excuses_an_early_start_by_as_much() {
+fn a_server_clock_step_excuses_an_equally_early_start() {
     let early = |not_before_ms, by_ms| {
         let mut tale = Tale::of(&[("a", Kind::Done)], &[START, OK]);
         tale.entries.sent.get_mut("a").unwrap().not_before_ms = not_before_ms;
@@ -346,7 +346,7 @@ fn in_bulk(replies: &[Reply], lines: &[&str]) -> Judgement {
 }
 
 #[test]
-fn plain_jobs_in_bulk_are_judged_like_others() {
+fn bulk_jobs_are_judged_like_others() {
     const ONE: [&str; 2] = ["start p0 - 1-0 1 new 1-0 7 100ms 100", "end p0 - 1-0 7 200ms ok"];
     const AGAIN: [&str; 2] = ["start p0 - 1-0 1 again 1-0 8 5000ms 5000", "end p0 - 1-0 8 5100ms ok"];
     let accepted = [Reply::Accepted];
@@ -375,7 +375,7 @@ fn options(jobs: u64, length: Duration, dose: Dose) -> Options {
 }
 
 #[test]
-fn the_same_seed_plans_the_same_faults_as_many_as_were_asked_for() {
+fn a_seed_plans_the_same_faults_in_the_requested_number() {
     let length = Duration::from_secs(1_800);
     let dose = Dose { kills: 200, freezes: 60, redis_kills: 20, ..Dose::over(length) };
     let (one, other) = (plan(&options(1, length, dose)), plan(&options(1, length, dose)));

@@ -21,7 +21,7 @@ pub(crate) async fn steps_cost_nothing() {
 
 /// Redis stands still too, and begins with what a claimer had asked for.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_set_while_redis_stands_still_runs_nothing_again() {
+async fn a_clock_step_while_redis_is_paused_causes_no_second_run() {
     let scene = Scene::new(RedisServer::builder().clock_shifts().start(), LEASE, 2);
     scene.send(&["sleep 14000"; 10]).await;
     scene.until_started(10);
@@ -39,7 +39,7 @@ async fn a_clock_that_is_set_while_redis_stands_still_runs_nothing_again() {
 /// By its idle time alone, the entry of the dead worker would be taken over a minute later; and the leader's place would be
 /// taken for as long.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_set_back_delays_a_takeover_by_a_lease_at_the_most() {
+async fn a_clock_set_back_delays_a_takeover_by_at_most_one_lease() {
     let lease = Duration::from_secs(3);
     let mut scene = Scene::new(RedisServer::builder().clock_shifts().start(), lease, 1);
     scene.send(&["sleep 2000"; 3]).await;

@@ -35,7 +35,7 @@ fn text(value: &Value) -> String {
 }
 
 #[test]
-fn a_look_for_silent_entries_is_cut_where_many_are_pending_and_so_is_a_claim() {
+fn searches_and_claims_of_idle_entries_are_paged() {
     let scripts = Scripts::new();
     let stale = || {
         let (_, lanes) = scripts.call(source("stale"), &LANES, &["60000"]);
@@ -100,7 +100,7 @@ impl Drop for Renewing {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_entry_is_taken_over_from_among_twelve_thousand_that_are_not() {
+async fn one_idle_entry_among_twelve_thousand_is_taken_over() {
     let scene = Scene::new().await;
     let lease = Duration::from_secs(8);
     scene.queue.join(lease).await.unwrap();

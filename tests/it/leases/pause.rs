@@ -36,8 +36,7 @@ pub(crate) async fn of_redis_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_freeze_of_a_worker_for_three_quarters_of_the_lease_runs_nothing_again_and_leaves_no_step_unknown()
-{
+async fn a_worker_frozen_for_three_quarters_of_its_lease_repeats_no_job() {
     let scene = Scene::new(RedisServer::start(), LEASE, 2);
     let producer = Producer::new(queue(&scene.server).await);
     for nth in 1..=5 {
@@ -62,7 +61,7 @@ async fn a_freeze_of_a_worker_for_three_quarters_of_the_lease_runs_nothing_again
 
 /// Half of the lease, and each connection that was there or is tried meanwhile stays silent for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_network_that_is_cut_for_half_the_lease_runs_nothing_again() {
+async fn a_network_cut_for_half_the_lease_repeats_no_job() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     let mut scene = Scene::new(server, LEASE, 1);
@@ -84,7 +83,7 @@ async fn a_network_that_is_cut_for_half_the_lease_runs_nothing_again() {
 
 /// The jobs that a frozen worker had, of which it could start only one, were done by another.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waited_in_a_frozen_worker_does_not_start_after_another_has_done_it() {
+async fn jobs_held_by_a_frozen_worker_do_not_start_after_a_takeover() {
     let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 0);
     (scene.program.concurrency, scene.program.prefetch) = (1, 10);
     scene.hire();
@@ -102,7 +101,7 @@ async fn what_waited_in_a_frozen_worker_does_not_start_after_another_has_done_it
 
 /// Redis delivers to a worker that reads, and is frozen: the reply is there when it thaws.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_delivered_to_a_frozen_worker_does_not_start_after_another_has_done_it() {
+async fn jobs_delivered_to_a_frozen_worker_do_not_start_after_a_takeover() {
     let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 1);
     let mut sent = 0;
     let job = deliver_to_frozen(&scene, &mut sent).await;

@@ -56,7 +56,7 @@ async fn a_job_that_fails_twice_succeeds_at_the_third_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exhausted_job_is_buried_and_can_be_replayed_by_xadd_of_its_fields() {
+async fn an_exhausted_job_is_buried_and_can_be_replayed_with_xadd() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Acts::new(|context, _| match context.header("works") {

@@ -10,7 +10,7 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_with_as_many_fields_as_are_allowed_is_retried_like_any_other() {
+async fn a_job_with_the_most_fields_allowed_is_retried_normally() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Acts::new(|_, _| Err(JobError::retry("no")));
@@ -28,7 +28,7 @@ async fn a_job_with_as_many_fields_as_are_allowed_is_retried_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lane_that_takes_no_entries_does_not_multiply_the_jobs_of_another() {
+async fn an_unwritable_lane_does_not_duplicate_jobs_of_another_lane() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Acts::well();

@@ -48,7 +48,7 @@ async fn due_in_minutes(queue: &Queue, job: &JobId) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exit_codes_and_words_become_fatal_retry_retry_after_snooze_drop_and_done_by_rules() {
+async fn exec_rules_map_exit_codes_and_stderr_to_outcomes() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let _worker = Launch::new(&["-c", "{config}", "--redis", &server.url(), "worker"]).config(CONFIG).start();
@@ -82,7 +82,7 @@ async fn exit_codes_and_words_become_fatal_retry_retry_after_snooze_drop_and_don
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_its_handler_drops_is_cancelled_with_the_reason_and_neither_done_nor_dead() {
+async fn a_job_dropped_by_its_handler_is_cancelled_with_the_reason() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Acts::new(|_, _| Err(JobError::drop_job("the order was withdrawn")));

@@ -15,7 +15,7 @@ const KEPT: Duration = Duration::from_secs(3600);
 const CANCELS: &str = "sf:{default}:cancels";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_from_before_the_clock_stepped_back_is_cancelled_all_the_same() {
+async fn a_job_accepted_before_a_clock_step_back_can_be_cancelled() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Gate::closed();
@@ -35,7 +35,7 @@ async fn a_job_from_before_the_clock_stepped_back_is_cancelled_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wish_is_heeded_behind_any_number_of_others_and_costs_no_more() {
+async fn a_cancel_request_behind_many_others_is_found_at_the_same_cost() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let mut others = redis::pipe();
@@ -63,7 +63,7 @@ async fn a_wish_is_heeded_behind_any_number_of_others_and_costs_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wish_that_came_too_late_is_forgotten_soon() {
+async fn a_cancel_request_that_came_too_late_is_soon_deleted() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     queue.join(Duration::from_secs(1)).await.unwrap();
@@ -84,7 +84,7 @@ async fn a_wish_that_came_too_late_is_forgotten_soon() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_cancelled_while_nobody_holds_it_is_told_by_who_does_the_chores() {
+async fn the_leader_reports_jobs_cancelled_while_no_worker_holds_them() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let (sender, receiver) = std::sync::mpsc::channel();

@@ -59,7 +59,7 @@ async fn ends_charged_once(scene: &Scene, job: &JobId, handler: &Walks) -> Runni
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_that_is_dropped_after_its_replay_by_xadd_charges_nobody_twice() {
+async fn a_letter_dropped_after_a_replay_by_xadd_charges_nobody_twice() {
     for dead_fields in [true, false] {
         let handler = handler();
         let (scene, job, letter) = dead(&handler).await;
@@ -71,7 +71,7 @@ async fn a_letter_that_is_dropped_after_its_replay_by_xadd_charges_nobody_twice(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_that_its_queue_drops_after_its_replay_by_xadd_charges_nobody_twice() {
+async fn a_letter_evicted_after_a_replay_by_xadd_charges_nobody_twice() {
     let handler = handler();
     let (scene, job, letter) = dead(&handler).await;
     xadd(&scene, &letter, |_| true);
@@ -102,7 +102,7 @@ async fn a_replay_by_xadd_moves_its_letter_when_it_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_of_an_older_version_is_moved_by_its_replay_too() {
+async fn a_replay_also_moves_a_letter_of_an_older_version() {
     let handler = handler();
     let (scene, job, letter) = dead(&handler).await;
     // As it was written before lives had names.
@@ -117,7 +117,7 @@ async fn a_letter_of_an_older_version_is_moved_by_its_replay_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_life_that_ends_does_not_take_what_another_lifes_letter_needs() {
+async fn the_end_of_one_life_keeps_what_another_lifes_letter_needs() {
     let handler = handler();
     let (scene, job, letter) = dead(&handler).await;
     // The producer sends the id again; this life is done at once, as far as its steps go, after its mail.
@@ -142,7 +142,7 @@ async fn a_life_that_ends_does_not_take_what_another_lifes_letter_needs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_tells_what_its_producer_said_of_time_and_when_the_life_began() {
+async fn a_letter_keeps_the_producers_times_and_the_start_of_the_life() {
     let scene = Scene::new().await;
     let handler = Walks::new(|_, _| Err(streamfleet::JobError::fatal("no")));
     let entry = scene.server.cmd(&[
@@ -168,7 +168,7 @@ async fn a_letter_tells_what_its_producer_said_of_time_and_when_the_life_began()
 
 /// The worker of an attempt whose handler dropped the job dies before the job is cancelled.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_a_once_step_dropped_is_cancelled_though_its_worker_died_before_it_said_so() {
+async fn a_job_dropped_by_a_once_step_is_cancelled_though_its_worker_died() {
     let scene = Scene::new().await;
     scene.queue.join(Duration::from_secs(1)).await.unwrap();
     let job = scene.submit().await;
@@ -191,7 +191,7 @@ async fn a_job_that_a_once_step_dropped_is_cancelled_though_its_worker_died_befo
 
 /// One life of an id is done, and what is kept of it goes at once; the other has charged and waits for its mail.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_stays_while_a_life_that_has_begun_a_step_lives() {
+async fn a_ledger_stays_while_a_life_with_a_started_step_is_alive() {
     let scene = Scene::new().await;
     scene.queue.join(Duration::from_secs(1)).await.unwrap();
     let handler = Walks::new(|step, context| match step {

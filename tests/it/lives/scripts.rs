@@ -86,7 +86,7 @@ fn a_late_success_cancels_the_retry_of_its_own_life_and_no_other() {
 }
 
 #[test]
-fn a_late_success_is_known_for_as_long_as_its_retry_waits_whatever_the_retention() {
+fn a_late_success_is_remembered_while_its_retry_waits() {
     let scripts = Scripts::new();
     let first = Attempt::first(&scripts);
     assert_eq!(first.defer("0"), 1);
@@ -104,7 +104,7 @@ fn a_late_success_is_known_for_as_long_as_its_retry_waits_whatever_the_retention
 }
 
 #[test]
-fn a_life_that_ends_leaves_the_record_to_the_one_that_has_it() {
+fn a_life_that_ends_leaves_a_record_that_another_life_owns() {
     let scripts = Scripts::new();
     let (one, two) = (Attempt::first(&scripts), Attempt::first(&scripts));
     assert_eq!((one.begin(), two.begin()), (1, 1));
@@ -115,7 +115,7 @@ fn a_life_that_ends_leaves_the_record_to_the_one_that_has_it() {
 }
 
 #[test]
-fn a_settlement_leaves_a_receipt_for_its_own_consumer_alone() {
+fn a_settlement_leaves_a_receipt_only_for_its_own_consumer() {
     let scripts = Scripts::new();
     let one = Attempt::first(&scripts);
     assert_eq!((one.defer("60000"), one.defer("60000"), one.complete("60000")), (1, 1, 2));
@@ -129,7 +129,7 @@ fn a_settlement_leaves_a_receipt_for_its_own_consumer_alone() {
 }
 
 #[test]
-fn keys_of_another_type_neither_keep_a_job_from_ending_nor_make_copies_of_it() {
+fn keys_of_the_wrong_type_neither_block_a_jobs_end_nor_copy_it() {
     let scripts = Scripts::new();
     for key in ["sf:{q}:wake", "sf:{q}:batch:", RECEIPTS] {
         scripts.server.cmd(&["SET", key, "x"]);

@@ -42,7 +42,7 @@ fn submit_long_ago(server: &RedisServer, jobs: u32) {
 }
 
 #[test]
-fn the_figures_of_a_worker_agree_with_what_happened() {
+fn a_workers_metrics_agree_with_what_happened() {
     let server = RedisServer::start();
     submit_long_ago(&server, 5);
     let worker = Scraped::start(&server.url(), TYPES);
@@ -91,7 +91,7 @@ fn the_figures_of_a_worker_agree_with_what_happened() {
 }
 
 #[test]
-fn the_longest_running_attempt_is_told_while_it_runs() {
+fn the_longest_running_attempt_is_reported_while_it_runs() {
     let server = RedisServer::start();
     let worker = Scraped::start(&server.url(), TYPES);
     submit(&server, "long");
@@ -102,7 +102,7 @@ fn the_longest_running_attempt_is_told_while_it_runs() {
 }
 
 #[test]
-fn connections_that_are_made_again_are_counted_and_reads_that_wait_are_not_measured() {
+fn reconnects_are_counted_and_blocking_reads_are_not_measured() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     let worker = Scraped::start(&server.url_through(proxy.addr()), TYPES);

@@ -29,7 +29,7 @@ fn told(scraped: &Scraped) -> [f64; 6] {
 }
 
 #[test]
-fn the_greatest_figure_is_right_with_two_workers_and_after_the_leader_is_killed() {
+fn the_maximum_over_workers_is_right_even_after_the_leader_is_killed() {
     let server = RedisServer::start();
     for delay in ["30000", "3600000", "3600000"] {
         server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "note", "delay_ms", delay]);
@@ -68,7 +68,7 @@ fn the_greatest_figure_is_right_with_two_workers_and_after_the_leader_is_killed(
 }
 
 #[test]
-fn an_ordered_stop_leaves_no_figure_of_the_queue_behind() {
+fn a_graceful_stop_leaves_no_queue_metrics_behind() {
     let server = RedisServer::start();
     let config =
         format!("{TYPES}[types.long]\nhandler = {{ exec = {{ command = [\"sleep\", \"600\"] }} }}\n");
@@ -83,7 +83,7 @@ fn an_ordered_stop_leaves_no_figure_of_the_queue_behind() {
 }
 
 #[test]
-fn an_attempt_whose_worker_was_killed_is_counted_as_lost_by_who_takes_it_over() {
+fn the_successor_counts_the_attempt_of_a_killed_worker_as_lost() {
     let server = RedisServer::start();
     let config =
         "[worker]\nlease = \"1s\"\n[types.long]\nhandler = { exec = { command = [\"sleep\", \"600\"] } }\n";

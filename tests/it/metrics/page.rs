@@ -41,7 +41,7 @@ const TAIL: &str = "
 ";
 
 #[test]
-fn the_page_of_the_metrics_is_what_the_catalogue_says() {
+fn the_metrics_page_matches_the_catalogue() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
     let page = page();
     if std::env::var_os(REWRITE).is_some() {

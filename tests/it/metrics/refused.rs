@@ -13,7 +13,7 @@ type = "note"
 "#;
 
 #[test]
-fn a_full_redis_shows_in_its_memory_and_in_what_is_overdue() {
+fn a_full_redis_shows_in_the_memory_and_overdue_metrics() {
     let server = RedisServer::start();
     let worker = Scraped::start(&server.url(), TYPES);
     let value = |name: &str| worker.value(&format!("{name}{{queue=\"default\"}}"));
@@ -33,7 +33,7 @@ fn a_full_redis_shows_in_its_memory_and_in_what_is_overdue() {
 }
 
 #[test]
-fn a_delayed_job_that_cannot_be_promoted_is_told_as_overdue() {
+fn a_delayed_job_that_cannot_be_promoted_counts_as_overdue() {
     let server = RedisServer::start();
     let worker = Scraped::start(&server.url(), "[types.note]\nhandler = \"noop\"\n");
     let overdue = || worker.value("queue_overdue_seconds{queue=\"default\"}");

@@ -47,7 +47,7 @@ fn now_ms(server: &RedisServer) -> u64 {
 }
 
 #[test]
-fn a_queue_is_gauged_in_all_its_parts_and_nothing_changes() {
+fn gauging_a_queue_reads_every_part_and_changes_nothing() {
     let scripts = Scripts::new();
     let server = &scripts.server;
     add(server, STREAM, 5);
@@ -73,7 +73,7 @@ fn a_queue_is_gauged_in_all_its_parts_and_nothing_changes() {
 }
 
 #[test]
-fn the_longest_silence_is_found_behind_hundreds_of_entries_that_are_fresh() {
+fn the_longest_idle_time_is_found_behind_hundreds_of_fresh_entries() {
     let scripts = Scripts::new();
     let server = &scripts.server;
     add(server, STREAM, 300);
@@ -88,7 +88,7 @@ fn the_longest_silence_is_found_behind_hundreds_of_entries_that_are_fresh() {
 }
 
 #[test]
-fn a_queue_without_keys_is_empty_and_a_full_server_answers_too() {
+fn a_queue_without_keys_is_empty_and_a_full_server_still_answers() {
     let scripts = Scripts::new();
     for key in KEYS {
         scripts.server.cmd(&["DEL", key]);

@@ -46,7 +46,7 @@ fn names(figures: &Figures) -> BTreeSet<String> {
 }
 
 #[test]
-fn neither_series_nor_memory_grow_with_jobs_of_ten_thousand_types() {
+fn ten_thousand_job_types_grow_neither_series_nor_memory() {
     let seconds = std::env::var(SECONDS).map_or(DEFAULT_SECONDS, |text| text.parse::<u64>().unwrap().max(8));
     let whole = Duration::from_secs(seconds);
     let server = RedisServer::start();

@@ -49,7 +49,7 @@ fn choose(random: &mut StdRng, model: &Model) -> Op {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_fleet_and_a_model_of_it_agree_after_each_of_many_random_operations() {
+async fn the_fleet_agrees_with_its_model_after_every_random_operation() {
     let seed = seed();
     let mut random = StdRng::seed_from_u64(seed);
     let (mut world, mut model) = (World::new().await, Model::default());

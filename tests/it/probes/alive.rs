@@ -69,7 +69,7 @@ impl Scene {
 }
 
 #[test]
-fn a_wedged_connection_fails_liveness_within_30_s_and_says_whose() {
+fn a_wedged_connection_fails_liveness_within_30_s_and_is_named() {
     let manager = Manager::new();
     let reader = Scene::with(|launch| manager.supervises(launch));
     let (settler, heartbeat, chores) = (Scene::new(), Scene::new(), Scene::new());
@@ -109,7 +109,7 @@ fn a_wedged_connection_fails_liveness_within_30_s_and_says_whose() {
 }
 
 #[test]
-fn neither_a_redis_outage_of_any_kind_nor_work_that_fills_every_slot_fails_liveness() {
+fn neither_a_redis_outage_nor_full_slots_fail_liveness() {
     let (stopped, refused, frozen) = (Scene::new(), Scene::new(), Scene::new());
     let one_slot = CONFIG.replace("[queues.default]", "[queues.default]\nconcurrency = 1");
     let busy = Scene::with(|launch| launch.config(&one_slot));
@@ -150,7 +150,7 @@ fn neither_a_redis_outage_of_any_kind_nor_work_that_fills_every_slot_fails_liven
 }
 
 #[test]
-fn a_worker_has_started_when_it_has_joined_or_found_that_redis_is_away() {
+fn a_worker_has_started_once_it_joined_or_found_redis_down() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     proxy.set(Mode::blackhole(Scope::All));
@@ -167,7 +167,7 @@ fn a_worker_has_started_when_it_has_joined_or_found_that_redis_is_away() {
 
 /// It is asked once a second and answers within another, so three seconds leave one for a machine that is busy.
 #[test]
-fn readiness_fails_as_soon_as_redis_is_gone_and_comes_back_with_it() {
+fn readiness_fails_when_redis_is_gone_and_returns_with_it() {
     let (killed, frozen) = (Scene::new(), Scene::new());
     let unready_within = |scene: &Scene| {
         let since = Instant::now();
@@ -204,11 +204,11 @@ async fn fails_liveness(panics: impl Fn(&Event<'_>) -> bool + Send + Sync + 'sta
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_died_fails_liveness() {
+async fn a_dead_reader_fails_liveness() {
     fails_liveness(|event| matches!(event, Event::Read { .. }), "reader").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chore_that_died_fails_liveness() {
+async fn a_dead_maintenance_task_fails_liveness() {
     fails_liveness(|event| matches!(event, Event::QueueLength { .. }), "the gauge").await;
 }

@@ -9,7 +9,7 @@ use crate::harness::process::Launch;
 use crate::harness::wait::until;
 
 #[test]
-fn a_server_of_a_cluster_that_is_away_does_not_fail_liveness() {
+fn an_unreachable_cluster_node_does_not_fail_liveness() {
     let [away, there] = two_servers();
     let names = [queue_on(&away, true), queue_on(&away, false)];
     let config = CONFIG.replace("default", &names[0]).replace("mail", &names[1]);

@@ -48,7 +48,7 @@ fn drip(address: &str, stop: &AtomicBool) {
 }
 
 #[test]
-fn probes_and_scrapes_get_in_while_hundreds_of_connections_ask_nothing_or_one_byte_a_second() {
+fn hundreds_of_stalled_connections_do_not_block_probes_or_scrapes() {
     let server = RedisServer::start();
     let (worker, address) = ready(&launch(&server.url()));
     let stop = AtomicBool::new(false);
@@ -82,7 +82,7 @@ fn probes_and_scrapes_get_in_while_hundreds_of_connections_ask_nothing_or_one_by
 }
 
 #[test]
-fn clients_of_a_process_that_stands_still_are_let_in_and_wait() {
+fn clients_of_a_frozen_process_are_accepted_and_wait() {
     let server = RedisServer::start();
     let (worker, address) = ready(&launch(&server.url()));
     worker.freeze();
@@ -115,7 +115,7 @@ fn a_probe_that_arrived_with_many_silent_clients_is_answered() {
 }
 
 #[test]
-fn whoever_takes_its_answer_slowly_loses_its_place_to_others() {
+fn a_client_that_reads_slowly_loses_its_place_to_others() {
     let server = RedisServer::start();
     let (_worker, address) = ready(&launch(&server.url()));
     // They ask, and read nothing.

@@ -19,7 +19,7 @@ fn healthcheck(listen: &str, args: &[&str]) -> Output {
 }
 
 #[test]
-fn a_healthcheck_asks_the_worker_of_the_same_configuration() {
+fn a_healthcheck_asks_the_worker_with_the_same_configuration() {
     let server = RedisServer::start();
     let port = free_port();
     let (listen, asked) = (format!("0.0.0.0:{port}"), format!("127.0.0.1:{port}"));
@@ -47,7 +47,7 @@ fn a_healthcheck_asks_the_worker_of_the_same_configuration() {
 }
 
 #[test]
-fn a_healthcheck_does_not_wait_for_a_worker_that_says_nothing() {
+fn a_healthcheck_of_a_silent_worker_times_out() {
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let asked = Instant::now();
     let address = mute.local_addr().unwrap().to_string();

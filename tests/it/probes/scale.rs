@@ -32,7 +32,7 @@ fn count(stats: &str, command: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_backlog_is_what_waits_runs_and_is_due_within_a_minute() {
+async fn a_backlog_counts_jobs_waiting_running_and_due_within_a_minute() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     assert_eq!(queue.backlog().await.unwrap().jobs(), 0, "of a queue that nobody has used");
@@ -52,7 +52,7 @@ async fn a_backlog_is_what_waits_runs_and_is_due_within_a_minute() {
 }
 
 #[tokio::test]
-async fn recurring_jobs_that_are_due_within_a_minute_are_part_of_the_backlog() {
+async fn recurring_jobs_due_within_a_minute_count_in_the_backlog() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     for (name, expression) in [("minutely", "* * * * *"), ("paused", "* * * * *"), ("yearly", "@yearly")] {
@@ -68,7 +68,7 @@ async fn recurring_jobs_that_are_due_within_a_minute_are_part_of_the_backlog() {
 }
 
 #[test]
-fn any_worker_tells_how_much_work_there_is() {
+fn any_worker_reports_the_backlog() {
     let server = RedisServer::start();
     let (_worker, address) = ready(&launch(&server.url()));
     let none = json!({"jobs": 0, "waiting": 0, "running": 0, "due": 0, "ticks": 0});
@@ -90,7 +90,7 @@ fn any_worker_tells_how_much_work_there_is() {
 }
 
 #[test]
-fn while_redis_is_away_there_is_no_figure() {
+fn no_backlog_is_reported_while_redis_is_down() {
     let server = RedisServer::start();
     server.kill9();
     let worker = launch(&server.url()).start();
@@ -109,7 +109,7 @@ fn while_redis_is_away_there_is_no_figure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_is_asked_about_a_queue_once_a_second_however_often_it_is_scraped() {
+async fn redis_is_queried_once_a_second_however_often_it_is_scraped() {
     let server = RedisServer::start();
     let (_worker, address) = ready(&launch(&server.url()));
     let (before, began) = (calls(&server, "zcount"), Instant::now());

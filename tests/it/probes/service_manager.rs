@@ -66,7 +66,7 @@ impl Manager {
 }
 
 #[test]
-fn systemd_is_told_of_the_start_of_signs_of_life_and_of_the_end() {
+fn systemd_is_notified_of_start_heartbeats_and_stop() {
     let (server, manager) = (RedisServer::start(), Manager::new());
     let worker = manager.supervises(launch(&server.url())).start();
     let mut heard = Vec::new();
@@ -81,7 +81,7 @@ fn systemd_is_told_of_the_start_of_signs_of_life_and_of_the_end() {
 }
 
 #[test]
-fn a_worker_that_waits_for_redis_has_started_and_says_what_it_waits_for() {
+fn a_worker_waiting_for_redis_has_started_and_reports_why_it_waits() {
     let (server, manager) = (RedisServer::start(), Manager::new());
     server.kill9();
     let worker = manager.supervises(launch(&server.url())).start();
@@ -96,7 +96,7 @@ fn a_worker_that_waits_for_redis_has_started_and_says_what_it_waits_for() {
 }
 
 #[test]
-fn a_service_manager_that_does_not_listen_holds_nothing_up() {
+fn a_service_manager_that_does_not_read_blocks_nothing() {
     let (server, manager) = (RedisServer::start(), Manager::new());
     let (worker, address) = ready(&manager.deaf(launch(&server.url())));
     let since = Instant::now();

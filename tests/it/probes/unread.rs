@@ -39,7 +39,7 @@ fn spoil(scene: &Scene, key: &str) {
 }
 
 #[tokio::test]
-async fn a_key_of_another_type_costs_its_own_figures_and_no_other() {
+async fn a_key_of_the_wrong_type_hides_only_its_own_figures() {
     for (key, part) in KEYS {
         let scene = scene().await;
         spoil(&scene, key);
@@ -60,7 +60,7 @@ async fn a_key_of_another_type_costs_its_own_figures_and_no_other() {
 }
 
 #[tokio::test]
-async fn recurring_jobs_that_cannot_be_read_cost_the_backlog_their_ticks_alone() {
+async fn unreadable_recurring_jobs_hide_only_their_ticks_in_the_backlog() {
     for key in ["sf:{default}:cron", "sf:{default}:cron:ticks"] {
         let scene = scene().await;
         scene.server.cmd(&["HSET", "sf:{default}:cron", "nightly", "x"]);
@@ -72,7 +72,7 @@ async fn recurring_jobs_that_cannot_be_read_cost_the_backlog_their_ticks_alone()
 }
 
 #[tokio::test]
-async fn queues_are_listed_with_a_gap_where_a_key_cannot_be_read() {
+async fn queues_are_listed_with_a_gap_for_an_unreadable_key() {
     let scene = scene().await;
     spoil(&scene, "sf:{default}:dead");
     spoil(&scene, "sf:{default}:jobs:low");
@@ -94,7 +94,7 @@ async fn queues_are_listed_with_a_gap_where_a_key_cannot_be_read() {
 }
 
 #[test]
-fn the_process_that_does_the_chores_tells_what_it_can_read() {
+fn the_leader_reports_what_it_can_read() {
     let server = RedisServer::start();
     server.cmd(&["SET", "sf:{default}:dead", "not a stream"]);
     server.cmd(&["ZADD", "sf:{default}:delayed", "9000000000000", "a"]);

@@ -52,7 +52,7 @@ fn recycled(payload: &str, bound: impl Fn(Program) -> Program) -> (Report, usize
 }
 
 #[test]
-fn a_worker_that_has_lived_max_lifetime_ends_with_0_and_what_it_left_is_run_once() {
+fn a_worker_past_max_lifetime_exits_with_0_and_its_jobs_run_once() {
     let (report, _left) =
         recycled("sleep 200", |program| Program { max_lifetime_ms: Some(1_500), ..program });
     report.assert_clean();
@@ -60,7 +60,7 @@ fn a_worker_that_has_lived_max_lifetime_ends_with_0_and_what_it_left_is_run_once
 }
 
 #[test]
-fn a_worker_whose_handler_grows_beyond_max_rss_ends_with_0_and_what_it_left_is_run_once() {
+fn a_worker_past_max_rss_exits_with_0_and_its_jobs_run_once() {
     // Two at once take 100 ms and 8 MiB each, and a look is taken every second: the bound is passed before the jobs are.
     let (report, _left) = recycled("grow 8", |program| Program { max_rss: Some(120 << 20), ..program });
     report.assert_clean();
@@ -68,7 +68,7 @@ fn a_worker_whose_handler_grows_beyond_max_rss_ends_with_0_and_what_it_left_is_r
 }
 
 #[test]
-fn a_worker_that_is_recycled_is_not_ready_and_a_signal_then_does_not_cut_its_jobs_short() {
+fn a_worker_being_recycled_is_not_ready_and_finishes_its_jobs() {
     let server = RedisServer::start();
     let dir = tempfile::tempdir().unwrap();
     let gate = dir.path().join("gate");

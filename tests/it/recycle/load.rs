@@ -104,8 +104,7 @@ fn keep_running(server: &RedisServer, endpoint: &str) -> u32 {
 /// A worker that had reached its limit used to stay in other systems, and consumed nothing (hyperf/hyperf#7320): here it
 /// ends, and its successor goes on where it left off.
 #[tokio::test(flavor = "multi_thread")]
-async fn under_load_recycled_workers_lose_nothing_and_spend_no_attempt_and_their_successors_consume_the_rest()
-{
+async fn recycled_workers_under_load_lose_nothing_and_spend_no_attempt() {
     let server = RedisServer::start();
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::new(dir.path());

@@ -85,7 +85,7 @@ async fn evict(queue: &Queue, nth: u64, limits: LetterLimits) -> Evicted {
 }
 
 #[tokio::test]
-async fn letters_that_are_too_old_go_with_all_that_belongs_to_them_and_younger_ones_stay() {
+async fn expired_letters_are_dropped_with_all_that_belongs_to_them() {
     let server = RedisServer::start();
     bury(&server, 0..50, 30 * DAY_MS);
     bury(&server, 50..60, 30 * DAY_MS - 3_600_000);
@@ -98,7 +98,7 @@ async fn letters_that_are_too_old_go_with_all_that_belongs_to_them_and_younger_o
 }
 
 #[tokio::test]
-async fn of_too_many_letters_the_newest_stay() {
+async fn the_newest_letters_stay_when_there_are_too_many() {
     let server = RedisServer::start();
     bury(&server, 0..1234, 0);
     let (fleet, told) = start(&server, newest(34));
@@ -109,7 +109,7 @@ async fn of_too_many_letters_the_newest_stay() {
 }
 
 #[tokio::test]
-async fn without_limits_every_letter_stays_for_ever() {
+async fn without_limits_every_letter_stays_forever() {
     let server = RedisServer::start();
     bury(&server, 0..20, 3650 * DAY_MS);
     let (fleet, told) = start(&server, LetterLimits::default());
@@ -121,7 +121,7 @@ async fn without_limits_every_letter_stays_for_ever() {
 
 /// Both have found the same letters to be too many.
 #[tokio::test]
-async fn two_that_trim_at_once_drop_no_letter_that_may_stay() {
+async fn two_concurrent_trims_drop_no_letter_too_many() {
     let server = RedisServer::start();
     bury(&server, 0..12, 0);
     let queue = queue(&server).await;
@@ -139,7 +139,7 @@ async fn two_that_trim_at_once_drop_no_letter_that_may_stay() {
 }
 
 #[tokio::test]
-async fn a_letter_is_held_against_the_limits_by_the_script_that_drops_it() {
+async fn the_script_that_drops_a_letter_checks_the_limits_itself() {
     let server = RedisServer::start();
     bury(&server, 0..3, DAY_MS);
     let queue = queue(&server).await;
@@ -156,7 +156,7 @@ async fn a_letter_is_held_against_the_limits_by_the_script_that_drops_it() {
 
 /// Its job lives again, under the same id: that it was dead before is no reason to forget what is known of it now.
 #[tokio::test]
-async fn the_record_of_a_job_that_lives_again_stays() {
+async fn the_record_of_a_job_that_is_alive_again_stays() {
     let server = RedisServer::start();
     bury(&server, 0..1, DAY_MS);
     server.cmd(&["HDEL", "sf:{default}:job:j0", "dead_id"]);
@@ -165,7 +165,7 @@ async fn the_record_of_a_job_that_lives_again_stays() {
 }
 
 #[test]
-fn a_worker_that_is_killed_while_it_trims_leaves_whole_letters_and_the_next_one_goes_on() {
+fn a_worker_killed_while_trimming_leaves_whole_letters() {
     let server = RedisServer::start();
     bury(&server, 0..3000, 0);
     let config = "telemetry.listen = \"off\"\ntelemetry.log_format = \"json\"\n[queues.default]\ndead_max = 7\n\

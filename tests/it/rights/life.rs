@@ -103,7 +103,7 @@ impl Fleet {
 }
 
 #[test]
-fn a_worker_lives_a_jobs_whole_life_with_its_login() {
+fn the_worker_login_suffices_for_the_whole_life_of_a_job() {
     let fleet = Fleet { site: Site::new() };
     fleet.site.run("worker", &["check"]);
     fleet.site.server.cmd(&["ACL", "LOG", "RESET"]);
@@ -128,7 +128,7 @@ fn a_worker_lives_a_jobs_whole_life_with_its_login() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_is_submitted_and_awaited_with_the_login_of_a_submitter() {
+async fn a_batch_is_submitted_and_awaited_with_a_submitter_login() {
     let fleet = Fleet { site: Site::new() };
     let worker = fleet.worker();
     let broker = Broker::connect(config(&fleet.site.url("submitter")).redis).await.unwrap();

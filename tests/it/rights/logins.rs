@@ -82,7 +82,7 @@ fn make_passwords(folder: &Path) {
 }
 
 #[test]
-fn the_file_as_it_is_shipped_is_refused_until_it_has_passwords() {
+fn the_shipped_file_is_rejected_until_it_has_passwords() {
     let shipped = Path::new(FOLDER).join("users.acl");
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
@@ -99,7 +99,7 @@ fn the_file_as_it_is_shipped_is_refused_until_it_has_passwords() {
 }
 
 #[test]
-fn passwords_are_kept_when_they_are_made_again_and_are_nobody_elses() {
+fn passwords_are_unique_and_kept_when_the_script_runs_again() {
     let folder = tempfile::tempdir().unwrap();
     make_passwords(folder.path());
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
@@ -114,7 +114,7 @@ fn passwords_are_kept_when_they_are_made_again_and_are_nobody_elses() {
 }
 
 #[test]
-fn nobody_logs_in_without_a_name_or_with_another_password() {
+fn a_login_without_a_name_or_with_a_wrong_password_fails() {
     let site = Site::new();
     for url in [
         format!("redis://{}/0", site.server.addr()),

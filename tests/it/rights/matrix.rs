@@ -139,7 +139,7 @@ fn may(site: &Site, login: &str, command: &[&str]) -> bool {
 }
 
 #[test]
-fn every_login_may_do_what_is_its_own_and_nothing_else() {
+fn every_login_may_do_its_own_work_and_nothing_else() {
     let site = Site::new();
     site.server.cmd(&["XGROUP", "CREATE", JOBS, "fleet", "0", "MKSTREAM"]);
     let mut table = format!("{:<46}", "");

@@ -54,7 +54,7 @@ async fn an_operator_may_use_every_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn others_may_not_use_what_is_for_operators() {
+async fn operator_commands_are_refused_to_other_logins() {
     let site = Site::new();
     remains(&site).await;
     for login in ["submitter", "producer", "monitor"] {

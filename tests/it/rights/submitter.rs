@@ -34,7 +34,7 @@ fn a_submitter_may_submit_in_every_way() {
 }
 
 #[test]
-fn a_submitter_may_look_after_what_it_submitted() {
+fn a_submitter_may_manage_its_own_jobs() {
     let site = Site::new();
     let run = |line: &str| site.run("submitter", &line.split(' ').collect::<Vec<_>>());
     run("enqueue a --id late --delay 1h");
@@ -46,7 +46,7 @@ fn a_submitter_may_look_after_what_it_submitted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_submitter_may_wait_for_the_end() {
+async fn a_submitter_may_wait_for_the_end_of_a_job() {
     let site = Site::new();
     let fleet = Running::start(&site.url("worker"), quick(1), Acts::well());
     site.run("submitter", &["enqueue", "test", "--wait=20s"]);

@@ -99,7 +99,7 @@ fn wishes(server: &RedisServer) -> redis::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_nobody_runs_is_cancelled_at_once_and_says_so() {
+async fn a_job_that_no_worker_runs_is_cancelled_at_once() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let waiting = submit(&queue, job("x")).await;
@@ -125,7 +125,7 @@ async fn a_job_that_nobody_runs_is_cancelled_at_once_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_handler_is_told_within_a_second_and_does_not_run_again() {
+async fn a_running_handler_is_cancelled_within_seconds_and_not_rerun() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Obeys::new();
@@ -150,7 +150,7 @@ async fn a_running_handler_is_told_within_a_second_and_does_not_run_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_success_in_the_time_of_grace_stays_a_success() {
+async fn a_success_within_the_grace_period_stays_a_success() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Obeys::new();
@@ -164,7 +164,7 @@ async fn a_success_in_the_time_of_grace_stays_a_success() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_worker_holds_and_has_not_started_is_cancelled_while_its_slots_are_busy() {
+async fn an_unstarted_job_is_cancelled_while_its_workers_slots_are_busy() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Obeys::new();
@@ -189,7 +189,7 @@ async fn what_a_worker_holds_and_has_not_started_is_cancelled_while_its_slots_ar
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_that_waits_is_cancelled_at_once() {
+async fn a_waiting_retry_is_cancelled_at_once() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Obeys::new();
@@ -204,7 +204,7 @@ async fn a_retry_that_waits_is_cancelled_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_worker_dies_after_the_wish_does_not_run_again() {
+async fn a_job_whose_worker_dies_after_the_cancel_request_is_not_rerun() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let dir = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ async fn a_job_whose_worker_dies_after_the_wish_does_not_run_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wish_is_for_the_life_it_was_made_for() {
+async fn a_cancel_request_affects_only_the_life_it_was_made_for() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     // A wish that nobody met, because its job succeeded just then.
@@ -248,7 +248,7 @@ fn written(file: &Path) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_told_to_stop_and_then_its_whole_group_is_killed() {
+async fn a_program_gets_sigterm_and_then_its_whole_group_is_killed() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let dir = tempfile::tempdir().unwrap();
@@ -298,7 +298,7 @@ async fn the_request_of_an_http_handler_is_aborted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_follows_a_cancelled_job_is_set_off_wherever_it_was() {
+async fn a_cancelled_job_triggers_its_follow_ups_wherever_it_was() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let xadd = |id: &str| {

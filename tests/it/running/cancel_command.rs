@@ -34,7 +34,7 @@ fn until_state(server: &RedisServer, job: &str, state: &str) {
 }
 
 #[test]
-fn a_job_is_cancelled_wherever_it_is_and_a_finished_one_says_so() {
+fn a_job_is_cancelled_wherever_it_is_unless_it_has_finished() {
     let server = RedisServer::start();
     let waiting = enqueue(&server, &["note", "--lane", "high"]);
     assert_eq!(sf(&server, &["cancel", &waiting, "--by", "ann"]).code, Some(0));
@@ -59,7 +59,7 @@ fn a_job_is_cancelled_wherever_it_is_and_a_finished_one_says_so() {
 }
 
 #[test]
-fn whoever_cancels_a_running_job_is_told_how_to_see_its_end() {
+fn cancelling_a_running_job_prints_how_to_watch_its_end() {
     let server = RedisServer::start();
     let _worker =
         Launch::new(&["--config", "{config}", "--redis", &server.url(), "worker"]).config(TYPES).start();

@@ -13,7 +13,7 @@ fn sh(script: &str) -> Exec {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_tells_progress_and_log_lines_on_standard_error() {
+async fn a_program_reports_progress_and_log_lines_on_standard_error() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let script = "echo reading >&2; echo '::progress 40 rendering' >&2; printf 'no\\tspace' >&2; \

@@ -79,7 +79,7 @@ fn exists(server: &RedisServer, job: &JobId) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_tells_how_far_it_is_and_what_it_does_while_it_runs() {
+async fn a_running_job_reports_its_progress_and_log() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Speaks::held();
@@ -135,7 +135,7 @@ async fn a_log_keeps_its_last_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_attempt_said_goes_with_it_when_the_job_is_given_back() {
+async fn an_attempts_reports_are_deleted_when_its_job_is_given_back() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let mut config = config(&server.url());
@@ -149,7 +149,7 @@ async fn what_an_attempt_said_goes_with_it_when_the_job_is_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_heard_of_an_attempt_after_its_end() {
+async fn an_attempt_reports_nothing_after_its_end() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Speaks::held();

@@ -70,7 +70,7 @@ fn said<'a>(consumer: &'a str, entry: &'a str) -> [&'a str; 17] {
 }
 
 #[test]
-fn what_is_reported_twice_is_written_once() {
+fn a_report_sent_twice_is_written_once() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     assert_eq!(scripts.report(&said("me", &entry)), 1);
@@ -84,7 +84,7 @@ fn what_is_reported_twice_is_written_once() {
 }
 
 #[test]
-fn a_report_that_overtakes_an_earlier_one_is_not_undone_by_it() {
+fn an_earlier_report_that_arrives_late_undoes_no_later_one() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.report(&said("me", &entry));
@@ -94,7 +94,7 @@ fn a_report_that_overtakes_an_earlier_one_is_not_undone_by_it() {
 }
 
 #[test]
-fn nothing_is_reported_of_an_entry_that_is_settled_or_anothers() {
+fn no_report_is_written_for_an_entry_settled_or_owned_by_another() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     let before = scripts.digest();
@@ -108,7 +108,7 @@ fn nothing_is_reported_of_an_entry_that_is_settled_or_anothers() {
 }
 
 #[test]
-fn a_full_server_takes_no_report_and_a_record_of_another_type_spoils_no_other() {
+fn a_full_server_refuses_reports_and_a_bad_record_blocks_no_other() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.server.cmd(&["SET", "sf:{q}:job:broken", "not a hash"]);
@@ -125,7 +125,7 @@ fn a_full_server_takes_no_report_and_a_record_of_another_type_spoils_no_other() 
 }
 
 #[test]
-fn a_record_that_only_a_report_made_goes_with_its_attempt() {
+fn a_record_created_only_by_a_report_goes_with_its_attempt() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.report(&said("me", &entry));
@@ -156,7 +156,7 @@ fn cancel<'a>(entry: &'a str, at_last: &'a str) -> [&'a str; 10] {
 }
 
 #[test]
-fn a_waiting_job_is_cancelled_once_however_often_it_is_asked() {
+fn a_waiting_job_is_cancelled_once_however_often_it_is_requested() {
     let scripts = Scripts::new();
     let added = scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j"]);
     let entry: String = redis::from_redis_value(added).unwrap();
@@ -169,7 +169,7 @@ fn a_waiting_job_is_cancelled_once_however_often_it_is_asked() {
 }
 
 #[test]
-fn of_a_job_that_somebody_holds_the_wish_is_noted_and_kept_from_running_again() {
+fn a_cancel_request_for_a_held_job_keeps_it_from_running_again() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     let before = scripts.server.cmd(&["XPENDING", STREAM, "fleet"]);
@@ -210,7 +210,7 @@ fn of_a_job_that_somebody_holds_the_wish_is_noted_and_kept_from_running_again() 
 }
 
 #[test]
-fn a_wish_is_for_one_life_and_goes_with_the_entry_that_was_held_or_after_a_day() {
+fn a_cancel_request_is_for_one_life_and_goes_with_its_entry() {
     let scripts = Scripts::new();
     let wishes = || scripts.int(&["ZCARD", CANCELS]);
     let entry = scripts.delivered();
@@ -232,7 +232,7 @@ fn a_wish_is_for_one_life_and_goes_with_the_entry_that_was_held_or_after_a_day()
 }
 
 #[test]
-fn on_a_full_server_a_job_is_cancelled_all_the_same() {
+fn a_job_can_be_cancelled_on_a_full_server() {
     let scripts = Scripts::new();
     let added = scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j"]);
     let entry: String = redis::from_redis_value(added).unwrap();
@@ -245,7 +245,7 @@ fn on_a_full_server_a_job_is_cancelled_all_the_same() {
 }
 
 #[test]
-fn a_job_that_moves_while_it_is_looked_for_is_looked_for_again_and_at_last_flagged() {
+fn a_job_that_moves_during_the_search_is_found_again_or_flagged() {
     let scripts = Scripts::new();
     assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel("", "1")), 0);
     scripts.server.cmd(&["HSET", RECORD, "state", "retrying"]);

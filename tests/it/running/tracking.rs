@@ -31,7 +31,7 @@ async fn submit(queue: &Queue, tracking: Option<Tracking>, id: Option<&str>) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_most_specific_wish_decides_which_job_leaves_a_record() {
+async fn the_most_specific_setting_decides_which_job_leaves_a_record() {
     use Tracking::{All, Failures, None as Nothing};
     let cases = [
         // queue, type, job, an id of its own, and whether a record is left
@@ -55,7 +55,7 @@ async fn the_most_specific_wish_decides_which_job_leaves_a_record() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_without_a_record_notes_what_its_retry_needs_and_leaves_nothing() {
+async fn a_job_without_a_record_keeps_only_what_its_retry_needs() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Acts::new(|context, _| {
@@ -72,7 +72,7 @@ async fn a_job_without_a_record_notes_what_its_retry_needs_and_leaves_nothing() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_is_kept_as_long_as_its_queue_says_and_that_of_a_dead_job_with_its_letter() {
+async fn a_record_is_kept_for_its_queues_retention_or_with_its_letter() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Acts::new(|context, _| match context.header("fails") {

@@ -23,7 +23,7 @@ fn echo() -> Acts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_gets_the_result_soon_after_the_end() {
+async fn a_waiter_gets_the_result_soon_after_the_end() {
     let server = RedisServer::start();
     let producer = Producer::new(queue(&server).await);
     let fleet = Running::start(&server.url(), quick(3), echo());
@@ -39,7 +39,7 @@ async fn whoever_waits_gets_the_result_soon_after_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_waited_long_enough_is_told_where_the_job_is() {
+async fn a_wait_that_times_out_reports_the_jobs_state() {
     let server = RedisServer::start();
     let producer = Producer::new(queue(&server).await);
     let waited = producer.submit_and_wait(submission("x"), Duration::from_millis(50)).await;
@@ -52,7 +52,7 @@ async fn who_has_waited_long_enough_is_told_where_the_job_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_submitted_before_under_the_same_id_is_what_is_waited_for() {
+async fn a_wait_follows_a_job_submitted_earlier_under_the_same_id() {
     let server = RedisServer::start();
     let producer = Producer::new(queue(&server).await);
     let fleet = Running::start(&server.url(), quick(3), echo());
@@ -65,7 +65,7 @@ async fn a_job_that_was_submitted_before_under_the_same_id_is_what_is_waited_for
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_outlasts_a_redis_that_goes_away_and_comes_back() {
+async fn waiting_survives_a_redis_outage() {
     let server = RedisServer::start();
     let producer = Producer::new(queue(&server).await);
     let job = producer

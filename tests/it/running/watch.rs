@@ -44,7 +44,7 @@ fn documents(output: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_watched_job_is_told_change_by_change_until_it_is_done() {
+fn watching_a_job_prints_each_change_until_it_is_done() {
     let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let gate = dir.path().join("open");
     let _worker = worker(&server, &gate);
@@ -69,7 +69,7 @@ fn a_watched_job_is_told_change_by_change_until_it_is_done() {
 }
 
 #[test]
-fn a_watched_job_that_dies_is_exit_code_1_and_an_unknown_one_4() {
+fn watching_exits_with_1_for_a_dead_job_and_4_for_an_unknown_one() {
     let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let _worker = worker(&server, dir.path());
     let job = enqueue(&server, &["bad"]);
@@ -80,7 +80,7 @@ fn a_watched_job_that_dies_is_exit_code_1_and_an_unknown_one_4() {
 }
 
 #[test]
-fn whoever_waits_for_a_job_gets_its_result_or_its_error() {
+fn waiting_for_a_job_prints_its_result_or_its_error() {
     let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let _worker = worker(&server, dir.path());
     let waited = |args: &[&str]| -> Output { launch(&server, args).output(SOON) };
@@ -95,7 +95,7 @@ fn whoever_waits_for_a_job_gets_its_result_or_its_error() {
 }
 
 #[test]
-fn whoever_has_waited_long_enough_is_told_how_to_go_on() {
+fn a_wait_that_times_out_prints_how_to_continue() {
     let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let output = launch(&server, &["enqueue", "slow", "--wait=100ms"]).output(SOON);
     assert_eq!(output.code, Some(6), "{output:?}");

@@ -13,7 +13,7 @@ fn run(job: &str) -> Run {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn records_are_read_back_as_written() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::new(dir.path());
     let writer = ledger.writer("producer");
@@ -44,7 +44,7 @@ fn a_killed_shell_handler_leaves_whole_lines() {
 }
 
 #[test]
-fn a_line_that_is_no_record_is_refused() {
+fn an_invalid_line_is_rejected() {
     for line in ["", "start", "start a 0 5 1 2", "end a 0 5-1 1 2 maybe", "submit a b 3", "submit a -3"] {
         assert!(line.parse::<Record>().is_err(), "{line}");
     }

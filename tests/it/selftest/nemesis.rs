@@ -45,7 +45,7 @@ fn an_unleashed_plan_kills_and_freezes_as_often_as_it_says() {
 
 #[test]
 #[should_panic(expected = "a worker ended on its own")]
-fn a_worker_that_ended_by_itself_is_reported() {
+fn a_worker_that_ended_on_its_own_is_reported() {
     let mut workers = vec![Launch::program("/bin/true", &[]).start()];
     workers[0].wait_exit(Duration::from_secs(10));
     let none = Duration::ZERO..=Duration::ZERO;

@@ -18,7 +18,7 @@ fn state(pid: u32) -> String {
 }
 
 #[test]
-fn a_run_hands_over_stdin_config_and_environment() {
+fn a_run_passes_stdin_config_and_environment() {
     let launch = shell("cat; cat \"$1\"; echo \"$COLOUR\"; echo oops >&2; exit 3");
     let output = launch.stdin("in ").config("cfg = 1 ").env("COLOUR", "red").output(SOON);
     assert_eq!(output.code, Some(3));
@@ -33,7 +33,7 @@ fn the_binary_of_this_crate_runs() {
 }
 
 #[test]
-fn a_frozen_process_goes_on_after_the_thaw() {
+fn a_frozen_process_continues_after_the_thaw() {
     let worker = shell("echo up; exec sleep 60").start();
     until("the process is up", SOON, || worker.stdout() == "up\n");
     worker.freeze();
@@ -45,7 +45,7 @@ fn a_frozen_process_goes_on_after_the_thaw() {
 }
 
 #[test]
-fn a_terminated_process_ends_in_its_own_way() {
+fn a_terminated_process_chooses_its_own_exit() {
     let worker = shell("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done").start();
     until("the process is up", SOON, || worker.stdout() == "up\n");
     worker.term();

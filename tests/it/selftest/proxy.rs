@@ -120,7 +120,7 @@ fn a_blackhole_can_spare_the_connection_that_reads_or_all_others() {
 }
 
 #[test]
-fn a_blackhole_can_spare_the_connections_that_come_after_it() {
+fn a_blackhole_can_spare_later_connections() {
     let (server, proxy) = start();
     let (mut open, mut other) = (client(&server, &proxy), client(&server, &proxy));
     run(&mut open, "GET word").unwrap();
@@ -131,7 +131,7 @@ fn a_blackhole_can_spare_the_connections_that_come_after_it() {
 }
 
 #[test]
-fn an_injected_loading_answers_each_command_of_a_pipeline_and_executes_none() {
+fn an_injected_error_answers_a_whole_pipeline_and_executes_nothing() {
     let (server, proxy) = start();
     let mut client = client(&server, &proxy);
     proxy.set(Mode::inject("LOADING Redis is loading the dataset in memory"));
@@ -173,7 +173,7 @@ fn a_reset_ends_open_and_new_connections() {
 }
 
 #[test]
-fn a_refusing_proxy_passes_what_is_open() {
+fn a_refusing_proxy_keeps_open_connections() {
     let (server, proxy) = start();
     let mut client = client(&server, &proxy);
     proxy.set(Mode::Refuse);

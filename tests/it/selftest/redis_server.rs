@@ -10,7 +10,7 @@ use crate::harness::wait::until;
 const SOON: Duration = Duration::from_secs(10);
 
 #[test]
-fn a_server_that_fsyncs_always_keeps_an_entry_over_a_kill() {
+fn a_server_that_fsyncs_always_keeps_an_entry_through_a_kill() {
     let server = RedisServer::builder().aof(Aof::Always).start();
     let (pid, port) = (server.pid(), server.port());
     server.cmd(&["XADD", "s", "*", "type", "a"]);
@@ -47,7 +47,7 @@ fn two_servers_do_not_share_a_key() {
 }
 
 #[test]
-fn a_server_with_a_password_is_opened_by_its_url_only() {
+fn a_server_with_a_password_accepts_only_its_own_url() {
     let server = RedisServer::builder().password("s3cret").start();
     let open = |url: String| redis::Client::open(url).unwrap().get_connection();
     assert!(redis::cmd("PING").exec(&mut open(server.url()).unwrap()).is_ok());
@@ -56,7 +56,7 @@ fn a_server_with_a_password_is_opened_by_its_url_only() {
 }
 
 #[test]
-fn a_user_of_the_acl_file_is_kept_to_its_keys() {
+fn a_user_of_the_acl_file_is_limited_to_its_keys() {
     let acl = "user default off\nuser worker on >w ~sf:* +@all";
     let server = RedisServer::builder().users_acl(acl).args(&["--maxclients", "50"]).start();
     let url = format!("redis://worker:w@{}", server.addr());

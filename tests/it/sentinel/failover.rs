@@ -89,27 +89,27 @@ async fn a_planned_failover_takes_nothing_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_planned_failover_takes_nothing_back_where_writes_need_a_replica() {
+async fn a_planned_failover_takes_nothing_back_when_writes_need_a_replica() {
     let account = strike("planned, min-replicas-to-write 1, passwords", careful(), Blow::Planned).await;
     assert!(account.again_unreplicated <= RUNNING, "{account}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_goes_on_where_the_primary_is_killed() {
+async fn work_continues_after_the_primary_is_killed() {
     strike("kill -9", open(), Blow::Kill).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_goes_on_where_the_primary_is_killed_and_writes_need_a_replica() {
+async fn work_continues_after_a_kill_when_writes_need_a_replica() {
     strike("kill -9, min-replicas-to-write 1, passwords", careful(), Blow::Kill).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_primary_that_comes_back_is_left_alone() {
+async fn a_frozen_primary_that_returns_is_left_alone() {
     strike("frozen", open(), Blow::Freeze).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_primary_that_comes_back_is_left_alone_where_writes_need_a_replica() {
+async fn a_returning_primary_is_left_alone_when_writes_need_a_replica() {
     strike("frozen, min-replicas-to-write 1, passwords", careful(), Blow::Freeze).await;
 }

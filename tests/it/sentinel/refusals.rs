@@ -21,7 +21,7 @@ async fn refusal(url: &str) -> Error {
 
 /// Among all that is wrong with a login, which login it is matters most.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_password_says_whose_it_is() {
+async fn the_error_for_a_wrong_password_names_the_login() {
     let servers = Watched::builder().password("server-canary").sentinel_login("watcher", "sentinel-canary");
     let watched = tokio::task::spawn_blocking(move || servers.start()).await.unwrap();
     let url = watched.url();
@@ -53,7 +53,7 @@ async fn a_wrong_password_says_whose_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sentinels_that_do_not_answer_are_named() {
+async fn unreachable_sentinels_are_named() {
     let error = refusal("redis-sentinel://127.0.0.1:1/0?sentinelServiceName=main&node=127.0.0.1:2").await;
     assert!(error.is_transient(), "{error}");
     let text = error.to_string();
@@ -64,7 +64,7 @@ async fn sentinels_that_do_not_answer_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_no_sentinel_is_told() {
+async fn a_server_that_is_not_a_sentinel_is_reported() {
     let server = crate::harness::redis_server::RedisServer::start();
     let error = refusal(&format!("redis-sentinel://{}/0?sentinelServiceName=main", server.addr())).await;
     assert_eq!(error.to_string(), format!("redis.url: the sentinel at {} is not a sentinel", server.addr()));
@@ -82,7 +82,7 @@ async fn one_sentinel_that_answers_is_enough() {
 
 /// The sentinels name a primary that is gone, as they do until a failover has ended.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_does_not_answer_is_named() {
+async fn an_unreachable_primary_is_named() {
     let watched = tokio::task::spawn_blocking(|| Watched::builder().start()).await.unwrap();
     watched.servers.iter().for_each(|server| server.kill9());
     let error = refusal(&watched.url()).await;

@@ -37,7 +37,7 @@ fn spent(server: &RedisServer) -> (u64, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelling_an_id_that_nobody_knows_costs_little_however_many_wait() {
+async fn cancelling_an_unknown_id_is_cheap_however_many_jobs_wait() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     fill(&server, STREAM, 100_000, 100);

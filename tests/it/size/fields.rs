@@ -37,7 +37,7 @@ fn is_refused<T: std::fmt::Debug>(answer: &Result<T, SubmitError>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_with_too_many_fields_is_refused_whichever_way_it_takes() {
+async fn a_job_with_too_many_fields_is_refused_on_every_path() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let producer = Producer::new(queue.clone());
@@ -58,7 +58,7 @@ async fn a_job_with_too_many_fields_is_refused_whichever_way_it_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_with_a_member_or_a_follower_of_too_many_fields_is_refused_before_it_is_begun() {
+async fn a_batch_with_too_many_fields_is_refused_before_it_begins() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let producer = Producer::new(queue.clone());
@@ -88,7 +88,7 @@ fn a_line_with_too_many_fields_is_named() {
 }
 
 #[test]
-fn a_script_that_finds_a_job_with_too_many_fields_has_appended_none() {
+fn a_script_that_finds_too_many_fields_appends_no_job() {
     let scripts = Scripts::new();
     let keys =
         ["sf:{q}:jobs", "sf:{q}:control", DELAYED, "sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low"];
@@ -103,7 +103,7 @@ fn a_script_that_finds_a_job_with_too_many_fields_has_appended_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_are_refused_whole_where_a_key_of_their_queue_is_of_another_type() {
+async fn jobs_are_refused_whole_if_a_queue_key_has_the_wrong_type() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let producer = Producer::new(queue.clone());
@@ -118,7 +118,7 @@ async fn jobs_are_refused_whole_where_a_key_of_their_queue_is_of_another_type() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delayed_job_of_too_many_fields_is_set_aside_and_holds_up_no_other() {
+async fn a_delayed_job_with_too_many_fields_is_buried_and_blocks_no_other() {
     let scene = Scene::new().await;
     let bad = packed(4100);
     // What is no text cannot be a field either.
@@ -144,7 +144,7 @@ async fn a_delayed_job_of_too_many_fields_is_set_aside_and_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_follows_a_batch_is_set_aside_where_it_cannot_be_appended_and_its_last_member_is_settled() {
+async fn a_batch_follower_that_cannot_be_appended_is_buried() {
     let scene = Scene::new().await;
     let producer = Producer::new(scene.queue.clone());
     let name = "nightly".parse().unwrap();

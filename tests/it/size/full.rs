@@ -19,7 +19,7 @@ fn fails_once() -> Acts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_on_a_full_server_drains_its_delayed_jobs_to_the_end() {
+async fn a_fleet_on_a_full_server_finishes_its_delayed_jobs() {
     let scene = Scene::new().await;
     let producer = Producer::new(scene.queue.clone());
     let payload = "x".repeat(20_000);

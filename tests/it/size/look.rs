@@ -65,7 +65,7 @@ fn add(server: &RedisServer, job_type: &str, payload: usize) -> JobId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_script_is_handed_a_jobs_fields_to_tell_where_the_job_is() {
+async fn no_script_reads_a_jobs_fields_to_find_the_job() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     queue.join(Duration::from_secs(15)).await.unwrap();
@@ -112,7 +112,7 @@ fn scripts_run(client: &mut redis::Connection) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_moves_while_it_is_asked_about_is_found_wherever_it_is() {
+async fn a_job_that_moves_during_a_lookup_is_found_wherever_it_is() {
     const MOVE: &str = "local fields = {'type', 'test', 'id', 'own'} \
         local entry = redis.call('HGET', KEYS[4], 'entry') \
         if redis.call('ZREM', KEYS[2], 'own') == 1 then \
@@ -165,7 +165,7 @@ async fn a_job_that_moves_while_it_is_asked_about_is_found_wherever_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_delayed_jobs_hands_no_large_one_to_its_script() {
+async fn a_page_of_delayed_jobs_passes_no_large_job_to_its_script() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     for (nth, size) in [10, LARGE, 100_000, 10].into_iter().enumerate() {
@@ -189,7 +189,7 @@ async fn a_page_of_delayed_jobs_hands_no_large_one_to_its_script() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_of_replaced_jobs_is_followed_only_so_far_for_a_page_of_a_batch() {
+async fn a_batch_page_follows_a_chain_of_replaced_jobs_only_so_far() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let batch = "sf:{default}:batch:b";

@@ -176,7 +176,7 @@ async fn buried(scene: &Scene) -> (JobId, EntryId) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_that_stays_keeps_its_large_fields_whatever_becomes_of_its_copies() {
+async fn a_letter_keeps_its_large_fields_whatever_happens_to_its_copies() {
     for is_cancelled in [true, false] {
         let scene = Scene::new().await;
         let (id, letter) = buried(&scene).await;
@@ -202,7 +202,7 @@ async fn a_letter_that_stays_keeps_its_large_fields_whatever_becomes_of_its_copi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_keeps_large_fields_that_were_about_to_go() {
+async fn a_replay_keeps_large_fields_that_were_about_to_expire() {
     let scene = Scene::new().await;
     let (id, letter) = buried(&scene).await;
     let keys: Vec<String> =
@@ -213,7 +213,7 @@ async fn a_replay_keeps_large_fields_that_were_about_to_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_knows_nothing_of_offloaded_fields_refuses_such_a_job_loudly() {
+async fn a_worker_without_support_for_offloaded_fields_rejects_such_a_job() {
     let scene = Scene::new().await;
     let producer = Producer::new(scene.queue.clone());
     producer.submit(job(large("ok")).id("own".parse().unwrap())).await.unwrap();
@@ -226,7 +226,7 @@ async fn a_worker_that_knows_nothing_of_offloaded_fields_refuses_such_a_job_loud
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_large_fields_redis_refuses_to_give_waits_alone() {
+async fn a_job_whose_large_fields_cannot_be_read_waits_alone() {
     let scene = Scene::new().await;
     scene.queue.join(LONG).await.unwrap();
     Producer::new(scene.queue.clone()).submit(job(large("ok")).id("own".parse().unwrap())).await.unwrap();
@@ -243,7 +243,7 @@ async fn a_job_whose_large_fields_redis_refuses_to_give_waits_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_large_fields_are_gone_is_dead_and_holds_up_no_other() {
+async fn a_job_whose_large_fields_are_gone_dies_and_blocks_no_other() {
     let scene = Scene::new().await;
     let lost = [later(&scene, "ok").await, later(&scene, "ok").await];
     let keys: Vec<String> =
@@ -266,7 +266,7 @@ async fn a_job_whose_large_fields_are_gone_is_dead_and_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_job_is_put_off_and_edited_with_all_its_fields() {
+async fn a_large_job_is_debounced_and_edited_with_all_its_fields() {
     let scene = Scene::new().await;
     let producer = Producer::new(scene.queue.clone());
     let debounced = |word| {
@@ -304,7 +304,7 @@ async fn a_large_job_is_put_off_and_edited_with_all_its_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_accepted_leaves_nothing_for_ever() {
+async fn a_job_that_is_not_accepted_leaves_no_permanent_key() {
     let scene = Scene::new().await;
     let producer = Producer::new(scene.queue.clone());
     for word in ["ok", "other"] {
@@ -334,7 +334,7 @@ async fn a_large_job_is_settled_on_a_server_without_room_or_rights_for_a_copy() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn attempts_that_are_given_back_keep_the_large_fields() {
+async fn attempts_given_back_keep_the_large_fields() {
     let scene = Scene::new().await;
     let blob = "x".repeat(8_000);
     let wide = (0..40).fold(job("wait"), |job, nth| job.header(&format!("blob-{nth}"), &blob).unwrap());

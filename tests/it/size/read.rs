@@ -42,7 +42,7 @@ impl Handler for Closed {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_holds_few_large_jobs_that_it_cannot_start_and_runs_all() {
+async fn a_worker_holds_few_unstarted_large_jobs_and_runs_all() {
     let scene = Scene::new().await;
     fill(&scene.server, STREAM, 300, LARGE);
     let handler = Closed { open: watch::Sender::new(false), done: Arc::default() };

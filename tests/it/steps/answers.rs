@@ -57,7 +57,7 @@ fn hangs_up() -> String {
 }
 
 #[test]
-fn a_once_step_is_failed_after_an_answer_and_unknown_where_the_answer_was_lost() {
+fn a_once_step_fails_on_an_answer_and_is_unknown_without_one() {
     let server = RedisServer::start();
     let refuses = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let toml = TOML.replace("{hangs_up}", &hangs_up()).replace("{refuses}", &refuses);
@@ -83,7 +83,7 @@ fn a_once_step_is_failed_after_an_answer_and_unknown_where_the_answer_was_lost()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_jobs_own_limit_bounds_its_auto_steps_and_the_smaller_one_wins() {
+async fn the_smaller_limit_of_job_and_step_bounds_auto_steps() {
     let scene = Scene::new().await;
     let handler = Walks::but("render");
     let own = StepLimits { max_attempts: Some(2), ..StepLimits::default() };

@@ -41,7 +41,7 @@ async fn a_retry_runs_only_what_has_not_succeeded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_done_only_when_all_its_steps_are_and_its_ledger_goes_with_its_record() {
+async fn a_job_is_done_only_when_all_its_steps_are() {
     let scene = Scene::new().await;
     let handler = Walks::well();
     let fleet = scene.usual(&handler);
@@ -59,7 +59,7 @@ async fn a_job_is_done_only_when_all_its_steps_are_and_its_ledger_goes_with_its_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_starts_after_those_it_names_and_can_read_what_they_returned() {
+async fn a_step_starts_after_its_dependencies_and_can_read_their_results() {
     let scene = Scene::new().await;
     let order: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = Arc::clone(&order);
@@ -79,7 +79,7 @@ async fn a_step_starts_after_those_it_names_and_can_read_what_they_returned() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_limits_of_a_step_are_its_own_and_those_of_its_job_do_not_bury_it() {
+async fn a_step_has_its_own_limits_and_the_jobs_limits_do_not_bury_it() {
     let scene = Scene::new().await;
     let handler = Walks::new(|_, _| Err(JobError::retry("no")));
     let limits = |count| StepLimits {
@@ -97,7 +97,7 @@ async fn the_limits_of_a_step_are_its_own_and_those_of_its_job_do_not_bury_it() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_errors_of_a_step_are_kept_to_a_bound_and_a_cut_is_marked() {
+async fn the_errors_of_a_step_are_bounded_and_truncation_is_marked() {
     let scene = Scene::new().await;
     let handler = Walks::new(|_, context| {
         Err(JobError::retry(format!("attempt {} {}", context.attempt(), "é".repeat(4_000))))

@@ -23,7 +23,7 @@ async fn undecided() -> (Scene, Walks, Running, JobId) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_is_said_to_be_done_is_not_run_and_what_remains_is() {
+async fn a_step_marked_done_is_not_run_and_the_rest_are() {
     let (scene, handler, fleet, job) = undecided().await;
     let decided = scene.decide(&job, "charge", Verdict::Done).await.unwrap();
     assert!(matches!(decided, Decided::Replayed(Some(_))), "{decided:?}");
@@ -39,7 +39,7 @@ async fn a_step_that_is_said_to_be_done_is_not_run_and_what_remains_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_shall_run_again_runs_once_more() {
+async fn a_step_marked_to_run_again_runs_once_more() {
     let (scene, handler, fleet, job) = undecided().await;
     assert!(matches!(scene.decide(&job, "charge", Verdict::Run).await, Ok(Decided::Replayed(_))));
     until_state(&scene.queue, &job, State::Done).await;
@@ -49,7 +49,7 @@ async fn a_step_that_shall_run_again_runs_once_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_is_given_up_ends_there_and_the_steps_after_it_are_skipped() {
+async fn giving_up_a_step_skips_the_steps_after_it() {
     let (scene, handler, fleet, job) = undecided().await;
     assert_eq!(scene.decide(&job, "charge", Verdict::GiveUp).await.unwrap(), Decided::Written);
     assert_eq!(scene.queue.depths().await.unwrap().dead, 1);
@@ -66,7 +66,7 @@ async fn a_step_that_is_given_up_ends_there_and_the_steps_after_it_are_skipped()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_open_step_that_is_said_to_be_done_makes_the_job_done_with_all_that_this_sets_off() {
+async fn marking_the_last_open_step_done_completes_the_job() {
     let scene = Scene::new().await;
     let handler = Walks::but("charge");
     let steps = Steps::builder().once("charge", handler.clone()).auto("render", handler.clone());
@@ -106,7 +106,7 @@ async fn two_people_never_both_decide() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_that_runs_or_that_the_job_does_not_have_cannot_be_decided_about() {
+async fn no_decision_is_possible_on_a_running_or_unknown_step() {
     let scene = Scene::new().await;
     let handler = Walks::well();
     let policy = streamfleet::job::Policy { timeout: std::time::Duration::from_millis(1_900), ..quick(3) };

@@ -56,7 +56,7 @@ impl Zombie {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_zombie_tells_late_is_the_truth_and_its_job_goes_on() {
+async fn a_zombies_late_report_counts_and_its_job_continues() {
     let zombie = Zombie::asleep("").await;
     zombie.wake();
     until_state(&zombie.scene.queue, &zombie.job, State::Done).await;
@@ -68,7 +68,7 @@ async fn what_a_zombie_tells_late_is_the_truth_and_its_job_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_zombie_tells_after_somebody_decided_changes_nothing() {
+async fn a_zombies_report_after_a_decision_changes_nothing() {
     let zombie = Zombie::asleep("").await;
     let scene = &zombie.scene;
     scene.decide(&zombie.job, "charge", Verdict::GiveUp).await.unwrap();
@@ -88,7 +88,7 @@ async fn what_a_zombie_tells_after_somebody_decided_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_zombie_tells_late_does_not_give_exhausted_steps_their_attempts_again() {
+async fn a_zombies_late_report_renews_no_attempts_of_exhausted_steps() {
     let zombie = Zombie::asleep("; render fatal").await;
     zombie.wake();
     zombie.scene.until_step(&zombie.job, "charge", StepState::Done).await;

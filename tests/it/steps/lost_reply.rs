@@ -37,6 +37,6 @@ async fn a_once_step_whose_end_lost_its_reply_runs_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_whose_reply_was_lost_is_repeated() {
+async fn a_lookup_whose_reply_was_lost_is_repeated() {
     losing(source("steps"), 1).await;
 }

@@ -53,7 +53,7 @@ impl Killed {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_once_step_whose_worker_was_killed_after_it_began_is_unknown_and_never_runs_again_by_itself() {
+async fn a_once_step_whose_worker_was_killed_after_it_began_never_reruns() {
     let killed = Killed::in_the_middle_of("charge").await;
     let (scene, job) = (&killed.scene, "j".parse().unwrap());
     assert_eq!(scene.reason(&job).await, "needs_decision");
@@ -82,7 +82,7 @@ async fn a_once_step_whose_worker_was_killed_before_it_began_runs_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_once_step_that_failed_is_written_down_as_failed_and_never_retried() {
+async fn a_failed_once_step_is_recorded_as_failed_and_never_retried() {
     let scene = Scene::new().await;
     let handler = Walks::new(|step, context| match (step, context.attempt()) {
         ("charge", _) => Err(JobError::retry("card declined")),
@@ -101,7 +101,7 @@ async fn a_once_step_that_failed_is_written_down_as_failed_and_never_retried() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_needs_a_decision_is_buried_when_its_auto_steps_are_exhausted() {
+async fn a_job_needing_a_decision_is_buried_after_its_auto_steps_end() {
     let scene = Scene::new().await;
     let handler = Walks::new(|_, _| Err(JobError::retry("no")));
     let fleet = scene.usual(&handler);
@@ -112,7 +112,7 @@ async fn a_job_that_needs_a_decision_is_buried_when_its_auto_steps_are_exhausted
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_once_step_that_panicked_or_ran_too_long_is_unknown() {
+async fn a_once_step_that_panicked_or_timed_out_is_unknown() {
     let scene = Scene::new().await;
     let handler = Walks::new(|_, context| match context.step().map(streamfleet::job::StepName::as_str) {
         Some("panics") => panic!("as told"),
@@ -132,7 +132,7 @@ async fn a_once_step_that_panicked_or_ran_too_long_is_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_once_step_that_says_it_did_nothing_runs_later() {
+async fn a_once_step_that_reports_it_did_nothing_runs_later() {
     let scene = Scene::new().await;
     let told = std::sync::atomic::AtomicBool::new(false);
     let handler = Walks::new(move |step, _| {
@@ -147,7 +147,7 @@ async fn a_once_step_that_says_it_did_nothing_runs_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_once_step_that_a_stopping_worker_cuts_short_is_unknown_and_an_auto_step_runs_again_uncounted() {
+async fn a_stop_makes_a_once_step_unknown_and_an_auto_step_run_again() {
     let scene = Scene::new().await;
     for step in ["charge", "render"] {
         let handler = Walks::well();
@@ -186,7 +186,7 @@ async fn a_once_step_that_a_stopping_worker_cuts_short_is_unknown_and_an_auto_st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_duplicate_or_cyclic_list_of_steps_is_refused_before_the_fleet_starts() {
+async fn an_invalid_list_of_steps_is_refused_before_the_fleet_starts() {
     let handler = Walks::well();
     let told = |steps: streamfleet::StepsBuilder| steps.build().map(drop).unwrap_err().to_string();
     assert_eq!(told(Steps::builder()), "a job with steps needs at least one step");
@@ -219,8 +219,7 @@ async fn a_plain_job_of_the_same_fleet_has_no_ledger_and_no_record() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_cancelled_in_the_middle_of_a_step_starts_no_other_and_its_ledger_goes_with_its_record()
-{
+async fn a_job_cancelled_during_a_step_starts_no_other_step() {
     let scene = Scene::new().await;
     let handler = Walks::well();
     // Runs until it is cut, because little time is left from the start.

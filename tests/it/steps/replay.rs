@@ -30,7 +30,7 @@ async fn dead() -> (Scene, Walks, Running, JobId) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_runs_only_the_steps_that_have_not_succeeded_with_all_their_attempts() {
+async fn a_replay_runs_only_unfinished_steps_with_fresh_attempts() {
     let (scene, handler, fleet, job) = dead().await;
     let letter = scene.seen(&job).await.dead.unwrap();
     assert!(scene.queue.replay(letter, &job).await.unwrap().is_done());
@@ -64,7 +64,7 @@ async fn a_replay_of_all_steps_starts_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_with_a_once_step_that_began_outlives_its_dropped_letter_for_a_week() {
+async fn a_ledger_with_a_started_once_step_outlives_its_letter_by_a_week() {
     let (scene, _handler, fleet, job) = dead().await;
     let letter = scene.seen(&job).await.dead.unwrap();
     assert!(scene.queue.drop_dead(letter, &job).await.unwrap());

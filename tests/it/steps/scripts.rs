@@ -66,7 +66,7 @@ fn buried(scripts: &Scripts) -> String {
 }
 
 #[test]
-fn a_begin_that_is_sent_twice_starts_one_run_and_another_run_finds_a_once_step_unknown() {
+fn a_begin_sent_twice_starts_one_run() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [1, 1]);
@@ -95,7 +95,7 @@ fn an_auto_step_that_another_run_started_runs_again() {
 }
 
 #[test]
-fn nothing_begins_for_an_entry_that_somebody_settled() {
+fn nothing_begins_for_a_settled_entry() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
@@ -117,7 +117,7 @@ fn a_decision_that_is_sent_twice_is_taken_once() {
 }
 
 #[test]
-fn a_decision_that_rests_on_something_that_has_changed_changes_nothing() {
+fn a_decision_based_on_stale_state_changes_nothing() {
     let scripts = Scripts::new();
     let letter = buried(&scripts);
     scripts.twice(source("decide"), &DECIDE_KEYS, &decide("1", &letter, "a", "replay"), [0, 0]);
@@ -129,7 +129,7 @@ fn a_decision_that_rests_on_something_that_has_changed_changes_nothing() {
 }
 
 #[test]
-fn a_full_server_takes_what_a_run_tells_and_refuses_a_decision_whole() {
+fn a_full_server_accepts_step_results_and_refuses_decisions_whole() {
     let scripts = Scripts::new();
     let letter = buried(&scripts);
     let entry = scripts.delivered();
@@ -156,7 +156,7 @@ fn a_full_server_takes_what_a_run_tells_and_refuses_a_decision_whole() {
 }
 
 #[test]
-fn a_look_changes_nothing() {
+fn a_lookup_changes_nothing() {
     let scripts = Scripts::new();
     let letter = buried(&scripts);
     let before = scripts.digest();

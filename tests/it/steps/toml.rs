@@ -74,7 +74,7 @@ impl Stage {
 }
 
 #[test]
-fn steps_of_the_file_run_wait_for_a_decision_and_go_on() {
+fn configured_steps_run_wait_for_a_decision_and_continue() {
     let stage = Stage::new();
     assert_eq!(stage.run(&["steps", "g-1"]).code, Some(4));
     stage.run(&["enqueue", "gift.send", "--id", "g-1"]);
@@ -106,7 +106,7 @@ fn steps_of_the_file_run_wait_for_a_decision_and_go_on() {
 }
 
 #[test]
-fn a_replay_of_all_steps_says_what_it_does_and_asks_for_a_yes() {
+fn a_replay_of_all_steps_warns_and_asks_for_confirmation() {
     let stage = Stage::new();
     stage.run(&["enqueue", "gift.send", "--id", "g-1"]);
     stage.until_state("dead");
@@ -122,7 +122,7 @@ fn a_replay_of_all_steps_says_what_it_does_and_asks_for_a_yes() {
 }
 
 #[test]
-fn steps_that_are_no_plan_are_refused_with_their_keys() {
+fn invalid_steps_are_refused_with_their_keys() {
     let toml = r#"
 [types.a]
 handler = "noop"

@@ -22,7 +22,7 @@ async fn scheduled(queue: &Queue) -> (Producer, JobId) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delayed_job_is_put_off_brought_forward_and_run_now() {
+async fn a_delayed_job_is_postponed_brought_forward_and_run_now() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let (producer, id) = scheduled(&queue).await;
@@ -72,7 +72,7 @@ async fn a_retry_is_changed_and_keeps_its_attempts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_is_bound_like_a_submission_and_changes_the_encoding_too() {
+async fn an_edit_has_a_submissions_limits_and_changes_the_encoding() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let (producer, id) = scheduled(&queue).await;
@@ -85,7 +85,7 @@ async fn an_edit_is_bound_like_a_submission_and_changes_the_encoding_too() {
 }
 
 #[test]
-fn a_change_that_is_sent_twice_happens_once_and_a_full_server_refuses_it_whole() {
+fn a_change_sent_twice_happens_once_and_a_full_server_refuses_it() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["ZADD", KEYS[0], "5", "j"]);
     scripts.server.cmd(&["HSET", KEYS[1], "j", "old"]);

@@ -49,7 +49,7 @@ async fn a_job_for_a_replica_is_on_it_when_its_submission_returns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_too_few_replicas_have_in_time_is_accepted_and_said_to_be_unconfirmed() {
+async fn a_job_on_too_few_replicas_in_time_is_accepted_as_unconfirmed() {
     let server = RedisServer::start();
     let _replica = replica(&server);
     let producer = Producer::new(queue(&server).await).confirm_within(SHORT);
@@ -64,7 +64,7 @@ async fn a_job_that_too_few_replicas_have_in_time_is_accepted_and_said_to_be_unc
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_not_confirmed_over_another_connection_than_the_one_that_wrote_it() {
+async fn a_job_is_confirmed_only_over_the_connection_that_wrote_it() {
     let scene = Scene::new().await;
     let _replica = replica(&scene.server);
     let producer = scene.producer().await;
@@ -83,7 +83,7 @@ async fn a_job_is_not_confirmed_over_another_connection_than_the_one_that_wrote_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_replicas_holds_up_nobody_else() {
+async fn waiting_for_replicas_blocks_no_other_submission() {
     let server = RedisServer::start();
     let producer = Producer::new(queue(&server).await).confirm_within(SOON);
     let waiting = tokio::task::spawn({
@@ -98,7 +98,7 @@ async fn who_waits_for_replicas_holds_up_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_cannot_confirm_its_disk_is_told_before_anything_is_submitted() {
+async fn a_server_that_cannot_confirm_its_disk_gets_no_submission() {
     let server = RedisServer::start();
     let waitaof: redis::RedisResult<Vec<i64>> =
         redis::cmd("WAITAOF").arg(&[1, 0, 1]).query(&mut server.client());
@@ -121,7 +121,7 @@ fn with_a_file(fsync: &str) -> Option<RedisServer> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_for_the_disk_outlives_a_kill_that_follows_its_submission() {
+async fn a_job_confirmed_on_the_disk_survives_a_kill() {
     let Some(server) = with_a_file("everysec") else { return };
     for nth in 1..=3 {
         let producer = Producer::new(queue(&server).await);
@@ -137,7 +137,7 @@ async fn a_job_for_the_disk_outlives_a_kill_that_follows_its_submission() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_not_on_the_disk_in_time_is_accepted_and_said_to_be_unconfirmed() {
+async fn a_job_not_on_the_disk_in_time_is_accepted_as_unconfirmed() {
     // Nothing is written to the disk but by the system.
     let Some(server) = with_a_file("no") else { return };
     let producer = Producer::new(queue(&server).await).confirm_within(SHORT);
@@ -152,7 +152,7 @@ async fn a_job_that_is_not_on_the_disk_in_time_is_accepted_and_said_to_be_unconf
 }
 
 #[test]
-fn the_command_tells_refused_from_unconfirmed_by_its_exit_code() {
+fn exit_codes_distinguish_refused_from_unconfirmed() {
     let server = RedisServer::start();
     let url = server.url();
     let enqueue = |durability: &str| {

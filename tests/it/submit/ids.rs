@@ -29,7 +29,7 @@ pub(super) async fn again(queue: &Queue) -> Option<State> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_sent_again_is_answered_with_the_first_ones_id_and_state_at_every_stage() {
+async fn a_resent_job_is_answered_with_the_first_ones_id_and_state() {
     let scene = Scene::new().await;
     let handler = Gate::closed();
     let id = scene.producer().await.submit(own("wait")).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_job_sent_again_is_answered_with_the_first_ones_id_and_state_at_every_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delayed_job_sent_again_is_answered_and_stays_as_it_is() {
+async fn a_resent_delayed_job_is_answered_and_stays_unchanged() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let producer = Producer::new(queue.clone());
@@ -62,7 +62,7 @@ async fn a_delayed_job_sent_again_is_answered_and_stays_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_sent_again_after_it_died_retries_or_was_cancelled_is_answered_and_does_not_run() {
+async fn a_job_resent_after_death_failure_or_cancellation_does_not_run() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Acts::new(|_, payload| match payload {
@@ -89,7 +89,7 @@ async fn a_job_sent_again_after_it_died_retries_or_was_cancelled_is_answered_and
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_done_jobs_id_is_remembered_for_its_window_and_accepted_again_after_it() {
+async fn the_id_of_a_done_job_is_accepted_again_only_after_its_window() {
     let scene = Scene::new().await;
     let handler = Acts::well();
     let mut config = scene.config(LONG);
@@ -110,7 +110,7 @@ async fn a_done_jobs_id_is_remembered_for_its_window_and_accepted_again_after_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_is_remembered_for_its_window_also_where_no_record_is_wanted() {
+async fn an_id_is_remembered_for_its_window_even_without_a_record() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let handler = Acts::well();
@@ -155,7 +155,7 @@ async fn equal_payloads_without_a_key_stay_two_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_submission_with_an_id_is_sent_again_by_itself_when_its_reply_was_lost() {
+async fn a_submission_with_an_id_is_resent_when_its_reply_was_lost() {
     for (delay, key) in [(None, STREAM), (Some(LONG), "sf:{default}:delayed")] {
         let scene = Scene::new().await;
         let producer = scene.producer().await;
@@ -188,7 +188,7 @@ async fn fifty_producers_with_one_id_make_one_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bulk_that_was_sent_twice_is_there_once_and_each_job_has_its_answer() {
+async fn a_bulk_sent_twice_is_stored_once_and_each_job_has_its_answer() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let producer = Producer::new(queue.clone());
@@ -205,7 +205,7 @@ async fn a_bulk_that_was_sent_twice_is_there_once_and_each_job_has_its_answer() 
 }
 
 #[test]
-fn a_producer_killed_before_or_after_the_call_and_run_again_leaves_one_job() {
+fn a_producer_killed_around_the_call_and_run_again_leaves_one_job() {
     // Its request never arrives, or its reply does not: then it is killed.
     for replies in [false, true] {
         let scene = tokio::runtime::Runtime::new().unwrap().block_on(Scene::new());
@@ -232,7 +232,7 @@ fn a_producer_killed_before_or_after_the_call_and_run_again_leaves_one_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_looks_like_an_entrys_is_refused_before_anything_is_sent() {
+async fn an_id_that_looks_like_an_entry_id_is_refused_before_sending() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let first = submit(&queue, "{}").await;

@@ -36,7 +36,7 @@ async fn a_full_queue_refuses_new_jobs_whole_and_loses_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_limit_of_the_workers_counts_for_every_producer_and_goes_with_their_configuration() {
+async fn the_workers_depth_limit_applies_to_every_producer() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let start = |max_depth| {
@@ -70,7 +70,7 @@ async fn the_limit_of_the_workers_counts_for_every_producer_and_goes_with_their_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payload_beyond_the_producers_limit_is_refused_before_anything_is_sent() {
+async fn a_payload_over_the_producers_limit_is_refused_before_sending() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let producer = Producer::new(queue.clone()).max_payload(10);
@@ -88,7 +88,7 @@ fn enqueue(server: &RedisServer, args: &[&str], stdin: &str) -> Output {
 }
 
 #[test]
-fn a_full_queue_is_exit_code_7_and_the_command_says_what_to_do() {
+fn a_full_queue_exits_with_7_and_says_what_to_do() {
     let server = RedisServer::start();
     for _ in 0..2 {
         assert_eq!(enqueue(&server, &["a"], "").code, Some(0));
@@ -104,7 +104,7 @@ fn a_full_queue_is_exit_code_7_and_the_command_says_what_to_do() {
 }
 
 #[test]
-fn the_limit_of_the_payload_is_a_key_of_the_queue_and_names_the_line() {
+fn the_payload_limit_is_set_per_queue_and_the_error_names_the_line() {
     let server = RedisServer::start();
     let output = enqueue(&server, &["a", "\"0123456789\""], "");
     assert_eq!(output.code, Some(2), "{output:?}");

@@ -52,7 +52,7 @@ async fn a_lock_whose_holder_was_deleted_by_hand_is_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_was_promoted_keeps_its_lock_and_loses_it_when_its_entry_is_deleted() {
+async fn a_promoted_holder_keeps_its_lock_until_its_entry_is_deleted() {
     let scene = Scene::new().await;
     let (producer, handler) = (scene.producer().await, Gate::closed());
     let (fleet, holder) = promoted(&scene, &producer, handler.clone()).await;
@@ -85,7 +85,7 @@ async fn promoted(scene: &Scene, producer: &Producer, handler: Gate) -> (Running
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_was_due_is_replaced_however_many_jobs_wait_behind_it() {
+async fn a_due_holder_is_replaced_however_many_jobs_wait_behind_it() {
     let scene = Scene::new().await;
     let (producer, handler) = (scene.producer().await, Gate::closed());
     let (fleet, holder) = promoted(&scene, &producer, handler.clone()).await;
@@ -99,7 +99,7 @@ async fn a_holder_that_was_due_is_replaced_however_many_jobs_wait_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snoozed_holder_that_is_put_off_keeps_all_but_its_payload_and_time() {
+async fn a_debounced_snoozed_holder_keeps_all_but_its_payload_and_time() {
     let scene = Scene::new().await;
     let producer = scene.producer().await;
     let handler = Acts::new(|context, _| match context.attempt() {

@@ -58,7 +58,7 @@ fn verdicts(answer: Vec<Value>) -> Vec<String> {
 }
 
 #[test]
-fn a_job_with_an_id_that_is_sent_twice_is_taken_once() {
+fn a_job_with_an_id_sent_twice_is_accepted_once() {
     let scripts = Scripts::new();
     scripts.twice(source("submit"), &KEYS, &now(), [1, 1]);
     assert_eq!(scripts.int(&["XLEN", KEYS[5]]), 1);
@@ -68,7 +68,7 @@ fn a_job_with_an_id_that_is_sent_twice_is_taken_once() {
 }
 
 #[test]
-fn a_job_twice_in_one_call_is_taken_once() {
+fn a_job_twice_in_one_call_is_accepted_once() {
     let scripts = Scripts::new();
     let keys = [&KEYS[..], &KEYS[8..]].concat();
     let args = [&now()[..], &later()[1..]].concat();
@@ -81,7 +81,7 @@ fn a_job_twice_in_one_call_is_taken_once() {
 }
 
 #[test]
-fn a_delayed_job_of_the_id_without_a_record_is_known_too() {
+fn a_delayed_job_without_a_record_is_known_by_its_id() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["ZADD", KEYS[1], "9999999999999", "j"]);
     scripts.server.cmd(&["HSET", KEYS[2], "j", "packed"]);
@@ -106,7 +106,7 @@ fn a_full_server_refuses_jobs_with_ids_whole() {
 }
 
 #[test]
-fn a_queue_at_its_limit_takes_what_it_knows_and_nothing_else() {
+fn a_queue_at_its_limit_accepts_only_known_jobs() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["HSET", KEYS[0], "max_depth", "1"]);
     scripts.twice(source("submit"), &KEYS, &now(), [1, 1]);
@@ -128,7 +128,7 @@ fn first(when: &'static str) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_job_that_replaces_another_does_so_once_when_it_is_sent_twice() {
+fn a_replacement_sent_twice_happens_once() {
     for when in ["now", "in"] {
         let scripts = Scripts::new();
         scripts.twice(source("submit"), &KEYS, &first(when), [1, 1]);
@@ -141,7 +141,7 @@ fn a_job_that_replaces_another_does_so_once_when_it_is_sent_twice() {
 }
 
 #[test]
-fn a_job_that_is_rejected_or_whose_holder_is_not_known_changes_nothing() {
+fn a_job_rejected_or_with_an_unknown_holder_changes_nothing() {
     let scripts = Scripts::new();
     scripts.call(source("submit"), &KEYS, &first("now"));
     let before = scripts.digest();
@@ -173,7 +173,7 @@ fn a_full_server_refuses_a_replacement_and_a_debounce_whole() {
 }
 
 #[test]
-fn a_lock_is_stale_where_its_holder_has_no_record_has_ended_or_is_another_life() {
+fn a_lock_is_stale_if_its_holder_is_gone_ended_or_another_life() {
     let leave: [&[&str]; 5] = [
         &["DEL", RECORD],
         &["HSET", RECORD, "state", "done"],
@@ -201,7 +201,7 @@ fn same(scripts: &Scripts, source: &str, keys: &[&str], args: &[&str]) -> Vec<Va
 }
 
 #[test]
-fn a_call_whose_reply_was_lost_is_answered_as_it_was_the_first_time() {
+fn a_call_whose_reply_was_lost_gets_the_same_answer_again() {
     for when in ["now", "in"] {
         let scripts = Scripts::new();
         let answer = same(&scripts, source("submit"), &KEYS, &first(when));
@@ -218,7 +218,7 @@ fn a_call_whose_reply_was_lost_is_answered_as_it_was_the_first_time() {
 }
 
 #[test]
-fn a_delayed_job_whose_reply_was_lost_is_not_scheduled_again_after_it_ran() {
+fn a_delayed_job_whose_reply_was_lost_is_not_scheduled_again() {
     let scripts = Scripts::new();
     let mut keys = vec![KEYS[1], KEYS[2], KEYS[3], KEYS[0]];
     keys.extend(&KEYS[4..8]);
@@ -231,7 +231,7 @@ fn a_delayed_job_whose_reply_was_lost_is_not_scheduled_again_after_it_ran() {
 }
 
 #[test]
-fn a_holder_of_which_a_step_has_run_is_neither_replaced_nor_put_off() {
+fn a_holder_with_a_step_that_ran_is_neither_replaced_nor_debounced() {
     for mode in ["replace", "debounce"] {
         let scripts = Scripts::new();
         scripts.call(source("submit"), &KEYS, &first("in"));
@@ -246,7 +246,7 @@ fn a_holder_of_which_a_step_has_run_is_neither_replaced_nor_put_off() {
 }
 
 #[test]
-fn a_holder_of_another_type_is_not_put_off() {
+fn a_holder_of_another_type_is_not_debounced() {
     let scripts = Scripts::new();
     scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
@@ -256,7 +256,7 @@ fn a_holder_of_another_type_is_not_put_off() {
 }
 
 #[test]
-fn a_job_whose_keys_hold_something_else_is_refused_alone() {
+fn a_job_whose_keys_have_the_wrong_type_is_refused_alone() {
     for key in [RECORD, LOCK] {
         let scripts = Scripts::new();
         scripts.server.cmd(&["LPUSH", key, "x"]);
@@ -281,7 +281,7 @@ fn life(token: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_replacement_takes_out_the_holder_and_not_another_life_of_its_id() {
+fn a_replacement_removes_the_holder_but_no_other_life_of_its_id() {
     for holder in ["j", "j#1f"] {
         let scripts = Scripts::new();
         scripts.call(source("submit"), &KEYS, &first("in"));
@@ -308,7 +308,7 @@ fn a_replacement_takes_out_the_holder_and_not_another_life_of_its_id() {
 }
 
 #[test]
-fn a_clock_that_was_ahead_when_a_job_came_keeps_its_record_no_longer_than_was_wanted() {
+fn a_clock_that_was_ahead_does_not_prolong_a_records_retention() {
     let scripts = Scripts::new();
     scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&["HSET", RECORD, "created_ms", "4000000000000", "keep_until_ms", "4000000060000"]);

@@ -34,7 +34,7 @@ async fn payloads(scene: &Scene) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_job_of_the_key_is_answered_with_the_first_while_it_waits_and_while_it_runs() {
+async fn a_second_job_of_a_key_is_answered_with_the_first() {
     let scene = Scene::new().await;
     let (producer, handler) = (scene.producer().await, Gate::closed());
     let first = offer(&producer, unique("wait", UniqueScope::Running, UniqueMode::Reject)).await;
@@ -58,7 +58,7 @@ async fn a_second_job_of_the_key_is_answered_with_the_first_while_it_waits_and_w
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_unique_while_it_waits_lets_others_in_when_it_starts() {
+async fn a_job_unique_while_waiting_lets_others_in_when_it_starts() {
     let scene = Scene::new().await;
     let (producer, handler) = (scene.producer().await, Gate::closed());
     let first = offer(&producer, unique("wait", UniqueScope::Waiting, UniqueMode::Reject)).await.id;
@@ -73,7 +73,7 @@ async fn a_job_that_is_unique_while_it_waits_lets_others_in_when_it_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_keeps_the_lock_of_a_running_scope_and_does_not_take_that_of_a_waiting_one_again() {
+async fn a_retry_keeps_a_running_lock_but_does_not_retake_a_waiting_lock() {
     let server = RedisServer::start();
     let producer = Producer::new(queue(&server).await);
     for (scope, free) in [(UniqueScope::Running, false), (UniqueScope::Waiting, true)] {
@@ -89,7 +89,7 @@ async fn a_retry_keeps_the_lock_of_a_running_scope_and_does_not_take_that_of_a_w
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_a_cancelled_and_a_dropped_job_hold_no_lock() {
+async fn dead_cancelled_and_dropped_jobs_hold_no_lock() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let producer = Producer::new(queue.clone());
@@ -113,7 +113,7 @@ async fn a_dead_a_cancelled_and_a_dropped_job_hold_no_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_windows_lock_counts_from_the_submission_and_outlasts_a_job_that_is_done() {
+async fn a_window_lock_counts_from_submission_and_outlasts_its_job() {
     let scene = Scene::new().await;
     let producer = scene.producer().await;
     let mut config = scene.config(LONG);
@@ -157,7 +157,7 @@ async fn a_job_that_waits_or_is_delayed_is_replaced_wherever_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_promoted_is_found_in_its_lane_and_replaced() {
+async fn a_promoted_job_is_found_in_its_lane_and_replaced() {
     let scene = Scene::new().await;
     let (producer, handler) = (scene.producer().await, Gate::closed());
     // Other jobs keep both slots, so that the promoted one waits.
@@ -251,7 +251,7 @@ async fn a_unique_job_whose_reply_was_lost_is_one_job_and_holds_its_own_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replayed_job_runs_without_the_lock_and_leaves_that_of_another_alone() {
+async fn a_replayed_job_runs_without_the_lock_and_leaves_anothers_alone() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let producer = Producer::new(queue.clone());

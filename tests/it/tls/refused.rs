@@ -35,7 +35,7 @@ fn names<'a>(authority: &'a Path, client: &'a Certified) -> [(&'static str, &'a 
 }
 
 #[test]
-fn a_certificate_of_the_server_that_is_not_good_is_told_in_one_sentence() {
+fn a_bad_server_certificate_is_reported_in_one_sentence() {
     if !speaks_tls() {
         return;
     }
@@ -66,7 +66,7 @@ fn a_certificate_of_the_server_that_is_not_good_is_told_in_one_sentence() {
 }
 
 #[test]
-fn a_client_certificate_that_is_missing_or_not_good_is_told_in_one_sentence() {
+fn a_missing_or_bad_client_certificate_is_reported_in_one_sentence() {
     if !speaks_tls() {
         return;
     }
@@ -86,7 +86,7 @@ fn a_client_certificate_that_is_missing_or_not_good_is_told_in_one_sentence() {
 }
 
 #[test]
-fn a_port_that_speaks_tls_and_an_address_that_does_not_are_told_apart() {
+fn a_tls_mismatch_between_port_and_address_is_reported() {
     if !speaks_tls() {
         return;
     }
@@ -103,7 +103,7 @@ fn a_port_that_speaks_tls_and_an_address_that_does_not_are_told_apart() {
 
 /// What can be known without a server is a mistake in the configuration: exit code 2, and the key is named.
 #[test]
-fn files_that_are_no_certificates_and_halves_are_told_with_their_keys() {
+fn invalid_and_incomplete_tls_files_are_reported_with_their_keys() {
     let authority = Authority::new("test");
     let (one, other) =
         (authority.issue("one", &["a"], Valid::Now), authority.issue("other", &["a"], Valid::Now));
@@ -151,7 +151,7 @@ fn files_that_are_no_certificates_and_halves_are_told_with_their_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_says_nothing_is_given_up_in_time() {
+async fn connecting_to_a_silent_server_fails_in_time() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let authority = Authority::new("test");
     let url = format!("rediss://{}", listener.local_addr().unwrap());

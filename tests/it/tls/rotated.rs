@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(60);
 /// Everything is replaced: the authority, the server's certificate and the client's. In between the client's key is half
 /// written.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_authority_and_a_new_client_certificate_are_used_by_the_next_connection() {
+async fn rotated_certificates_are_used_by_the_next_connection() {
     if !speaks_tls() {
         return;
     }

@@ -15,7 +15,7 @@ use crate::harness::tls_server::{TlsServer, speaks_tls};
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_done_with_an_own_authority_and_a_client_certificate() {
+async fn a_job_runs_with_a_private_authority_and_a_client_certificate() {
     if !speaks_tls() {
         return;
     }
@@ -35,7 +35,7 @@ async fn a_job_is_done_with_an_own_authority_and_a_client_certificate() {
 }
 
 #[test]
-fn every_key_can_be_given_by_the_environment_and_is_shown() {
+fn every_key_can_be_set_by_the_environment_and_is_shown() {
     if !speaks_tls() {
         return;
     }
@@ -66,7 +66,7 @@ fn every_key_can_be_given_by_the_environment_and_is_shown() {
 
 /// A proxy in front of Redis finds by this name where to go.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_s_name_is_asked_for_in_the_handshake() {
+async fn the_handshake_asks_for_the_configured_server_name() {
     let authority = Authority::new("test");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -62,7 +62,7 @@ fn info(server: &RedisServer, line: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_are_done_on_a_cluster_and_after_a_failover_of_it() {
+async fn jobs_run_on_a_cluster_and_after_its_failover() {
     if !speaks_tls() {
         return;
     }
@@ -100,7 +100,7 @@ async fn jobs_are_done_on_a_cluster_and_after_a_failover_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_are_done_behind_a_sentinel_and_after_a_failover_of_it() {
+async fn jobs_run_behind_a_sentinel_and_after_its_failover() {
     if !speaks_tls() {
         return;
     }

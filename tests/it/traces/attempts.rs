@@ -42,7 +42,7 @@ async fn a_job_that_fails_twice_is_three_linked_spans_in_its_submitters_trace() 
 }
 
 #[tokio::test]
-async fn a_span_has_the_attributes_that_are_documented_and_no_others() {
+async fn a_span_has_exactly_the_documented_attributes() {
     let scene = Scene::start().await;
     let fleet = scene.fleet(fails(1));
     let job = scene.submit(Some(SUBMITTER)).await;
@@ -81,7 +81,7 @@ async fn a_span_has_the_attributes_that_are_documented_and_no_others() {
 }
 
 #[tokio::test]
-async fn the_attempts_of_a_job_without_a_submitters_trace_are_in_one_trace_of_their_own() {
+async fn attempts_of_a_job_without_a_submitters_trace_share_one_trace() {
     let scene = Scene::start().await;
     let fleet = scene.fleet(fails(1));
     let job = scene.submit(None).await;
@@ -95,7 +95,7 @@ async fn the_attempts_of_a_job_without_a_submitters_trace_are_in_one_trace_of_th
 }
 
 #[tokio::test]
-async fn a_replayed_dead_letter_links_to_the_attempt_that_it_died_of() {
+async fn a_replayed_dead_letter_links_to_the_attempt_that_killed_it() {
     let scene = Scene::start().await;
     let fleet = scene.fleet(Acts::new(|context, _| match context.header("well") {
         Some(_) => Ok(serde_json::Value::Null),
@@ -118,7 +118,7 @@ async fn a_replayed_dead_letter_links_to_the_attempt_that_it_died_of() {
 }
 
 #[tokio::test]
-async fn what_is_not_sampled_is_not_exported_but_handed_on_as_such() {
+async fn an_unsampled_trace_is_not_exported_but_passed_on() {
     let scene = Scene::sampling(0.0).await;
     let fleet = scene.fleet(Acts::new(|context, _| Err(JobError::fatal(context.traceparent().unwrap()))));
     scene.submit(Some(&SUBMITTER.replace("-01", "-00"))).await;
@@ -135,7 +135,7 @@ async fn what_is_not_sampled_is_not_exported_but_handed_on_as_such() {
 }
 
 #[tokio::test]
-async fn a_malformed_traceparent_is_ignored_and_kept_as_it_came() {
+async fn a_malformed_traceparent_is_ignored_and_kept_unchanged() {
     let scene = Scene::start().await;
     let fleet = scene.fleet(Acts::new(|_, _| Err(JobError::fatal("no"))));
     let upper = SUBMITTER.to_uppercase();
@@ -149,7 +149,7 @@ async fn a_malformed_traceparent_is_ignored_and_kept_as_it_came() {
 }
 
 #[tokio::test]
-async fn without_tracing_nothing_is_added_to_a_job_and_its_trace_is_the_submitters() {
+async fn without_tracing_a_job_keeps_its_submitters_trace_unchanged() {
     let scene = Scene::start().await;
     let acts = Acts::new(|context, _| Err(JobError::fatal(context.traceparent().unwrap_or("none"))));
     let fleet = crate::harness::fleet::Running::of(scene.builder(acts).build());

@@ -65,7 +65,7 @@ async fn a_handlers_spans_log_lines_and_jobs_are_children_of_its_attempt() {
 }
 
 #[tokio::test]
-async fn what_follows_a_job_is_a_child_of_the_attempt_that_it_follows() {
+async fn a_follow_up_job_is_a_child_of_the_attempt_it_follows() {
     let scene = Scene::start().await;
     let builder = scene.builder(Acts::well()).handler("after", Acts::well()).unwrap();
     let fleet = crate::harness::fleet::Running::of(builder.traced().build());

@@ -52,7 +52,7 @@ fn stop(worker: &Worker) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_hangs_costs_spans_and_neither_jobs_nor_a_quick_end() {
+async fn a_hanging_collector_costs_spans_but_no_jobs_and_no_slow_stop() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     // It takes connections, and says nothing.
@@ -70,7 +70,7 @@ async fn a_collector_that_hangs_costs_spans_and_neither_jobs_nor_a_quick_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_is_away_costs_spans_and_neither_jobs_nor_a_quick_end() {
+async fn an_unreachable_collector_costs_spans_but_no_jobs_and_no_slow_stop() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -85,7 +85,7 @@ async fn a_collector_that_is_away_costs_spans_and_neither_jobs_nor_a_quick_end()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn spans_that_a_collector_cannot_take_just_now_come_again() {
+async fn spans_rejected_by_a_busy_collector_are_sent_again() {
     let (server, collector) = (RedisServer::start(), Collector::answering(&[503, 429]).await);
     let queue = queue(&server).await;
     let worker = worker(&server, &format!("endpoint = \"{}\"", collector.endpoint()));
@@ -98,7 +98,7 @@ async fn spans_that_a_collector_cannot_take_just_now_come_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_collector_refuses_is_counted_and_no_secret_is_told() {
+async fn rejected_spans_are_counted_and_no_secret_is_logged() {
     let (server, collector) = (RedisServer::start(), Collector::answering(&[401]).await);
     let queue = queue(&server).await;
     let folder = tempfile::tempdir().unwrap();

@@ -50,7 +50,7 @@ pub(crate) async fn jobs_that_cannot_be_buried_stop_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_may_not_begin_take_no_slot() {
+async fn jobs_that_cannot_begin_take_no_slot() {
     let scene = Scene::new().await;
     let (handler, tally) = (obeys(), Tally::default());
     for id in ["a", "b"] {
@@ -79,7 +79,7 @@ async fn jobs_that_may_not_begin_take_no_slot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_stops_though_something_is_aside_and_loses_nothing() {
+async fn a_worker_with_jobs_set_aside_stops_and_loses_nothing() {
     let scene = Scene::new().await;
     let (handler, tally) = (obeys(), Tally::default());
     scene.server.cmd(&["SET", "sf:{default}:job:a", "a string"]);
@@ -101,7 +101,7 @@ async fn a_worker_stops_though_something_is_aside_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_cannot_be_settled_does_not_keep_others_from_being_taken_over() {
+async fn an_entry_that_cannot_be_settled_does_not_block_takeovers() {
     let scene = Scene::new().await;
     let (handler, tally) = (obeys(), Tally::default());
     scene.queue.join(Duration::from_secs(1)).await.unwrap();

@@ -99,7 +99,7 @@ async fn a_job_that_loses_every_worker_is_buried_as_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_taken_over_but_not_settled_is_not_taken_for_a_delivery() {
+async fn an_unsettled_takeover_is_not_mistaken_for_a_delivery() {
     let scene = Scene::new().await;
     let redelivered = Acts::new(|context, _| Ok(context.is_redelivered().into()));
     let lease = Duration::from_secs(4);
@@ -130,7 +130,7 @@ async fn what_was_taken_over_but_not_settled_is_not_taken_for_a_delivery() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn consumers_that_are_gone_are_removed_and_live_ones_stay() {
+async fn dead_consumers_are_removed_and_live_ones_stay() {
     let scene = Scene::new().await;
     for lane in Lane::ALL {
         submit(&scene.queue, "{}").await;

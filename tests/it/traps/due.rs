@@ -39,7 +39,7 @@ async fn twenty_thousand_jobs_due_at_once_run_once_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_with_one_id_are_both_kept() {
+async fn two_jobs_with_the_same_id_are_both_kept() {
     let scene = Scene::new().await;
     let stream = super::scene::STREAM;
     for _ in 0..2 {

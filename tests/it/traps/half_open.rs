@@ -24,7 +24,7 @@ fn silence(word: &str) -> Mode {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_on_a_silent_connection_resumes_and_finds_what_it_was_given() {
+async fn a_reader_on_a_silent_connection_resumes_and_finds_its_entries() {
     let scene = Scene::new().await;
     let handler = Acts::well();
     let fleet = scene.fleet(LONG, handler.clone());
@@ -63,7 +63,7 @@ async fn an_outcome_on_a_silent_connection_is_sent_again_on_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_under_way_when_the_client_was_made_anew_may_have_been_executed() {
+async fn commands_in_flight_when_the_client_is_replaced_may_have_run() {
     let scene = Scene::new().await;
     let producer = Arc::new(scene.producer().await);
     producer.submit(job("first")).await.unwrap();
@@ -94,7 +94,7 @@ async fn what_was_under_way_when_the_client_was_made_anew_may_have_been_executed
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_connection_of_the_chores_does_not_stop_them() {
+async fn a_silent_maintenance_connection_does_not_stop_maintenance() {
     let scene = Scene::new().await;
     let handler = Acts::well();
     let fleet = scene.fleet(Duration::from_secs(5), handler.clone());
@@ -121,7 +121,7 @@ async fn worker_key(scene: &Scene) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_heartbeat_on_a_silent_connection_connects_anew_before_the_lease_ends() {
+async fn a_heartbeat_on_a_silent_connection_reconnects_before_the_lease_ends() {
     let scene = Scene::new().await;
     let handler = Gate::closed();
     let lease = Duration::from_secs(12);
@@ -147,7 +147,7 @@ async fn a_heartbeat_on_a_silent_connection_connects_anew_before_the_lease_ends(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_cut_off_ends_its_handlers_before_its_lease_ends() {
+async fn a_worker_cut_off_from_redis_ends_its_handlers_within_its_lease() {
     let scene = Scene::new().await;
     let (handler, lease) = (Gate::closed(), Duration::from_secs(3));
     let fleet = scene.fleet(lease, handler.clone());

@@ -27,7 +27,7 @@ fn lose(needle: &str) -> Mode {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_producer_whose_reply_was_lost_hears_unknown_and_the_job_runs_once() {
+async fn a_producer_whose_reply_was_lost_gets_unknown_and_the_job_runs_once() {
     let scene = Scene::new().await;
     let producer = scene.producer().await;
     producer.submit(job("first")).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_producer_whose_reply_was_lost_hears_unknown_and_the_job_runs_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delayed_submission_whose_reply_was_lost_is_sent_again_and_is_one_job() {
+async fn a_delayed_submission_with_a_lost_reply_is_resent_and_is_one_job() {
     let scene = Scene::new().await;
     let producer = scene.producer().await;
     producer.submit(job("first").delay(Duration::from_millis(1))).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_delivery_whose_reply_was_lost_is_found_again_and_runs_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn receipts_go_also_where_the_connection_breaks_before_redis_has_deleted_them() {
+async fn receipts_are_deleted_even_if_the_connection_breaks_first() {
     let scene = Scene::new().await;
     let fleet = scene.fleet(LONG, obeys());
     let receipts = || match scene.server.cmd(&["KEYS", "sf:{default}:receipts:*"]) {

@@ -146,7 +146,7 @@ async fn a_full_server_refuses_new_jobs_and_lets_the_fleet_finish() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_killed_with_what_it_had_written_resumes_with_its_fleet() {
+async fn a_killed_server_resumes_with_its_data_and_its_fleet() {
     let scene = Scene::on(RedisServer::builder().aof(Aof::Always).start()).await;
     // Enough to load for a while, so that the fleet meets the server while it loads.
     let filler = "for n = 1, 30000 do redis.call('SET', ARGV[1] .. n, string.rep('x', 100)) end return 1";
@@ -181,7 +181,7 @@ async fn a_server_killed_with_what_it_had_written_resumes_with_its_fleet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_started_before_its_server_begins_when_it_is_there() {
+async fn a_fleet_started_before_its_server_begins_once_it_is_up() {
     let server = RedisServer::builder().aof(Aof::Always).start();
     let scene = Scene::on(server).await;
     let waiting = submit(&scene.queue, "{}").await;

@@ -209,7 +209,7 @@ fn ends(how: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_jobs_end_sets_off_happens_once_for_each_way_to_end() {
+fn a_jobs_end_triggers_its_follow_ups_once_for_each_outcome() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["SET", LOCK, "j"]);
     let (dead, done) = (ends("dead"), ends("done"));
@@ -264,7 +264,7 @@ fn a_batch_is_followed_once_however_often_its_parts_are_sent() {
 }
 
 #[test]
-fn a_start_that_is_asked_for_twice_is_answered_alike() {
+fn a_start_requested_twice_gets_the_same_answer() {
     let scripts = Scripts::new();
     let (_first, retry) = scripts.retried();
     for _ in 0..2 {
@@ -355,7 +355,7 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
 }
 
 #[test]
-fn keeping_alive_twice_keeps_and_never_takes_an_entry_back() {
+fn renewing_twice_never_takes_an_entry_back() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.twice(source("keepalive"), &[STREAM], &["me", &entry], [1, 1]);
@@ -363,7 +363,7 @@ fn keeping_alive_twice_keeps_and_never_takes_an_entry_back() {
 }
 
 #[test]
-fn acknowledging_twice_settles_once_and_says_what_was_settled_before() {
+fn acknowledging_twice_settles_once_and_reports_what_was_settled() {
     let scripts = Scripts::new();
     let (first, second) = (scripts.delivered(), scripts.delivered());
     scripts.twice(source("acknowledge"), &[STREAM], &[&first], [1, 0]);
@@ -373,7 +373,7 @@ fn acknowledging_twice_settles_once_and_says_what_was_settled_before() {
 }
 
 #[test]
-fn an_entry_that_somebody_deleted_while_it_was_pending_is_acknowledged() {
+fn a_pending_entry_that_was_deleted_is_acknowledged() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.server.cmd(&["XDEL", STREAM, &entry]);
@@ -381,7 +381,7 @@ fn an_entry_that_somebody_deleted_while_it_was_pending_is_acknowledged() {
 }
 
 #[test]
-fn a_consumer_with_something_pending_is_never_deleted() {
+fn a_consumer_with_pending_entries_is_never_deleted() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.twice(source("reap"), &[HIGH, STREAM, LOW, RECEIPTS], &["me"], [2, 2]);
@@ -390,7 +390,7 @@ fn a_consumer_with_something_pending_is_never_deleted() {
 }
 
 #[test]
-fn time_that_passes_twice_for_one_step_passes_once() {
+fn an_advance_of_time_sent_twice_happens_once() {
     let scripts = Scripts::new();
     for (job, due) in [("a", "5000"), ("b", "9000")] {
         scripts.server.cmd(&["ZADD", DELAYED, due, job]);
@@ -407,7 +407,7 @@ fn time_that_passes_twice_for_one_step_passes_once() {
 }
 
 #[test]
-fn a_full_server_lets_no_time_pass() {
+fn a_full_server_refuses_to_advance_time() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["ZADD", DELAYED, "5000", "a"]);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -421,7 +421,7 @@ fn a_full_server_lets_no_time_pass() {
 }
 
 #[test]
-fn calls_are_as_many_as_jobs_wait_and_not_more_when_called_twice() {
+fn there_are_as_many_calls_as_waiting_jobs_even_if_sent_twice() {
     let scripts = Scripts::new();
     let (source, keys) = (source("call"), [CALLS, HIGH, STREAM, LOW]);
     scripts.twice(source, &keys, &["0", "64"], [0, 0]);
@@ -441,7 +441,7 @@ fn calls_are_as_many_as_jobs_wait_and_not_more_when_called_twice() {
 }
 
 #[test]
-fn a_full_server_and_one_without_streams_can_be_called_on_all_the_same() {
+fn a_call_works_on_a_full_server_and_without_streams() {
     let server = RedisServer::start();
     let scripts = Scripts { server };
     let keys = [CALLS, HIGH, STREAM, LOW];
@@ -451,7 +451,7 @@ fn a_full_server_and_one_without_streams_can_be_called_on_all_the_same() {
 }
 
 #[test]
-fn whoever_asks_to_lead_is_a_member_and_counts_though_it_was_never_given_anything() {
+fn a_candidate_for_leader_counts_as_a_member_without_deliveries() {
     let scripts = Scripts::new();
     let keys = ["sf:{q}:leader", STREAM, "sf:{q}:cron:ticks"];
     let asked = |who: &str| {

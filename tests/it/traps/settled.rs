@@ -69,7 +69,7 @@ pub(crate) fn start(config: FleetConfig, handler: impl Handler, tally: &Tally) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_that_must_not_be_deleted_are_not_acknowledged_either() {
+async fn entries_that_may_not_be_deleted_are_not_acknowledged() {
     let scene = Scene::new().await;
     scene.server.cmd(&["ACL", "SETUSER", "clerk", "on", ">clerk", "~*", "&*", "+@all", "-xdel"]);
     let mut config = scene.config(LONG);
@@ -99,7 +99,7 @@ async fn entries_that_must_not_be_deleted_are_not_acknowledged_either() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn successes_whose_answer_was_lost_are_told_once_each() {
+async fn successes_whose_answer_was_lost_are_reported_once_each() {
     let scene = Scene::new().await;
     let (handler, tally) = (Gate::closed(), Tally::default());
     let mut config = scene.config(LONG);
@@ -125,7 +125,7 @@ async fn successes_whose_answer_was_lost_are_told_once_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plain_successes_whose_entries_somebody_deleted_are_told_once_each() {
+async fn plain_successes_with_deleted_entries_are_reported_once_each() {
     let scene = Scene::new().await;
     let (handler, tally) = (Gate::closed(), Tally::default());
     let fleet = start(scene.config(LONG), handler.clone(), &tally);
@@ -180,27 +180,27 @@ async fn is_told_once(payload: &str, needle: &str, want: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recorded_success_whose_answer_was_lost_is_told_once() {
+async fn a_recorded_success_whose_answer_was_lost_is_reported_once() {
     is_told_once("ok", "\"well\"", &["succeeded"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_whose_answer_was_lost_is_told_once() {
+async fn a_retry_whose_answer_was_lost_is_reported_once() {
     is_told_once("fails once", "retrying", &["retried", "succeeded"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_burial_whose_answer_was_lost_is_told_once() {
+async fn a_burial_whose_answer_was_lost_is_reported_once() {
     is_told_once("is fatal", "fatal", &["dead"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancellation_whose_answer_was_lost_is_told_once() {
+async fn a_cancellation_whose_answer_was_lost_is_reported_once() {
     is_told_once("drops", "a duplicate", &["cancelled"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interruption_whose_answer_was_lost_is_told_once() {
+async fn an_interruption_whose_answer_was_lost_is_reported_once() {
     let scene = Scene::new().await;
     let (handler, tally) = (Gate::closed(), Tally::default());
     let mut config = scene.config(LONG);
@@ -222,7 +222,7 @@ async fn an_interruption_whose_answer_was_lost_is_told_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_attempt_whose_answer_was_lost_is_told_once() {
+async fn a_lost_attempt_whose_answer_was_lost_is_reported_once() {
     let scene = Scene::new().await;
     let (handler, tally) = (Acts::well(), Tally::default());
     scene.queue.join(Duration::from_secs(1)).await.unwrap();

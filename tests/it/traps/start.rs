@@ -6,7 +6,7 @@ use crate::harness::wait::until_async;
 
 /// It serves two queues with a job each. One of them cannot be joined for a while.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_job_of_a_queue_is_taken_while_its_start_can_fail_and_those_of_others_are() {
+async fn a_queue_that_cannot_be_joined_takes_no_job_and_blocks_no_other() {
     let scene = Scene::new().await;
     let other = "sf:{later}:jobs";
     scene.server.cmd(&["XADD", STREAM, "*", "type", "test"]);

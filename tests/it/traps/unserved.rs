@@ -26,7 +26,7 @@ fn now_ms(scene: &Scene) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_job_whose_type_is_unknown_gets_its_whole_time_from_its_first_offer_on() {
+async fn an_old_job_of_unknown_type_gets_its_full_time_from_its_first_offer() {
     let scene = Scene::new().await;
     let handler = Acts::well();
     let yesterday = (now_ms(&scene) - 86_400_000).to_string();
@@ -43,7 +43,7 @@ async fn an_old_job_whose_type_is_unknown_gets_its_whole_time_from_its_first_off
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_type_stays_unknown_is_dead_when_its_time_is_up_and_a_replay_gets_it_anew() {
+async fn a_job_of_unknown_type_dies_when_its_time_is_up() {
     let scene = Scene::new().await;
     let handler = Acts::well();
     scene.server.cmd(&["XADD", STREAM, "*", "type", "other", "id", "odd"]);
@@ -69,7 +69,7 @@ async fn due_after(scene: &Scene, entry: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delayed_job_that_is_offered_to_a_worker_without_its_type_keeps_its_time() {
+async fn a_delayed_job_offered_to_a_worker_without_its_type_keeps_its_time() {
     let scene = Scene::new().await;
     let handler = Acts::well();
     let entry = scene.server.cmd(&["XADD", STREAM, "*", "type", "other", "delay_ms", "40000"]);
@@ -92,7 +92,7 @@ async fn a_delayed_job_whose_worker_dies_with_it_keeps_its_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_attempt_is_noted_in_the_record() {
+async fn an_interrupted_attempt_is_recorded() {
     let scene = Scene::new().await;
     let gate = super::scene::Gate::closed();
     scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "cut", "payload", "wait"]);

@@ -12,7 +12,7 @@ use crate::harness::fleet::{Acts, submit, until_state};
 use crate::harness::wait::until_async;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flushing_the_script_cache_all_the_time_changes_nothing() {
+async fn constantly_flushing_the_script_cache_changes_nothing() {
     let scene = Scene::new().await;
     let handler = Acts::new(|context, payload| match (payload, context.attempt()) {
         (b"fails once", 1) => Err(JobError::retry("not yet")),
@@ -71,22 +71,22 @@ async fn runs_on_after(vandalism: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_works_on_after_flushall() {
+async fn a_fleet_keeps_working_after_flushall() {
     runs_on_after(&["FLUSHALL"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_works_on_after_its_group_was_destroyed() {
+async fn a_fleet_keeps_working_after_its_group_was_destroyed() {
     runs_on_after(&["XGROUP", "DESTROY", STREAM, "fleet"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_works_on_after_its_stream_was_deleted() {
+async fn a_fleet_keeps_working_after_its_stream_was_deleted() {
     runs_on_after(&["DEL", STREAM]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_works_on_after_the_stream_of_a_lane_that_is_never_used_was_deleted() {
+async fn a_fleet_keeps_working_after_an_unused_lanes_stream_was_deleted() {
     runs_on_after(&["DEL", "sf:{default}:jobs:high"]).await;
 }
 
@@ -128,7 +128,7 @@ async fn busy_slots_are_free_again_after_their_stream_was_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_of_another_type_holds_up_no_other_job() {
+async fn a_record_of_the_wrong_type_blocks_no_other_job() {
     let scene = Scene::new().await;
     let handler = Acts::new(|context, payload| match (payload, context.attempt()) {
         (b"fails once", 1) => Err(JobError::retry("not yet")),
@@ -148,7 +148,7 @@ async fn a_record_of_another_type_holds_up_no_other_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_stream_of_another_type_holds_up_no_other_job() {
+async fn a_dead_stream_of_the_wrong_type_blocks_no_other_job() {
     let scene = Scene::new().await;
     let handler = Acts::new(|context, payload| match (payload, context.attempt()) {
         (b"fails once", 1) => Err(JobError::retry("not yet")),
