@@ -10,10 +10,10 @@ use super::Sabotage::{self, *};
 const TOLD: &str = "STREAMFLEET_SABOTAGE";
 
 static CARRIED: LazyLock<Option<Sabotage>> = LazyLock::new(|| {
-    #[expect(clippy::disallowed_methods, reason = "no configuration may mention it")]
+    #[expect(clippy::disallowed_methods, reason = "no configuration file may set it")]
     let name = std::env::var(TOLD).ok().filter(|name| !name.is_empty())?;
     let bug = BUGS.iter().find(|(_, known, _)| *known == name);
-    let (bug, name, about) = bug.unwrap_or_else(|| panic!("{TOLD}: there is no bug {name}"));
+    let (bug, name, about) = bug.unwrap_or_else(|| panic!("{TOLD}: unknown bug {name}"));
     tracing::error!(bug = name, about = about.trim(), "this process carries a bug on purpose");
     Some(*bug)
 });
@@ -43,12 +43,12 @@ struct Edit {
 }
 
 impl Edit {
-    /// Returns the script with the line replaced. Panics unless the script has the line exactly once: a bug that is not
-    /// in place proves nothing.
+    /// Returns the script with the line replaced. Panics unless the script has the line exactly once: a bug that was
+    /// not applied proves nothing.
     fn made(&self, source: &str) -> String {
         let Self { bug, script, line, instead } = self;
         let found = source.lines().filter(|own| own.trim() == *line).count();
-        assert_eq!(found, 1, "{bug:?}: {script} has the line {found} times: {line}");
+        assert_eq!(found, 1, "{bug:?}: {script} has this line {found} times instead of once: {line}");
         let lines = source.lines().map(|own| if own.trim() == *line { *instead } else { own });
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -58,7 +58,7 @@ const fn edit(bug: Sabotage, script: &'static str, line: &'static str, instead: 
     Edit { bug, script, line, instead }
 }
 
-/// An empty line would end a part of the prelude.
+/// Replaces a line that a bug removes: an empty line would end a part of the prelude.
 const GONE: &str = "--";
 
 const EDITS: &[Edit] = &[
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_without_the_variable_has_no_bug() {
+    fn a_process_without_the_variable_carries_no_bug() {
         assert!(BUGS.iter().all(|(bug, ..)| !is(*bug)));
         assert!(EDITS.iter().all(|edit| matches!(spoiled(edit.script, "x"), Cow::Borrowed("x"))));
     }

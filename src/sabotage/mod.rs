@@ -1,9 +1,9 @@
-//! Known bugs, built in on purpose: what real job queues got wrong. A process started with one of their names in
+//! Deliberate bugs, all known from real job queues. A process that is started with the name of one in
 //! `STREAMFLEET_SABOTAGE` carries that bug, so that tests and audits can show that they would notice it.
 //!
 //! Only a debug build with the feature `sabotage` has them. In every other build `is` is false at compile time, scripts
-//! stay as they are written, and nothing reads that variable. For a bug in Rust, the engine asks `is` at that point.
-//! For a bug in a script, a line of the script is replaced when it is loaded.
+//! stay unchanged, and nothing reads that variable. For a bug in Rust, the engine asks `is` at the place of the bug. For a
+//! bug in a script, a line of the script is replaced when it is loaded.
 
 #[cfg(all(feature = "sabotage", debug_assertions))]
 mod armed;
@@ -16,9 +16,9 @@ pub(crate) use armed::{is, spoiled};
 /// Declares the enum of bugs, and the list of their names and descriptions.
 macro_rules! bugs {
     ($($(#[doc = $about:literal])+ $bug:ident,)+) => {
-        /// One bug.
+        /// A deliberate bug.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[cfg_attr(not(all(feature = "sabotage", debug_assertions)), expect(dead_code, reason = "some are only in scripts"))]
+        #[cfg_attr(not(all(feature = "sabotage", debug_assertions)), expect(dead_code, reason = "some exist only in scripts"))]
         pub(crate) enum Sabotage {
             $($(#[doc = $about])+ $bug,)+
         }
@@ -31,63 +31,63 @@ macro_rules! bugs {
 }
 
 bugs! {
-    /// An entry is settled when its attempt starts, so a worker that dies takes its job along.
+    /// An entry is settled when its attempt starts, so a worker that dies loses its job.
     AckBeforeRun,
-    /// A settling script does not look whether the entry is still pending.
+    /// A settling script does not check whether the entry is still pending.
     FenceIgnored,
-    /// The success of an attempt whose entry was taken over meanwhile is told as one more success.
+    /// The success of an attempt whose entry was taken over is reported as an additional success.
     FencedSuccessCounted,
-    /// A worker that stops settles what it interrupted as if it were done.
+    /// A stopping worker settles the attempts that it interrupted as if they had succeeded.
     DrainAcksRunning,
-    /// A consumer is deleted with the entries that are pending for it.
+    /// A consumer is deleted together with its pending entries.
     PendingForgotten,
     /// Leases are not renewed while handlers run.
     LeaseNotRenewed,
     /// Entries are taken over after a quarter of the lease.
     ClaimedEarly,
-    /// Silent entries are looked for at the head of what is pending alone.
+    /// Only the first pending entry is checked for an expired lease.
     ClaimedFromHeadOnly,
-    /// The server's wall clock is trusted when it steps.
+    /// The server's wall clock is trusted even when it steps.
     ClockTrusted,
-    /// An entry is deleted before its job is where it goes next.
+    /// An entry is deleted before its job has been written to its next place.
     DeletedFirst,
-    /// An entry is acknowledged and stays in its stream.
+    /// An entry is acknowledged but stays in its stream.
     AckedNotDeleted,
-    /// An entry is deleted without the dead letter that takes its place.
+    /// An entry is deleted, but its dead letter is not written.
     BuriedWithoutLetter,
-    /// A dead letter is written and the entry stays pending.
+    /// A dead letter is written, but the entry stays pending.
     BuriedAndKept,
-    /// A replayed letter stays.
+    /// A replayed dead letter is not deleted.
     LetterKeptByReplay,
-    /// Failures are not counted in what is tried again.
+    /// A retry does not count the failures before it.
     RetryNotCounted,
-    /// A snoozed job counts as one that failed.
+    /// A snooze counts as a failed attempt.
     SnoozeCounted,
-    /// Delayed jobs are promoted a second and a half early.
+    /// Delayed jobs are promoted 1.5 seconds early.
     PromotedEarly,
-    /// A delayed job that cannot be read keeps all others from being promoted.
+    /// One unreadable delayed job prevents all others from being promoted.
     BatchAbortedByOne,
-    /// A retry is parked over that of another life of its id.
+    /// A retry overwrites the waiting retry of another life with the same id.
     RetryOverwritten,
-    /// A life that ends deletes the record that is another life's.
+    /// A life that ends deletes a record that belongs to another life.
     RecordOfAnotherDeleted,
-    /// The ledger of steps goes with the first life that ends.
+    /// The ledger of steps is deleted as soon as one life ends.
     LedgerOfAnotherDeleted,
-    /// A wish to cancel one life meets each life of its id.
+    /// A request to cancel one life cancels every life with its id.
     CancelledById,
-    /// A step is written into the ledger after its handler was called.
+    /// A step is written to the ledger only after its handler was called.
     LedgerAfterCall,
-    /// An id that is known is accepted again.
+    /// A known id is accepted again.
     IdAcceptedAgain,
-    /// A unique key stays with a job that died.
+    /// A dead job keeps its unique key.
     LockKeptByDead,
-    /// What follows a job's death follows it each time it dies.
+    /// A job's follow-ups are submitted each time it dies.
     CallbackEachTime,
-    /// Each process submits each tick of a recurring job.
+    /// Every process submits every tick of a recurring job.
     TickUnguarded,
-    /// A command whose reply was lost counts as refused.
+    /// A command whose reply was lost is treated as refused.
     UnknownIsRefused,
-    /// A payload is cut at 64 KiB.
+    /// A payload is truncated at 64 KiB.
     PayloadCut,
 }
 

@@ -1,4 +1,5 @@
-//! The judge of a scene: exactly what was planned ran, ended, and was told, and nothing is left.
+//! The judge of a scene: it checks that exactly what was planned ran, ended and was reported, and that nothing is left
+//! behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,59 +10,59 @@ pub(super) const LOST: &str = "nothing is lost";
 pub(super) const ONE_PLACE: &str = "each life ends in one place";
 pub(super) const TWICE: &str = "nothing runs twice without a cause";
 pub(super) const ONCE: &str = "a once step starts once";
-pub(super) const COUNTED: &str = "each attempt has its number";
+pub(super) const COUNTED: &str = "each attempt has the right number";
 pub(super) const EARLY: &str = "nothing starts before its time";
-pub(super) const FOLLOWS: &str = "what follows an end follows it once";
+pub(super) const FOLLOWS: &str = "a follow-up runs once";
 pub(super) const TICKS: &str = "each tick is one job";
-pub(super) const TOLD: &str = "each success is told once";
+pub(super) const TOLD: &str = "each success is reported once";
 pub(super) const WHOLE: &str = "a payload arrives byte for byte";
-pub(super) const ANSWERS: &str = "answers are true";
-pub(super) const LEFT: &str = "nothing is left";
-pub(super) const GOES_ON: &str = "the work goes on in time";
+pub(super) const ANSWERS: &str = "answers are correct";
+pub(super) const LEFT: &str = "nothing is left behind";
+pub(super) const GOES_ON: &str = "work continues in time";
 
-/// How a job is meant to end.
+/// How a job must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Done,
-    /// With this reason.
+    /// With this reason in its dead letter.
     Dead(&'static str),
 }
 
-/// What is to become of a job.
+/// What must happen to a job.
 #[derive(Clone, Debug)]
 pub(super) struct Expected {
     pub(super) name: String,
-    /// The number of each attempt, and how its run ended; `None` where its worker could not say.
+    /// The number of each attempt, and how its run ended; `None` if its worker could not report it.
     pub(super) runs: Vec<(u32, Option<How>)>,
     pub(super) end: End,
-    /// At most so many of the successes count.
+    /// How many of its successes may be reported, at most.
     pub(super) told: usize,
-    /// By the monotonic clock, in nanoseconds.
+    /// The earliest start, by the monotonic clock, in nanoseconds.
     pub(super) not_before: u64,
 }
 
-/// A rule that was broken, and by what.
+/// A broken rule, and what broke it.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Offence {
     pub(super) rule: String,
     pub(super) what: String,
 }
 
-/// What is known when a scene is over and no worker lives any more.
+/// What is known when a scene is over and no worker is left.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// By name: the attempt, when it started, and how it ended.
+    /// By the job's name: the attempt, when it started, and how it ended.
     runs: BTreeMap<String, Vec<(u32, u64, Option<How>)>>,
-    /// By the job's name: the reasons of its letters.
+    /// By the job's name: the reasons of its dead letters.
     letters: BTreeMap<String, Vec<String>>,
-    /// By the job's name: how many successes were told.
+    /// By the job's name: how many successes were reported.
     told: BTreeMap<String, usize>,
     records: BTreeMap<String, String>,
     left: Vec<String>,
 }
 
 impl Seen {
-    /// Jobs whose ids are those of their entries have names.
+    /// Reads the ledger and the server. `names` names the jobs that have no id except that of their entry.
     pub(super) fn new(records: Vec<Record>, server: &RedisServer, names: &BTreeMap<String, String>) -> Self {
         let mut seen = Self::default();
         let mut ends = BTreeMap::new();
@@ -95,7 +96,7 @@ impl Seen {
         for key in ask::<Vec<String>>(server, &["KEYS", "*"]) {
             let own = key.strip_prefix("sf:{default}:").unwrap_or_default();
             if let Some(id) = own.strip_prefix("job:") {
-                // It may be no record.
+                // The key may be of another type.
                 let state = server.try_cmd(&["HGET", &key, "state"]).ok();
                 let state = state.and_then(|state| redis::from_redis_value::<String>(state).ok());
                 self.records.insert(id.to_owned(), state.unwrap_or_default());
@@ -106,7 +107,7 @@ impl Seen {
         }
     }
 
-    /// Why a key should not be there.
+    /// Returns why a key should not exist.
     fn left(
         &self,
         server: &RedisServer,
@@ -122,24 +123,24 @@ impl Seen {
                 let pending: u64 = redis::from_redis_value(pending[0].clone()).unwrap();
                 (entries + pending > 0).then(|| format!("{entries} entries, {pending} pending"))
             }
-            "delayed" | "cancels" | "unique" => Some("is there".to_owned()),
+            "delayed" | "cancels" | "unique" => Some("exists".to_owned()),
             "job" | "steps" => {
-                (!has_end && !self.letters.contains_key(&name(id))).then(|| "has no end".to_owned())
+                (!has_end && !self.letters.contains_key(&name(id))).then(|| "never expires".to_owned())
             }
-            // They go with their consumer, where it was killed.
+            // Receipts of a killed worker are deleted with its consumer.
             "" | "control" | "leader" | "events" | "dead" | "cron" | "wake" | "receipts" => None,
-            _ => (!has_end).then(|| "has no end".to_owned()),
+            _ => (!has_end).then(|| "never expires".to_owned()),
         }
     }
 
-    /// Who breaks which rule.
+    /// Returns the broken rules, and what broke each.
     pub(super) fn judge(&self, expected: &[Expected]) -> Vec<Offence> {
         let mut found: Vec<(&str, String)> =
             expected.iter().flat_map(|expected| self.judge_one(expected)).collect();
         let known: BTreeSet<&str> = expected.iter().map(|expected| expected.name.as_str()).collect();
         for (name, runs) in self.runs.iter().filter(|(name, _)| !known.contains(name.as_str())) {
             if !name.starts_with("cron.") {
-                found.push((TWICE, format!("{name} ran {} times, and was not expected", runs.len())));
+                found.push((TWICE, format!("{name} ran {} times but was not expected", runs.len())));
             } else if runs.len() > 1 {
                 found.push((TICKS, format!("{name} ran {} times", runs.len())));
             }
@@ -157,7 +158,7 @@ impl Seen {
         let none = Vec::new();
         let runs = self.runs.get(name).unwrap_or(&none);
         let letters = self.letters.get(name).map_or(&[][..], Vec::as_slice);
-        let shown = format!("{name}: wanted {wanted:?} and {end:?}; ran {runs:?}, letters {letters:?}");
+        let shown = format!("{name}: expected {wanted:?} and {end:?}; ran {runs:?}, letters {letters:?}");
         let mut found = Vec::new();
         let mut check = |rule, is_broken: bool| {
             if is_broken {
@@ -176,7 +177,7 @@ impl Seen {
             wanted.iter().filter(|(_, how)| done(*how)).count(),
         );
         let is_lost = match end {
-            // What has steps has no runs of its own.
+            // A job with steps has no runs of its own.
             End::Done if wanted.is_empty() => self.records.get(name).is_none_or(|state| state != "done"),
             End::Done => ok < due,
             End::Dead(_) => letters.is_empty(),
@@ -195,7 +196,7 @@ impl Seen {
         found
     }
 
-    /// The ticks of a recurring job that ran.
+    /// Returns how many ticks of a recurring job ran.
     pub(super) fn ticks(&self, name: &str) -> usize {
         self.runs.keys().filter(|job| job.starts_with(&format!("cron.{name}."))).count()
     }

@@ -1,9 +1,9 @@
-//! Bugs that are built in on purpose, and the scenes that must notice them: each bug breaks the rule that the table names, and
-//! without a bug no scene breaks any.
+//! Deliberate bugs, and the scenes that must notice them: each bug breaks the rule that the table names, and without a bug
+//! no scene breaks any rule.
 //!
-//! A scene runs in a process of its own, because a process carries a bug as a whole: this same test binary, started again with
-//! the bug's name in its environment. [`scenes`] tell what happens, [`worker`] is the process that runs the jobs, by the [`place`] they talk,
-//! and the [`judge`] compares what was seen with what is expected of each job.
+//! Each scene runs in its own process, because a bug always affects a whole process: this same test binary, started again with
+//! the bug's name in its environment. [`scenes`] define what happens, [`worker`] is the process that runs the jobs, [`place`] is how the
+//! processes communicate, and the [`judge`] compares what was seen with what is expected of each job.
 
 mod judge;
 mod place;
@@ -23,7 +23,7 @@ use scenes::Story::{self, *};
 
 use crate::harness::process::{Launch, SABOTAGE};
 
-/// Which story notices which bug, by which rule.
+/// Each bug, the story that notices it, and the rule that it breaks.
 const TABLE: [(&str, Story, &str); 29] = [
     ("AckBeforeRun", Killed, LOST),
     ("FenceIgnored", Frozen, ONE_PLACE),
@@ -57,21 +57,21 @@ const TABLE: [(&str, Story, &str); 29] = [
 ];
 
 const TOLD_SCENE: &str = "STREAMFLEET_TEST_SCENE";
-/// So many scenes run at a time: they wait more than they compute.
+/// How many scenes run at a time: they wait more than they compute.
 const AT_ONCE: usize = 5;
 const OVER: Duration = Duration::from_secs(120);
-/// Where the machine had no time for a scene's processes, it is told again; so is a bug that was noticed by another rule, since the
-/// machine's pace decides what a bug does first.
+/// How often a scene runs at most. It runs again if the machine gave its processes no CPU time, or if a bug broke another rule than
+/// expected: the machine's speed decides what a bug does first.
 const TRIES: usize = 4;
 
-/// What a scene's process is told.
+/// What a scene's process gets from its environment.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 struct Telling {
     story: Story,
     report: PathBuf,
 }
 
-/// A scene to be run, with a bug or without.
+/// A scene to run, with or without a bug.
 #[derive(Clone, Copy)]
 struct Run {
     bug: Option<&'static str>,
@@ -86,16 +86,16 @@ impl Run {
         sound.into_iter().chain(spoiled).collect()
     }
 
-    /// Tells it until the machine has had the time, and the bug has done what the table says.
+    /// Runs the scene until the machine had enough CPU time for it and the bug has done what the table says.
     fn report(self) -> Result<Report, String> {
         let mut told = self.told();
         for _ in 1..TRIES {
             match &told {
                 Ok(report) if !report.stalls.is_empty() => {
-                    eprintln!("{:?} is told again: {:?}", self.story, report.stalls);
+                    eprintln!("running {:?} again: {:?}", self.story, report.stalls);
                 }
                 Ok(report) if self.is_noticed_otherwise(report) => {
-                    eprintln!("{:?} is told again: {:?}", self.story, report.offences);
+                    eprintln!("running {:?} again: {:?}", self.story, report.offences);
                 }
                 Ok(_) | Err(_) => break,
             }
@@ -104,7 +104,7 @@ impl Run {
         told
     }
 
-    /// Whether a bug has broken rules, but not the one of the table. A sound process has no second try.
+    /// Returns true if a bug has broken rules, but not the one in the table. A process without a bug gets no second try.
     fn is_noticed_otherwise(self, report: &Report) -> bool {
         let offences = &report.offences;
         self.bug.is_some() && !offences.is_empty() && offences.iter().all(|offence| offence.rule != self.rule)
@@ -119,11 +119,11 @@ impl Run {
         let scene = scene.env(TOLD_SCENE, telling).env(SABOTAGE, self.bug.unwrap_or_default()).output(OVER);
         match fs::read_to_string(&report) {
             Ok(text) => Ok(serde_json::from_str(&text).unwrap()),
-            Err(_) => Err(format!("the scene broke off:\n{}\n{}", scene.stdout, scene.stderr)),
+            Err(_) => Err(format!("the scene wrote no report:\n{}\n{}", scene.stdout, scene.stderr)),
         }
     }
 
-    /// A row of the table, and what is wrong with it.
+    /// Returns a row of the output, and what is wrong with it.
     fn row(self, report: Result<Report, String>, took: Duration) -> (String, Option<String>) {
         let broken: BTreeSet<String> = match &report {
             Ok(report) => report.offences.iter().map(|offence| offence.rule.clone()).collect(),
@@ -143,7 +143,7 @@ impl Run {
                 .fold(String::new(), |told, Offence { rule, what }| format!("{told}    {rule}: {what}\n")),
             Err(error) => error,
         };
-        let wrong = (!is_as_it_should).then(|| format!("{row}, wanted {:?}\n{told}", self.rule));
+        let wrong = (!is_as_it_should).then(|| format!("{row}, expected {:?}\n{told}", self.rule));
         (row, wrong)
     }
 }
@@ -168,7 +168,7 @@ fn each_bug_is_caught_and_sound_code_breaks_no_rule() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Those bugs alone that somebody wants to look at, where `STREAMFLEET_TEST_BUG` names a part of them.
+/// Keeps only the bugs whose name contains `STREAMFLEET_TEST_BUG`, if that is set.
 fn only(mut runs: VecDeque<Run>) -> VecDeque<Run> {
     #[expect(clippy::disallowed_methods, reason = "for the person who runs the tests")]
     let part = std::env::var("STREAMFLEET_TEST_BUG");
@@ -189,14 +189,14 @@ fn the_table_and_the_page_list_every_bug() {
     for (bug, about) in streamfleet::sabotage::bugs() {
         let (_, story, rule) = TABLE.iter().find(|(name, ..)| *name == bug).unwrap();
         let row = format!("| `{bug}` | {about} | {} | {rule} |", format!("{story:?}").to_lowercase());
-        assert!(page.contains(&row), "docs/sabotage.md has not this row:\n{row}");
+        assert!(page.contains(&row), "docs/sabotage.md lacks this row:\n{row}");
     }
 }
 
-/// Returns at once unless it was started to tell a scene.
+/// Returns at once unless this process was started to run a scene.
 #[test]
 fn scene_entry() {
-    #[expect(clippy::disallowed_methods, reason = "this is how the process is told what to do")]
+    #[expect(clippy::disallowed_methods, reason = "this is how the process learns what to do")]
     let told = std::env::var(TOLD_SCENE);
     if let Ok(told) = told {
         let Telling { story, report } = serde_json::from_str(&told).unwrap();

@@ -1,4 +1,4 @@
-//! The folder of a scene, by which its processes tell each other what they see and what to do.
+//! The folder of a scene, through which its processes exchange what they saw and what to do.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,11 +10,11 @@ use crate::harness::ledger::Ledger;
 use crate::harness::wait::pause_for;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A look that comes so late says that the machine had no time for this process: its leases may be lost.
+/// If the clock is read this late, the machine gave this process no CPU time, and its leases may be lost.
 const STALLED: Duration = Duration::from_millis(700);
 
-/// A folder with what was seen (`ledger`), said (`complaints`) and told (`gates`), and how long processes stood still
-/// (`stalls`).
+/// A folder with the runs of jobs (`ledger`), broken rules (`complaints`), orders (`gates`), and how long processes stood
+/// still (`stalls`).
 pub(super) struct Place(PathBuf);
 
 impl Place {
@@ -33,12 +33,12 @@ impl Place {
         Ledger::new(&self.0.join("ledger"))
     }
 
-    /// Notes what breaks a rule.
+    /// Records that a rule was broken, and by what.
     pub(super) fn complain(&self, rule: &str, what: &str) {
         self.append("complaints", &format!("{rule}: {}", what.replace('\n', " ")));
     }
 
-    /// The rules that were broken, each with what broke it.
+    /// Returns the broken rules, each with what broke it.
     pub(super) fn complaints(&self) -> Vec<(String, String)> {
         let parts = self.lines("complaints").into_iter().map(|line| {
             let (rule, what) = line.split_once(": ").unwrap_or(("", &line));
@@ -47,7 +47,7 @@ impl Place {
         parts.collect()
     }
 
-    /// Tells all that wait at a gate, now or later, what to do.
+    /// Opens a gate with an order for all that wait there, now or later.
     pub(super) fn open(&self, gate: &str, word: &str) {
         let gates = self.0.join("gates");
         fs::write(gates.join(".new"), word).unwrap();
@@ -58,7 +58,7 @@ impl Place {
         fs::read_to_string(self.0.join("gates").join(gate)).ok()
     }
 
-    /// Writes down each time for which this process did not run.
+    /// Records each period in which this process did not run.
     pub(super) fn watch_the_clock(&self) {
         let place = Self(self.0.clone());
         std::thread::spawn(move || {
@@ -75,7 +75,7 @@ impl Place {
         });
     }
 
-    /// Which processes stood still, and for how long.
+    /// Returns which processes stood still, and for how long.
     pub(super) fn stalls(&self) -> Vec<(u32, String)> {
         let files = fs::read_dir(self.0.join("stalls")).unwrap();
         let files = files.map(|file| file.unwrap().path());

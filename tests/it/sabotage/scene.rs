@@ -21,25 +21,25 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::rest::jobs_left;
 use crate::harness::wait::{Probe, pause_for};
 
-/// What takes longer is broken.
+/// Whatever takes longer is broken.
 const SOON: Duration = Duration::from_secs(8);
-/// And once something is, nobody waits for long.
+/// Once something is broken, all further waits are this short.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// A worker that was asked to stop gets so long.
+/// How long a worker has to stop.
 const STOPPED: Duration = Duration::from_secs(20);
 const JOBS: &str = "sf:{default}:jobs";
 
-/// The scene cannot go on; why is noted.
+/// The scene cannot continue; the reason is among the complaints.
 pub(super) struct GaveUp;
 
 /// A step of a scene.
 pub(super) type Step = Result<(), GaveUp>;
 
-/// What a scene comes to.
+/// The result of a scene.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Report {
     pub(super) offences: Vec<Offence>,
-    /// Processes that had no time to run, for so long that the scene says nothing.
+    /// Processes that got no CPU time for so long that the scene proves nothing.
     pub(super) stalls: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Scene {
     gave_up: Cell<bool>,
     expected: BTreeMap<String, Expected>,
     gates: Vec<String>,
-    /// What jobs are called whose ids are those of their entries.
+    /// The names of jobs that have no id except that of their entry.
     names: BTreeMap<String, String>,
     _dir: tempfile::TempDir,
 }
@@ -85,13 +85,13 @@ impl Scene {
         }
     }
 
-    /// Starts a worker, which is there when this returns. The first one does the chores.
+    /// Starts a worker and waits until it has joined. The first one becomes the leader.
     pub(super) fn hire(&mut self, concurrency: usize) -> Result<usize, GaveUp> {
         let program = Program { url: self.server.url(), place: self.place.path().to_owned(), concurrency };
         let worker = program.start();
         let mark = format!("-{}-", worker.pid());
         self.workers.push(worker);
-        self.wait("a worker to be there", || {
+        self.wait("a worker to join", || {
             let members = self.server.try_cmd(&["XINFO", "CONSUMERS", JOBS, "fleet"]).ok()?;
             let members: Vec<BTreeMap<String, redis::Value>> = redis::from_redis_value(members).ok()?;
             let names = members.iter().filter_map(|member| member.get("name").cloned());
@@ -99,17 +99,17 @@ impl Scene {
             names.any(|name| name.contains(&mark)).then_some(())
         })?;
         let leader = || ask::<Option<String>>(&self.server, &["GET", "sf:{default}:leader"]);
-        self.wait("somebody to lead", || leader().is_some())?;
+        self.wait("a leader", || leader().is_some())?;
         Ok(self.workers.len() - 1)
     }
 
-    /// Stops it from running for as long as the scene says.
+    /// Freezes a worker until the scene thaws it.
     pub(super) fn freeze(&mut self, worker: usize) {
         self.frozen.push(self.workers[worker].pid());
         self.workers[worker].freeze();
     }
 
-    /// Waits for what must be soon.
+    /// Waits for something that must happen soon.
     pub(super) fn wait<P: Probe>(
         &self,
         what: &str,
@@ -122,29 +122,29 @@ impl Scene {
             }
             if started.elapsed() > if self.gave_up.get() { AT_ONCE } else { SOON } {
                 self.gave_up.set(true);
-                self.place.complain(GOES_ON, &format!("waited in vain for {what}"));
+                self.place.complain(GOES_ON, &format!("timed out waiting for {what}"));
                 return Err(GaveUp);
             }
             pause_for(Duration::from_millis(5));
         }
     }
 
-    /// An entry of the main stream; its id.
+    /// Appends an entry to the main stream. Returns its id.
     pub(super) fn xadd(&self, fields: &[&str]) -> String {
         ask(&self.server, &[&["XADD", JOBS, "*"][..], fields].concat())
     }
 
-    /// The same with a type, an id and a payload.
+    /// Appends an entry with a type, an id and a payload. Returns the entry's id.
     pub(super) fn send(&self, job_type: &str, id: &str, payload: &str) -> String {
         self.xadd(&["type", job_type, "encoding", "raw", "id", id, "payload", payload])
     }
 
-    /// A job of a producer.
+    /// Returns a job for the producer to submit.
     pub(super) fn job(&self, payload: &str) -> Submission {
         Submission::new("test").unwrap().payload(payload.to_owned(), Encoding::Raw).unwrap()
     }
 
-    /// Waits until a job's handler, or a step's, has started so often.
+    /// Waits until the handler of a job or step has started this many times.
     pub(super) fn until_started(&self, name: &str, times: usize) -> Step {
         let is_it = |record: &Record| matches!(record, Record::Start { run, .. } if run.job == name);
         self.wait(&format!("{name} to start {times} times"), || {
@@ -152,7 +152,7 @@ impl Scene {
         })
     }
 
-    /// Waits until so many of its runs have ended, however they did.
+    /// Waits until this many of its runs have ended, however they did.
     pub(super) fn until_ended(&self, name: &str, times: usize) -> Step {
         let is_it = |record: &Record| matches!(record, Record::End { run, .. } if run.job == name);
         self.wait(&format!("{name} to end {times} times"), || {
@@ -168,7 +168,7 @@ impl Scene {
         })
     }
 
-    /// Waits for the letter of a job.
+    /// Waits for the dead letter of a job.
     pub(super) fn until_dead(&self, id: &str) -> Result<DeadLetter, GaveUp> {
         self.wait(&format!("{id} to be dead"), || {
             let letters = self.runtime.block_on(self.queue.dead_letters(None, 100)).ok()?;
@@ -179,23 +179,23 @@ impl Scene {
         })
     }
 
-    /// Opens a gate. At the end of the scene all gates let pass.
+    /// Opens a gate. At the end of the scene all gates are open.
     pub(super) fn open(&mut self, gate: &str, word: &str) {
         self.place.open(gate, word);
         self.gates.push(gate.to_owned());
     }
 
-    /// Whoever gives up lets pass here.
+    /// Declares a gate, which `finish` opens if the scene gives up before it does.
     pub(super) fn gate(&mut self, gate: &str) {
         self.gates.push(gate.to_owned());
     }
 
-    /// What the job of this entry is called.
+    /// Names the job of an entry.
     pub(super) fn name(&mut self, entry: &str, name: &str) {
         self.names.insert(entry.to_owned(), name.to_owned());
     }
 
-    /// What is to become of a job.
+    /// Declares what must happen to a job.
     pub(super) fn expect(&mut self, name: &str, runs: &[(u32, Option<How>)], end: End) -> &mut Expected {
         let told = match end {
             End::Done => runs.iter().filter(|(_, how)| *how == Some(How::Ok)).count().max(1),
@@ -206,21 +206,21 @@ impl Scene {
         self.expected.entry(name.to_owned()).or_insert(expected)
     }
 
-    /// Not before so long from now.
+    /// Returns the time after this delay, by the monotonic clock.
     pub(super) fn due_in(delay: Duration) -> u64 {
         monotonic_ns() + u64::try_from(delay.as_nanos()).unwrap()
     }
 
-    /// Waits until nothing is left to do, or the time is over, stops the workers, and judges.
+    /// Waits until nothing is left to do or the time is up, stops the workers, and judges.
     pub(super) fn finish(mut self, ticking: Option<&str>) -> Report {
         for gate in self.gates.clone() {
             if self.place.word_at(&gate).is_none() {
                 self.open(&gate, "ok");
             }
         }
-        // What is left then is told by the judge.
+        // The judge reports whatever is left.
         let left = || jobs_left(&self.server) == 0;
-        self.wait("nothing to be left to do", left).ok();
+        self.wait("all jobs to end", left).ok();
         self.workers.iter().for_each(|worker| {
             worker.thaw();
             worker.term();

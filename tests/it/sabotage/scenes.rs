@@ -24,11 +24,11 @@ const MANY: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Story {
-    /// Nothing happens but work.
+    /// Workers work, and nothing else happens.
     Calm,
     /// A worker dies.
     Killed,
-    /// A worker stands still, for less than its lease and for more.
+    /// A worker is frozen, for less than its lease and for more.
     Frozen,
     /// A worker is asked to stop.
     Stopped,
@@ -50,7 +50,7 @@ impl Story {
             Self::Stopped => (stopped(&mut scene), None),
             Self::Hostile => (hostile(&mut scene), None),
         };
-        // Why it gave up is among the complaints.
+        // The complaints say why it gave up.
         step.ok();
         scene.finish(ticking)
     }
@@ -86,7 +86,7 @@ fn work(scene: &mut Scene) {
     scene.expect("long", &[(1, OK)], End::Done);
 }
 
-/// Jobs that wait: for their time, or since their handler wants it.
+/// Jobs that wait, for their due time or because their handler snoozes.
 fn waiting(scene: &mut Scene) -> Step {
     let delay = Duration::from_millis(2_000);
     let due = Scene::due_in(delay);
@@ -110,7 +110,7 @@ fn waiting(scene: &mut Scene) -> Step {
 fn submitted(scene: &Scene, submission: streamfleet::Submission, want: Accepted) {
     let told = scene.runtime.block_on(scene.producer.submit_or_find(submission));
     if told.as_ref().ok().map(|told| &told.accepted) != Some(&want) {
-        scene.place.complain(ANSWERS, &format!("wanted {want:?}, was told {told:?}"));
+        scene.place.complain(ANSWERS, &format!("expected {want:?}, got {told:?}"));
     }
 }
 
@@ -142,7 +142,7 @@ fn lives(scene: &mut Scene) -> Step {
     scene.open("twins", "fail");
     scene.until_ended("twins", 2)?;
     scene.open("twins", "ok");
-    // One that runs, and another one that ends meanwhile.
+    // One life runs while another one ends.
     scene.gate("shared");
     let sent = |scene: &Scene| scene.job("hold shared").id("shared".parse().unwrap());
     submitted(scene, sent(scene), Accepted::New);
@@ -152,7 +152,7 @@ fn lives(scene: &mut Scene) -> Step {
     scene.until_settled(&other)?;
     submitted(scene, sent(scene), Accepted::Existing(streamfleet::job::State::Running));
     scene.open("shared", "ok");
-    // One that has ended.
+    // A life that has ended.
     let sent = |scene: &Scene| scene.job("ok").id("again".parse().unwrap());
     submitted(scene, sent(scene), Accepted::New);
     scene.expect("again", &[(1, OK)], End::Done);
@@ -167,7 +167,7 @@ fn state(scene: &Scene, id: &str) -> String {
     state.unwrap_or_default()
 }
 
-/// A key whose holder dies.
+/// A unique key whose holder dies.
 fn unique(scene: &mut Scene) -> Step {
     let holder = |scene: &Scene, id: &str, order: &str| {
         let job = scene.job(order).id(id.parse().unwrap());
@@ -181,7 +181,7 @@ fn unique(scene: &mut Scene) -> Step {
     Ok(())
 }
 
-/// A life that is cancelled, and one of its id that is not.
+/// A life that is cancelled, and one with the same id that is not.
 fn cancelled(scene: &mut Scene) -> Step {
     scene.gate("unwanted");
     scene.send("test", "unwanted", "hold unwanted");
@@ -190,7 +190,7 @@ fn cancelled(scene: &mut Scene) -> Step {
     let id = "unwanted".parse().unwrap();
     let told = scene.runtime.block_on(scene.queue.cancel(&id, "ann", KEPT));
     if !matches!(told, Ok(Cancellation::Wanted)) {
-        scene.place.complain(ANSWERS, &format!("to be cancelled while it runs: {told:?}"));
+        scene.place.complain(ANSWERS, &format!("cancelling a running job returned {told:?}"));
     }
     scene.wait("it to be cancelled", || state(scene, "unwanted") == "cancelled")?;
     scene.send("test", "unwanted", "ok");
@@ -209,7 +209,7 @@ fn steps(scene: &mut Scene) -> Step {
 }
 
 fn killed(scene: &mut Scene) -> Step {
-    // It does the chores, and holds the oldest entry.
+    // This worker is the leader and holds the oldest entry.
     scene.hire(1)?;
     scene.gate("old");
     scene.send("test", "old", "hold old");
@@ -231,7 +231,7 @@ fn killed(scene: &mut Scene) -> Step {
 }
 
 fn frozen(scene: &mut Scene) -> Step {
-    // It does the chores, and is busy for now.
+    // This worker is the leader and is busy for now.
     scene.hire(2)?;
     for name in ["busy-1", "busy-2"] {
         scene.gate("busy");
@@ -253,13 +253,13 @@ fn frozen(scene: &mut Scene) -> Step {
     scene.expect("dies", &[(1, FATAL), (1, FATAL)], End::Dead("fatal"));
     scene.open("busy", "ok");
     scene.until_ended("busy-2", 1)?;
-    // For less than three quarters of the lease, which costs nothing.
+    // Less than three quarters of the lease, so nothing is lost.
     scene.freeze(freezes);
     pause_for(LEASE * 3 / 5);
     scene.workers[freezes].thaw();
     scene.open("short", "ok");
     scene.until_ended("short", 1)?;
-    // Until others have done it all.
+    // Until other workers have done all of it.
     scene.freeze(freezes);
     scene.until_started("late", 2)?;
     scene.until_started("dies", 2)?;
@@ -282,7 +282,7 @@ fn stopped(scene: &mut Scene) -> Step {
     scene.expect("refused", &[(1, FAILED), (1, OK)], End::Done);
     scene.until_started("running", 1)?;
     scene.until_started("refused", 1)?;
-    // Its retry is refused until somebody has mended this, and by then the worker is gone.
+    // Redis refuses its retry until this is repaired, and by then the worker is gone.
     spoil(scene, "refused");
     scene.open("refused", "fail");
     scene.until_ended("refused", 1)?;
@@ -296,7 +296,7 @@ fn stopped(scene: &mut Scene) -> Step {
     scene.until_ended("refused", 2)
 }
 
-/// Puts a text in the place of a job's record.
+/// Replaces a job's record with a string.
 fn spoil(scene: &Scene, id: &str) {
     let record = format!("sf:{{default}}:job:{id}");
     scene.server.cmd(&["SET", &record, "no record"]);
@@ -311,13 +311,13 @@ fn hostile(scene: &mut Scene) -> Step {
     scene.gate("held");
     scene.send("test", "held", "hold held");
     scene.expect("held", &[(1, OK)], End::Done);
-    // What cannot be read, before what can.
+    // An unreadable job, due before a readable one.
     scene.server.cmd(&[&b"HSET"[..], b"sf:{default}:delayed:fields", b"bad", b"\xc1\xc1"]);
     scene.server.cmd(&["ZADD", "sf:{default}:delayed", "1", "bad"]);
     scene.expect("bad", &[], End::Dead("malformed"));
     submitted(scene, scene.job("@behind ok").delay(Duration::from_millis(100)), Accepted::New);
     scene.expect("behind", &[(1, OK)], End::Done);
-    // A retry that is refused for a while.
+    // A retry that Redis refuses for a while.
     scene.gate("refused");
     scene.send("test", "refused", "hold refused");
     scene.expect("refused", &[(1, FAILED), (2, OK)], End::Done);
@@ -340,7 +340,7 @@ fn hostile(scene: &mut Scene) -> Step {
     Ok(())
 }
 
-/// A producer whose answer is lost sends again only what was certainly not accepted.
+/// A producer whose reply is lost resends only what was certainly not accepted.
 fn lost_reply(scene: &mut Scene) {
     let proxy = Proxy::start(scene.server.addr());
     let config = crate::harness::fleet::config(&scene.server.url_through(proxy.addr()));
@@ -350,18 +350,18 @@ fn lost_reply(scene: &mut Scene) {
         let broker = streamfleet::broker::Broker::connect(config.redis).await.unwrap();
         let producer = Producer::new(broker.queue("default".parse().unwrap()));
         if let Err(error) = producer.submit(before).await {
-            scene.place.complain(ANSWERS, &format!("nothing was lost: {error}"));
+            scene.place.complain(ANSWERS, &format!("a submission failed though no reply was lost: {error}"));
         }
         proxy.set(Mode::drop_reply_to("@lost", 1));
         match producer.submit(lost.clone()).await {
             Err(SubmitError::Broker(Error::Refused { .. } | Error::Unreachable(_))) => {
                 let again = async || producer.submit(lost.clone()).await.ok();
-                until_async("what was refused to be accepted", Duration::from_secs(8), again).await;
+                until_async("the refused submission to be accepted", Duration::from_secs(8), again).await;
             }
             Err(SubmitError::Broker(Error::Unknown { .. })) => {}
-            other => {
-                scene.place.complain(ANSWERS, &format!("to a submission whose reply was lost: {other:?}"))
-            }
+            other => scene
+                .place
+                .complain(ANSWERS, &format!("a submission whose reply was lost returned {other:?}")),
         }
     });
     for name in ["before", "lost"] {

@@ -1,9 +1,10 @@
-//! The worker process of a scene: this same test binary, started again. Its handlers do what a payload says.
+//! The worker process of a scene: this same test binary, started again. Its handlers do what the payload says.
 //!
 //! A payload is `<order>` or `@<name> <order>`: `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `fatal` · `weigh <bytes>`
-//! (complains about another size) · `hold <gate>` (does what stands in that file, once it is there: `ok`, `fail`, `fatal`,
-//! `snooze`) · `block <gate>` (the same, but whoever runs it first holds its thread). That of a job of the type `gift`, which has the steps `charge` (once)
-//! and `mail`, names them: `charge hold a; mail ok`. What follows a job is called `<its id>~<how that ended>`.
+//! (complains about any other size) · `hold <gate>` (does what that file contains, once it exists: `ok`, `fail`, `fatal`,
+//! `snooze`) · `block <gate>` (the same, but the first run blocks its thread). A job of the type `gift`, which has the steps
+//! `charge` (once) and `mail`, names them in its payload: `charge hold a; mail ok`. The follow-up of a job is called
+//! `<the job's id>~<how it ended>`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ const SNOOZE: Duration = Duration::from_secs(1);
 /// Longer than any scene.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What a worker process is told.
+/// What a worker process gets from its environment.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Program {
     pub(super) url: String,
@@ -72,7 +73,7 @@ impl Program {
         let steps = steps.after("mail", ["charge"]).build().unwrap();
         let fleet = Fleet::builder(self.config()).handler_with("test", policy.clone(), obeys).unwrap();
         let fleet = fleet.steps("gift", policy, steps).unwrap().build();
-        // Two handlers may hold a thread each.
+        // Two handlers may block a thread each.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
         runtime.unwrap().block_on(fleet.run(shutdown)).unwrap();
     }
@@ -84,7 +85,7 @@ struct Obeys {
     writer: Arc<Writer>,
 }
 
-/// A run in the ledger, which ends as interrupted unless it is ended otherwise.
+/// A run in the ledger. It ends as interrupted unless something else is recorded.
 struct Entered<'a> {
     writer: &'a Writer,
     run: Run,
@@ -118,7 +119,8 @@ impl Handler for Obeys {
             "weigh" => {
                 let bytes: usize = rest.split(' ').next().unwrap().parse().unwrap();
                 if text.len() != bytes {
-                    self.place.complain(super::judge::WHOLE, &format!("{} of {bytes} came", text.len()));
+                    self.place
+                        .complain(super::judge::WHOLE, &format!("{} of {bytes} bytes arrived", text.len()));
                 }
                 "ok".to_owned()
             }
@@ -139,11 +141,11 @@ impl Handler for Obeys {
         match word.as_str() {
             "fail" => {
                 entered.how = How::Failed;
-                Err(JobError::retry("as told"))
+                Err(JobError::retry("as ordered"))
             }
             "fatal" => {
                 entered.how = How::Fatal;
-                Err(JobError::fatal("as told"))
+                Err(JobError::fatal("as ordered"))
             }
             "snooze" => Err(JobError::snooze(SNOOZE)),
             _ => {
@@ -154,7 +156,7 @@ impl Handler for Obeys {
     }
 }
 
-/// The name of the run, and what is to be done.
+/// Returns the name of the run, and what it must do.
 fn told(payload: &str, context: &JobContext) -> (String, String) {
     let id = context.id().to_string();
     if let Ok(facts) = serde_json::from_str::<serde_json::Value>(payload)
@@ -170,10 +172,10 @@ fn told(payload: &str, context: &JobContext) -> (String, String) {
     (format!("{name}/{step}"), own.unwrap_or("ok").to_owned())
 }
 
-/// Returns at once unless it was started by [`Program::start`].
+/// Returns at once unless this process was started by [`Program::start`].
 #[test]
 fn scene_worker_entry() {
-    #[expect(clippy::disallowed_methods, reason = "this is how the process is told what to do")]
+    #[expect(clippy::disallowed_methods, reason = "this is how the process learns what to do")]
     let told = std::env::var(TOLD);
     if let Ok(told) = told {
         serde_json::from_str::<Program>(&told).unwrap().run();
