@@ -1,21 +1,21 @@
-//! The tidy test: what ARCHITECTURE.md and CONTRIBUTING.md say of the code's shape is checked here, so that it stays
-//! true. Each finding names the place and the rule.
+//! Checks what ARCHITECTURE.md and CONTRIBUTING.md say about the structure of the code, so that it stays true. Each
+//! finding names the place and the rule.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources fails")]
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Code lines, without tests, that a file may have.
+/// The most code lines of a file, without its tests.
 const FILE_LINES: usize = 500;
 
-/// Lines that a function may have.
+/// The most lines of a function.
 const FUNCTION_LINES: usize = 70;
 
-/// Names that say nothing of what is inside.
+/// File names that do not say what is inside.
 const BANNED_NAMES: [&str; 8] = ["util", "utils", "common", "helpers", "misc", "types", "core", "manager"];
 
-/// Who may import whom, inside the library: imports go down only.
+/// Which part of the library may import which: imports go down only.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("job", &[]),
     ("cron", &["job"]),
@@ -132,14 +132,14 @@ fn assert_none(findings: Vec<String>) {
     assert!(findings.is_empty(), "{} findings:\n{text}", findings.len());
 }
 
-/// The part of the library that a file belongs to.
+/// Returns the part of the library that a file belongs to.
 fn layer(path: &Path) -> String {
     let inside = path.strip_prefix("src").unwrap();
     let first = inside.iter().next().unwrap().to_string_lossy().into_owned();
     first.trim_end_matches(".rs").to_owned()
 }
 
-/// What a line imports from this crate: the names behind each `crate::`.
+/// Returns what a line imports from this crate: the names after each `crate::`.
 fn imports(line: &str) -> impl Iterator<Item = String> + '_ {
     line.match_indices("crate::").filter(|(at, _)| !line[..*at].ends_with("pub(")).flat_map(|(at, found)| {
         let rest = &line[at + found.len()..];
@@ -162,7 +162,7 @@ fn imports_go_down_only() {
             continue;
         }
         let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == layer) else {
-            findings.push(source.at(0, "a part that the import table does not know"));
+            findings.push(source.at(0, "this part is missing from the import table MAY_IMPORT"));
             continue;
         };
         for (at, line) in
@@ -184,7 +184,7 @@ fn only_the_broker_names_the_redis_client() {
     for source in sources("src").iter().filter(|source| !source.path.starts_with("src/broker")) {
         for (at, line) in source.lines.iter().enumerate() {
             if line.contains("fred::") && !line.trim_start().starts_with("//") {
-                findings.push(source.at(at, "names the Redis client outside src/broker"));
+                findings.push(source.at(at, "uses the Redis client outside src/broker"));
             }
         }
     }
@@ -200,7 +200,7 @@ fn the_command_line_uses_only_the_public_api() {
                 || line.contains("crate::broker")
                 || line.contains("crate::worker");
             if outside {
-                findings.push(source.at(at, "reaches into the library; use streamfleet::…"));
+                findings.push(source.at(at, "imports an internal module; use streamfleet::…"));
             }
         }
     }
@@ -236,21 +236,24 @@ fn no_file_and_no_function_is_too_long() {
     for source in sources("src").into_iter().chain(sources("tests")) {
         let code = source.code();
         if code.len() > FILE_LINES {
-            findings.push(source.at(0, &format!("{} lines, at most {FILE_LINES}", code.len())));
+            findings
+                .push(source.at(0, &format!("{} lines, but at most {FILE_LINES} are allowed", code.len())));
         }
         for (from, to) in functions(&source.lines) {
             if to - from + 1 > FUNCTION_LINES {
                 let lines = to - from + 1;
-                findings
-                    .push(source.at(from, &format!("a function of {lines} lines, at most {FUNCTION_LINES}")));
+                findings.push(source.at(
+                    from,
+                    &format!("a function of {lines} lines, but at most {FUNCTION_LINES} are allowed"),
+                ));
             }
         }
     }
     assert_none(findings);
 }
 
-/// The first and last line of each function with a body, as rustfmt lays them out: the closing brace is indented as the
-/// `fn` is.
+/// Returns the first and last line of each function with a body, as rustfmt lays them out: the closing brace has the
+/// indentation of the `fn`.
 fn functions(lines: &[String]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for (from, line) in lines.iter().enumerate() {
@@ -273,7 +276,7 @@ fn no_file_has_a_vague_name() {
         let stem = source.path.file_stem().unwrap().to_string_lossy().into_owned();
         BANNED_NAMES.contains(&stem.as_str())
     });
-    assert_none(named.map(|source| source.at(0, "a name that says nothing")).collect());
+    assert_none(named.map(|source| source.at(0, "this file name does not say what is inside")).collect());
 }
 
 #[test]
@@ -308,7 +311,7 @@ fn every_script_states_its_contract_and_is_used_by_a_neighbor() {
 #[test]
 fn no_unfinished_code_and_no_machine_specific_path() {
     let mut findings = Vec::new();
-    // Put together here, so that this file does not find itself.
+    // The words are assembled here, so that this file does not find itself.
     let marks = [
         ["todo", "!("].concat(),
         ["unimplemented", "!("].concat(),

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Runs the integration tests on other servers than the installed one: a chosen part, or with --all the whole suite. Changes nothing.
+# Runs the integration tests on servers other than the installed one: a selection, or the whole suite with --all. Changes nothing.
 #
-# usage: tests/servers.sh [--all] [valkey-8] [redis-8] [valkey-9]      without a name: each of them
+# usage: tests/servers.sh [--all] [valkey-8] [redis-8] [valkey-9]      without a name: all of them
 #
-# deploy/tools.sh says where the servers come from; none is installed. A server that this machine cannot have is said in a line that begins
-# with "skip", and so is a test that a server lacks something for. Exit code 0: all that could be run passed. 1: something failed.
+# deploy/tools.sh says where the servers come from; none is installed. A line that begins with "skip" names each server that is not
+# available on this machine, and each test that a server does not support. Exit code 0: everything that could run passed. 1: something failed.
 cd "$(dirname "$0")/.." || exit
 # shellcheck source-path=SCRIPTDIR source=../deploy/tools.sh
 . deploy/tools.sh
 
-# What users may notice first where a server differs: what each script does, the rights of the shipped logins, a server that refuses, is
-# full or restarts, what commands say of it, the durability that it confirms, a cluster.
+# The first things that users notice if a server differs: what each script does, the rights of the shipped logins, a server that refuses
+# commands, is full or restarts, what the commands report about it, the durability that it confirms, a cluster.
 PART=(
   cli::check cron::scripts hooks::script input::server leases:: lives:: metrics::script probes::cluster promises::promise_4 rights::
   running::cancel running::scripts selftest::redis_server size::cost steps::scripts submit::durable submit::ids submit::scripts
   traps::cluster traps::refused traps::scripts traps::start
 )
 
-# Prints the program that serves, or fails.
+# Prints the path of the server program, or fails.
 server() {
   local release
   case $1 in
@@ -38,7 +38,7 @@ server() {
   esac
 }
 
-# `Valkey server v=8.0.1 sha=…` in two words.
+# Prints name and version, from `Valkey server v=8.0.1 sha=…`.
 named() { "$1" --version | sed -nE 's/^(Redis|Valkey) server v=([^ ]+).*/\1 \2/p'; }
 
 tests() {
@@ -50,7 +50,7 @@ tests() {
 on() {
   local program name begun=$SECONDS passed each
   if ! program=$(server "$1") || ! name=$(named "$program" 2>"$work/why") || [ -z "$name" ]; then
-    skip "$1: this machine cannot have it"
+    skip "$1: not available on this machine"
     return
   fi
   if STREAMFLEET_TEST_REDIS=$program tests >"$work/said" 2>&1; then
@@ -60,7 +60,7 @@ on() {
     fail "$name"
     quote
   fi
-  # A line of a test may begin in the middle of one of the runner's.
+  # A line of a test may begin in the middle of a line of the test runner.
   while read -r each; do skip "$name: ${each#skip }"; done < <(grep -o 'skip [a-z_:0-9]*: .*' "$work/said" | sort -u)
 }
 
@@ -71,6 +71,6 @@ if [ "${1:-}" = --all ]; then
 fi
 [ $# -gt 0 ] || set -- valkey-8 redis-8 valkey-9
 for each in "$@"; do
-  case $each in valkey-8 | redis-8 | valkey-9) on "$each" ;; *) fail "$each: no such server" ;; esac
+  case $each in valkey-8 | redis-8 | valkey-9) on "$each" ;; *) fail "$each: unknown server" ;; esac
 done
 account servers

@@ -1,5 +1,5 @@
 //! Integration tests: the library and the real binary against real servers.
-#![expect(clippy::wildcard_enum_match_arm, reason = "an answer of another kind than expected fails the test")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "any other kind of answer fails the test")]
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The promises of the README, each by its name. Other tests try harder to break them; these say what they mean.
+//! The promises of the README, each by its name. Other tests try harder to break them; these show what they mean.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::size::blocking;
 use crate::traps::scene::{Gate, SOON, Scene, job};
 use crate::traps::{aside, zombie};
 
-/// The starts in a ledger, by job.
+/// Returns the starts in a ledger, by job.
 fn starts(ledger: &Ledger) -> BTreeMap<String, Vec<u64>> {
     let mut starts: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for record in ledger.read() {
@@ -60,7 +60,7 @@ async fn promise_1_no_accepted_job_is_lost() {
     server.restart();
     let back = Instant::now();
     until_no_job_is_left(&server, SOON);
-    // A link that is asked to mend itself while it does so takes turns of seconds.
+    // A connection that is asked to reconnect while it already does so would delay this by seconds.
     assert!(back.elapsed() < SOON / 2, "all jobs ended only after {:?}", back.elapsed());
     until_at_rest(&server, SOON);
     let both = |cause, pid, until| Event { cause, pid, from, until };
@@ -186,7 +186,7 @@ async fn promise_5_recovery_in_seconds() {
     let promised = Duration::from_millis(program.lease_ms * 4 / 3 + 1_000 + program.backoff_ms);
     for (job, starts) in starts(&ledger) {
         let took = Duration::from_nanos(starts[1] - killed);
-        assert!(took <= promised, "{job} started again after {took:?}, {promised:?} were promised");
+        assert!(took <= promised, "{job} started again after {took:?}, but {promised:?} were promised");
     }
 }
 
@@ -205,19 +205,19 @@ async fn promise_6_deploys_cost_nothing() {
         jobs.push(submit(&scene.queue, "wait").await);
     }
     let fleet = Running::start_with(config, quick(1), old.clone());
-    until_async("two to run and the rest to be at hand", SOON, async || {
+    until_async("two to run and the rest to be prefetched", SOON, async || {
         let running = jobs.iter().filter(|job| old.of(job).starts > 0).count();
         running == 2 && scene.queue.depths().await.unwrap().running() == 40
     })
     .await;
     let stopping = tokio::task::spawn(fleet.stop());
-    until_async("the unstarted to be given back", SOON, async || {
+    until_async("the unstarted jobs to be given back", SOON, async || {
         scene.queue.depths().await.unwrap().waiting() >= 38
     })
     .await;
     stopping.await.unwrap();
     assert_eq!(scene.queue.depths().await.unwrap().waiting(), 40);
-    // Had one of them spent its only attempt, it would be dead.
+    // If one of them had spent its only attempt, it would be dead.
     let new = Acts::new(|context, _| match context.attempt() {
         1 => Ok(Value::Null),
         nth => Err(JobError::fatal(format!("attempt {nth}"))),

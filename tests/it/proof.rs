@@ -1,4 +1,4 @@
-//! The judge can say no: what breaks a rule is found, by the name of the rule, and what has a cause is not.
+//! The judge of the audit can say no: it finds what breaks a rule, by the name of the rule, and excuses what has a cause.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::harness::weather::{Cause, Event};
 const LEASE: u64 = 2_000_000_000;
 const PID: u32 = 7;
 
-/// A storm made up: jobs of this kind were accepted, and this is what the diary says, with times in milliseconds.
+/// An invented audit: the jobs that were accepted, and what the diary says, with times in milliseconds.
 struct Tale {
     entries: Entries,
     diary: Diary,
@@ -66,7 +66,7 @@ impl Tale {
         self
     }
 
-    /// The names of the rules that it breaks.
+    /// Returns the names of the rules that it breaks.
     fn broken(self) -> Vec<&'static str> {
         let causes = Causes::new(&self.events, &self.diary.stalls, LEASE);
         let Self { entries, diary, facts, ticks, offsets, .. } = self;
@@ -90,7 +90,7 @@ fn a_lost_job_is_found() {
     assert_eq!(Tale::of(&[("a", Kind::Done)], &[]).broken(), ["nothing is lost"]);
     let cut_short = Tale::of(&[("a", Kind::Done)], &[START]).hit(Cause::Kill, 150, 151);
     assert_eq!(cut_short.broken(), ["nothing is lost"]);
-    // Nobody heard that it was accepted, but it ran.
+    // The producer got no answer, but the job ran.
     let mut unheard = Tale::of(&[("a", Kind::Done)], &[START]).hit(Cause::Kill, 150, 151);
     unheard.entries.sent.get_mut("a").unwrap().reply = Reply::Unknown;
     assert_eq!(unheard.broken(), ["nothing is lost"]);
@@ -102,7 +102,7 @@ fn a_second_run_needs_a_cause() {
     assert_eq!(twice().broken(), ["nothing runs twice without a cause"]);
     assert_eq!(twice().hit(Cause::Kill, 201, 202).broken(), Vec::<&str>::new());
     assert_eq!(twice().hit(Cause::Freeze, 150, 2_150).broken(), Vec::<&str>::new());
-    // Others waited for it, or should have.
+    // These pauses are too short, or too late, to be the cause.
     assert_eq!(twice().hit(Cause::Freeze, 150, 1_500).broken(), ["nothing runs twice without a cause"]);
     assert_eq!(twice().hit(Cause::Network, 150, 1_100).broken(), ["nothing runs twice without a cause"]);
     assert_eq!(twice().hit(Cause::Network, 150, 1_200).broken(), Vec::<&str>::new());
@@ -116,7 +116,7 @@ fn a_start_after_a_takeover_is_found_even_if_its_worker_was_frozen() {
     assert_eq!(tale.broken(), ["a job that others took over does not start"]);
 }
 
-/// It had decided to start them when it was frozen, in each of its threads one.
+/// Each of its threads had decided to start one job when it was frozen.
 #[test]
 fn a_frozen_worker_is_excused_for_one_start_per_thread() {
     let frozen = |count: usize| {
@@ -292,7 +292,7 @@ fn one_attempt_too_many_or_too_few_is_found() {
     };
     assert_eq!(tale(&["failed", "failed", "failed", "ok"]).broken(), Vec::<&str>::new());
     assert_eq!(tale(&["failed", "failed", "failed", "failed", "ok"]).broken(), BOUNDS);
-    // Who was killed has spent no attempt.
+    // A killed worker spends no attempt.
     assert_eq!(tale(&["interrupted", "ok"]).hit(Cause::Kill, 150, 151).broken(), BOUNDS);
     let failed = ["start a - a 3 new 1-0 7 100ms 100", "end a - 1-0 7 200ms failed"];
     let given_up = Tale::of(&[("a", Kind::Exhausted)], &failed).letter("a", "exhausted");
@@ -323,7 +323,7 @@ fn a_server_clock_step_excuses_an_equally_early_start() {
     assert_eq!(early(1_101, 1_000), ["nothing starts before its time"]);
 }
 
-/// Writes a diary of plain jobs in bulk, of which these were accepted, and judges it.
+/// Writes the diary of a bulk of plain jobs with these replies, and judges it.
 fn in_bulk(replies: &[Reply], lines: &[&str]) -> Judgement {
     let folder = tempfile::tempdir().unwrap();
     let text: String = lines.iter().map(|line| format!("{}\n", line.replace("ms", "000000"))).collect();

@@ -6,7 +6,7 @@ use super::{LATEST, LEASE, Scene, pass};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
-/// A clock that is set forward again and again runs nothing again.
+/// Repeated forward steps of the clock cause no second run.
 pub(crate) async fn steps_cost_nothing() {
     let scene = Scene::new(RedisServer::builder().clock_shifts().start(), LEASE, 3);
     scene.send(&["sleep 15000"; 10]).await;
@@ -19,7 +19,7 @@ pub(crate) async fn steps_cost_nothing() {
     scene.assert_all_ran_once(10);
 }
 
-/// Redis stands still too, and begins with what a claimer had asked for.
+/// When Redis resumes, it first executes what a claimer had requested before the pause.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_step_while_redis_is_paused_causes_no_second_run() {
     let scene = Scene::new(RedisServer::builder().clock_shifts().start(), LEASE, 2);
@@ -36,8 +36,8 @@ async fn a_clock_step_while_redis_is_paused_causes_no_second_run() {
     scene.assert_all_ran_once(10);
 }
 
-/// By its idle time alone, the entry of the dead worker would be taken over a minute later; and the leader's place would be
-/// taken for as long.
+/// By its idle time alone, the dead worker's entry would be taken over a minute later, and its place as leader would stay
+/// taken for just as long.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_set_back_delays_a_takeover_by_at_most_one_lease() {
     let lease = Duration::from_secs(3);

@@ -1,5 +1,5 @@
-//! Leases in weather that deceives those who judge them: Redis stands still, a worker does, or the server's clock is set.
-//! Nothing may run again that its worker still has.
+//! Leases under misleading conditions: Redis or a worker is paused, or the server's clock is set. A job that its worker still
+//! holds must not run again.
 
 pub(crate) mod clock;
 mod pages;
@@ -21,13 +21,13 @@ use crate::harness::wait::until;
 use crate::program::Program;
 use crate::traps::scene::job;
 
-/// Long enough that a part of it is more than a busy machine takes to answer.
+/// Long enough that even a fraction of it exceeds the time that a busy machine takes to answer.
 const LEASE: Duration = Duration::from_secs(6);
 
-/// More than anything here takes.
+/// Longer than anything here takes.
 const LATEST: Duration = Duration::from_secs(60);
 
-/// A server and processes that work for it.
+/// A server and worker processes.
 struct Scene {
     server: RedisServer,
     dir: TempDir,
@@ -49,14 +49,14 @@ impl Scene {
         scene
     }
 
-    /// Starts another worker, and waits until it lives. Returns its place.
+    /// Starts another worker and waits until it has joined. Returns its index.
     fn hire(&mut self) -> usize {
         self.workers.push(self.program.launch().start());
         let lives = || {
             let keys = self.server.cmd(&["KEYS", "sf:worker:*"]);
             redis::from_redis_value::<Vec<String>>(keys).unwrap().len() == self.workers.len()
         };
-        until("the worker to live", LATEST, lives);
+        until("the worker to join", LATEST, lives);
         self.workers.len() - 1
     }
 
@@ -70,7 +70,7 @@ impl Scene {
         Ledger::new(&self.dir.path().join("ledger")).read()
     }
 
-    /// Which processes started each job, in their order.
+    /// Returns which processes started each job, in the order of the starts.
     fn starts(&self) -> BTreeMap<String, Vec<u32>> {
         let mut starts: BTreeMap<String, Vec<(u64, u32)>> = BTreeMap::new();
         for record in self.records() {
@@ -93,7 +93,7 @@ impl Scene {
         until("all jobs to be done", LATEST, || jobs_left(&self.server) == 0);
     }
 
-    /// Each job ran once, to its end.
+    /// Panics unless each job ran exactly once, to its end.
     fn assert_all_ran_once(&self, jobs: usize) {
         let starts = self.starts();
         let twice: Vec<_> = starts.iter().filter(|(_, by)| by.len() != 1).collect();
@@ -104,8 +104,8 @@ impl Scene {
     }
 }
 
-/// Lets a stretch of time pass: the state that is tested is a matter of time.
+/// Lets this much time pass: the tested state depends on time.
 fn pass(time: Duration) {
     let begun = Instant::now();
-    until("a stretch of time to pass", time * 2 + LATEST, || begun.elapsed() >= time);
+    until("the time to pass", time * 2 + LATEST, || begun.elapsed() >= time);
 }

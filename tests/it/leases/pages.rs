@@ -1,4 +1,4 @@
-//! Silent entries among very many that are not: a look at them is cut into pages, and nobody loses an entry by that.
+//! Idle entries among very many fresh ones: searches are paged, and no worker loses an entry because of that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::traps::scripts::Scripts;
 const LANE: &str = "sf:{q}:jobs";
 const LANES: [&str; 3] = ["sf:{q}:jobs:high", LANE, "sf:{q}:jobs:low"];
 
-/// Appends so many jobs and gives them to `somebody`; the ids of their entries.
+/// Appends this many jobs and delivers them to `somebody`. Returns the ids of their entries.
 fn hold(server: &RedisServer, stream: &str, jobs: usize) -> Vec<String> {
     let source = "for nth = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'type', 'test') end \
         redis.call('XREADGROUP', 'GROUP', 'fleet', 'somebody', 'COUNT', ARGV[1], 'STREAMS', KEYS[1], '>') return 1";
@@ -44,7 +44,7 @@ fn searches_and_claims_of_idle_entries_are_paged() {
     let mut held = hold(&scripts.server, LANE, 10_000);
     assert_eq!(stale(), ["", "", ""]);
     silence(&scripts.server, LANE, &held[9_999]);
-    assert_eq!(stale(), ["", &held[9_999], ""], "all of ten thousand are looked at");
+    assert_eq!(stale(), ["", &held[9_999], ""], "all ten thousand are searched");
     held = hold(&scripts.server, LANE, 1);
     assert_eq!((held.len(), stale()), (10_001, vec![String::new(), "0-0".to_owned(), String::new()]));
     let claim = |from: &str| {
@@ -53,7 +53,7 @@ fn searches_and_claims_of_idle_entries_are_paged() {
         let Value::Array(taken) = &rest[2] else { panic!("{rest:?}") };
         (status, text(&rest[0]), taken.len())
     };
-    // Where nobody is silent, the page after this one begins with its last entry.
+    // If no entry is idle, the next page begins with the last entry of this one.
     assert_eq!(claim("0-0"), (1, held[999].clone(), 0));
     assert_eq!(claim(&held[999]), (1, held[1_998].clone(), 0));
     assert_eq!(claim(&held[9_500]), (1, "0-0".to_owned(), 1));
@@ -112,11 +112,11 @@ async fn one_idle_entry_among_twelve_thousand_is_taken_over() {
     let fleet = scene.sound_fleet(lease, handler.clone());
     let lost = lost.parse().unwrap();
     until_async("the lost job to run", 3 * SOON, async || handler.runs(&lost) > 0).await;
-    // Long enough for further looks.
+    // Long enough for further searches.
     tokio::time::sleep(lease).await;
     let theirs = scene.server.cmd(&["XPENDING", STREAM, "fleet", "-", "+", "100000", "somebody"]);
     let theirs: Vec<(String, String, i64, i64)> = redis::from_redis_value(theirs).unwrap();
-    assert_eq!(theirs.len(), 11_999, "nobody else's entry was taken");
+    assert_eq!(theirs.len(), 11_999, "another worker's entry was taken over");
     assert_eq!(handler.runs(&lost), 1);
     fleet.stop().await;
 }

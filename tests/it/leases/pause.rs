@@ -1,4 +1,4 @@
-//! Redis stands still, or a worker does.
+//! Redis or a worker is paused.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use crate::harness::proxy::{Mode, Proxy, Scope};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
-/// A pause of Redis that costs nothing, as docs/operations.md says: seven tenths of the lease.
+/// A pause of Redis that does no harm according to docs/operations.md: seven tenths of the lease.
 const PAUSE: Duration = Duration::from_millis(4_200);
 
-/// A pause of a worker that costs nothing: three quarters.
+/// A pause of a worker that does no harm: three quarters of the lease.
 const FREEZE: Duration = Duration::from_millis(4_500);
 
-/// A pause of Redis for seven tenths of the lease runs nothing again.
+/// A pause of Redis for seven tenths of the lease causes no second run.
 pub(crate) async fn of_redis_costs_nothing() {
     let scene = Scene::new(RedisServer::start(), LEASE, 2);
     // At different times, so that their leases are of different ages.
@@ -59,7 +59,7 @@ async fn a_worker_frozen_for_three_quarters_of_its_lease_repeats_no_job() {
     scene.assert_all_ran_once(5 * (3 + 4));
 }
 
-/// Half of the lease, and each connection that was there or is tried meanwhile stays silent for ever.
+/// Every connection that existed or is opened during the cut stays silent forever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_cut_for_half_the_lease_repeats_no_job() {
     let server = RedisServer::start();
@@ -81,7 +81,7 @@ async fn a_network_cut_for_half_the_lease_repeats_no_job() {
     scene.assert_all_ran_once(20);
 }
 
-/// The jobs that a frozen worker had, of which it could start only one, were done by another.
+/// Another worker has done the jobs that the frozen worker held, of which it could start only one.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_held_by_a_frozen_worker_do_not_start_after_a_takeover() {
     let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 0);
@@ -99,7 +99,7 @@ async fn jobs_held_by_a_frozen_worker_do_not_start_after_a_takeover() {
     assert_eq!(starts[&busy[0].to_string()].len(), 2);
 }
 
-/// Redis delivers to a worker that reads, and is frozen: the reply is there when it thaws.
+/// Redis delivers entries to a worker that is frozen while it reads: the reply is there when it thaws.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_delivered_to_a_frozen_worker_do_not_start_after_a_takeover() {
     let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 1);
@@ -107,14 +107,14 @@ async fn jobs_delivered_to_a_frozen_worker_do_not_start_after_a_takeover() {
     let job = deliver_to_frozen(&scene, &mut sent).await;
     scene.workers[0].thaw();
     scene.until_done();
-    assert_eq!(scene.starts()[&job].len(), 1, "it runs where nobody took it over");
+    assert_eq!(scene.starts()[&job].len(), 1, "without a takeover it runs once");
     let job = deliver_to_frozen(&scene, &mut sent).await;
     takeover(&mut scene, sent);
     assert_eq!(scene.starts()[&job], [scene.workers[1].pid()]);
 }
 
-/// Freezes the worker while it waits for jobs, and sends one that it is given. A worker that is frozen between two reads is
-/// given nothing: it goes on, and is frozen again.
+/// Freezes the worker while it waits for jobs, and sends one that Redis delivers to it. A worker that is frozen between two
+/// reads gets nothing: it continues, and is frozen again.
 async fn deliver_to_frozen(scene: &Scene, sent: &mut usize) -> String {
     let given = Duration::from_millis(500);
     let begun = Instant::now();
@@ -136,13 +136,13 @@ async fn deliver_to_frozen(scene: &Scene, sent: &mut usize) -> String {
     panic!("no worker was frozen while it waited");
 }
 
-/// Whether a client of the server waits for entries of a stream.
+/// Returns true if a client of the server waits for entries of a stream.
 fn waits(scene: &Scene) -> bool {
     let clients = redis::from_redis_value::<String>(scene.server.cmd(&["CLIENT", "LIST"])).unwrap();
     clients.lines().any(|client| client.contains(" cmd=xreadgroup ") && client.contains(" flags=b "))
 }
 
-/// Another worker takes over what the frozen first one had, and then the first one thaws.
+/// Lets another worker take over what the frozen first one held, and then thaws the first one.
 fn takeover(scene: &mut Scene, jobs: usize) {
     scene.workers[0].freeze();
     scene.hire();

@@ -1,4 +1,4 @@
-//! Jobs at the edge of what is allowed, and queues that somebody has damaged.
+//! Jobs at the limits of what is allowed, and damaged queues.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn an_unwritable_lane_does_not_duplicate_jobs_of_another_lane() {
     let due = |lane| Submission::new("test").unwrap().lane(lane).delay(Duration::from_millis(50));
     let normal = producer.submit(due(streamfleet::job::Lane::Normal)).await.unwrap();
     let low = producer.submit(due(streamfleet::job::Lane::Low)).await.unwrap();
-    // The promoter moves the one, and puts the other off because its lane does not take it.
+    // The promoter moves one job, and postpones the other because its lane does not accept it.
     until_async("the normal job to be moved", Duration::from_secs(10), async || {
         server.cmd(&["ZCARD", "sf:{default}:delayed"]) == redis::Value::Int(1)
     })

@@ -1,4 +1,4 @@
-//! What becomes of a job: the whole fleet on a real server, told as sentences.
+//! What happens to a job: the whole fleet on a real server, one statement per test.
 
 mod basics;
 mod edges;

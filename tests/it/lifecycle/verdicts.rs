@@ -1,4 +1,4 @@
-//! What becomes of jobs whose programs exit in ways that rules know: the real binary, from its configuration to Redis.
+//! How rules turn the exit of a program into an outcome: the real binary, from its configuration to Redis.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
-/// The payload is the exit code and the last words.
+/// The payload is the exit code and the last line on standard error.
 const CONFIG: &str = r#"
 [worker]
 lease = "2s"
@@ -37,7 +37,7 @@ async fn send(queue: &Queue, payload: &str) -> JobId {
     submit(queue, payload).await
 }
 
-/// How many minutes from now a job in the delayed set is due, rounded.
+/// Returns in how many minutes a job in the delayed set is due, rounded.
 async fn due_in_minutes(queue: &Queue, job: &JobId) -> u64 {
     let found = until_async("the job to be delayed", Duration::from_secs(20), async || {
         let upcoming = queue.upcoming(0, 10).await.unwrap();

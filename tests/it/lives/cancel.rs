@@ -1,4 +1,4 @@
-//! Wishes to cancel a job: for one life each, whatever the clock says, and gone when nothing can meet them.
+//! Requests to cancel a job: each is for one life, whatever the clock says, and is deleted when nothing can fulfill it.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ async fn a_job_accepted_before_a_clock_step_back_can_be_cancelled() {
     let mut config = config(&server.url());
     config.worker.lease = Duration::from_secs(30);
     let fleet = Running::start_with(config, quick(3), handler.clone());
-    // Accepted an hour from now, by the clock of then.
+    // Accepted an hour in the future, by the clock at that time.
     let (seconds, _): (u64, u64) = redis::cmd("TIME").query(&mut server.client()).unwrap();
     let created = format!("{}", (seconds + 3600) * 1000);
     let fields = ["type", "test", "payload", "wait", "id", "j", "created_ms", &created];
@@ -54,8 +54,8 @@ async fn a_cancel_request_behind_many_others_is_found_at_the_same_cost() {
     assert_eq!(queue.cancel(&id, "ann", KEPT).await.unwrap(), Cancellation::Wanted);
     until_state(&queue, &id, State::Cancelled).await;
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
-    // They were made long ago, for nothing that anybody holds.
-    until_async("the others to be forgotten", 3 * SOON, async || {
+    // They were made long ago, for jobs that no worker holds.
+    until_async("the others to be deleted", 3 * SOON, async || {
         server.cmd(&["EXISTS", CANCELS]) == redis::Value::Int(0)
     })
     .await;
@@ -70,13 +70,13 @@ async fn a_cancel_request_that_came_too_late_is_soon_deleted() {
     let producer = streamfleet::Producer::new(queue.clone());
     let id = producer.submit(job("x")).await.unwrap().to_string();
     let stream = "sf:{default}:jobs";
-    // Somebody runs it, and it succeeds before the wish is seen.
+    // A worker runs it, and it succeeds before the worker sees the request.
     server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", stream, ">"]);
     assert_eq!(queue.cancel(&id.parse().unwrap(), "ann", KEPT).await.unwrap(), Cancellation::Wanted);
     server.cmd(&["XDEL", stream, &id]);
     server.cmd(&["XACK", stream, "fleet", &id]);
     let fleet = Running::start(&server.url(), quick(3), Gate::closed());
-    until_async("the wish to be forgotten", SOON, async || {
+    until_async("the request to be deleted", SOON, async || {
         server.cmd(&["EXISTS", CANCELS, "sf:{default}:cancels:places"]) == redis::Value::Int(0)
     })
     .await;
@@ -106,7 +106,7 @@ async fn the_leader_reports_jobs_cancelled_while_no_worker_holds_them() {
     let events = streamfleet::event::Events::new(vec![std::sync::Arc::new(listener)]);
     let fleet = Running::of(fleet.events(events).build());
     let mut told = std::collections::BTreeMap::new();
-    until_async("both to be told", SOON, async || {
+    until_async("both to be reported", SOON, async || {
         told.extend(receiver.try_iter().map(|(id, job_type, ending, why)| (id, (job_type, ending, why))));
         told.len() == 2
     })

@@ -1,5 +1,5 @@
 //! Dead letters and the lives that follow them. A raw replay moves its letter when it begins; nothing that happens to the
-//! letter before lets a `once` step run twice.
+//! letter before that lets a `once` step run twice.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::steps::scene::{Scene, Walks};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// `charge` succeeds; `mail` fails for good in the first life alone.
+/// `charge` succeeds; `mail` fails permanently, but only in the first life.
 fn handler() -> Walks {
     let first = std::sync::atomic::AtomicBool::new(true);
     Walks::new(move |step, _| {
@@ -27,7 +27,7 @@ fn steps(handler: &Walks) -> Steps {
     steps.after("mail", ["charge"]).build().unwrap()
 }
 
-/// A job that was charged and whose mail is exhausted, with no worker left.
+/// Returns a job that was charged and whose mail is exhausted, with no worker left.
 async fn dead(handler: &Walks) -> (Scene, JobId, DeadLetter) {
     let scene = Scene::new().await;
     let fleet = scene.fleet(quick(3), steps(handler));
@@ -77,7 +77,7 @@ async fn a_letter_evicted_after_a_replay_by_xadd_charges_nobody_twice() {
     xadd(&scene, &letter, |_| true);
     let none = LetterLimits { most: Some(0), ..LetterLimits::default() };
     assert_eq!(scene.queue.evict(letter.entry, &job, none).await.unwrap(), Evicted::Dropped);
-    // Even where somebody deletes what is known of the steps, the replay brings it along.
+    // Even if the ledger of the steps is deleted, the replay brings it along.
     scene.server.cmd(&["DEL", &format!("sf:{{default}}:steps:{job}")]);
     let fleet = ends_charged_once(&scene, &job, &handler).await;
     fleet.stop().await;
@@ -91,8 +91,8 @@ async fn a_replay_by_xadd_moves_its_letter_when_it_begins() {
     let fleet = ends_charged_once(&scene, &job, &handler).await;
     assert_eq!(scene.queue.dead_letter(letter.entry).await.unwrap(), None);
     let again = scene.queue.replay(letter.entry, &job).await.unwrap();
-    assert_eq!(again, Replayed::Gone(Some(State::Done)), "it says what became of the job");
-    // Nor later, when nothing is known of the job any more.
+    assert_eq!(again, Replayed::Gone(Some(State::Done)), "it returns the state of the job");
+    // Nor later, when the job's record is gone.
     for key in ["job", "steps"] {
         scene.server.cmd(&["DEL", &format!("sf:{{default}}:{key}:{job}")]);
     }
@@ -105,7 +105,7 @@ async fn a_replay_by_xadd_moves_its_letter_when_it_begins() {
 async fn a_replay_also_moves_a_letter_of_an_older_version() {
     let handler = handler();
     let (scene, job, letter) = dead(&handler).await;
-    // As it was written before lives had names.
+    // The format from before lives had names.
     let record = format!("sf:{{default}}:job:{job}");
     let life = letter.text("dead_life");
     scene.server.cmd(&["HDEL", &record, "life", "holds", &format!("dead:{life}")]);
@@ -120,7 +120,7 @@ async fn a_replay_also_moves_a_letter_of_an_older_version() {
 async fn the_end_of_one_life_keeps_what_another_lifes_letter_needs() {
     let handler = handler();
     let (scene, job, letter) = dead(&handler).await;
-    // The producer sends the id again; this life is done at once, as far as its steps go, after its mail.
+    // The producer sends the id again; this life has only its mail to do.
     let head = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id"];
     let id = job.to_string();
     scene.server.cmd(&[&head[..], &[&id]].concat());
@@ -134,7 +134,7 @@ async fn the_end_of_one_life_keeps_what_another_lifes_letter_needs() {
     .await;
     let ttl = |key: &str| scene.server.cmd(&["PTTL", &format!("sf:{{default}}:{key}:{job}")]);
     until_async("the record to be kept", SOON, async || ttl("job") == redis::Value::Int(-1)).await;
-    assert_eq!(ttl("steps"), redis::Value::Int(-1), "the letter is still there");
+    assert_eq!(ttl("steps"), redis::Value::Int(-1), "the letter still exists");
     assert!(scene.queue.drop_dead(letter.entry, &job).await.unwrap());
     until_async("the record to go", SOON, async || ttl("job") == redis::Value::Int(-2)).await;
     assert_eq!(handler.runs("charge"), 1);
@@ -166,7 +166,7 @@ async fn a_letter_keeps_the_producers_times_and_the_start_of_the_life() {
     fleet.stop().await;
 }
 
-/// The worker of an attempt whose handler dropped the job dies before the job is cancelled.
+/// The handler drops the job, and its worker dies before it cancels the job.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_dropped_by_a_once_step_is_cancelled_though_its_worker_died() {
     let scene = Scene::new().await;
@@ -189,7 +189,7 @@ async fn a_job_dropped_by_a_once_step_is_cancelled_though_its_worker_died() {
     fleet.stop().await;
 }
 
-/// One life of an id is done, and what is kept of it goes at once; the other has charged and waits for its mail.
+/// One life of an id is done and its data expires at once; the other has charged and waits for its mail.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ledger_stays_while_a_life_with_a_started_step_is_alive() {
     let scene = Scene::new().await;
@@ -206,7 +206,7 @@ async fn a_ledger_stays_while_a_life_with_a_started_step_is_alive() {
     let job: JobId = "j".parse().unwrap();
     until_state(&scene.queue, &job, State::Scheduled).await;
     assert_eq!((handler.runs("charge"), handler.runs("mail")), (1, 1));
-    // The other life is cancelled while it waits for its turn.
+    // The other life is cancelled while it waits.
     fleet.shutdown.request();
     fleet.stop().await;
     let other: String = redis::from_redis_value(scene.server.cmd(&head)).unwrap();
@@ -214,7 +214,7 @@ async fn a_ledger_stays_while_a_life_with_a_started_step_is_alive() {
         scene.queue.cancel(&other.parse().unwrap(), "ann", Duration::from_millis(1)).await.unwrap();
     assert_eq!(cancelled, streamfleet::broker::Cancellation::Done);
     let ledger = "sf:{default}:steps:j";
-    until_async("the other life's end to be over", SOON, async || {
+    until_async("the other life to end", SOON, async || {
         scene.server.cmd(&["PTTL", ledger]) == redis::Value::Int(-1)
     })
     .await;

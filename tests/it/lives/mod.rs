@@ -1,4 +1,5 @@
-//! Several lives of one job id: replays, an id that is sent again, two raw `XADD`s with one id. None touches another's.
+//! Several lives of one job id: replays, an id that is sent again, two raw `XADD`s with one id. No life touches what belongs
+//! to another.
 
 mod cancel;
 mod letters;

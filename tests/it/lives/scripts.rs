@@ -16,7 +16,7 @@ const COMPLETE: [&str; 9] =
     [STREAM, DELAYED, FIELDS, RECORD, "sf:{q}:unique:", "sf:{q}:batch:", "sf:{q}:steps:j", RECEIPTS, NOTHING];
 const BEGIN: [&str; 5] = [STREAM, RECORD, "sf:{q}:cancels", "sf:{q}:unique:", "sf:{q}:dead"];
 
-/// One attempt of a life of `j`: its entry is the life's token where it is the first.
+/// One attempt of a life of `j`. The entry of the first attempt is the token of the life.
 struct Attempt<'a> {
     scripts: &'a Scripts,
     entry: String,
@@ -50,14 +50,15 @@ impl<'a> Attempt<'a> {
         self.scripts.call(source("begin"), &BEGIN, &args).0
     }
 
-    /// The life's retry, once it is promoted and delivered.
+    /// Promotes and delivers the life's retry, and returns it.
     fn retried(&self) -> Self {
         let promote = [DELAYED, FIELDS, "sf:{q}:dead", "sf:{q}:jobs:high", STREAM, "sf:{q}:jobs:low"];
         self.scripts.call(source("promote"), &promote, &["500", "1048576"]);
         self.scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", STREAM, ">"]);
         let range: Vec<(String, Vec<String>)> =
             redis::from_redis_value(self.scripts.server.cmd(&["XRANGE", STREAM, "-", "+"])).unwrap();
-        let own = range.iter().find(|(_, fields)| fields.contains(&self.life)).expect("its retry is there");
+        let own =
+            range.iter().find(|(_, fields)| fields.contains(&self.life)).expect("the retry was promoted");
         Self { scripts: self.scripts, entry: own.0.clone(), life: self.life.clone() }
     }
 }
@@ -77,7 +78,7 @@ fn a_late_success_cancels_the_retry_of_its_own_life_and_no_other() {
         assert_eq!([late.complete("60000"), late.complete("60000")], [2, 2]);
         let left = if late_is_first { format!("j#{}", stays.life) } else { "j".to_owned() };
         assert_eq!(parked(&scripts), [left], "the other life still has its retry");
-        // It ends in its own time.
+        // It ends later, on its own.
         scripts.server.cmd(&["ZADD", DELAYED, "XX", "0", &parked(&scripts)[0]]);
         let retry = stays.retried();
         assert_eq!((retry.begin(), retry.complete("60000")), (1, 1));
@@ -100,7 +101,7 @@ fn a_late_success_is_remembered_while_its_retry_waits() {
     assert_eq!(scripts.call(source("release"), &keys, &release).0, 2);
     assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
     let ttl = scripts.int(&["PTTL", RECORD]);
-    assert!(ttl == -2 || (0..=1).contains(&ttl), "its retention begins then: {ttl}");
+    assert!(ttl == -2 || (0..=1).contains(&ttl), "its retention begins at that moment: {ttl}");
 }
 
 #[test]
@@ -121,8 +122,8 @@ fn a_settlement_leaves_a_receipt_only_for_its_own_consumer() {
     assert_eq!((one.defer("60000"), one.defer("60000"), one.complete("60000")), (1, 1, 2));
     let two = Attempt::first(&scripts);
     scripts.server.cmd(&["XACK", STREAM, "fleet", &two.entry]);
-    assert_eq!((two.defer("0"), two.complete("60000")), (0, 4), "somebody else settled it");
-    // The receipts go with the consumer.
+    assert_eq!((two.defer("0"), two.complete("60000")), (0, 4), "another consumer settled it");
+    // The receipts are deleted with the consumer.
     let keys = ["sf:{q}:jobs:high", STREAM, "sf:{q}:jobs:low", RECEIPTS];
     assert_eq!(scripts.call(source("reap"), &keys, &["me"]).0, 3);
     assert_eq!(scripts.int(&["EXISTS", RECEIPTS]), 0);

@@ -1,4 +1,4 @@
-//! The figures of a worker agree with what happened.
+//! The metrics of a worker agree with what happened.
 
 use super::scene::{SOON, Scraped, submit};
 use crate::harness::proxy::{Mode, Proxy};
@@ -31,7 +31,7 @@ max_attempts = 1
 handler = { exec = { command = ["sleep", "600"] } }
 "#;
 
-/// Entries of ten minutes ago: they are late whenever they start.
+/// Appends entries dated ten minutes ago: they are late whenever they start.
 fn submit_long_ago(server: &RedisServer, jobs: u32) {
     let redis::Value::Array(time) = server.cmd(&["TIME"]) else { panic!("no time") };
     let now: u64 = redis::from_redis_value(time[0].clone()).unwrap();
@@ -69,7 +69,7 @@ fn a_workers_metrics_agree_with_what_happened() {
     let completed = ["300", "1800", "+Inf"]
         .map(|bound| of("job_completion_seconds_bucket", "note", &format!(",le=\"{bound}\"")));
     assert_eq!(completed, [20.0, 25.0, 25.0]);
-    // One attempt of each note; three of the job that fails; none of those that were given up counts twice.
+    // One attempt of each note; three of the job that fails; no abandoned attempt counts twice.
     let attempts = ["note", "fail", "missing", "slow"].map(|job_type| of("job_attempts_sum", job_type, ""));
     assert_eq!(attempts, [25.0, 3.0, 1.0, 1.0]);
     assert_eq!(of("job_attempts_bucket", "fail", ",le=\"2\""), 0.0);
@@ -110,7 +110,7 @@ fn reconnects_are_counted_and_blocking_reads_are_not_measured() {
     let polled = || worker.value("worker_last_poll_timestamp_seconds{queue=\"default\"}");
     until("a first read", SOON, || polled() > 0.0);
     let first = polled();
-    until("a read has waited in vain", SOON, || polled() > first + 1.9);
+    until("a read has returned nothing", SOON, || polled() > first + 1.9);
     for command in ["xreadgroup", "acknowledge", "lead", "beat", "promote", "gauge"] {
         let series = format!("redis_command_duration_seconds_count{{command=\"{command}\"}}");
         until(&format!("{command} is measured"), SOON, || worker.value(&series) >= 1.0);

@@ -1,4 +1,4 @@
-//! A queue's state is told by the process that does its chores, and the greatest of all processes' figures is right.
+//! The leader reports a queue's state, and the maximum over all processes is right.
 
 use super::scene::{SOON, Scraped, submit};
 use crate::harness::redis_server::RedisServer;
@@ -14,7 +14,7 @@ schedule = "0 0 1 1 *"
 type = "note"
 "#;
 
-/// Gauges that only the leader tells, of this test's queue.
+/// Returns the gauges of this test's queue that only the leader reports.
 fn told(scraped: &Scraped) -> [f64; 6] {
     let figures = scraped.scrape();
     [
@@ -39,7 +39,7 @@ fn the_maximum_over_workers_is_right_even_after_the_leader_is_killed() {
     // Three are delayed, and one of them is due within a minute.
     let want = [3.0, 1.0, 1.0, 1.0, 1.0, 0.0];
     let both = || [told(&one), told(&other)];
-    let leads = until("one of them tells all, and the other nothing", SOON, || {
+    let leads = until("one of them to report everything, and the other nothing", SOON, || {
         let [one, other] = both();
         if one == want && other == [0.0; 6] {
             Some(0)
@@ -60,7 +60,7 @@ fn the_maximum_over_workers_is_right_even_after_the_leader_is_killed() {
     assert!(figures.value("collector_duration_seconds{queue=\"default\"}") > 0.0);
     assert!(figures.value("redis_memory_used_bytes") > 1e5);
     leader.worker.kill9();
-    until("the other one tells it", SOON, || told(&heir) == want);
+    until("the other one to report it", SOON, || told(&heir) == want);
     let added = "queue_entries_added_total{queue=\"default\",lane=\"normal\"}";
     let before = heir.value(added);
     (0..7).for_each(|_| submit(&server, "note"));
@@ -75,7 +75,7 @@ fn a_graceful_stop_leaves_no_queue_metrics_behind() {
     let worker = Scraped::start(&server.url(), &config);
     submit(&server, "long");
     let running = "queue_jobs{queue=\"default\",state=\"running\"}";
-    until("it tells that a job runs", SOON, || worker.value(running) == 1.0);
+    until("it to report a running job", SOON, || worker.value(running) == 1.0);
     worker.worker.term();
     until("it has stopped leading", SOON, || told(&worker) == [0.0; 6]);
     assert_eq!((worker.value(running), worker.value("worker_draining")), (0.0, 1.0));

@@ -1,5 +1,5 @@
-//! What a fleet tells at `/metrics`: whether the documents have it, whether it agrees with what happened, and whether its
-//! memory stays bounded.
+//! What a fleet reports at `/metrics`: whether it is documented, whether it agrees with what happened, and whether memory
+//! stays bounded.
 
 mod account;
 mod leader;

@@ -1,11 +1,11 @@
-//! docs/metrics.md is drawn from the catalogue.
+//! docs/metrics.md is generated from the catalogue.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use streamfleet::telemetry::{Aggregate, CATALOGUE, Descriptor, Group, Kind, Teller, Values};
 
-/// Set, it has this test write the page in place of comparing it.
+/// If this variable is set, the test writes the page instead of comparing it.
 const REWRITE: &str = "STREAMFLEET_TEST_REWRITE";
 
 const HEAD: &str = "\

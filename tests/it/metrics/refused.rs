@@ -1,4 +1,4 @@
-//! What Redis refuses shows in the figures.
+//! Refusals by Redis show in the metrics.
 
 use super::scene::{SOON, Scraped};
 use crate::harness::redis_server::RedisServer;
@@ -29,7 +29,7 @@ fn a_full_redis_shows_in_the_memory_and_overdue_metrics() {
     assert_eq!(figures.value("redis_eviction_safe"), 1.0);
     server.cmd(&["CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "allkeys-lru"]);
     until("nothing is overdue any more", SOON, || value("cron_overdue_seconds") < 2.0);
-    until("the policy is told", SOON, || worker.value("redis_eviction_safe") == 0.0);
+    until("the policy is reported", SOON, || worker.value("redis_eviction_safe") == 0.0);
 }
 
 #[test]
@@ -40,10 +40,10 @@ fn a_delayed_job_that_cannot_be_promoted_counts_as_overdue() {
     let leads = || worker.value("scheduler_leader{queue=\"default\"}") == 1.0;
     until("it leads", SOON, leads);
     assert_eq!(overdue(), 0.0);
-    // Where a key has another type, the promoter is refused.
+    // A key of the wrong type makes Redis refuse the promoter.
     server.cmd(&["SET", "sf:{default}:delayed:fields", "no hash"]);
     server.cmd(&["ZADD", "sf:{default}:delayed", "1700000000000", "job"]);
-    until("the job is told as overdue", SOON, || overdue() > 3600.0);
+    until("the job is reported as overdue", SOON, || overdue() > 3600.0);
     server.cmd(&["DEL", "sf:{default}:delayed:fields"]);
-    until("it is gone to the dead letters", SOON, || overdue() == 0.0);
+    until("it is a dead letter", SOON, || overdue() == 0.0);
 }

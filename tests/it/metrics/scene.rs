@@ -1,4 +1,4 @@
-//! Workers of the real binary, and their figures as a scraper gets them.
+//! Workers of the real binary, and their metrics as a scraper gets them.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::harness::wait::until;
 
 pub(super) const SOON: Duration = Duration::from_secs(40);
 
-/// A worker and where it answers.
+/// A worker and the address of its metrics.
 pub(super) struct Scraped {
     pub(super) worker: Worker,
     pub(super) address: String,
 }
 
 impl Scraped {
-    /// Starts a worker with this configuration; its lengths are told every second.
+    /// Starts a worker with this configuration. It reports queue lengths every second.
     pub(super) fn start(url: &str, config: &str) -> Self {
         let config =
             format!("[telemetry]\nlisten = \"127.0.0.1:0\"\n[events]\nqueue_length_every = \"1s\"\n{config}");
@@ -28,12 +28,12 @@ impl Scraped {
         Self { worker, address }
     }
 
-    /// What it tells now.
+    /// Returns its current metrics.
     pub(super) fn scrape(&self) -> Figures {
-        Figures(until("the figures", SOON, || get(&self.address, "/metrics")).1)
+        Figures(until("the metrics", SOON, || get(&self.address, "/metrics")).1)
     }
 
-    /// The value of one series.
+    /// Returns the value of one series.
     pub(super) fn value(&self, series: &str) -> f64 {
         self.scrape().value(series)
     }
@@ -43,14 +43,14 @@ impl Scraped {
 pub(super) struct Figures(pub(super) String);
 
 impl Figures {
-    /// The value of one series, which must be there. Its name is written without the prefix.
+    /// Returns the value of one series, which must exist. Its name is given without the prefix.
     pub(super) fn value(&self, series: &str) -> f64 {
         let named = [format!("streamfleet_{series} "), format!("{series} ")];
         let line = self.0.lines().find_map(|line| named.iter().find_map(|name| line.strip_prefix(name)));
-        line.unwrap_or_else(|| panic!("{series} is not told")).parse().unwrap()
+        line.unwrap_or_else(|| panic!("{series} is not reported")).parse().unwrap()
     }
 
-    /// The names and labels of all series.
+    /// Returns the names and labels of all series.
     pub(super) fn series(&self) -> impl Iterator<Item = &str> {
         let lines = self.0.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         lines.filter_map(|line| line.rsplit_once(' ')).map(|(series, _)| series)

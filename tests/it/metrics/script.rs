@@ -1,4 +1,4 @@
-//! The script that reads a queue's state: it counts rightly, changes nothing, and works where nothing is or nothing fits.
+//! The script that reads a queue's state: it counts correctly, changes nothing, and works without keys and on a full server.
 
 use redis::Value;
 
@@ -12,13 +12,13 @@ const LOW: &str = "sf:{q}:jobs:low";
 const DELAYED: &str = "sf:{q}:delayed";
 const DEAD: &str = "sf:{q}:dead";
 const KEYS: [&str; 5] = [DELAYED, DEAD, HIGH, STREAM, LOW];
-/// A lease of a second; soon is a minute.
+/// A lease of one second; "soon" is one minute.
 const ARGS: [&str; 2] = ["1000", "60000"];
 
-/// The numbers of an answer; texts are -1 where they are empty, and 1 where not.
+/// Returns the numbers of an answer; an empty text becomes -1, any other text 1.
 fn gauge(scripts: &Scripts) -> Vec<i64> {
     let (_, mut rest) = scripts.call(source("gauge"), &KEYS, &ARGS);
-    assert_eq!(rest.remove(0), Value::Array(Vec::new()), "all keys are read");
+    assert_eq!(rest.remove(0), Value::Array(Vec::new()), "some keys were not read");
     let number = |value: Value| match value {
         Value::Int(number) => number,
         Value::BulkString(text) => {
@@ -68,7 +68,7 @@ fn gauging_a_queue_reads_every_part_and_changes_nothing() {
     assert_eq!([delayed, soon, dead, oldest_dead, policy], [3, 2, 1, 1, 1]);
     assert!((90_000..100_000).contains(&overdue) && used > 100_000, "{told:?}");
     let lanes: Vec<_> = told[8..].chunks(5).map(|lane| &lane[..4]).collect();
-    // How many ever came to a lane of which nothing was read, only the stream knows.
+    // Without a read, only the stream knows how many entries a lane ever had.
     assert_eq!(lanes, [[1, 0, -1, 1], [5, 3, 5, 1], [0, 0, -1, -1]]);
 }
 

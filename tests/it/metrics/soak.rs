@@ -1,4 +1,4 @@
-//! A worker that is offered jobs of ten thousand types, scraped all the while: neither its series nor its memory grow.
+//! A worker that is offered jobs of ten thousand types and scraped all the time: neither its series nor its memory grow.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -7,20 +7,20 @@ use super::scene::{Figures, SOON, Scraped};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
-/// For how many seconds, in place of the default.
+/// How many seconds it lasts, instead of the default.
 const SECONDS: &str = "STREAMFLEET_TEST_SOAK_SECONDS";
 const DEFAULT_SECONDS: u64 = 24;
 
-/// Of so many types the worker has a handler …
+/// The number of types that the worker has a handler for.
 const KNOWN: u64 = 10_000;
-/// … and of so many it has none: a job of each is offered at the start, and comes back every ten seconds.
+/// The number of types without a handler: a job of each is offered at the start, and returns every ten seconds.
 const STRANGE: u64 = 500;
 
-/// Jobs in one round trip, and rounds in a second.
+/// Jobs per round trip, and rounds per second.
 const ROUND: u64 = 100;
 const ROUNDS: u32 = 12;
 
-/// The memory in RAM may be so much greater at the end than after the first quarter.
+/// By how many bytes the resident memory at the end may exceed that after the first quarter.
 const GROWTH: f64 = 12.0 * 1024.0 * 1024.0;
 
 fn config() -> String {
@@ -32,7 +32,7 @@ fn config() -> String {
 fn offer(client: &mut redis::Connection, next: &mut u64) {
     let mut pipe = redis::pipe();
     for _ in 0..ROUND {
-        // A step that has no factor in common with the number of types meets all of them.
+        // A stride that is coprime to the number of types reaches all of them.
         let job_type =
             if *next < STRANGE { format!("stranger{next}") } else { format!("t{}", *next * 7919 % KNOWN) };
         pipe.cmd("XADD").arg(&["sf:{default}:jobs", "*", "type", &job_type]).ignore();
@@ -77,7 +77,7 @@ fn ten_thousand_job_types_grow_neither_series_nor_memory() {
     let scrapes = memory.len();
     let mib = [settled, half, three, end].map(|bytes| format!("{:.1}", bytes / 1_048_576.0)).join(", ");
     println!(
-        "soak: {seconds} s, {next} jobs offered, {other} done in _other, {own} in t1, {strange} unknown put off; {scrapes} \
+        "soak: {seconds} s, {next} jobs offered, {other} done in _other, {own} in t1, {strange} unknown postponed; {scrapes} \
          scrapes of {} series; MiB in RAM after each quarter: {mib}",
         at_start.len(),
     );

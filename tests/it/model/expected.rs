@@ -1,4 +1,4 @@
-//! The model: what a job's state must be after each operation, in as few lines as possible. It knows nothing of Redis.
+//! The model: a job's expected state after each operation, in as few lines as possible. It knows nothing about Redis.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ pub(super) enum End {
     Snooze,
 }
 
-/// What job is submitted.
+/// The kind of job to submit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
-    /// Due only in an hour.
+    /// Due in an hour.
     pub(super) later: bool,
-    /// With a callback for each way to end.
+    /// With a callback for each outcome.
     pub(super) calls_back: bool,
-    /// Made of steps, of which one must not run twice.
+    /// Made of steps, one of which must not run twice.
     pub(super) has_steps: bool,
 }
 
@@ -35,26 +35,26 @@ pub(super) enum Once {
     GivenUp,
 }
 
-/// What can be done. Jobs are numbered.
+/// An operation. Jobs are numbered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
     /// Submit a job.
     Submit(Wish),
-    /// Submit a job of an id that is known.
+    /// Submit a job with a known id.
     Resend(usize),
-    /// End the attempt that runs.
+    /// End the running attempt.
     Finish(usize, End),
-    /// Make what is delayed due.
+    /// Make a delayed job due.
     MakeDue(usize),
-    /// Cancel.
+    /// Cancel a job.
     Cancel(usize),
-    /// Replay what is dead.
+    /// Replay a dead job.
     Replay(usize),
-    /// Delete what is dead.
+    /// Delete a dead job.
     Drop(usize),
-    /// Decide about the step of a dead job.
+    /// Decide on the step of a dead job.
     Decide(usize, Verdict),
-    /// Let a recurring job have missed one tick.
+    /// Create a recurring job that has missed one tick.
     Tick,
     /// Kill the worker and start another.
     Kill,
@@ -67,17 +67,17 @@ pub(super) struct Expected {
     pub(super) attempt: u32,
     pub(super) lost: u32,
     pub(super) calls_back: bool,
-    /// Where it is made of steps.
+    /// The state of its step, if it is made of steps.
     pub(super) once: Option<Once>,
-    /// How often its step was begun.
+    /// How often its step has started.
     pub(super) begun: usize,
-    /// How it ended before, each way once.
+    /// The outcomes that it has had, each listed once.
     pub(super) called: Vec<State>,
-    /// Whether its record was deleted.
+    /// True if its record was deleted.
     pub(super) gone: bool,
 }
 
-/// The limits of the fleet that is modelled.
+/// The limits of the modelled fleet.
 pub(super) const MAX_ATTEMPTS: u32 = 3;
 pub(super) const MAX_LOSSES: u32 = 2;
 
@@ -120,19 +120,19 @@ impl Model {
         }
     }
 
-    /// The jobs in one of these states.
+    /// Returns the jobs in one of these states.
     pub(super) fn those(&self, states: &[State]) -> Vec<usize> {
         let here = self.jobs.iter().filter(|(_, job)| !job.gone && states.contains(&job.state));
         here.map(|(nth, _)| *nth).collect()
     }
 
-    /// The dead jobs about whose step nobody has decided.
+    /// Returns the dead jobs whose step still needs a decision.
     pub(super) fn undecided(&self) -> Vec<usize> {
         let open = |job: &Expected| matches!(job.once, Some(Once::Failed | Once::Unknown));
         self.those(&[State::Dead]).into_iter().filter(|nth| open(&self.jobs[nth])).collect()
     }
 
-    /// How many callbacks were submitted in all.
+    /// Returns how many callbacks were submitted in total.
     pub(super) fn callbacks(&self) -> usize {
         self.jobs.values().map(|job| job.called.len()).sum()
     }
@@ -154,7 +154,7 @@ impl Expected {
         job
     }
 
-    /// An attempt begins; where there is nothing that it may run, it ends at once.
+    /// Starts an attempt. If there is nothing that it may run, it ends at once.
     fn start(&mut self) {
         match &mut self.once {
             Some(once @ Once::Pending) => (*once, self.begun) = (Once::Started, self.begun + 1),
@@ -178,7 +178,7 @@ impl Expected {
         }
     }
 
-    /// What the step's end means for its job, which has no limit of its own.
+    /// Applies the end of the step to its job, which has no limit of its own.
     fn finish_step(&mut self, end: End) {
         let (once, state) = match end {
             End::Success => (Once::Done, State::Done),

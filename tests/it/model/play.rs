@@ -1,4 +1,4 @@
-//! The random play.
+//! A random sequence of operations.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;

@@ -1,4 +1,4 @@
-//! The real thing: a server, a worker process whose handlers wait to be told how they end, and the operations.
+//! The real system: a server, a worker process whose handlers wait for an order how to end, and the operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +21,7 @@ use crate::program::Program;
 const SOON: Duration = Duration::from_secs(20);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The server and what works on it.
+/// The server and the worker on it.
 pub(super) struct World {
     server: RedisServer,
     pub(super) queue: Queue,
@@ -51,11 +51,11 @@ impl World {
         Self { producer: Producer::new(queue.clone()), server, queue, worker, program, dir }
     }
 
-    /// Does one operation. The model is as it was before.
+    /// Performs one operation. The model is still in the state before it.
     pub(super) async fn perform(&mut self, op: Op, model: &Model) {
         match op {
             Op::Submit(wish) => self.submit(model.jobs.len(), wish).await,
-            // It is known: nothing must happen.
+            // The id is known, so nothing must happen.
             Op::Resend(job) => {
                 self.submit(job, Wish { later: false, calls_back: true, has_steps: false }).await
             }
@@ -68,7 +68,7 @@ impl World {
             }
             Op::Drop(job) => {
                 let letter = self.status(job).await.and_then(|status| status.dead).unwrap();
-                // The only letter is the oldest of more than none.
+                // The only letter is the oldest, and the limit is zero.
                 if model.those(&[State::Dead]) == [job] {
                     let limits = LetterLimits { most: Some(0), ..LetterLimits::default() };
                     let evicted = self.queue.evict(letter, &id(job), limits).await.unwrap();
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Waits until every job is where the model says.
+    /// Waits until every job is in the state that the model predicts.
     pub(super) async fn until_agreed(&self, model: &Model, after: &str) {
         for (nth, job) in &model.jobs {
             let want = (!job.gone).then_some(job.state);
@@ -101,20 +101,20 @@ impl World {
             });
             let what = format!("job {nth} to be {want:?} after {after}");
             if tokio::time::timeout(SOON / 2, found).await.is_err() {
-                panic!("waited in vain for {what}: it is {:?}", self.status(*nth).await);
+                panic!("timed out waiting for {what}: it is {:?}", self.status(*nth).await);
             }
         }
         self.until_begun(model, after).await;
     }
 
-    /// Waits until the step of each job that runs has begun, and each callback and tick: a job is running a moment before that, and
-    /// what is killed or cancelled in this moment has begun nothing, and would be tried again only after an hour.
+    /// Waits until the step of each running job has started, and each callback and tick. A job is running shortly before that;
+    /// if it is killed or cancelled in between, it has started nothing, and would be retried only after an hour.
     async fn until_begun(&self, model: &Model, after: &str) {
         let of_steps = model.jobs.iter().filter(|(_, job)| job.state == State::Running && job.once.is_some());
         let want: Vec<_> = of_steps.map(|(nth, job)| (*nth, job.begun)).collect();
         let others = (model.callbacks(), model.ticks);
         let what = format!(
-            "these jobs to have begun their steps so often after {after}: {want:?}; and {others:?} callbacks and ticks"
+            "the jobs to have started their steps this often after {after}: {want:?}; and {others:?} callbacks and ticks"
         );
         until_async(&what, SOON, async || {
             let begun = self.all_begun();
@@ -124,7 +124,7 @@ impl World {
         .await;
     }
 
-    /// How many jobs other than those of the model were run: callbacks, and ticks of recurring jobs.
+    /// Returns how many jobs outside the model ran: callbacks, and ticks of recurring jobs.
     pub(super) fn others(&self) -> (usize, usize) {
         let records = Ledger::new(&self.dir.path().join("ledger")).read();
         let ran = records.into_iter().filter_map(|record| match record {
@@ -135,12 +135,12 @@ impl World {
         (callbacks.len(), ticks.len())
     }
 
-    /// How often the step of a job was begun that must not run twice.
+    /// Returns how often the step of a job that must not run twice has started.
     pub(super) fn begun(&self, nth: usize) -> usize {
         self.all_begun().get(&step(nth)).copied().unwrap_or_default()
     }
 
-    /// How often each job and step was begun.
+    /// Returns how often each job and step has started.
     fn all_begun(&self) -> BTreeMap<String, usize> {
         let mut begun = BTreeMap::new();
         for record in Ledger::new(&self.dir.path().join("ledger")).read() {
@@ -151,7 +151,7 @@ impl World {
         begun
     }
 
-    /// A recurring job of every hour that missed its last one.
+    /// Creates an hourly recurring job that missed its last tick.
     async fn tick(&self, nth: usize) {
         let name = format!("tock-{nth}");
         let minute = self.queue.cron().await.unwrap().now.as_ms() / 60_000 + 30;
@@ -159,7 +159,7 @@ impl World {
         let hourly = hourly.payload(b"ok", streamfleet::job::Encoding::Raw).unwrap();
         self.queue.put_cron(&hourly).await.unwrap();
         set_back(&self.server, &self.queue, &name, HOUR).await;
-        // What changed behind the fleet's back is told as any change is.
+        // The change bypasses the fleet, so the revision is raised here, as after any change.
         self.server.cmd(&["HINCRBY", STATES, ":revision", "1"]);
     }
 
@@ -189,7 +189,7 @@ impl World {
             self.status(nth).await.filter(|status| status.state == State::Running)?.entry
         });
         let gate = self.dir.path().join("gate").join(format!("{}@{}", id(nth), entry.await));
-        // In one step, so that the handler never reads half of it.
+        // Atomically, so that the handler never reads half of it.
         let draft = gate.with_extension("draft");
         fs::write(&draft, word).unwrap();
         fs::rename(draft, gate).unwrap();
@@ -204,7 +204,7 @@ impl World {
     }
 }
 
-/// The step that must not run twice, as the ledger names it.
+/// Returns the step that must not run twice, as the ledger names it.
 fn step(nth: usize) -> String {
     format!("{}/charge", id(nth))
 }

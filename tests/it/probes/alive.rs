@@ -1,5 +1,5 @@
 //! `/livez`, `/readyz` and `/startupz`: what fails them, and what does not. The tests here last as long as a loop may hang
-//! before a worker is to be started anew.
+//! before its worker must be restarted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::scripts::{sha, source};
 use crate::harness::wait::{until, until_async};
 
-/// The promise for a loop that hangs.
+/// How soon a hanging loop must be detected.
 const WITHIN: Duration = Duration::from_secs(30);
 
 /// A worker behind a proxy.
@@ -48,16 +48,16 @@ impl Scene {
         redis::from_redis_value(self.server.cmd(&["XLEN", "sf:{default}:jobs"])).unwrap()
     }
 
-    /// The worker's own key, which only its heartbeat names.
+    /// Returns the worker's own key, which only its heartbeat names.
     fn worker_key(&self) -> String {
-        until("the worker says that it lives", SOON, || {
+        until("the worker's first heartbeat", SOON, || {
             let keys: Vec<String> =
                 redis::from_redis_value(self.server.cmd(&["KEYS", "sf:worker:*"])).unwrap();
             keys.into_iter().next()
         })
     }
 
-    /// Swallows what Redis answers on the connections that ever sent this word.
+    /// Swallows the replies on all connections that have ever sent this word.
     fn wedge(&self, word: &str) {
         let scope = Scope::Sent(word.to_owned());
         self.proxy.set(Mode::Blackhole { scope, direction: Direction::Replies });
@@ -78,7 +78,7 @@ fn a_wedged_connection_fails_liveness_within_30_s_and_is_named() {
     settler.submit("note");
     heartbeat.wedge(&heartbeat.worker_key());
     chores.wedge("sf:{default}:leader");
-    // The last two ask every few seconds, and wait from the next question on.
+    // The last two send a command every few seconds, and wait from the next one on.
     let later = WITHIN + Duration::from_secs(15);
     let scenes = [
         (&reader, "the reader of default", WITHIN),
@@ -94,13 +94,13 @@ fn a_wedged_connection_fails_liveness_within_30_s_and_is_named() {
             let (status, said) = scene.livez();
             status == 503 && said.contains(&want) && said.contains("while redis answers other requests")
         });
-        assert!(since.elapsed() > Duration::from_secs(20), "a connection gets the time to mend itself");
+        assert!(since.elapsed() > Duration::from_secs(20), "a connection has time to recover");
     }
     assert_eq!(status(&reader.address, "/readyz"), Some(503));
-    assert_eq!(manager.signs_of_life(2 * Manager::WATCHDOG), 0, "systemd shall start it anew");
+    assert_eq!(manager.signs_of_life(2 * Manager::WATCHDOG), 0, "systemd must restart it");
     for (scene, ..) in scenes {
         scene.proxy.set(Mode::Pass);
-        until("it is mended", SOON, || scene.livez() == (200, "ok\n".to_owned()));
+        until("it recovers", SOON, || scene.livez() == (200, "ok\n".to_owned()));
         until("it is ready", SOON, || status(&scene.address, "/readyz") == Some(200));
         until("nothing is left to do", SOON, || scene.entries() == 0);
         scene.worker.term();
@@ -165,7 +165,7 @@ fn a_worker_has_started_once_it_joined_or_found_redis_down() {
     assert_eq!(get(&address, "/startupz"), Some((200, "ok\n".to_owned())));
 }
 
-/// It is asked once a second and answers within another, so three seconds leave one for a machine that is busy.
+/// Redis is asked once a second and answers within another, so three seconds leave one for a busy machine.
 #[test]
 fn readiness_fails_when_redis_is_gone_and_returns_with_it() {
     let (killed, frozen) = (Scene::new(), Scene::new());
@@ -190,7 +190,7 @@ fn readiness_fails_when_redis_is_gone_and_returns_with_it() {
     }
 }
 
-/// Somebody's listener that panics takes the loop with it that told it something.
+/// A listener that panics takes down the loop that called it.
 async fn fails_liveness(panics: impl Fn(&Event<'_>) -> bool + Send + Sync + 'static, who: &str) {
     let server = RedisServer::start();
     let listener = move |event: &Event<'_>| assert!(!panics(event), "on purpose");

@@ -1,4 +1,4 @@
-//! Liveness where the keys are spread over several servers: that one of them answers says nothing of another.
+//! Liveness when the keys are spread over several servers: an answer from one says nothing about another.
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +22,13 @@ fn an_unreachable_cluster_node_does_not_fail_liveness() {
         assert_eq!(get(&address, "/livez"), Some((200, "ok\n".to_owned())));
         since.elapsed() > Duration::from_secs(32)
     });
-    // It is ready for the others.
+    // It is ready for the other queues.
     let want = format!("ok\nqueue {} is not served: redis does not answer\n", names[0]);
-    until("it says what it does not serve", SOON, || get(&address, "/readyz") == Some((200, want.clone())));
+    until("it to report what it does not serve", SOON, || {
+        get(&address, "/readyz") == Some((200, want.clone()))
+    });
     there.cmd(&["XADD", &format!("sf:{{{}}}:jobs", names[1]), "*", "type", "note"]);
-    until("what is on the other one is done", SOON, || {
+    until("the jobs on the other server to be done", SOON, || {
         let left = there.cmd(&["XLEN", &format!("sf:{{{}}}:jobs", names[1])]);
         redis::from_redis_value::<i64>(left).unwrap() == 0
     });

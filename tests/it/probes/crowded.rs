@@ -1,4 +1,4 @@
-//! Hundreds of connections that ask nothing, or one byte at a time: a probe gets in all the same.
+//! Hundreds of connections that send nothing, or one byte at a time: probes still get through.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,13 +9,13 @@ use super::{SOON, launch, ready, status};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
-/// A probe is given up after this time where nothing else is said.
+/// The default timeout of a probe.
 const PROBE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Connections that ask nothing at all, or stop in the middle of the question.
+/// Connections that send nothing at all, or stop in the middle of the request.
 const HALF_OPEN: usize = 200;
 
-/// Connections that send a byte per second.
+/// Connections that send one byte per second.
 const DRIPPING: usize = 100;
 
 const REQUEST: &[u8] =
@@ -23,16 +23,16 @@ const REQUEST: &[u8] =
 
 fn opened(address: &str, sent: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
-    // Where the listener has ended the connection already, that is as well.
+    // It does not matter if the listener has closed the connection already.
     stream.write_all(sent).ok();
     stream
 }
 
-/// Sends each a byte per second and opens those anew that were ended, until told to stop.
+/// Sends one byte per second on each connection and reopens closed ones, until `stop` is set.
 fn drip(address: &str, stop: &AtomicBool) {
     let mut dripping: Vec<_> = (0..DRIPPING).map(|_| (opened(address, b""), 0)).collect();
     let since = Instant::now();
-    // A test that fails does not say that it is over.
+    // A failing test does not set `stop`.
     while !stop.load(Ordering::Relaxed) && since.elapsed() < 2 * SOON {
         for (stream, sent) in &mut dripping {
             match stream.write_all(&REQUEST[*sent..=*sent]) {
@@ -40,7 +40,7 @@ fn drip(address: &str, stop: &AtomicBool) {
                 Err(_) => (*stream, *sent) = (opened(address, b""), 0),
             }
         }
-        until("a second is over or it is enough", Duration::from_secs(2), {
+        until("a second to pass or the end of the test", Duration::from_secs(2), {
             let since = Instant::now();
             move || stop.load(Ordering::Relaxed) || since.elapsed() > Duration::from_secs(1)
         });
@@ -57,7 +57,7 @@ fn hundreds_of_stalled_connections_do_not_block_probes_or_scrapes() {
         let begun = [&b""[..], b"GET /met", b"GET /livez HTTP/1.1\r\nHost: x\r\n"];
         let silent: Vec<_> = (0..HALF_OPEN).map(|nth| opened(&address, begun[nth % begun.len()])).collect();
         let (since, mut longest) = (Instant::now(), Duration::ZERO);
-        // A listener that waits for them would be silent for two minutes.
+        // A listener that waited for them would not answer for two minutes.
         until("twelve seconds of probes", SOON, || {
             for path in ["/livez", "/metrics", "/readyz"] {
                 let asked = Instant::now();
@@ -72,7 +72,7 @@ fn hundreds_of_stalled_connections_do_not_block_probes_or_scrapes() {
             let ended = stream.read(&mut [0; 1024]);
             assert!(
                 !ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock),
-                "it is still open"
+                "the connection is still open"
             );
         }
         stop.store(true, Ordering::Relaxed);
@@ -87,7 +87,7 @@ fn clients_of_a_frozen_process_are_accepted_and_wait() {
     let (worker, address) = ready(&launch(&server.url()));
     worker.freeze();
     let address_of = address.parse().unwrap();
-    // The system would ignore one that finds the queue full.
+    // The system would drop a connection that finds the queue full.
     let queued: Vec<_> =
         (0..HALF_OPEN).map(|_| TcpStream::connect_timeout(&address_of, PROBE_WITHIN).unwrap()).collect();
     worker.thaw();
@@ -118,7 +118,7 @@ fn a_probe_that_arrived_with_many_silent_clients_is_answered() {
 fn a_client_that_reads_slowly_loses_its_place_to_others() {
     let server = RedisServer::start();
     let (_worker, address) = ready(&launch(&server.url()));
-    // They ask, and read nothing.
+    // They send a request, and read nothing.
     let asked: Vec<_> =
         (0..HALF_OPEN).map(|_| opened(&address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).collect();
     let since = Instant::now();

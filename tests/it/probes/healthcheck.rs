@@ -1,4 +1,4 @@
-//! `streamfleet healthcheck`: what Docker runs beside a worker.
+//! `streamfleet healthcheck`, which Docker runs next to a worker.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::harness::process::{Launch, Output};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
-/// A port that nobody listens at.
+/// Returns a port that nothing listens on.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

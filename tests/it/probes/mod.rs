@@ -1,4 +1,4 @@
-//! What a worker process answers to those who look after it: probes, scalers, service managers.
+//! What a worker process answers to its supervisors: probes, autoscalers, service managers.
 
 mod alive;
 mod cluster;
@@ -18,7 +18,7 @@ use crate::harness::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// `note` succeeds at once, `long` takes as long as the test.
+/// `note` succeeds at once, `long` runs as long as the test.
 const CONFIG: &str = r#"
 [queues.default]
 [queues.mail]
@@ -30,14 +30,14 @@ handler = { exec = { command = ["sleep", "600"] } }
 listen = "127.0.0.1:0"
 "#;
 
-/// A worker of the queues `default` and `mail`.
+/// Returns a worker of the queues `default` and `mail`, to be started.
 fn launch(url: &str) -> Launch {
     Launch::new(&["--config", "{config}", "--json", "worker"])
         .env("STREAMFLEET__REDIS__URL", url)
         .config(CONFIG)
 }
 
-/// Starts it, waits until it is ready, and says where it answers.
+/// Starts it, waits until it is ready, and returns its address.
 fn ready(launch: &Launch) -> (Worker, String) {
     let worker = launch.start();
     let address = address(&worker);

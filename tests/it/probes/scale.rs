@@ -1,4 +1,4 @@
-//! `/scale` and the figure behind it: what waits, runs, or is due within a minute.
+//! `/scale` and the backlog behind it: jobs that wait, run, or are due within a minute.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn submit(server: &RedisServer, job_type: &str, delay_ms: &str) {
     server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", job_type, "delay_ms", delay_ms]);
 }
 
-/// How often Redis ran this command.
+/// Returns how often Redis ran this command.
 fn calls(server: &RedisServer, command: &str) -> u64 {
     let Value::VerbatimString { text, .. } = server.cmd(&["INFO", "commandstats"]) else {
         let Value::BulkString(bytes) = server.cmd(&["INFO", "commandstats"]) else { panic!("no text") };
@@ -35,7 +35,7 @@ fn count(stats: &str, command: &str) -> u64 {
 async fn a_backlog_counts_jobs_waiting_running_and_due_within_a_minute() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    assert_eq!(queue.backlog().await.unwrap().jobs(), 0, "of a queue that nobody has used");
+    assert_eq!(queue.backlog().await.unwrap().jobs(), 0, "of an unused queue");
     queue.join(Duration::from_secs(15)).await.unwrap();
     for lane in ["jobs:high", "jobs", "jobs:low", "jobs:low"] {
         server.cmd(&["XADD", &format!("sf:{{default}}:{lane}"), "*", "type", "note"]);
@@ -97,7 +97,7 @@ fn no_backlog_is_reported_while_redis_is_down() {
     let address = address(&worker);
     assert_eq!(get(&address, "/scale"), Some((503, "{\"error\":\"waiting for redis\"}\n".to_owned())));
     server.restart();
-    until("redis is there", SOON, || status(&address, "/scale") == Some(200));
+    until("redis is up", SOON, || status(&address, "/scale") == Some(200));
     server.freeze();
     let asked = Instant::now();
     until("the last answer is old", SOON, || status(&address, "/scale") == Some(503));
@@ -114,14 +114,18 @@ async fn redis_is_queried_once_a_second_however_often_it_is_scraped() {
     let (_worker, address) = ready(&launch(&server.url()));
     let (before, began) = (calls(&server, "zcount"), Instant::now());
     let mut asked = 0;
-    // The first second begins with a question, and the leader measures the queue now and then.
+    // The first second begins with a query, and the leader also measures the queue now and then.
     let most = || began.elapsed().as_secs() + 3;
-    until_async("many questions in each of three seconds", 3 * SOON, async || {
+    until_async("many requests in each of three seconds", 3 * SOON, async || {
         assert_eq!(status(&address, "/scale?queue=mail"), Some(200));
         asked += 1;
         began.elapsed() > Duration::from_secs(3) && asked > 2 * most()
     })
     .await;
     let calls = calls(&server, "zcount") - before;
-    assert!(calls <= most() && calls >= 2, "{calls} of {asked}, at most {}", most());
+    assert!(
+        calls <= most() && calls >= 2,
+        "{calls} queries for {asked} requests, at most {} allowed",
+        most()
+    );
 }

@@ -1,4 +1,4 @@
-//! What systemd, or whoever stands in for it, is told by a worker.
+//! What a worker reports to systemd, or to another service manager that speaks its protocol.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
-/// The socket of a service manager that expects a sign of life every two seconds.
+/// The socket of a service manager that expects a heartbeat every two seconds.
 pub(super) struct Manager {
     dir: TempDir,
     socket: UnixDatagram,
@@ -26,14 +26,14 @@ impl Manager {
         Self { dir, socket }
     }
 
-    /// The same process, supervised.
+    /// Returns the same process, supervised.
     pub(super) fn supervises(&self, launch: Launch) -> Launch {
         let path = self.dir.path().join("notify").display().to_string();
         let launch = launch.env("NOTIFY_SOCKET", path);
         launch.env("WATCHDOG_USEC", Self::WATCHDOG.as_micros().to_string())
     }
 
-    /// What was said since the last time.
+    /// Returns the messages since the last call.
     pub(super) fn heard(&self) -> Vec<String> {
         let (mut words, mut datagram) = (Vec::new(), [0; 4096]);
         while let Ok(length) = self.socket.recv(&mut datagram) {
@@ -42,19 +42,19 @@ impl Manager {
         words
     }
 
-    /// Takes nothing more, so that its queue fills.
+    /// Supervises without ever reading, so that the socket's queue fills.
     fn deaf(&self, launch: Launch) -> Launch {
         self.supervises(launch).env("WATCHDOG_USEC", "100000")
     }
 
     fn until_heard(&self, all: &mut Vec<String>, word: &str) {
-        until(&format!("{word} is said"), SOON, || {
+        until(&format!("{word} to be sent"), SOON, || {
             all.extend(self.heard());
             all.iter().any(|said| said == word)
         });
     }
 
-    /// How often the process says that it lives, in a time.
+    /// Returns how many heartbeats the process sends in this time.
     pub(super) fn signs_of_life(&self, time: Duration) -> usize {
         let (since, mut signs) = (Instant::now(), 0);
         until("time to pass", SOON, || {
@@ -72,7 +72,7 @@ fn systemd_is_notified_of_start_heartbeats_and_stop() {
     let mut heard = Vec::new();
     manager.until_heard(&mut heard, "STATUS=working");
     assert!(heard.iter().any(|word| word == "READY=1"), "{heard:?}");
-    // One is due each second.
+    // One is due every second.
     let signs = manager.signs_of_life(2 * Manager::WATCHDOG);
     assert!((3..=8).contains(&signs), "{signs}");
     worker.term();
@@ -88,7 +88,7 @@ fn a_worker_waiting_for_redis_has_started_and_reports_why_it_waits() {
     let mut heard = Vec::new();
     manager.until_heard(&mut heard, "READY=1");
     manager.until_heard(&mut heard, "STATUS=waiting for redis");
-    assert!(manager.signs_of_life(2 * Manager::WATCHDOG) >= 3, "systemd must not start it anew");
+    assert!(manager.signs_of_life(2 * Manager::WATCHDOG) >= 3, "systemd must not restart it");
     server.restart();
     manager.until_heard(&mut heard, "STATUS=working");
     worker.term();
@@ -100,7 +100,7 @@ fn a_service_manager_that_does_not_read_blocks_nothing() {
     let (server, manager) = (RedisServer::start(), Manager::new());
     let (worker, address) = ready(&manager.deaf(launch(&server.url())));
     let since = Instant::now();
-    // It takes ten words, or as many as the system is set to; 20 a second are said.
+    // It holds ten messages, or as many as the system allows; 20 per second are sent.
     until("its queue is full", SOON, || {
         assert_eq!(status(&address, "/livez"), Some(200));
         since.elapsed() > Duration::from_secs(2)

@@ -1,4 +1,4 @@
-//! Keys of another type: each costs the figures of its own, and no other.
+//! Keys of the wrong type: each hides only its own figures.
 
 use serde_json::{Value, json};
 use streamfleet::broker::{Part, Unread};
@@ -20,7 +20,7 @@ const KEYS: [(&str, Part); 6] = [
     ("sf:{default}:jobs:low", Part::Lane(Lane::Low)),
 ];
 
-/// A queue with one job in each lane, one delayed, one dead and a leader.
+/// Returns a queue with one job in each lane, one delayed, one dead, and a leader.
 async fn scene() -> Scene {
     let scene = Scene::new().await;
     scene.queue.join(SOON).await.unwrap();
@@ -32,7 +32,7 @@ async fn scene() -> Scene {
     scene
 }
 
-/// Puts a list there.
+/// Replaces a key with a list.
 fn spoil(scene: &Scene, key: &str) {
     scene.server.cmd(&["DEL", key]);
     scene.server.cmd(&["RPUSH", key, "not what it should be"]);

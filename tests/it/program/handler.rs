@@ -1,11 +1,12 @@
 //! The handler of the worker process: its payload says what it does.
 //!
-//! `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `grow <MiB>` (keeps it, and takes 100 ms) · `fatal` · `panic` · `block <path>` (holds its thread, deaf to
-//! cancellation, until the file is there) · `gate <folder>` (does what the file `<job>@<entry>` says, when it is there)
+//! `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `grow <MiB>` (keeps that memory, and takes 100 ms) · `fatal` · `panic` ·
+//! `block <path>` (blocks its thread and ignores cancellation until the file exists) · `gate <folder>` (does what the file
+//! `<job>@<entry>` says, once it exists)
 //!
-//! Of the type `gift`, whose jobs are made of the steps `audit`, `charge` (once), `mail` (after it) and `render`, each
-//! step does what follows its name, as in `charge block <path>; render fail 1`, or else succeeds; its job is written down
-//! as `<id>/<step>`.
+//! Jobs of the type `gift` are made of the steps `audit`, `charge` (once), `mail` (after it) and `render`. Each step does
+//! what follows its name in the payload, as in `charge block <path>; render fail 1`, or else succeeds. The ledger names it
+//! `<id>/<step>`.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -20,16 +21,16 @@ use crate::harness::wait::until;
 /// Longer than any test.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// Known bugs, built in on purpose.
+/// Deliberate bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Sabotage {
     /// Settles a job before it runs.
     AcknowledgesBeforeRunning,
-    /// Settles a job that failed as if it were done.
+    /// Settles a failed job as if it were done.
     DropsFailures,
-    /// Submits a job that was done once more.
+    /// Submits a finished job once more.
     RunsTwice,
-    /// Buries a job and retries it too.
+    /// Buries a job and also retries it.
     BuriesAndRetries,
 }
 
@@ -47,7 +48,7 @@ impl Obeys {
         Self { writer, kept, sabotage: program.sabotage.map(|sabotage| (sabotage, Mutex::new(connect()))) }
     }
 
-    /// Does what is wrong at this moment, if this is the bug.
+    /// Misbehaves now, if this is the bug that the process carries.
     fn spoil(&self, bug: Sabotage, context: &JobContext, payload: &str) {
         let Some((sabotage, connection)) = &self.sabotage else { return };
         if *sabotage != bug || context.header("copy").is_some() {
@@ -72,7 +73,7 @@ impl Obeys {
     }
 }
 
-/// A run in the ledger, which ends as interrupted unless it is ended otherwise.
+/// A run in the ledger. It ends as interrupted unless something else is recorded.
 struct Entered<'a> {
     writer: &'a Writer,
     run: Run,
@@ -132,7 +133,7 @@ impl Obeys {
                 return Err(JobError::retry("as told"));
             }
             "grow" => {
-                // Written to, or the system would not give it.
+                // Written to, because the system would not allocate it otherwise.
                 self.kept.lock().unwrap().push(vec![1; rest.parse::<usize>().unwrap() << 20]);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

@@ -1,5 +1,5 @@
-//! A worker process for tests: this same test binary, started again with one test that is a worker if it is told so by
-//! its environment. Its handler obeys the payload and keeps the ledger.
+//! A worker process for tests: this same test binary, started again with one test that becomes a worker if its environment
+//! says so. Its handler obeys the payload and writes the ledger.
 
 mod handler;
 
@@ -18,7 +18,7 @@ pub(crate) use handler::Sabotage;
 
 const TOLD: &str = "STREAMFLEET_TEST_WORKER";
 
-/// What a worker process is told.
+/// What a worker process gets from its environment.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Program {
     pub(crate) url: String,
@@ -33,12 +33,12 @@ pub(crate) struct Program {
     pub(crate) prefetch: usize,
     pub(crate) max_lifetime_ms: Option<u64>,
     pub(crate) max_rss: Option<u64>,
-    /// What is wrong with it.
+    /// The bug that it carries.
     pub(crate) sabotage: Option<Sabotage>,
 }
 
 impl Program {
-    /// A sound worker with a lease of a second.
+    /// Returns a worker without bugs and with a lease of one second.
     pub(crate) fn new(url: &str, ledger: &Path) -> Self {
         Self {
             url: url.to_owned(),
@@ -56,7 +56,7 @@ impl Program {
         }
     }
 
-    /// The process to start.
+    /// Returns the process to start.
     pub(crate) fn launch(&self) -> Launch {
         let told = serde_json::to_string(self).unwrap();
         let program = std::env::current_exe().unwrap();
@@ -98,10 +98,10 @@ impl Program {
     }
 }
 
-/// Returns at once unless it was started by [`Program::launch`].
+/// Returns at once unless this process was started by [`Program::launch`].
 #[test]
 fn worker_process_entry() {
-    #[expect(clippy::disallowed_methods, reason = "this is how the process is told what to do")]
+    #[expect(clippy::disallowed_methods, reason = "this is how the process learns what to do")]
     let told = std::env::var(TOLD);
     if let Ok(told) = told {
         serde_json::from_str::<Program>(&told).unwrap().run();

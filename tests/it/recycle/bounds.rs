@@ -1,4 +1,4 @@
-//! The lifetime and the memory of a worker.
+//! The limits on a worker's lifetime and memory.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(60);
 const STREAM: &str = "sf:{default}:jobs";
 const JOBS: usize = 40;
 
-/// A worker within these bounds gets jobs of this payload; it must end by itself, and others finish its work.
+/// Starts a worker with this limit and jobs with this payload. It must exit on its own, and another finishes its work.
 fn recycled(payload: &str, bound: impl Fn(Program) -> Program) -> (Report, usize) {
     let server = RedisServer::start();
     let dir = tempfile::tempdir().unwrap();
@@ -61,7 +61,7 @@ fn a_worker_past_max_lifetime_exits_with_0_and_its_jobs_run_once() {
 
 #[test]
 fn a_worker_past_max_rss_exits_with_0_and_its_jobs_run_once() {
-    // Two at once take 100 ms and 8 MiB each, and a look is taken every second: the bound is passed before the jobs are.
+    // Two at a time take 100 ms and 8 MiB each, and memory is checked every second: the limit is reached before the jobs end.
     let (report, _left) = recycled("grow 8", |program| Program { max_rss: Some(120 << 20), ..program });
     report.assert_clean();
     assert_eq!((report.totals.done, report.totals.starts), (JOBS, JOBS), "{report}");
@@ -99,8 +99,8 @@ fn a_worker_being_recycled_is_not_ready_and_finishes_its_jobs() {
     assert_eq!(worker.wait_exit(SOON).code(), Some(0), "{}", worker.stderr());
     assert!(!worker.stderr().contains("cancelling"), "{}", worker.stderr());
     let left: usize = redis::from_redis_value(server.cmd(&["XLEN", STREAM])).unwrap();
-    assert!(left <= 1, "the job that ran is done: {left} left");
+    assert!(left <= 1, "the running job was not finished: {left} left");
     let pending: Vec<redis::Value> =
         redis::from_redis_value(server.cmd(&["XPENDING", STREAM, "fleet"])).unwrap();
-    assert_eq!(pending[0], redis::Value::Int(0), "what had not started was given back");
+    assert_eq!(pending[0], redis::Value::Int(0), "an unstarted job was not given back");
 }

@@ -1,4 +1,4 @@
-//! `max_jobs` under load: workers of the real binary end after so many jobs each, and are started again.
+//! `max_jobs` under load: workers of the real binary exit after this many jobs each, and are restarted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,8 +23,7 @@ const CONCURRENCY: usize = 8;
 const STREAM: &str = "sf:{default}:jobs";
 const SOON: Duration = Duration::from_secs(60);
 
-/// The endpoint that the workers post to. It keeps the ledger, where the number of a worker's life stands for its
-/// process.
+/// The endpoint that the workers post to. It writes the ledger, with the number of a worker's life as its process id.
 struct Endpoint {
     writer: Writer,
     runs: Arc<Mutex<BTreeMap<u32, usize>>>,
@@ -68,7 +67,7 @@ fn start(server: &RedisServer, endpoint: &str, life: u32) -> Worker {
     Launch::new(&["-c", "{config}", "--redis", &server.url(), "worker"]).config(&config).start()
 }
 
-/// Starts a worker again whenever one has ended, until nothing is left to do. Returns how many ended by themselves.
+/// Restarts each worker that has ended, until nothing is left to do. Returns how many ended on their own.
 fn keep_running(server: &RedisServer, endpoint: &str) -> u32 {
     let mut lives = 0..;
     let mut next = || start(server, endpoint, lives.next().unwrap());
@@ -91,8 +90,8 @@ fn keep_running(server: &RedisServer, endpoint: &str) -> u32 {
     });
     eprintln!("{ended} workers were recycled in {:.1?}", begun.elapsed());
     for worker in &workers {
-        // Before, a signal kills it.
-        until("the worker to work", SOON, || {
+        // Before that, a signal would kill it.
+        until("the worker to start jobs", SOON, || {
             worker.stderr().contains("working") || worker.exit_status().is_some()
         });
         worker.term();
@@ -101,8 +100,8 @@ fn keep_running(server: &RedisServer, endpoint: &str) -> u32 {
     ended
 }
 
-/// A worker that had reached its limit used to stay in other systems, and consumed nothing (hyperf/hyperf#7320): here it
-/// ends, and its successor goes on where it left off.
+/// In other systems, a worker that had reached its limit stayed alive and consumed nothing (hyperf/hyperf#7320). Here it
+/// exits, and its successor continues where it stopped.
 #[tokio::test(flavor = "multi_thread")]
 async fn recycled_workers_under_load_lose_nothing_and_spend_no_attempt() {
     let server = RedisServer::start();

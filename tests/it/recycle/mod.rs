@@ -1,4 +1,4 @@
-//! Workers that stop by themselves, to be started anew: nothing is lost, no attempt is spent, and what they leave is
+//! Workers that exit on their own and are restarted: nothing is lost, no attempt is spent, and the jobs they leave are
 //! consumed.
 
 mod bounds;

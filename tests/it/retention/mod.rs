@@ -1,4 +1,4 @@
-//! Dead letters that are too old, or too many: the leader drops them, the oldest first, with what belongs to them.
+//! Dead letters that are too old or too many: the leader drops them, the oldest first, with all that belongs to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ const DEAD: &str = "sf:{default}:dead";
 const DAY_MS: u64 = 24 * 3600 * 1000;
 const SOON: Duration = Duration::from_secs(20);
 
-/// Buries so many jobs, the oldest first, with records and ledgers, a second apart and the youngest this long ago.
+/// Buries these jobs, the oldest first, with records and ledgers, one second apart, the newest this long ago.
 fn bury(server: &RedisServer, jobs: std::ops::Range<u64>, ago_ms: u64) {
     let mut connection = server.client();
     let (seconds, _): (u64, u64) = redis::cmd("TIME").query(&mut connection).unwrap();
@@ -33,7 +33,7 @@ fn bury(server: &RedisServer, jobs: std::ops::Range<u64>, ago_ms: u64) {
     all.exec(&mut connection).unwrap();
 }
 
-/// The numbers of the jobs whose letters are there. What belongs to each must be there with it, and nothing else.
+/// Returns the numbers of the jobs that have letters. All that belongs to them must exist, and nothing else.
 fn left(server: &RedisServer) -> Vec<u64> {
     let script = "local ids = {} \
         for _, letter in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do ids[#ids + 1] = letter[2][4] end \
@@ -47,11 +47,11 @@ fn left(server: &RedisServer) -> Vec<u64> {
         numbers.sort_unstable();
         numbers
     });
-    assert_eq!((&records, &ledgers), (&letters, &letters), "records and ledgers go with their letters");
+    assert_eq!((&records, &ledgers), (&letters, &letters), "records and ledgers must match the letters");
     letters
 }
 
-/// A fleet whose dead letters have these limits, and how many it says it dropped.
+/// Starts a fleet with these limits on dead letters. Returns it with the number of letters that it reports as dropped.
 fn start(server: &RedisServer, limits: LetterLimits) -> (Running, Arc<AtomicU64>) {
     let mut config = config(&server.url());
     for queue in config.worker.queues.values_mut() {
@@ -91,7 +91,7 @@ async fn expired_letters_are_dropped_with_all_that_belongs_to_them() {
     bury(&server, 50..60, 30 * DAY_MS - 3_600_000);
     let (fleet, told) = start(&server, days(30));
     let gone = async || told.load(Ordering::SeqCst) == 50;
-    until_async("the old letters to be dropped, and told of", SOON, gone).await;
+    until_async("the old letters to be dropped and reported", SOON, gone).await;
     assert_eq!(left(&server), (50..60).collect::<Vec<_>>());
     fleet.stop().await;
     assert_eq!(told.load(Ordering::SeqCst), 50);
@@ -103,7 +103,7 @@ async fn the_newest_letters_stay_when_there_are_too_many() {
     bury(&server, 0..1234, 0);
     let (fleet, told) = start(&server, newest(34));
     let gone = async || told.load(Ordering::SeqCst) == 1200;
-    until_async("all lots to be dropped, and told of", SOON, gone).await;
+    until_async("all batches to be dropped and reported", SOON, gone).await;
     assert_eq!(left(&server), (1200..1234).collect::<Vec<_>>());
     fleet.stop().await;
 }
@@ -114,12 +114,12 @@ async fn without_limits_every_letter_stays_forever() {
     bury(&server, 0..20, 3650 * DAY_MS);
     let (fleet, told) = start(&server, LetterLimits::default());
     let leads = async || matches!(server.cmd(&["GET", "sf:{default}:leader"]), redis::Value::BulkString(_));
-    until_async("somebody leads", SOON, leads).await;
+    until_async("a leader", SOON, leads).await;
     fleet.stop().await;
     assert_eq!((left(&server).len(), told.load(Ordering::SeqCst)), (20, 0));
 }
 
-/// Both have found the same letters to be too many.
+/// Both have found the same letters to be in excess.
 #[tokio::test]
 async fn two_concurrent_trims_drop_no_letter_too_many() {
     let server = RedisServer::start();
@@ -154,7 +154,7 @@ async fn the_script_that_drops_a_letter_checks_the_limits_itself() {
     assert_eq!(left(&server), [1]);
 }
 
-/// Its job lives again, under the same id: that it was dead before is no reason to forget what is known of it now.
+/// The job is alive again under the same id, so dropping its old letter must not delete its data.
 #[tokio::test]
 async fn the_record_of_a_job_that_is_alive_again_stays() {
     let server = RedisServer::start();
@@ -172,15 +172,15 @@ fn a_worker_killed_while_trimming_leaves_whole_letters() {
         [types.test]\nhandler = \"noop\"\n[worker]\nlease = \"1s\"\n";
     let launch = Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(config);
     let first = launch.start();
-    // A cheap question: a busy machine must not finish the work before it is answered.
+    // A cheap query: a busy machine must not finish the work before the answer.
     until("some letters are gone", SOON, || server.cmd(&["XLEN", DEAD]) != redis::Value::Int(3000));
     first.kill9();
     let rest = left(&server);
-    assert!(rest.len() > 7, "it was killed in the middle");
-    assert_eq!(rest, (3000 - rest.len() as u64..3000).collect::<Vec<_>>(), "the oldest go first");
+    assert!(rest.len() > 7, "it was not killed in the middle");
+    assert_eq!(rest, (3000 - rest.len() as u64..3000).collect::<Vec<_>>(), "the oldest must go first");
     let second = launch.start();
-    until("all others are gone", SOON, || left(&server) == (2993..3000).collect::<Vec<_>>());
-    until("it says so in the log", SOON, || {
+    until("all others to be dropped", SOON, || left(&server) == (2993..3000).collect::<Vec<_>>());
+    until("it to log that", SOON, || {
         let log = second.stderr();
         log.contains("\"level\":\"WARN\"") && log.contains("retention dropped dead letters")
     });

@@ -1,5 +1,5 @@
-//! A fleet lives with the login of workers, and is fed by the logins of those who submit: whatever may happen to a job does, and no
-//! right is missed, not even one whose lack nobody would notice.
+//! A fleet uses the login of workers, and submitters use theirs: jobs go through everything that can happen to them, and no
+//! right is missing, not even one whose absence nobody would notice.
 
 use serde_json::Value;
 use streamfleet::broker::Broker;
@@ -50,7 +50,7 @@ after = ["charge"]
 handler = "noop"
 "#;
 
-/// A site with workers on it.
+/// A server with logins, and workers on it.
 struct Fleet {
     site: Site,
 }
@@ -76,7 +76,7 @@ impl Fleet {
         until(&format!("{id} to be {state}"), SOON, || self.state(id).is_some_and(|found| found == state));
     }
 
-    /// Done, failed, dead, of steps, followed by others, and cancelled.
+    /// Jobs that are done, retried, dead, made of steps, followed by others, and cancelled.
     fn all_ends(&self) {
         self.submit(&["note", "--id", "well", "--on-success", "note", "--unique", "one"]);
         self.submit(&["flaky", "--id", "again"]);

@@ -1,4 +1,4 @@
-//! A server with the logins as they are shipped, each with a password of its own, made by the script that is shipped with them.
+//! A server with the shipped logins, each with its own password, created by the shipped script.
 
 use std::fs;
 use std::path::Path;
@@ -37,12 +37,12 @@ impl Site {
         fs::read_to_string(self.folder.path().join(login)).unwrap()
     }
 
-    /// The address with a login in it.
+    /// Returns the address with this login.
     pub(super) fn url(&self, login: &str) -> String {
         format!("redis://{login}:{}@{}/0", self.password(login), self.server.addr())
     }
 
-    /// A connection with this login.
+    /// Returns a connection with this login.
     pub(super) fn connect(&self, login: &str) -> Connection {
         let connection =
             redis::Client::open(self.url(login)).unwrap().get_connection_with_timeout(SOON).unwrap();
@@ -50,12 +50,12 @@ impl Site {
         connection
     }
 
-    /// A command of the program, with this login. It must end with 0.
+    /// Runs a command of the program with this login. It must exit with 0.
     pub(super) fn run(&self, login: &str, args: &[&str]) -> Output {
         self.run_with(login, args, "")
     }
 
-    /// The same with something on stdin.
+    /// Runs a command with this text on stdin.
     pub(super) fn run_with(&self, login: &str, args: &[&str], stdin: &str) -> Output {
         let launch = Launch::new(args).env("STREAMFLEET__REDIS__URL", self.url(login)).stdin(stdin);
         let output = launch.output(SOON);
@@ -63,14 +63,14 @@ impl Site {
         output
     }
 
-    /// A command that is refused for want of a right.
+    /// Runs a command that Redis must refuse because the login lacks a right.
     pub(super) fn refuses(&self, login: &str, args: &[&str]) {
         let output = Launch::new(args).env("STREAMFLEET__REDIS__URL", self.url(login)).output(SOON);
         let refused = output.code == Some(3) && output.stderr.contains("permission");
         assert!(refused, "{login}: {args:?}: {output:?}");
     }
 
-    /// Nothing was refused so far that anybody tried, also where he said nothing of it.
+    /// Panics if Redis has refused anything so far, even if the client ignored it.
     pub(super) fn nothing_was_refused(&self) {
         assert_eq!(self.server.cmd(&["ACL", "LOG"]), Value::Array(Vec::new()));
     }

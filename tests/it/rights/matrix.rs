@@ -1,4 +1,4 @@
-//! Every login against every kind of command, as the server answers it.
+//! Every login and every kind of command: what the server allows.
 
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ const RECORD: &str = "sf:{default}:job:7";
 const CRON: &str = "sf:{default}:cron";
 const WORKER: &str = "sf:worker:somebody";
 
-/// What is tried, most of it with a name for people.
+/// Returns the commands to try, each with a description.
 fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
     let named = [
-        // What fleets, services and monitors do.
+        // Commands of fleets, services and monitors.
         ("submit: XADD to a lane", vec!["XADD", JOBS, "*", "type", "a"]),
         ("read the jobs of a lane", vec!["XRANGE", JOBS, "-", "+"]),
         ("take jobs", vec!["XREADGROUP", "GROUP", "fleet", "me", "COUNT", "1", "STREAMS", JOBS, ">"]),
@@ -42,7 +42,7 @@ fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
         ("PING", vec!["PING"]),
         ("TIME", vec!["TIME"]),
         ("WAIT", vec!["WAIT", "0", "1"]),
-        // Keys and channels of others.
+        // Keys and channels of other applications.
         ("a foreign key: GET", vec!["GET", "other:a"]),
         ("a foreign key: SET", vec!["SET", "other:a", "1"]),
         ("a foreign key: XADD", vec!["XADD", "other:{default}:jobs", "*", "a", "b"]),
@@ -56,7 +56,7 @@ fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
     named.into_iter().chain(refused_to_all().into_iter().map(|words| ("", words))).collect()
 }
 
-/// What nobody's work needs.
+/// Returns commands that no login needs.
 fn refused_to_all() -> Vec<Vec<&'static str>> {
     let lines = [
         "FLUSHALL",
@@ -115,7 +115,7 @@ fn refused_to_all() -> Vec<Vec<&'static str>> {
     lines.map(|line| line.split(' ').collect()).into()
 }
 
-/// Whether this login may do that. A connection of its own, since some commands change it.
+/// Returns true if this login may run the command. Uses a new connection, because some commands change its state.
 fn may(site: &Site, login: &str, command: &[&str]) -> bool {
     let mut sent = redis::Cmd::new();
     command.iter().for_each(|word| {
@@ -156,7 +156,7 @@ fn every_login_may_do_its_own_work_and_nothing_else() {
     let table: Vec<&str> = table.lines().map(str::trim_end).collect();
     println!("{}", table.join("\n"));
     insta::assert_snapshot!(table.join("\n"));
-    // The server is still there, with what it had.
+    // The server still runs, and its data is unchanged.
     assert_eq!(site.server.cmd(&["XLEN", "other:{default}:jobs"]), Value::Int(0));
     let policy = site.server.cmd(&["CONFIG", "GET", "maxmemory-policy"]);
     assert!(format!("{policy:?}").contains("noeviction"), "{policy:?}");

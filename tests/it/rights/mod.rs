@@ -1,5 +1,5 @@
-//! The logins of `deploy/redis/users.acl`, on a real server that runs with that file and `deploy/redis/redis.conf`: what must
-//! work works, what must not is refused.
+//! The logins of `deploy/redis/users.acl`, on a real server that runs with that file and `deploy/redis/redis.conf`: each may do
+//! what it needs, and nothing else.
 
 mod life;
 mod logins;

@@ -1,4 +1,4 @@
-//! People: every command of the program, with the login that is meant for them.
+//! People: every command of the program, with the login for operators.
 
 use crate::harness::fleet::{Acts, Running, config, quick, until_state};
 use streamfleet::JobError;

@@ -1,4 +1,4 @@
-//! The login of those who submit, and wait for what they submitted.
+//! The login of programs that submit jobs and wait for them.
 
 use super::logins::Site;
 use crate::harness::fleet::{Acts, Running, quick};

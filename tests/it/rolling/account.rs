@@ -1,4 +1,4 @@
-//! What became of every job, from three witnesses: who submitted, the programs that ran, and what Redis holds.
+//! What happened to every job, from three witnesses: the submitter, the programs that ran, and Redis.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use streamfleet::job::{JobId, State};
 
 use crate::harness::redis_server::RedisServer;
 
-/// What the programs do: they write down when they begin and end, and what number their attempt has.
+/// The programs: they write down when they begin and end, and the number of their attempt.
 const HANDLER: &str = r#"
 say() { echo "$1 $STREAMFLEET_JOB_ID $STREAMFLEET_JOB_ATTEMPT $PPID" >>"{ledger}"; }
 pause=$1
@@ -27,13 +27,13 @@ sleep "$pause"
 say end
 "#;
 
-/// What the programs wrote down.
+/// The ledger of the programs.
 pub(super) struct Ledger {
     handler: PathBuf,
     file: PathBuf,
 }
 
-/// One line of it.
+/// One line of the ledger.
 struct Line {
     ends: bool,
     job: String,
@@ -48,17 +48,17 @@ impl Ledger {
         Self { handler, file }
     }
 
-    /// The program.
+    /// Returns the path of the program.
     pub(super) fn handler(&self) -> String {
         self.handler.display().to_string()
     }
 
-    /// How many attempts have begun.
+    /// Returns how many attempts have begun.
     pub(super) fn starts(&self) -> usize {
         self.lines().iter().filter(|line| !line.ends).count()
     }
 
-    /// The workers at which a job began.
+    /// Returns the workers on which a job began.
     pub(super) fn starts_of(&self, job: &JobId) -> Vec<u32> {
         let job = job.to_string();
         let lines = self.lines();
@@ -67,7 +67,7 @@ impl Ledger {
 
     fn lines(&self) -> Vec<Line> {
         let text = fs::read_to_string(&self.file).unwrap_or_default();
-        // What has no newline yet is just being written.
+        // A line without a newline is still being written.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let line = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
@@ -79,7 +79,7 @@ impl Ledger {
     }
 }
 
-/// The account.
+/// The account of a rolling update.
 pub(super) struct Account {
     began: Instant,
     replaced: Vec<(bool, Duration)>,
@@ -87,15 +87,15 @@ pub(super) struct Account {
     total: Duration,
     submitted: usize,
     done: usize,
-    /// Jobs whose program ended another number of times than once.
+    /// Jobs whose program did not end exactly once.
     not_once: Vec<String>,
     started: usize,
     ended: usize,
     lost: Vec<JobId>,
-    /// Attempts that ended or began with another number than 1.
+    /// Attempts that began or ended with a number other than 1.
     spent: usize,
     dead: u64,
-    /// Entries that were appended beside those of the submissions.
+    /// Entries that were appended in addition to the submissions.
     appended_again: u64,
 }
 
@@ -145,7 +145,7 @@ impl Account {
             if ends.get(name.as_str()) != Some(&1) {
                 self.not_once.push(name);
             }
-            let status = queue.status(job).await.unwrap().expect("every job keeps a record");
+            let status = queue.status(job).await.unwrap().expect("every job has a record");
             self.done += usize::from(status.state == State::Done);
             if status.attempts.iter().any(|attempt| attempt.outcome == "lost") {
                 self.lost.push(job.clone());
@@ -158,7 +158,7 @@ impl Account {
         self.appended_again = added - jobs.len() as u64;
     }
 
-    /// Everything that was accepted was done once; only the kill cost a loss, and nothing an attempt.
+    /// Panics unless every accepted job was done once, only the kill caused a loss, and nothing cost an attempt.
     pub(super) fn assert_clean(&self, stubborn: &JobId) {
         assert_eq!((self.done, &self.not_once), (self.submitted, &Vec::new()));
         assert_eq!((self.spent, self.dead), (0, 0));

@@ -1,5 +1,5 @@
-//! A rolling update with processes: four workers under load are replaced one by one by a version that knows one type
-//! more. `cargo test --test it rolling:: -- --nocapture` shows its account.
+//! A rolling update with processes: four workers under load are replaced one by one with a version that knows one more
+//! type. `cargo test --test it rolling:: -- --nocapture` prints the account.
 
 mod account;
 mod version;
@@ -23,7 +23,7 @@ use version::Version;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Whoever supervises a worker kills it so long after it was told to stop.
+/// How long after SIGTERM the supervisor kills a worker.
 const GRACE: Duration = Duration::from_secs(8);
 
 const WORKERS: usize = 4;
@@ -42,7 +42,7 @@ fn submission(job_type: &str) -> Submission {
     Submission::new(job_type).unwrap()
 }
 
-/// Submits until told to stop: what was accepted.
+/// Submits until `over` is set. Returns the accepted jobs.
 async fn load(queue: Queue, over: Arc<AtomicBool>) -> Vec<JobId> {
     let producer = Producer::new(queue);
     let (mut accepted, mut beat) = (Vec::new(), tokio::time::interval(Duration::from_millis(100)));
@@ -60,15 +60,15 @@ fn until_ready(worker: &Worker) {
     until("the worker is ready", SOON, || get(&address, "/readyz").is_some_and(|(status, _)| status == 200));
 }
 
-/// What Kubernetes does to a pod: tells it to stop, and kills it after its grace.
+/// Does what Kubernetes does to a pod: asks it to stop, and kills it after the grace period.
 fn end(worker: &Worker) -> (End, Duration) {
     let told = Instant::now();
     worker.term();
-    let ended = until("the end, or the end of patience", SOON, || match worker.exit_status() {
+    let ended = until("the end, or the end of the grace period", SOON, || match worker.exit_status() {
         Some(status) => Some((End::Stopped, status.code())),
         None => (told.elapsed() > GRACE).then_some((End::Killed, Some(0))),
     });
-    assert_eq!(ended.1, Some(0), "a worker that stops in good order exits with 0");
+    assert_eq!(ended.1, Some(0), "a worker that stops gracefully exits with 0");
     if ended.0 == End::Killed {
         worker.kill9();
     }
@@ -100,18 +100,18 @@ async fn promise_6_a_rolling_update_loses_no_job_and_spends_no_attempt() {
     for _ in 0..FRESH {
         early.push(producer.submit(submission("fresh")).await.unwrap());
     }
-    // The third to be replaced is the one that will not end in time.
+    // The third worker to be replaced is the one that will not end in time.
     let stuck = until("the stubborn job runs", SOON, || ledger.starts_of(&early[0]).first().copied());
     let at = fleet.iter().position(|worker| worker.pid() == stuck).expect("a worker runs it");
     fleet.swap(at, 2);
-    until_async("nobody knows the new type", SOON, async || {
+    until_async("the new type to be unknown", SOON, async || {
         queue.depths().await.unwrap().delayed == FRESH as u64
     })
     .await;
     let (over, mut account) = (Arc::new(AtomicBool::new(false)), Account::begin());
     let loading = tokio::task::spawn(load(queue.clone(), Arc::clone(&over)));
     let fleet = tokio::task::block_in_place(|| {
-        until("the load is on", SOON, || ledger.starts() > 20);
+        until("the load to begin", SOON, || ledger.starts() > 20);
         roll(fleet, &new, &mut account)
     });
     over.store(true, Ordering::Relaxed);

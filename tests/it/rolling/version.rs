@@ -5,8 +5,8 @@ use crate::harness::redis_server::RedisServer;
 
 use super::account::Ledger;
 
-/// One attempt spent is one too many: it would bury the job. `long` takes longer than a stopping worker waits; what
-/// `stubborn` does first, neither ends by itself nor heeds SIGTERM.
+/// A single spent attempt would bury the job. `long` takes longer than a stopping worker waits; the first run of `stubborn`
+/// neither ends on its own nor reacts to SIGTERM.
 const OLD: &str = r#"
 [worker]
 lease = "2s"
@@ -45,7 +45,7 @@ impl Version {
         Self::of(server, ledger, OLD)
     }
 
-    /// The same, which knows one more type.
+    /// Returns the new version, which knows one more type.
     pub(super) fn new(server: &RedisServer, ledger: &Ledger) -> Self {
         Self::of(server, ledger, &[OLD, FRESH].concat())
     }
