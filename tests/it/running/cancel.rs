@@ -20,9 +20,9 @@ use crate::program::Program;
 const SOON: Duration = Duration::from_secs(20);
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// What a cancelled handler does: its payload says it.
+/// A handler whose payload says what it does when it is cancelled.
 ///
-/// `heeds` (returns an error) · `deaf` (waits for the gate) · `finishes` (succeeds in its time of grace) ·
+/// `heeds` (returns an error) · `deaf` (waits for the gate) · `finishes` (succeeds within its grace period) ·
 /// `fails` (fails when the gate opens) · anything else succeeds
 #[derive(Clone)]
 struct Obeys {
@@ -89,7 +89,7 @@ async fn cancel(queue: &Queue, job: &JobId) -> Cancellation {
     queue.cancel(job, "a test", KEPT).await.unwrap()
 }
 
-/// The policy of retries that nobody sees in a test.
+/// A policy whose retries are too late to happen within a test.
 fn patient() -> Policy {
     Policy { backoff: streamfleet::job::Backoff::Fixed(Duration::from_secs(3600)), ..quick(5) }
 }
@@ -179,9 +179,9 @@ async fn an_unstarted_job_is_cancelled_while_its_workers_slots_are_busy() {
     assert_eq!(cancel(&queue, &held).await, Cancellation::Wanted);
     until_state(&queue, &held, State::Cancelled).await;
     assert_eq!((handler.starts(&held), handler.starts(&busy)), (0, 1));
-    // Its room is free again.
+    // Its place is free again.
     let next: Vec<JobId> = futures_util::future::join_all((0..5).map(|_| submit(&queue, job("x")))).await;
-    until_async("the room to be used", SOON, async || queue.depths().await.unwrap().running() == 6).await;
+    until_async("the place to be used", SOON, async || queue.depths().await.unwrap().running() == 6).await;
     handler.gate.send_replace(true);
     until_empty(&queue).await;
     assert!(next.iter().all(|id| handler.starts(id) == 1));
@@ -213,7 +213,7 @@ async fn a_job_whose_worker_dies_after_the_cancel_request_is_not_rerun() {
     let worker = program.launch().start();
     let id = submit(&queue, job(&format!("block {}", dir.path().join("never").display()))).await;
     until_async("it to run", SOON, async || queue.depths().await.unwrap().running() == 1).await;
-    // Frozen, it cannot see the wish; then it dies.
+    // While frozen, it cannot see the request; then it dies.
     worker.freeze();
     assert_eq!(cancel(&queue, &id).await, Cancellation::Wanted);
     worker.kill9();
@@ -228,7 +228,7 @@ async fn a_job_whose_worker_dies_after_the_cancel_request_is_not_rerun() {
 async fn a_cancel_request_affects_only_the_life_it_was_made_for() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    // A wish that nobody met, because its job succeeded just then.
+    // A request that was never fulfilled, because its job succeeded just then.
     server.cmd(&["ZADD", "sf:{default}:cancels", "1700000000000", "mine"]);
     let handler = Obeys::new();
     let fleet = Running::start(&server.url(), quick(5), handler.clone());
@@ -237,7 +237,7 @@ async fn a_cancel_request_affects_only_the_life_it_was_made_for() {
     fleet.stop().await;
 }
 
-/// Whether a process still runs; one that nobody reaped does not.
+/// Returns true if a process still runs. A zombie process does not.
 fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -252,7 +252,7 @@ async fn a_program_gets_sigterm_and_then_its_whole_group_is_killed() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let dir = tempfile::tempdir().unwrap();
-    // It notes the TERM and goes on all the same, as does its child.
+    // It notes the SIGTERM and continues anyway, as does its child.
     let script = "trap 'echo told > told' TERM; sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & \
                   echo $! > child; echo $$ > leader; while :; do sleep 0.1; done";
     let command = ["sh", "-c", script].map(str::to_owned).to_vec();
@@ -290,9 +290,9 @@ async fn the_request_of_an_http_handler_is_aborted() {
     assert_eq!(&head, b"POST");
     assert_eq!(cancel(&queue, &id).await, Cancellation::Wanted);
     let mut rest = Vec::new();
-    // The end of the connection, by FIN or by RST.
+    // The connection ends, with FIN or RST.
     let closed = tokio::time::timeout(SOON, request.read_to_end(&mut rest)).await;
-    assert!(closed.is_ok(), "the connection stays open");
+    assert!(closed.is_ok(), "the connection is still open");
     until_state(&queue, &id, State::Cancelled).await;
     fleet.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What a program says on standard error.
+//! What a program reports on standard error.
 
 use streamfleet::handlers::{Exec, ExecConfig};
 use streamfleet::job::{State, Tracking};

@@ -1,4 +1,4 @@
-//! What can be done with a job that runs: it tells how far it is and what it does, is tracked, watched and waited for.
+//! Running jobs: they report progress and log lines, and can be tracked, watched, awaited and cancelled.
 
 mod cancel;
 mod cancel_command;

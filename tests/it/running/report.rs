@@ -1,4 +1,4 @@
-//! Progress and log lines: what a handler says, and what it costs.
+//! Progress and log lines: what a handler reports, and what that costs.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use crate::harness::wait::until_async;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Says what its payload says, then waits for the gate where it is told to.
+/// Reports what its payload says, then waits for the gate if the payload says so.
 ///
-/// `lines <n>` · `chatter` (progress for a second, as often as it can) · `hold` · `after` (goes on talking after its end)
+/// `lines <n>` · `chatter` (progress for a second, as often as it can) · `hold` · `after` (continues to report after its end)
 #[derive(Clone)]
 struct Speaks(watch::Sender<bool>);
 
@@ -46,7 +46,7 @@ impl Handler for Speaks {
                     });
                     tokio::task::yield_now().await;
                 }
-                context.progress(100, &format!("{said} said in all"));
+                context.progress(100, &format!("{said} reports in all"));
             }
             ("hold", _) => {
                 context.log("beginning");
@@ -67,7 +67,7 @@ impl Handler for Speaks {
     }
 }
 
-/// How often a command was called.
+/// Returns how often a command was called.
 fn calls(server: &RedisServer, command: &str) -> u64 {
     let info: String = redis::from_redis_value(server.cmd(&["INFO", "commandstats"])).unwrap();
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
@@ -107,16 +107,16 @@ async fn thousands_of_updates_a_second_cost_a_few_commands() {
     let fleet = Running::start(&server.url(), quick(3), Speaks::held());
     let before = calls(&server, "hmget");
     let job = submit(&queue, "chatter").await;
-    // Without looking at the job: a look asks its record too.
+    // The job is not looked up here, because a lookup reads its record too.
     until_empty(&queue).await;
-    // The script asks once for each attempt that it writes of, and those of the job's end a few times in all.
+    // The script calls it once per attempt that it writes, and the scripts of the job's end call it a few times in total.
     let written = calls(&server, "hmget") - before;
     let status = until_state(&queue, &job, State::Done).await;
     let said: u64 = status.result.unwrap().parse().unwrap();
     assert!(said > 10_000, "{said} updates");
     assert!((1..=10).contains(&written), "{written} writes for {said} updates");
     let progress = status.progress.unwrap();
-    assert_eq!((progress.percent, progress.note), (100, format!("{said} said in all")));
+    assert_eq!((progress.percent, progress.note), (100, format!("{said} reports in all")));
     fleet.stop().await;
 }
 

@@ -1,4 +1,4 @@
-//! The scripts of this part, called twice, late, and on a full server.
+//! The scripts for running jobs, called twice, late, and on a full server.
 
 use redis::Value;
 
@@ -55,13 +55,13 @@ impl Scripts {
         redis::from_redis_value(self.server.cmd(&["HGET", RECORD, name])).unwrap()
     }
 
-    /// Lets `me` report of an entry.
+    /// Lets `me` report on an entry.
     fn report(&self, args: &[&str]) -> i64 {
         self.call(source("report"), &[STREAM, RECORD], args)
     }
 }
 
-/// Progress as the third thing said, then a line as the fourth and one as the fifth.
+/// Progress as the third report, then log lines as the fourth and fifth.
 fn said<'a>(consumer: &'a str, entry: &'a str) -> [&'a str; 17] {
     [
         consumer, "60000", entry, CREATED, "test", "normal", LIFE, "3", "40", "half", "2", "4", "10", "one",
@@ -104,7 +104,7 @@ fn no_report_is_written_for_an_entry_settled_or_owned_by_another() {
     let before = scripts.digest();
     assert_eq!(scripts.report(&said("me", &entry)), 0);
     assert_eq!(scripts.digest(), before);
-    assert_eq!(scripts.int(&["EXISTS", RECORD]), 0, "a dropped record came back");
+    assert_eq!(scripts.int(&["EXISTS", RECORD]), 0, "a deleted record came back");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_cancel_request_for_a_held_job_keeps_it_from_running_again() {
         assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
     }
     assert_eq!(scripts.int(&["ZCARD", CANCELS]), 1);
-    assert_eq!(scripts.int(&["EXISTS", RECORD]), 0, "a wish makes no record");
+    assert_eq!(scripts.int(&["EXISTS", RECORD]), 0, "a cancel request creates no record");
     let keys = [STREAM, RECORD, CANCELS, RECEIPTS];
     let release = ["me", &entry, LIFE, "0", "type", "test", "id", "j"];
     assert_eq!(scripts.call(source("release"), &keys, &release), 3);
@@ -223,7 +223,7 @@ fn a_cancel_request_is_for_one_life_and_goes_with_its_entry() {
     assert_eq!((sweep(), wishes()), (1, 1), "its entry is still held");
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
     assert_eq!((sweep(), scripts.int(&["EXISTS", CANCELS, PLACES])), (0, 0));
-    // Of a wish for a job that nobody was seen to hold, only time tells.
+    // A request for a job without a known holder ends only after a time.
     scripts.server.cmd(&["HSET", RECORD, "state", "retrying", "life", LIFE]);
     assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel("1-1", "1")), 2);
     assert_eq!((sweep(), wishes()), (1, 1));

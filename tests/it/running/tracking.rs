@@ -9,7 +9,7 @@ use streamfleet::{JobError, Producer, Submission};
 use crate::harness::fleet::{Acts, Running, config, queue, quick, until_empty, until_state};
 use crate::harness::redis_server::RedisServer;
 
-/// A fleet whose queue and type track like this.
+/// Starts a fleet whose queue and type have this tracking.
 fn fleet(server: &RedisServer, of_queue: Tracking, of_type: Option<Tracking>, handler: Acts) -> Running {
     let mut config = config(&server.url());
     for queue in config.worker.queues.values_mut() {
@@ -34,7 +34,7 @@ async fn submit(queue: &Queue, tracking: Option<Tracking>, id: Option<&str>) -> 
 async fn the_most_specific_setting_decides_which_job_leaves_a_record() {
     use Tracking::{All, Failures, None as Nothing};
     let cases = [
-        // queue, type, job, an id of its own, and whether a record is left
+        // queue, type, job, whether the job has its own id, and whether a record is left
         (All, None, None, false, true),
         (Nothing, Some(All), None, false, true),
         (All, Some(Nothing), None, false, false),

@@ -14,7 +14,7 @@ fn submission(payload: &str) -> Submission {
     Submission::new("test").unwrap().payload(payload.to_owned(), Encoding::Raw).unwrap()
 }
 
-/// Returns its payload, or fails as it says.
+/// Returns its payload, or fails if the payload says so.
 fn echo() -> Acts {
     Acts::new(|_, payload| match payload {
         b"fail" => Err(JobError::fatal("as told")),
@@ -27,7 +27,7 @@ async fn a_waiter_gets_the_result_soon_after_the_end() {
     let server = RedisServer::start();
     let producer = Producer::new(queue(&server).await);
     let fleet = Running::start(&server.url(), quick(3), echo());
-    // The first job may come before the fleet is there.
+    // The first job may arrive before the fleet has started.
     producer.submit_and_wait(submission("warm"), SOON).await.unwrap();
     let begun = Instant::now();
     let ended = producer.submit_and_wait(submission("hello"), SOON).await.unwrap();
@@ -79,7 +79,7 @@ async fn waiting_survives_a_redis_outage() {
     server.stop_gracefully();
     server.restart();
     let fleet = Running::start(&server.url(), quick(3), echo());
-    // Whether the first job outlived the restart is not the question here: it is submitted once more.
+    // Whether the first job survived the restart does not matter here: it is submitted once more.
     let another = Producer::new(queue(&server).await);
     another.submit(submission("x").id("mine".parse().unwrap())).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap().state, State::Done);

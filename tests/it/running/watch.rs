@@ -11,7 +11,7 @@ use crate::harness::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A worker of programs: `ok` prints a result, `bad` fails for good, `slow` tells its progress and waits for a file.
+/// A worker that runs programs: `ok` prints a result, `bad` fails permanently, `slow` reports progress and waits for a file.
 fn worker(server: &RedisServer, gate: &std::path::Path) -> Worker {
     let slow = format!(
         "echo beginning >&2; echo '::progress 40 rendering' >&2; while ! [ -e {} ]; do sleep 0.05; done; echo done",

@@ -1,4 +1,4 @@
-//! Tests of `harness::checker`: for each invariant a history that keeps it and one that breaks it.
+//! Tests of `harness::checker`: for each invariant, a history that keeps it and one that breaks it.
 //!
 //! The histories are ledger lines whose times are milliseconds. Attempts are limited to 2, losses to 1; an
 //! outcome is settled within 100 ms, a killed worker's jobs start again within 1000 ms.
@@ -112,7 +112,7 @@ fn bounded_wants_no_failure_beyond_max_attempts() {
     keeps(twice, &dead("a", 1), &[]);
     let thrice = format!("{twice}|start a 2 3-0 7 50|end a 2 3-0 7 60 failed");
     breaks("bounded", &thrice, &dead("a", 1), &[]);
-    // The same attempt failed in a frozen worker and in its successor: one failure.
+    // The same attempt failed in a frozen worker and in its successor, which counts as one failure.
     let zombie = "submit a 0|start a 0 1-0 7 10|start a 0 2-0 8 500|end a 0 2-0 8 520 failed\
         |end a 0 1-0 7 600 failed|start a 1 3-0 8 700|end a 1 3-0 8 710 failed";
     keeps(zombie, &dead("a", 1), &[fault(Cause::Freeze, 7, 20, 590)]);
@@ -211,9 +211,9 @@ fn recovery_wants_the_jobs_of_a_killed_worker_started_again_in_time() {
         |at: u64| format!("submit a 0|start a 0 1-0 7 10|start a 0 2-0 8 {at}|end a 0 2-0 8 {} ok", at + 10);
     keeps(&again(900), &Facts::default(), &[kill(7, 20)]);
     breaks("recovery", &again(1100), &Facts::default(), &[kill(7, 20)]);
-    // Redis was down for 200 ms of it.
+    // Redis was down for 200 ms of that time.
     keeps(&again(1100), &Facts::default(), &[kill(7, 20), common(Cause::Redis, 300, 500)]);
-    // It had been taken over before the kill.
+    // The job had been taken over before the kill.
     keeps(&again(900), &Facts::default(), &[fault(Cause::Freeze, 7, 20, 5000), kill(7, 5000)]);
     let never = "submit a 0|start a 0 1-0 7 10";
     keeps(never, &dead("a", 1), &[kill(7, 20)]);

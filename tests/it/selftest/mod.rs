@@ -1,4 +1,4 @@
-//! The harness is software too: these tests show that it does what the other tests rely on.
+//! The harness is software too. These tests show that it does what the other tests rely on.
 
 mod checker;
 mod ledger;

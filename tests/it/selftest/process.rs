@@ -39,7 +39,7 @@ fn a_frozen_process_continues_after_the_thaw() {
     worker.freeze();
     until("the process is stopped", SOON, || state(worker.pid()) == "T");
     worker.thaw();
-    until("the process goes on", SOON, || state(worker.pid()) != "T");
+    until("the process continues", SOON, || state(worker.pid()) != "T");
     worker.kill9();
     assert_eq!(worker.exit_status().unwrap().signal(), Some(9));
 }

@@ -1,4 +1,4 @@
-//! What became of each job, and why.
+//! What happened to each job, and why.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -10,32 +10,32 @@ use super::load::{Ran, Seen};
 /// What happened to the primary.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
-    /// From when on the old primary may have taken what no replica has: a little before it was killed, frozen, or told to
-    /// hand over.
+    /// When the old primary may have begun to accept data that no replica has: shortly before it was killed, frozen, or
+    /// asked to hand over.
     pub(super) began: Instant,
-    /// A replica was seen to be a primary.
+    /// When a replica was first seen to be the primary.
     pub(super) promoted: Instant,
 }
 
-/// Asynchronous replication is behind by this much at most.
+/// The most that asynchronous replication lags behind.
 const LAG: Duration = Duration::from_millis(500);
 
-/// An account of one run.
+/// The account of one run.
 #[derive(Debug)]
 pub(super) struct Account {
     title: &'static str,
     submitted: usize,
     done: usize,
     dead: u64,
-    /// Accepted while a change was under way, and nowhere now: no replica had them.
+    /// Jobs accepted during the change and lost, because no replica had them.
     pub(super) unreplicated: usize,
-    /// Missing for no good reason.
+    /// Jobs missing for no good reason.
     pub(super) unexplained: Vec<u64>,
-    /// Run again since they were running during the change.
+    /// Jobs run again because they were running during the change.
     pub(super) again_running: usize,
-    /// Run again since no replica knew of their end.
+    /// Jobs run again because no replica knew of their end.
     pub(super) again_unreplicated: usize,
-    /// Run again for no good reason.
+    /// Jobs run again for no good reason.
     pub(super) again_unexplained: Vec<u64>,
     refused: usize,
     unknown: usize,
@@ -50,7 +50,7 @@ impl Account {
         let (began, promoted) = (change.began - LAG, change.promoted);
         let missing: Vec<u64> =
             seen.accepted.keys().filter(|job| !seen.runs.contains_key(job)).copied().collect();
-        // What was accepted before a process had moved to the new primary; it has by the time that jobs start there.
+        // Jobs accepted before a process had moved to the new primary, which it has done when jobs start there.
         let resumed = resumed(seen, promoted);
         let moved = promoted + resumed;
         let while_changing = |at: Instant| (began..=moved).contains(&at);
@@ -81,7 +81,7 @@ impl Account {
         account
     }
 
-    /// Panics unless all is as promised.
+    /// Panics unless the promises hold.
     #[track_caller]
     pub(super) fn assert_sound(&self) {
         let sound = self.unexplained.is_empty() && self.again_unexplained.is_empty() && self.dead == 0;
@@ -95,7 +95,7 @@ enum Cause {
     None,
 }
 
-/// Why a job ran again.
+/// Returns why a job ran again.
 fn cause(runs: &[Ran], began: Instant, promoted: Instant, while_changing: impl Fn(Instant) -> bool) -> Cause {
     let (from, until) = runs[0];
     let Some(until) = until else { return Cause::None };
@@ -108,13 +108,13 @@ fn cause(runs: &[Ran], began: Instant, promoted: Instant, while_changing: impl F
     }
 }
 
-/// From the promotion to the next start of a job.
+/// Returns the time from the promotion to the next start of a job.
 fn resumed(seen: &Seen, promoted: Instant) -> Duration {
     let starts = seen.runs.values().flatten().map(|(from, _)| *from).filter(|from| *from > promoted);
     starts.min().map_or(Duration::MAX, |first| first - promoted)
 }
 
-/// The longest time in which no job started.
+/// Returns the longest time in which no job started.
 fn pause(seen: &Seen) -> Duration {
     let mut starts: Vec<Instant> = seen.runs.values().flatten().map(|(from, _)| *from).collect();
     starts.sort_unstable();

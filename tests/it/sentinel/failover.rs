@@ -1,4 +1,4 @@
-//! The primary hands over, dies or freezes under load.
+//! The primary hands over, is killed or freezes under load.
 
 use std::time::{Duration, Instant};
 
@@ -20,19 +20,19 @@ enum Blow {
 
 const PASSWORD: &str = "server-canary";
 
-/// With these a primary refuses writes that no replica would get.
+/// With these options a primary refuses writes that no replica would get.
 const CAREFUL: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 
 fn open<'a>() -> Builder<'a> {
     Watched::builder()
 }
 
-/// Refuses writes without replicas, and asks for passwords everywhere.
+/// Servers that refuse writes without replicas and all require passwords.
 fn careful<'a>() -> Builder<'a> {
     Watched::builder().args(&CAREFUL).password(PASSWORD).sentinel_login("watcher", "sentinel-canary")
 }
 
-/// Strikes under load, and draws up the account.
+/// Strikes the primary under load, and checks the account.
 async fn strike(title: &'static str, servers: Builder<'static>, blow: Blow) -> Account {
     let watched = tokio::task::spawn_blocking(move || servers.start()).await.unwrap();
     let load = Load::start(&watched.url()).await;
@@ -50,7 +50,7 @@ async fn strike(title: &'static str, servers: Builder<'static>, blow: Blow) -> A
     .unwrap();
     load.until_more(RUNNING * 10).await;
     if blow == Blow::Planned {
-        // Until then it takes what it is given, and throws it away.
+        // Until then it accepts writes, and discards them.
         until_async("the old primary to be a replica", Duration::from_secs(30), async || {
             role(&watched.servers[0]).as_deref() == Some("slave")
         })
@@ -59,10 +59,10 @@ async fn strike(title: &'static str, servers: Builder<'static>, blow: Blow) -> A
     }
     if blow == Blow::Freeze {
         watched.servers[0].thaw();
-        // It takes itself for the primary for another ten seconds, and nobody may believe it.
+        // It considers itself the primary for another ten seconds, and no client may use it.
         until("the old primary to answer", Duration::from_secs(10), || role(&watched.servers[0]).is_some());
         load.until_more(RUNNING * 10).await;
-        assert_eq!(clients(&watched), 0, "somebody works on the old primary");
+        assert_eq!(clients(&watched), 0, "some client uses the old primary");
     }
     let (seen, depths) = load.end().await;
     let account = Account::new(title, &seen, &depths, Change { began, promoted });
@@ -73,7 +73,7 @@ async fn strike(title: &'static str, servers: Builder<'static>, blow: Blow) -> A
     account
 }
 
-/// How many clients of ours the first server has.
+/// Returns how many of our clients are connected to the first server.
 fn clients(watched: &Watched) -> usize {
     let list: String = redis::from_redis_value(watched.servers[0].cmd(&["CLIENT", "LIST"])).unwrap();
     let ours = |line: &&str| {

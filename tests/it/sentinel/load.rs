@@ -1,4 +1,4 @@
-//! A fleet under load: who submitted what and when, and who ran it.
+//! A fleet under load, and a record of what was submitted and run, and when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -13,14 +13,14 @@ use tokio::task::JoinSet;
 use crate::harness::fleet::{Running, config, quick};
 use crate::harness::wait::until_async;
 
-/// Processes, and jobs that each of them runs at a time.
+/// Processes, and how many jobs each of them runs at a time.
 const PROCESSES: usize = 3;
 const SLOTS: usize = 4;
 
-/// A job is submitted this often, which is less than the fleet could do.
+/// The interval between submissions. The fleet could run more than that.
 const EVERY: Duration = Duration::from_millis(8);
 
-/// That many wait from the beginning: what replicas have, and a primary that is not one any more gives away in vain.
+/// How many jobs wait from the beginning: replicas have them, and a former primary would deliver them to no effect.
 const BACKLOG: u64 = 800;
 
 /// How long a job takes.
@@ -29,22 +29,22 @@ const TAKES: Duration = Duration::from_millis(60);
 /// The most jobs that run at a time.
 pub(super) const RUNNING: usize = PROCESSES * SLOTS;
 
-/// When a job ran, from and until.
+/// The start and end of a run.
 pub(super) type Ran = (Instant, Option<Instant>);
 
-/// What producers and handlers saw. Jobs are known by a number, their payload.
+/// What producers and handlers saw. A job is identified by a number, its payload.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// When the submission was sent, and when it was accepted.
     pub(super) accepted: BTreeMap<u64, (Instant, Instant)>,
-    /// Submissions that nobody knows the outcome of.
+    /// Submissions with an unknown outcome.
     pub(super) unknown: BTreeSet<u64>,
     /// Submissions that were refused: nothing was executed.
     pub(super) refused: BTreeSet<u64>,
     pub(super) runs: BTreeMap<u64, Vec<Ran>>,
 }
 
-/// Takes its time.
+/// A handler that takes some time.
 #[derive(Clone)]
 struct Work(Arc<Mutex<Seen>>);
 
@@ -61,7 +61,7 @@ impl Handler for Work {
             runs.len() - 1
         };
         tokio::time::sleep(TAKES).await;
-        self.0.lock().unwrap().runs.get_mut(&number).expect("it was just noted")[nth].1 =
+        self.0.lock().unwrap().runs.get_mut(&number).expect("it was just recorded")[nth].1 =
             Some(Instant::now());
         Ok(())
     }
@@ -76,7 +76,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Starts it, and waits until jobs are done.
+    /// Starts the fleet, and waits until jobs are done.
     pub(super) async fn start(url: &str) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let fleet = (0..PROCESSES).map(|_| process(url, Work(Arc::clone(&seen)))).collect();
@@ -103,7 +103,7 @@ impl Load {
         until_async("more jobs to end", Duration::from_secs(60), async || ended() >= target).await;
     }
 
-    /// Stops submitting, waits until all is done, and stops the fleet.
+    /// Stops submitting, waits until all jobs are done, and stops the fleet.
     pub(super) async fn end(mut self) -> (Seen, Depths) {
         self.producers.shutdown().await;
         let depths = until_async("the queue to be empty", Duration::from_secs(60), async || {
@@ -130,7 +130,7 @@ fn job(number: u64) -> Submission {
     Submission::new("test").unwrap().payload(number.to_string(), Encoding::Json).unwrap()
 }
 
-/// Submits one job after the other. What fails is not sent again, so that each acceptance is one job.
+/// Submits one job after another. A failed submission is not repeated, so that each acceptance is one job.
 async fn submit(queue: Queue, seen: Arc<Mutex<Seen>>) {
     let producer = Producer::new(queue);
     let mut due = tokio::time::interval(EVERY);
@@ -139,7 +139,7 @@ async fn submit(queue: Queue, seen: Arc<Mutex<Seen>>) {
         due.tick().await;
         let submission = job(number);
         let sent = Instant::now();
-        // Until the answer is there, nobody knows.
+        // The outcome is unknown until the answer arrives.
         seen.lock().unwrap().unknown.insert(number);
         let result = producer.submit(submission).await;
         let mut seen = seen.lock().unwrap();

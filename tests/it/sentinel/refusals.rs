@@ -1,4 +1,4 @@
-//! What cannot work is said in one clear sentence, without a password.
+//! Invalid or unreachable sentinels are reported in one clear sentence that contains no password.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn refusal(url: &str) -> Error {
     error
 }
 
-/// Among all that is wrong with a login, which login it is matters most.
+/// The most important part of a login error is which login it is about.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_error_for_a_wrong_password_names_the_login() {
     let servers = Watched::builder().password("server-canary").sentinel_login("watcher", "sentinel-canary");
@@ -70,7 +70,7 @@ async fn a_server_that_is_not_a_sentinel_is_reported() {
     assert_eq!(error.to_string(), format!("redis.url: the sentinel at {} is not a sentinel", server.addr()));
 }
 
-/// All sentinels but one are gone or stand still, and the primary is found all the same.
+/// All sentinels but one are gone or frozen, and the primary is still found.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_sentinel_that_answers_is_enough() {
     let watched = tokio::task::spawn_blocking(|| Watched::builder().start()).await.unwrap();
@@ -80,7 +80,7 @@ async fn one_sentinel_that_answers_is_enough() {
     broker.ping().await.unwrap();
 }
 
-/// The sentinels name a primary that is gone, as they do until a failover has ended.
+/// The sentinels name a primary that is gone, as they do until a failover has finished.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreachable_primary_is_named() {
     let watched = tokio::task::spawn_blocking(|| Watched::builder().start()).await.unwrap();

@@ -1,8 +1,8 @@
-//! How long one script holds Redis up, by the server's own slow log, beside a large backlog.
+//! How long one script blocks Redis next to a large backlog, according to the server's slow log.
 //!
-//! That is wall time, and other tests run beside this one, so a script of known work runs all the while, and what it takes at the
-//! most, in proportion to what it takes at the least, is allowed to the others too. A script that is slow of its own accord is slow
-//! each time; one that the machine held up is not.
+//! The slow log measures wall time, and other tests run at the same time. So a script with a known amount of work runs all the
+//! while, and the ratio of its longest to its shortest time is allowed to the other scripts too. A script that is really slow is
+//! slow every time; one that the machine delayed is not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::traps::scene::{LONG, SOON, Scene, job};
 const OTHERS: &str = "sf:{default}:jobs:low";
 const DEAD: &str = "sf:{default}:dead";
 
-/// What a script may take on a machine that does nothing else, in microseconds.
+/// How long a script may take on an idle machine, in microseconds.
 const LONGEST: i64 = 5_000;
 
 /// Work that takes about a millisecond.
 const KNOWN: &str = "local n = 0 for i = 1, 200000 do n = n + i end";
 
-/// What the slow log says of one command: the microseconds it took, and its beginning.
+/// An entry of the slow log: how many microseconds a command took, and its beginning.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Slow {
     us: i64,
@@ -57,17 +57,17 @@ fn slowest(server: &RedisServer) -> Vec<Slow> {
     all
 }
 
-/// Work whose length is known, done again and again until it is dropped.
+/// A known amount of work, repeated until this is dropped.
 struct Yardstick {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-/// What tells the yardstick's work from others in the slow log.
+/// Marks the yardstick's script in the slow log.
 const MARK: &str = "return 'yardstick'";
 
 impl Yardstick {
-    /// Begins.
+    /// Starts the work.
     fn lay(server: &RedisServer) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, mut client) = (Arc::clone(&stop), server.client());
@@ -81,7 +81,7 @@ impl Yardstick {
         Self { stop, thread: Some(thread) }
     }
 
-    /// The shortest and the longest time that the work took, and all other scripts that are in the slow log.
+    /// Returns the shortest and the longest time that the work took, and all other scripts in the slow log.
     fn read(mut self, server: &RedisServer) -> (i64, i64, Vec<Slow>) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
@@ -91,7 +91,7 @@ impl Yardstick {
         (ours.last().unwrap().us, ours[0].us, others)
     }
 
-    /// Whether a script took longer than the machine explains.
+    /// Fails if a script took longer than the machine's load explains.
     fn judge(self, server: &RedisServer) -> Verdict {
         let (least, most, others) = self.read(server);
         let allowed = 2 * LONGEST * most / least;
@@ -104,7 +104,7 @@ impl Yardstick {
     }
 }
 
-/// Of each script the shortest and the longest time that it took.
+/// Prints the shortest and the longest time of each script.
 fn tell(slow: &[Slow]) {
     let mut kinds: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for slow in slow {
@@ -148,17 +148,17 @@ async fn until_dead(scene: &Scene, jobs: i64) {
     until_async("all to be dead", 6 * SOON, async || scene.int(&["XLEN", DEAD]) == jobs).await;
 }
 
-/// No script holds Redis up for long, however many jobs there are: a promise, and tested under its name.
+/// No script blocks Redis for long, however many jobs there are. This is a promise, tested under its name.
 pub(crate) async fn no_script_holds_redis_up_for_long() {
     in_one_of_three(async || many_jobs().await).await;
 }
 
-/// Nor do large jobs: the other half of the promise.
+/// Large jobs do not block Redis either: the other half of the promise.
 pub(crate) async fn scripts_carry_no_large_fields() {
     in_one_of_three(async || large_jobs().await).await;
 }
 
-/// What the scripts of one run took, beyond what is allowed.
+/// An error names the scripts of one run that took longer than allowed.
 type Verdict = Result<(), String>;
 
 async fn in_one_of_three(run: impl AsyncFn() -> Verdict) {
@@ -180,7 +180,7 @@ async fn many_jobs() -> Verdict {
     let own = (0..1_000).map(|nth| job("{}").id(format!("own-{nth}").parse().unwrap()));
     let later = (0..4_000).map(|_| job("{}").at(due));
     producer.submit_all(plain.chain(own).chain(later), |_| {}).await.unwrap();
-    // The others wait in another lane, and are never run.
+    // The other jobs wait in another lane, and never run.
     scene.server.cmd(&["RENAME", OTHERS, "sf:{default}:aside"]);
     let fleet = fleet(&scene, fails_twice());
     until_dead(&scene, 6_000).await;

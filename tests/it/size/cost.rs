@@ -1,4 +1,4 @@
-//! What looking costs Redis: counted by the server itself.
+//! What lookups cost Redis, as counted by the server itself.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use crate::harness::redis_server::RedisServer;
 const STREAM: &str = "sf:{default}:jobs";
 const DEAD: &str = "sf:{default}:dead";
 
-/// Appends so many entries of so many bytes.
+/// Appends this many entries of this many bytes.
 pub(super) fn fill(server: &RedisServer, stream: &str, entries: u32, bytes: usize) {
     let source = "local body = string.rep('x', ARGV[2]) for nth = 1, ARGV[1] do \
         redis.call('XADD', KEYS[1], '*', 'type', 'test', 'id', 'own-' .. nth, 'payload', body) end return 1";
-    // In parts that no client waits for too long.
+    // In portions, so that no client waits for too long.
     for _ in 0..entries.div_ceil(20_000) {
         let (some, bytes) = (entries.min(20_000).to_string(), bytes.to_string());
         server.cmd(&["EVAL", source, "1", stream, &some, &bytes]);
     }
 }
 
-/// How often commands ran since the last reset, and how many microseconds of Redis's time they took; scripts and what they
-/// call are counted once.
+/// Returns how many commands ran since the last reset, and how many microseconds they took. A script and the commands in it
+/// count once.
 fn spent(server: &RedisServer) -> (u64, u64) {
     let info: String = redis::from_redis_value(server.cmd(&["INFO", "commandstats"])).unwrap();
     let number = |line: &str, name: &str| -> u64 {
@@ -48,7 +48,7 @@ async fn cancelling_an_unknown_id_is_cheap_however_many_jobs_wait() {
     let (calls, usec) = spent(&server);
     println!("{calls} commands, {usec} us");
     assert!(calls < 150, "{calls} commands");
-    // A tenth of what scripts took, and much more than it takes on a machine that does nothing else.
+    // A tenth of what scripts took, and much more than it takes on an idle machine.
     assert!(usec < 400_000, "{usec} us");
     let found = queue.seek(&"own-17".parse().unwrap(), 100_000).await.unwrap().unwrap();
     assert_eq!(found.job_type, "test");
@@ -61,7 +61,7 @@ async fn pages_of_large_dead_letters_are_read_in_portions() {
     fill(&server, DEAD, 1_000, 10);
     fill(&server, DEAD, 12, 4 * 1024 * 1024);
     let newest = queue.recent_dead_letters(None, 100).await.unwrap();
-    assert_eq!(newest.len(), 4, "16 MiB are enough for one page");
+    assert_eq!(newest.len(), 4, "a page holds at most 16 MiB");
     let (mut all, mut from) = (0, None);
     loop {
         let page = queue.dead_letters(from, 200).await.unwrap();
@@ -70,7 +70,7 @@ async fn pages_of_large_dead_letters_are_read_in_portions() {
         all += page.len();
     }
     assert_eq!(all, 1_012);
-    // The command line goes through all of them too.
+    // The command line reads all of them too.
     let args = ["--redis", &server.url(), "dead", "list", "--limit", "1000", "--json"];
     let listed = crate::harness::process::run(&args, b"");
     assert_eq!(listed.stdout.matches("\"letter\"").count(), 1_000, "{:?}", listed.code);

@@ -1,5 +1,5 @@
-//! Jobs with more fields than an entry can have: refused when they are submitted, and set aside where an older producer has
-//! left one in Redis.
+//! Jobs with more fields than an entry can have: refused when they are submitted, and buried if an older producer has left one
+//! in Redis.
 
 use std::fmt::Write as _;
 
@@ -19,12 +19,12 @@ const DELAYED: &str = "sf:{default}:delayed";
 const FIELDS: &str = "sf:{default}:delayed:fields";
 const BATCH: &str = "sf:{default}:batch:nightly";
 
-/// A job with so many headers.
+/// Returns a job with this many headers.
 fn with_headers(count: usize) -> Submission {
     (0..count).fold(job("{}"), |job, nth| job.header(&nth.to_string(), "x").unwrap())
 }
 
-/// The fields of such a job, as an older producer packed them.
+/// Returns the fields of such a job, as an older producer packed them.
 fn packed(headers: usize) -> Vec<u8> {
     let names: Vec<String> = (0..headers).map(|nth| format!("h.{nth}")).collect();
     let head = [(b"type".as_slice(), b"test".as_slice())].into_iter();
@@ -46,7 +46,7 @@ async fn a_job_with_too_many_fields_is_refused_on_every_path() {
     let refused = producer.submit(with_headers(997)).await;
     assert!(is_refused(&refused), "{refused:?}");
     let refused = producer.submit(with_headers(996).delay(LONG)).await;
-    assert!(is_refused(&refused), "it gets an id: {refused:?}");
+    assert!(is_refused(&refused), "a job that gets an id: {refused:?}");
     let refused = producer.submit(with_headers(996).id("own".parse().unwrap())).await;
     assert!(is_refused(&refused), "{refused:?}");
     let message = refused.unwrap_err().to_string();
@@ -54,7 +54,7 @@ async fn a_job_with_too_many_fields_is_refused_on_every_path() {
     let refused = producer.submit_all([job("{}"), with_headers(4100)], |_| {}).await;
     assert!(is_refused(&refused), "{refused:?}");
     let depths = queue.depths().await.unwrap();
-    assert_eq!((depths.waiting(), depths.delayed), (1, 0), "nothing of a refused call was accepted");
+    assert_eq!((depths.waiting(), depths.delayed), (1, 0), "a refused call accepted something");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,7 +121,7 @@ async fn jobs_are_refused_whole_if_a_queue_key_has_the_wrong_type() {
 async fn a_delayed_job_with_too_many_fields_is_buried_and_blocks_no_other() {
     let scene = Scene::new().await;
     let bad = packed(4100);
-    // What is no text cannot be a field either.
+    // A value that is not text cannot be a field either.
     let odd = [&[0x93, 0xa6][..], b"normal", &[0xa4][..], b"type", &[0x90]].concat();
     for (nth, (id, fields)) in [("bad", &bad), ("odd", &odd)].into_iter().enumerate() {
         let score = (1 + nth).to_string();
@@ -150,7 +150,7 @@ async fn a_batch_follower_that_cannot_be_appended_is_buried() {
     let name = "nightly".parse().unwrap();
     let last = Submission::new("test").unwrap().payload("last", Encoding::Raw).unwrap();
     let ids = producer.submit_batch(&name, last, [job("{}")]).await.unwrap();
-    // As a producer of an older version left it.
+    // The format of an older producer.
     let follow = packed(4100);
     scene.server.cmd(&[b"HSET".as_slice(), BATCH.as_bytes(), b"follow", &follow]);
     let handler = Acts::well();

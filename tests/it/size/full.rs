@@ -1,4 +1,4 @@
-//! A server at its limit of memory: the fleet moves and finishes what is there, so that there is room again.
+//! A server at its memory limit: the fleet moves and finishes the existing jobs, which frees memory.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::traps::scene::{LONG, SOON, Scene, job};
 
 const DELAYED: &str = "sf:{default}:delayed";
 
-/// Fails the first attempt of each job, so that each goes through the delayed set once more.
+/// Fails the first attempt of each job, so that each passes through the delayed set once more.
 fn fails_once() -> Acts {
     Acts::new(|context, _| match context.attempt() {
         1 => Err(JobError::retry("once more")),
@@ -26,7 +26,7 @@ async fn a_fleet_on_a_full_server_finishes_its_delayed_jobs() {
     let waiting = (0..100).map(|_| job(payload.clone()));
     let delayed = (0..100).map(|_| job(payload.clone()).delay(Duration::from_millis(300)));
     let jobs = producer.submit_all(waiting.chain(delayed), |_| {}).await.unwrap();
-    // Below what is there already: nothing is admitted that adds.
+    // Below the current use, so that no command that adds data is admitted.
     scene.server.cmd(&["CONFIG", "SET", "maxmemory", "1mb"]);
     match producer.submit(job("one too many")).await {
         Err(SubmitError::Broker(error)) => assert_eq!(error.class(), Some(broker::Class::Full), "{error}"),

@@ -1,4 +1,4 @@
-//! Looking at a queue while its jobs are large, many, or on the move.
+//! Lookups in a queue whose jobs are large, many, or moving.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -18,9 +18,9 @@ const DELAYED: &str = "sf:{default}:delayed";
 const FIELDS: &str = "sf:{default}:delayed:fields";
 const LARGE: usize = 8 * 1024 * 1024;
 
-/// The commands that scripts ran during `work`, as MONITOR tells them.
+/// Returns the commands that scripts ran during `work`, as MONITOR reports them.
 pub(super) async fn inside(server: &RedisServer, work: impl Future<Output = ()>) -> Vec<String> {
-    const END: &str = "the end of it";
+    const END: &str = "the end of the work";
     let mut monitor = TcpStream::connect(server.addr()).unwrap();
     monitor.set_read_timeout(Some(SOON)).unwrap();
     monitor.write_all(b"MONITOR\r\n").unwrap();
@@ -32,14 +32,14 @@ pub(super) async fn inside(server: &RedisServer, work: impl Future<Output = ()>)
     lines.filter_map(|line| Some(line.split_once(" lua] ")?.1.to_owned())).collect()
 }
 
-/// True where a command hands a job's fields, or a whole hash, to its script.
+/// Returns true if a command passes a job's fields, or a whole hash, to its script.
 fn reads_whole(command: &str) -> bool {
     let hands = ["XRANGE", "XREVRANGE", "HGETALL", "HVALS"].map(|name| format!("\"{name}\""));
     let packed = command.starts_with("\"HGET\"") || command.starts_with("\"HMGET\"");
     hands.iter().any(|hand| command.starts_with(hand)) || packed && command.contains(FIELDS)
 }
 
-/// A delayed job's packed fields: the lane, its type and a large payload.
+/// Returns a delayed job's packed fields: the lane, its type and a large payload.
 fn packed(job_type: &str, payload: usize) -> Vec<u8> {
     let mut packed = vec![0x95];
     for text in ["normal", "type", job_type, "payload"] {
@@ -149,7 +149,7 @@ async fn a_job_that_moves_during_a_lookup_is_found_wherever_it_is() {
     let id = "own".parse().unwrap();
     let (mut parked, mut waiting) = (0, 0);
     for _ in 0..3_000 {
-        let status = queue.status(&id).await.unwrap().expect("it is always somewhere");
+        let status = queue.status(&id).await.unwrap().expect("the job always exists somewhere");
         match (status.state, status.due, status.entry) {
             (State::Retrying, Some(_), None) => parked += 1,
             (State::Waiting, None, Some(_)) => waiting += 1,
@@ -193,7 +193,7 @@ async fn a_batch_page_follows_a_chain_of_replaced_jobs_only_so_far() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let batch = "sf:{default}:batch:b";
-    // A thousand members that wait for a job which was replaced two hundred times.
+    // A thousand members that wait for a job that was replaced two hundred times.
     let chains = "for m = 1, 1000 do redis.call('HSET', KEYS[1], 'm:member-' .. m, '=0-0') end \
         for nth = 0, 199 do redis.call('HSET', KEYS[1], 'w:0-' .. nth, '>0-' .. nth + 1) end \
         redis.call('HSET', KEYS[1], 'w:0-200', 1000, 'state', 'closed', 'size', 1000, 'left', 1000, \

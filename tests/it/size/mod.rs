@@ -1,4 +1,4 @@
-//! Jobs that are large, have many fields, or are many: nobody waits for them but themselves.
+//! Jobs that are large, have many fields, or are many: they delay only themselves.
 
 pub(crate) mod blocking;
 mod cost;

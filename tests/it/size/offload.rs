@@ -1,4 +1,4 @@
-//! Large fields have keys of their own, which live exactly as long as a job, or a dead letter, needs them.
+//! Large fields have their own keys, which exist exactly as long as a job or a dead letter needs them.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ const LARGE: usize = 300 * 1024;
 const DEAD: &str = "sf:{default}:dead";
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A large payload that says what its job does.
+/// Returns a large payload that says what its job does.
 fn large(word: &str) -> Vec<u8> {
     let mut payload = vec![b' '; LARGE];
     payload[..word.len()].copy_from_slice(word.as_bytes());
     payload
 }
 
-/// What large payloads say: `ok`, `fatal`, or `once`, which fails the first time.
+/// A handler for large payloads: `ok`, `fatal`, or `once`, which fails the first time.
 fn obeys() -> Acts {
     Acts::new(|context, payload| {
-        assert_eq!(payload.len(), LARGE, "the payload is whole");
+        assert_eq!(payload.len(), LARGE, "the payload must be complete");
         match (payload.trim_ascii(), context.attempt()) {
             (b"fatal", _) => Err(JobError::fatal("no")),
             (b"once", 1) => Err(JobError::retry("once more")),
@@ -33,7 +33,7 @@ fn obeys() -> Acts {
     })
 }
 
-/// The keys of offloaded fields, and how many milliseconds each has to live; -1 for those that stay.
+/// Returns the time to live, in milliseconds, of each key with offloaded fields; -1 for those that stay.
 fn offloaded(scene: &Scene) -> Vec<i64> {
     let keys: Vec<String> =
         redis::from_redis_value(scene.server.cmd(&["KEYS", "sf:{default}:offloaded:*"])).unwrap();
@@ -51,7 +51,7 @@ fn xadd(scene: &Scene, fields: &[Vec<u8>]) {
     command.exec(&mut scene.server.client()).unwrap();
 }
 
-/// The fields of a large job as another producer sends it.
+/// Returns the fields of a large job as another producer sends it.
 fn raw(word: &str) -> [Vec<u8>; 6] {
     [b"type".into(), b"test".into(), b"encoding".into(), b"raw".into(), b"payload".into(), large(word)]
 }
@@ -94,7 +94,7 @@ async fn a_large_job_that_is_cancelled_leaves_no_key() {
     producer.submit(replaced("ok")).await.unwrap();
     assert_eq!(offloaded(&scene), [-1; 3]);
     let last = producer.submit(replaced("once")).await.unwrap();
-    assert_eq!(offloaded(&scene), [-1; 3], "one of them in the place of another");
+    assert_eq!(offloaded(&scene), [-1; 3], "one of them replaced another");
     for id in [delayed, waiting, last] {
         assert_eq!(scene.queue.cancel(&id, "a test", HOUR).await.unwrap(), Cancellation::Done);
     }
@@ -133,7 +133,7 @@ async fn a_letter_keeps_its_large_fields_and_a_replay_takes_them_over() {
     let running = fleet(&scene);
     let status = until_state(&scene.queue, &id, State::Dead).await;
     running.stop().await;
-    // The fields of the new life, and those of the one before, of which somebody may have a copy.
+    // The fields of the new life, and those of the previous one, of which a copy may exist.
     let mut kept = offloaded(&scene);
     kept.sort_unstable();
     assert!(kept[0] == -1 && kept[1] > 80_000_000 && kept.len() == 2, "{kept:?}");
@@ -149,12 +149,15 @@ async fn each_copy_of_a_letter_runs_with_all_its_fields() {
     until_async("a letter", SOON, async || scene.int(&["XLEN", DEAD]) == 1).await;
     running.stop().await;
     let letter = raw_letter(&scene);
-    assert!(letter.iter().map(Vec::len).sum::<usize>() < 4_000, "the letter names the key");
+    assert!(
+        letter.iter().map(Vec::len).sum::<usize>() < 4_000,
+        "the letter must contain only the key's name"
+    );
     xadd(&scene, &letter);
     xadd(&scene, &letter);
     let entry = scene.queue.dead_letters(None, 1).await.unwrap()[0].entry;
     scene.queue.drop_dead(entry, &id).await.unwrap();
-    // Both die again, and have their payload byte for byte.
+    // Both die again, and their payloads are intact byte for byte.
     let running = fleet(&scene);
     until_async("two letters", SOON, async || scene.int(&["XLEN", DEAD]) == 2).await;
     running.stop().await;
@@ -166,7 +169,7 @@ async fn each_copy_of_a_letter_runs_with_all_its_fields() {
     }
 }
 
-/// A dead letter of a large job, with no worker left.
+/// Returns a dead letter of a large job, with no worker left.
 async fn buried(scene: &Scene) -> (JobId, EntryId) {
     let id = Producer::new(scene.queue.clone()).submit(job(large("fatal"))).await.unwrap();
     let running = fleet(scene);
@@ -185,7 +188,7 @@ async fn a_letter_keeps_its_large_fields_whatever_happens_to_its_copies() {
             xadd(&scene, &fields);
             assert_eq!(scene.queue.cancel(&id, "a test", HOUR).await.unwrap(), Cancellation::Done);
         } else {
-            // Without what says that it comes from a letter, it is a job of its own that ends well.
+            // Without the fields that name the letter, it is a separate job, which succeeds.
             let own = fields.chunks_exact(2).filter(|pair| !pair[0].starts_with(b"dead_"));
             xadd(&scene, &own.flatten().cloned().collect::<Vec<_>>());
             let running = scene.sound_fleet(LONG, Acts::well());
@@ -221,7 +224,7 @@ async fn a_worker_without_support_for_offloaded_fields_rejects_such_a_job() {
         redis::from_redis_value(scene.server.cmd(&["XRANGE", STREAM, "-", "+"])).unwrap();
     let fields = &entries[0].1;
     let encoding = fields.chunks_exact(2).find(|pair| pair[0] == b"encoding").unwrap();
-    assert_eq!(encoding[1], b"offloaded", "which is no encoding");
+    assert_eq!(encoding[1], b"offloaded", "an encoding that older workers do not know");
     assert!(!fields.contains(&b"payload".to_vec()));
 }
 
@@ -281,7 +284,7 @@ async fn a_large_job_is_debounced_and_edited_with_all_its_fields() {
     producer.edit(&id, large("once"), Encoding::Raw).await.unwrap().unwrap();
     let mut kept = offloaded(&scene);
     kept.sort_unstable();
-    // What was offered by the second one was not needed, and goes by itself.
+    // The key that the second submission created was not needed, and expires on its own.
     assert_eq!((kept[0], kept.len()), (-1, 2), "{kept:?}");
     assert!(kept[1] > 0);
     let upcoming = scene.queue.upcoming(0, 10).await.unwrap();
@@ -295,7 +298,7 @@ async fn a_large_job_is_debounced_and_edited_with_all_its_fields() {
     until_state(&scene.queue, &id, State::Done).await;
     running.stop().await;
     assert!(offloaded(&scene).iter().all(|ms| *ms > 0));
-    // One that is small now needs no key.
+    // A job that has become small needs no key.
     let small = later(&scene, "ok").await;
     producer.edit(&small, "ok", Encoding::Raw).await.unwrap().unwrap();
     let of_small = scene.queue.upcoming(0, 10).await.unwrap();
@@ -321,7 +324,7 @@ async fn a_large_job_is_settled_on_a_server_without_room_or_rights_for_a_copy() 
         let scene = Scene::new().await;
         let running = fleet(&scene);
         until_async("a leader", SOON, async || scene.int(&["EXISTS", "sf:{default}:leader"]) == 1).await;
-        // No command of the fleet comes between the two.
+        // No command of the fleet runs between the two.
         let mut both = redis::pipe();
         both.cmd("XADD").arg(STREAM).arg("*").arg(&raw("once")).cmd(setting[0]).arg(&setting[1..]);
         both.exec(&mut scene.server.client()).unwrap();

@@ -1,4 +1,4 @@
-//! What a worker reads at once, and what it holds: bounded by bytes, whatever the entries weigh.
+//! What a worker reads at once and holds is bounded in bytes, however large the entries are.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,14 +15,14 @@ use crate::traps::scene::{LONG, SOON, Scene};
 const STREAM: &str = "sf:{default}:jobs";
 const LARGE: usize = 1024 * 1024;
 
-/// How many scripts Redis has run.
+/// Returns how many scripts Redis has run.
 fn scripts(scene: &Scene) -> u64 {
     let info: String = redis::from_redis_value(scene.server.cmd(&["INFO", "commandstats"])).unwrap();
     let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap_or("0");
     line.split(',').next().unwrap().parse().unwrap()
 }
 
-/// Its jobs run until it is opened.
+/// A handler whose jobs run until it is opened.
 #[derive(Clone)]
 struct Closed {
     open: watch::Sender<bool>,
@@ -54,13 +54,13 @@ async fn a_worker_holds_few_unstarted_large_jobs_and_runs_all() {
     }
     let fleet = Running::start_with(config, quick(3), handler.clone());
     let held = async || scene.queue.depths().await.unwrap().running();
-    until_async("the worker to have what it may hold", SOON, async || held().await >= 64).await;
-    // A worker that reads on would do so before its other loops have had so many turns.
+    until_async("the worker to hold as much as it may", SOON, async || held().await >= 64).await;
+    // A worker that continued to read would do so before its other loops have run this often.
     let before = scripts(&scene);
     until_async("the worker to do other things", SOON, async || scripts(&scene) >= before + 5).await;
     let held = held().await;
     println!("{held} of 300 are held");
-    // 64 MiB that wait, two that run, and two reads on top of that.
+    // 64 MiB waiting, two jobs running, and two reads in addition.
     assert!((64..=120).contains(&held), "{held} of 300 are held");
     handler.open.send_replace(true);
     scene.until_at_rest().await;

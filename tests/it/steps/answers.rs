@@ -1,4 +1,4 @@
-//! What a `once` step is when its handler answered, and when the answer was lost; and how a job bounds its `auto` steps.
+//! The state of a `once` step whose handler answered, or whose answer was lost; and how a job limits its `auto` steps.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -40,7 +40,7 @@ kind = "once"
 handler = { exec = { command = ["sh", "-c", "exit 1"], rules = [{ exit = 1, then = "unknown" }] } }
 "#;
 
-/// An endpoint that reads each request and then hangs up, or waits to be left where it is asked to.
+/// Starts an endpoint that reads each request and then hangs up, or waits for the client to do so if the path says so.
 fn hangs_up() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

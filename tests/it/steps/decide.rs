@@ -1,4 +1,4 @@
-//! What a person decides, and what follows.
+//! Decisions by people, and their consequences.
 
 use serde_json::Value;
 use streamfleet::JobError;
@@ -9,7 +9,7 @@ use streamfleet::job::{JobId, State, StepState, Verdict};
 use super::scene::{Scene, Walks, plan};
 use crate::harness::fleet::{Running, quick, until_state};
 
-/// A job that waits for a decision about `charge`, which fails at first.
+/// Returns a job that waits for a decision on `charge`, which fails the first time.
 async fn undecided() -> (Scene, Walks, Running, JobId) {
     let scene = Scene::new().await;
     let handler = Walks::new(|step, context| match (step, context.attempt()) {

@@ -1,5 +1,5 @@
-//! Workers that are frozen in the middle of a `once` step and wake up after it was taken for unknown: what they tell then
-//! is the truth, unless somebody has decided.
+//! Workers that are frozen in the middle of a `once` step and resume after it has become unknown: what they report then
+//! counts, unless a person has already decided.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Zombie {
 }
 
 impl Zombie {
-    /// A worker that sleeps in the middle of `charge`, whose job was buried by another one.
+    /// Returns a worker that is frozen in the middle of `charge`, and whose job another worker has buried.
     async fn asleep(more: &str) -> Self {
         let scene = Scene::new().await;
         let dir = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ async fn a_zombies_report_after_a_decision_changes_nothing() {
         Ledger::new(&zombie.dir.path().join("ledger")).read().iter().any(ended)
     })
     .await;
-    // It tells before it stops.
+    // It reports before it stops.
     zombie.frozen.term();
     zombie.frozen.wait_exit(SOON);
     assert_eq!(scene.seen(&zombie.job).await.ledger, before);

@@ -1,4 +1,4 @@
-//! Replies that get lost after Redis has noted that a step begins, or how it ended: the call is sent again, and the step
+//! Replies that get lost after Redis has recorded that a step began, or how it ended: the call is sent again, and the step
 //! runs once.
 
 use streamfleet::job::{State, StepState};
@@ -8,7 +8,7 @@ use crate::harness::fleet::{config, quick, until_state};
 use crate::harness::proxy::{Mode, Proxy};
 use crate::harness::scripts::source;
 
-/// A job whose every call of this script loses its first reply.
+/// Runs a job for which every call of this script loses its first reply.
 async fn losing(source: &str, times: usize) {
     let scene = Scene::new().await;
     let proxy = Proxy::start(scene.server.addr());

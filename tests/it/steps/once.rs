@@ -1,4 +1,4 @@
-//! Steps of the kind `once`: never twice by themselves, whatever happens to them.
+//! Steps of the kind `once`: they never run twice automatically, whatever happens.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::program::Program;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A worker process that is killed in the middle of a step, and another that takes over.
+/// A worker process that is killed in the middle of a step, and another one that takes over.
 struct Killed {
     scene: Scene,
     dir: tempfile::TempDir,
@@ -23,7 +23,7 @@ struct Killed {
 }
 
 impl Killed {
-    /// Submits `j` and waits until its step has begun, which will not end before the file `end` is there.
+    /// Submits `j` and waits until its step has begun. The step does not end before the file `end` exists.
     async fn in_the_middle_of(step: &str) -> Self {
         let scene = Scene::new().await;
         let dir = tempfile::tempdir().unwrap();
@@ -44,7 +44,7 @@ impl Killed {
         Program { retention_ms: 60_000, ..Program::new(&url, &dir.path().join("ledger")) }
     }
 
-    /// How often a step's handler was called.
+    /// Returns how often a step's handler was called.
     fn starts(&self, step: &str) -> usize {
         let named =
             |record: &Record| matches!(record, Record::Start { run, .. } if run.job == format!("j/{step}"));
@@ -91,7 +91,7 @@ async fn a_failed_once_step_is_recorded_as_failed_and_never_retried() {
     });
     let fleet = scene.usual(&handler);
     let job = scene.submit().await;
-    // Buried only when what can run by itself has finished.
+    // It is buried only when everything that can run automatically has finished.
     assert_eq!(scene.reason(&job).await, "needs_decision");
     assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 3, 0]);
     assert_eq!(scene.state_of(&job, "charge").await, StepState::Failed);
@@ -153,7 +153,7 @@ async fn a_stop_makes_a_once_step_unknown_and_an_auto_step_run_again() {
         let handler = Walks::well();
         let mut stopping = config(&scene.server.url());
         stopping.worker.drain_timeout = Duration::ZERO;
-        // Runs until it is cut, because little time is left from the start.
+        // Runs until it is cut off, because little time is left from the start.
         let policy = streamfleet::job::Policy { timeout: Duration::from_millis(1_900), ..quick(3) };
         let kind = if step == "charge" {
             Steps::builder().once(step, handler.clone())
@@ -222,7 +222,7 @@ async fn a_plain_job_of_the_same_fleet_has_no_ledger_and_no_record() {
 async fn a_job_cancelled_during_a_step_starts_no_other_step() {
     let scene = Scene::new().await;
     let handler = Walks::well();
-    // Runs until it is cut, because little time is left from the start.
+    // Runs until it is cut off, because little time is left from the start.
     let policy = streamfleet::job::Policy { timeout: Duration::from_millis(1_900), ..quick(3) };
     let fleet = scene.fleet(policy, plan(&handler));
     let job = scene.submit().await;

@@ -1,4 +1,4 @@
-//! Replays: only what has not succeeded, or everything.
+//! Replays of only the steps that have not succeeded, or of all steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use streamfleet::job::{JobId, State, StepState};
 use super::scene::{Scene, Walks};
 use crate::harness::fleet::{Running, until_state};
 
-/// A job that died of its step `render`, which succeeds once the switch is on.
+/// Returns a job that died of its step `render`, which succeeds once the switch is on.
 async fn dead() -> (Scene, Walks, Running, JobId) {
     let scene = Scene::new().await;
     let mended: Arc<AtomicBool> = Arc::default();

@@ -15,10 +15,10 @@ use crate::harness::fleet::{Running, config, queue, quick};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
-/// What a step's handler is told to do.
+/// What a step's handler does.
 type Act = dyn Fn(&str, &JobContext) -> Result<Value, JobError> + Send + Sync;
 
-/// A handler of all steps, made of a closure that gets the step's name. It counts the runs of each step.
+/// A handler of all steps: a closure that gets the step's name. It counts the runs of each step.
 #[derive(Clone)]
 pub(crate) struct Walks {
     act: Arc<Act>,
@@ -32,17 +32,17 @@ impl Walks {
         Self { act: Arc::new(act), runs: Arc::default() }
     }
 
-    /// Every step succeeds with its name.
+    /// Returns a handler whose steps all succeed and return their name.
     pub(crate) fn well() -> Self {
         Self::new(|step, _| Ok(step.into()))
     }
 
-    /// Every step succeeds but this one, which always fails.
+    /// Returns a handler whose steps all succeed except this one, which always fails.
     pub(crate) fn but(fails: &'static str) -> Self {
         Self::new(move |step, _| if step == fails { Err(JobError::retry("no")) } else { Ok(step.into()) })
     }
 
-    /// How often this step ran, over all jobs.
+    /// Returns how often this step ran, over all jobs.
     pub(crate) fn runs(&self, step: &str) -> u32 {
         self.runs.lock().unwrap().get(step).copied().unwrap_or(0)
     }
@@ -56,14 +56,14 @@ impl Handler for Walks {
         let step = context.step().expect("a step runs").to_string();
         *self.runs.lock().unwrap().entry(step.clone()).or_default() += 1;
         if context.time_left() < Duration::from_secs(2) {
-            // Told by a short timeout to run until it is cut.
+            // With a short timeout it runs until it is cut off.
             std::future::pending::<()>().await;
         }
         (self.act)(&step, &context)
     }
 }
 
-/// The plan of the tests: `charge` is `once`, `mail` comes after it, `render` is independent.
+/// Returns the plan of the tests: `charge` is `once`, `mail` comes after it, `render` is independent.
 pub(crate) fn plan<H: Handler + Clone>(handler: &H) -> Steps {
     let steps = Steps::builder().once("charge", handler.clone()).auto("render", handler.clone());
     steps.auto("mail", handler.clone()).after("mail", ["charge"]).build().unwrap()
@@ -82,7 +82,7 @@ impl Scene {
         Self { server, queue }
     }
 
-    /// A fleet's process whose type `gift` has these steps.
+    /// Starts a process of the fleet whose type `gift` has these steps.
     pub(crate) fn fleet(&self, policy: Policy, steps: Steps) -> Running {
         Self::fleet_with(config(&self.server.url()), policy, steps)
     }
@@ -91,7 +91,7 @@ impl Scene {
         Running::of(Fleet::builder(config).steps("gift", policy, steps).unwrap().build())
     }
 
-    /// The usual fleet: three attempts, and almost no pause between them.
+    /// Starts the usual fleet: three attempts, and almost no pause between them.
     pub(crate) fn usual(&self, handler: &Walks) -> Running {
         self.fleet(quick(3), plan(handler))
     }
@@ -100,9 +100,9 @@ impl Scene {
         Producer::new(self.queue.clone()).submit(Submission::new("gift").unwrap()).await.unwrap()
     }
 
-    /// What the ledger says of a job's steps.
+    /// Returns what the ledger says about a job's steps.
     pub(crate) async fn seen(&self, job: &JobId) -> Seen {
-        self.queue.steps(job).await.unwrap().expect("there is a ledger")
+        self.queue.steps(job).await.unwrap().expect("the job has a ledger")
     }
 
     pub(crate) async fn step(&self, job: &JobId, step: &str) -> StepRecord {
@@ -121,7 +121,7 @@ impl Scene {
         .await;
     }
 
-    /// Waits until the job is dead, and says why.
+    /// Waits until the job is dead, and returns the reason.
     pub(crate) async fn reason(&self, job: &JobId) -> String {
         let status = crate::harness::fleet::until_state(&self.queue, job, State::Dead).await;
         let letter = self.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! The scripts of the steps, called as a client calls them that got no answer the first time: twice; after somebody else
-//! came first; and on a server that is full.
+//! The scripts of the steps: called twice, as by a client that got no answer the first time; called after another client was
+//! faster; and on a full server.
 
 use redis::Value;
 
@@ -40,7 +40,7 @@ fn field(scripts: &Scripts, name: &str) -> String {
     redis::from_redis_value(scripts.server.cmd(&["HGET", LEDGER, name])).unwrap_or_default()
 }
 
-/// A dead letter of `j`, whose step `charge` failed in the run `1`.
+/// Returns a dead letter of `j`, whose step `charge` failed in the run `1`.
 fn buried(scripts: &Scripts) -> String {
     let entry = scripts.delivered();
     assert_eq!(scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once")).0, 1);
@@ -73,7 +73,7 @@ fn a_begin_sent_twice_starts_one_run() {
     assert_eq!((field(&scripts, "charge:state"), field(&scripts, "v")), ("started".into(), "1".into()));
     scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "2", "once"), [3, 2]);
     assert_eq!(field(&scripts, "charge:state"), "unknown");
-    // What the first run tells late is the truth, and told once.
+    // What the first run reports late counts, and counts once.
     scripts.twice(source("step_end"), &[LEDGER], &end("1", "failed"), [2, 1]);
     assert_eq!(
         (field(&scripts, "charge:state"), field(&scripts, "charge:noted")),
@@ -88,7 +88,7 @@ fn an_auto_step_that_another_run_started_runs_again() {
     for run in ["1", "2"] {
         scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "auto"), [1, 1]);
     }
-    // The first run is no longer the one that counts.
+    // The first run no longer counts.
     scripts.twice(source("step_end"), &[LEDGER], &end("1", "done"), [0, 0]);
     scripts.twice(source("step_end"), &[LEDGER], &end("2", "done"), [1, 1]);
     scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "3", "auto"), [2, 2]);
@@ -123,7 +123,7 @@ fn a_decision_based_on_stale_state_changes_nothing() {
     scripts.twice(source("decide"), &DECIDE_KEYS, &decide("1", &letter, "a", "replay"), [0, 0]);
     scripts.twice(source("decide"), &DECIDE_KEYS, &decide("2", "1-1", "b", "replay"), [0, 0]);
     assert_eq!(scripts.call(source("decide"), &DECIDE_KEYS, &decide("2", &letter, "c", "replay")).0, 2);
-    // The run that was decided about is over, whatever its worker tells.
+    // The run that was decided on is over, whatever its worker reports.
     scripts.twice(source("step_end"), &[LEDGER], &end("1", "unknown"), [0, 0]);
     assert_eq!(field(&scripts, "charge:state"), "done");
 }

@@ -1,4 +1,4 @@
-//! Steps of the configuration file, from end to end: the real binary, programs as steps, and the commands.
+//! Steps in the configuration file, end to end: the real binary, programs as steps, and the commands.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::harness::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// `charge` fails for want of the file `bank`; every run is a line in the file `log`.
+/// `charge` fails unless the file `bank` exists; every run adds a line to the file `log`.
 const TOML: &str = r#"
 [worker]
 lease = "2s"
@@ -59,7 +59,7 @@ impl Stage {
         serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
     }
 
-    /// The steps that ran, in their order.
+    /// Returns the steps that ran, in their order.
     fn log(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()

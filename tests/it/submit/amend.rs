@@ -1,4 +1,4 @@
-//! Jobs of the delayed set, changed: when they are due, and what they carry.
+//! Changes to delayed jobs: when they are due, and their payload.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn a_delayed_job_is_postponed_brought_forward_and_run_now() {
     crate::harness::fleet::until_empty(&queue).await;
     assert_eq!(handler.runs(&id), 1);
     for answer in [producer.run_now(&id).await, producer.edit(&id, "x", Encoding::Raw).await] {
-        assert_eq!(answer.unwrap(), None, "it is not delayed any more");
+        assert_eq!(answer.unwrap(), None, "the job is no longer delayed");
     }
     fleet.stop().await;
 }
@@ -60,7 +60,7 @@ async fn a_retry_is_changed_and_keeps_its_attempts() {
     let (_, fields) = upcoming.fields.unwrap();
     let field =
         |name: &str| fields.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned());
-    assert_eq!(upcoming.due, due, "an edit leaves the time alone");
+    assert_eq!(upcoming.due, due, "an edit must not change the due time");
     assert_eq!(
         ["attempt", "h.tenant", "payload"].map(field),
         ["1", "acme", "fixed"].map(|text| Some(text.to_owned()))
@@ -95,7 +95,7 @@ fn a_change_sent_twice_happens_once_and_a_full_server_refuses_it() {
         let statuses = [0, 1].map(|_| scripts.call(source("amend"), &KEYS, &args).0);
         assert_eq!(statuses, [1, 1]);
     }
-    assert_eq!(scripts.int(&["HLEN", KEYS[4]]), 1, "its steps have no time of their own any more");
+    assert_eq!(scripts.int(&["HLEN", KEYS[4]]), 1, "its steps no longer have their own due time");
     let stale = ["j", "", "", "old", "newer"];
     let before = scripts.digest();
     assert_eq!(scripts.call(source("amend"), &KEYS, &stale).0, 2);
@@ -130,7 +130,7 @@ fn a_change_leaves_another_life_of_the_id_alone() {
         (scripts.int(&["ZCOUNT", KEYS[0], "5", "5"]), scripts.int(&["ZCOUNT", KEYS[0], "9999", "9999"])),
         (1, 1)
     );
-    // Its own is in its lane: the other one is not what was meant.
+    // Its own life is in its lane, so the other one is not meant.
     scripts.server.cmd(&["HSET", KEYS[2], "member", "j"]);
     assert_eq!(scripts.call(source("amend"), &KEYS, &["j", "at", "7777", "", ""]).0, 0);
 }

@@ -1,4 +1,4 @@
-//! Submissions that count only when replicas, or the disk, have the job.
+//! Submissions that are confirmed only when replicas, or the disk, have the job.
 
 use std::time::{Duration, Instant};
 
@@ -15,16 +15,16 @@ use crate::traps::scene::{SOON, STREAM, Scene, job};
 
 const SHORT: Duration = Duration::from_secs(2);
 
-/// A replica of the server, once it is in step.
+/// Starts a replica of the server, and waits until it is in sync.
 fn replica(server: &RedisServer) -> RedisServer {
     let port = server.port().to_string();
     let auth = ["--masteruser", "harness", "--masterauth", "harness-only", "--repl-diskless-sync-delay", "0"];
     server.cmd(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
     let args = [&["--replicaof", "127.0.0.1", &port][..], &auth].concat();
     let replica = RedisServer::builder().args(&args).start();
-    // Something to be in step with: before the first write, every replica is.
+    // There must be something to sync: before the first write, every replica is in sync.
     server.cmd(&["SET", "in-step", "1"]);
-    until("the replica to be in step", SOON, || {
+    until("the replica to be in sync", SOON, || {
         redis::from_redis_value::<i64>(server.cmd(&["WAIT", "1", "10"])).unwrap() == 1
     });
     replica
@@ -58,7 +58,7 @@ async fn a_job_on_too_few_replicas_in_time_is_accepted_as_unconfirmed() {
     assert_eq!((accepted[0].to_string().as_str(), accepted.len()), ("order-7", 1));
     assert!(why.contains("1 of 2 replicas"), "{why}");
     assert_eq!(length(&server), 1);
-    // Sending it again, with what can be had, finds it and confirms it.
+    // Resending it with a durability that the server can confirm finds it and confirms it.
     let again = producer.submit_or_find(own("{}").durability(Durability::Replicas(1))).await.unwrap();
     assert!(again.existing().is_some());
 }
@@ -110,7 +110,7 @@ async fn a_server_that_cannot_confirm_its_disk_gets_no_submission() {
     assert_eq!(length(&server), 0);
 }
 
-/// A server with an append-only file, which it writes to the disk when it likes; `None`, said aloud, where nobody can wait for that.
+/// Starts a server with an append-only file and this fsync policy. Returns `None` and prints a skip line if it has no WAITAOF.
 fn with_a_file(fsync: &str) -> Option<RedisServer> {
     let server = RedisServer::builder().aof(Aof::EverySec).args(&["--appendfsync", fsync]).start();
     if !server.knows("WAITAOF") {
@@ -138,7 +138,7 @@ async fn a_job_confirmed_on_the_disk_survives_a_kill() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_not_on_the_disk_in_time_is_accepted_as_unconfirmed() {
-    // Nothing is written to the disk but by the system.
+    // Only the operating system writes to the disk, at some time.
     let Some(server) = with_a_file("no") else { return };
     let producer = Producer::new(queue(&server).await).confirm_within(SHORT);
     let answer = producer.submit(own("{}").durability(Durability::Aof)).await;

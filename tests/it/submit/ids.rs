@@ -1,4 +1,4 @@
-//! A job that is sent again under its own id is one job, whatever became of the first, and whatever broke meanwhile.
+//! A job that is resent under its own id is one job, whatever happened to the first one, and whatever failed in between.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) fn own(payload: &str) -> Submission {
     job(payload).id("order-7".parse().unwrap())
 }
 
-/// Sends the job again, under its id and with another payload, and says in which state the first was found.
+/// Resends the job under its id and with another payload. Returns the state in which the first one was found.
 pub(super) async fn again(queue: &Queue) -> Option<State> {
     let submitted = Producer::new(queue.clone()).submit_or_find(own("again")).await.unwrap();
     assert_eq!(submitted.id.to_string(), "order-7");
@@ -76,7 +76,7 @@ async fn a_job_resent_after_death_failure_or_cancellation_does_not_run() {
     assert_eq!(again(&queue).await, Some(State::Dead));
     let status = queue.status(&id).await.unwrap().unwrap();
     assert!(queue.drop_dead(status.dead.unwrap(), &id).await.unwrap());
-    // Whoever drops a dead letter gives its id back.
+    // Dropping a dead letter frees its id.
     assert_eq!(again(&queue).await, None);
     until_state(&queue, &id, State::Retrying).await;
     assert_eq!(again(&queue).await, Some(State::Retrying));
@@ -98,7 +98,7 @@ async fn the_id_of_a_done_job_is_accepted_again_only_after_its_window() {
     let producer = scene.producer().await;
     let id = producer.submit(own("{}").idempotent_for(Duration::from_secs(3600))).await.unwrap();
     until_state(&scene.queue, &id, State::Done).await;
-    assert!(scene.int(&["PTTL", RECORD]) > 3_500_000, "the window is longer than the retention");
+    assert!(scene.int(&["PTTL", RECORD]) > 3_500_000, "the window must outlast the retention");
     let brief: JobId = "brief".parse().unwrap();
     producer.submit(job("{}").id(brief.clone()).idempotent_for(Duration::from_millis(1))).await.unwrap();
     until_async("the record to go", SOON, async || scene.queue.status(&brief).await.unwrap().is_none()).await;
@@ -159,14 +159,14 @@ async fn a_submission_with_an_id_is_resent_when_its_reply_was_lost() {
     for (delay, key) in [(None, STREAM), (Some(LONG), "sf:{default}:delayed")] {
         let scene = Scene::new().await;
         let producer = scene.producer().await;
-        // Loads the script, so that the reply that is lost is the one that says what was done.
+        // Loads the script, so that the lost reply is the one to the actual call.
         producer.submit(job("first").id("warm-up".parse().unwrap()).delay(LONG)).await.unwrap();
         scene.proxy.set(Mode::drop_reply_to("precious", 1));
         let submission = own("precious");
         let submission = delay.map_or(submission.clone(), |delay| submission.delay(delay));
         let sent = producer.submit_or_find(submission).await.unwrap();
         assert_eq!((sent.id.to_string(), scene.proxy.hits()), ("order-7".to_owned(), 1));
-        // Whoever sent it made it, however often it was sent.
+        // The call created the job, however often it was sent.
         assert_eq!(sent.accepted, Accepted::New);
         let count = if delay.is_some() { ["ZCARD", key] } else { ["XLEN", key] };
         assert_eq!(scene.int(&count), if delay.is_some() { 2 } else { 1 });
@@ -199,19 +199,19 @@ async fn a_bulk_sent_twice_is_stored_once_and_each_job_has_its_answer() {
     answers.clear();
     producer.submit_or_find_all(jobs(), |more| answers.extend(more)).await.unwrap();
     let known = answers.iter().map(|answer| answer.existing().is_some());
-    assert!(known.eq((0..700).map(|nth| nth < 400)), "answers come in the order of the jobs");
+    assert!(known.eq((0..700).map(|nth| nth < 400)), "answers must come in the order of the jobs");
     assert_eq!(answers[699].id.to_string(), "row-699");
     assert_eq!(queue.depths().await.unwrap().waiting(), 700);
 }
 
 #[test]
 fn a_producer_killed_around_the_call_and_run_again_leaves_one_job() {
-    // Its request never arrives, or its reply does not: then it is killed.
+    // Its request never arrives, or its reply does not. Then it is killed.
     for replies in [false, true] {
         let scene = tokio::runtime::Runtime::new().unwrap().block_on(Scene::new());
         let url = scene.server.url_through(scene.proxy.addr());
         let args = ["--redis", &url, "enqueue", "test", "{}", "--id", "order-7"];
-        // Loads the script, so that what is struck is the call that does it.
+        // Loads the script, so that the fault hits the actual call.
         let warm_up = ["--redis", &url, "enqueue", "test", "{}", "--id", "warm-up", "--delay", "1h"];
         assert_eq!(Launch::new(&warm_up).output(SOON).code, Some(0));
         let mode = if replies {
@@ -221,7 +221,7 @@ fn a_producer_killed_around_the_call_and_run_again_leaves_one_job() {
         };
         scene.proxy.set(mode);
         let producer = Launch::new(&args).start();
-        until("the call to be struck", SOON, || scene.proxy.hits() > 0);
+        until("the fault to hit the call", SOON, || scene.proxy.hits() > 0);
         producer.kill9();
         assert_eq!(scene.int(&["XLEN", STREAM]), i64::from(replies));
         scene.proxy.set(Mode::Pass);

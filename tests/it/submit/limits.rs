@@ -1,4 +1,4 @@
-//! Queues that are full, and payloads that are too large: refused whole and said plainly; nothing is ever trimmed.
+//! Full queues and oversized payloads: such calls are refused whole with a clear error, and nothing is ever trimmed.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn a_full_queue_refuses_new_jobs_whole_and_loses_none() {
     assert!(is_full(producer.submit(job("{}")).await));
     assert!(is_full(producer.submit(job("{}").delay(LONG)).await));
     assert!(is_full(producer.submit(job("{}").id("new".parse().unwrap())).await));
-    // A job that is there needs no room.
+    // A known job needs no room.
     assert!(producer.submit_or_find(super::ids::own("{}")).await.unwrap().existing().is_some());
     let depths = queue.depths().await.unwrap();
     assert_eq!((depths.waiting(), depths.delayed), (2, 1));
@@ -47,7 +47,7 @@ async fn the_workers_depth_limit_applies_to_every_producer() {
         Running::start_with(config, quick(1), Acts::well())
     };
     let agreed = async |want: Option<&str>| {
-        until_async("the limit to be agreed on", SOON, async || {
+        until_async("the workers to agree on the limit", SOON, async || {
             let command = redis::cmd("HGET").arg(&["sf:{default}:control", "max_depth"]).to_owned();
             let found: Option<String> = command.query(&mut server.client()).unwrap();
             found.as_deref() == want
@@ -62,7 +62,7 @@ async fn the_workers_depth_limit_applies_to_every_producer() {
     }
     let producer = Producer::new(queue.clone());
     assert!(is_full(producer.submit(job("{}")).await));
-    assert!(is_full(producer.clone().max_depth(10).submit(job("{}")).await), "the lower limit counts");
+    assert!(is_full(producer.clone().max_depth(10).submit(job("{}")).await), "the lower limit applies");
     let fleet = start(None);
     agreed(None).await;
     producer.submit(job("{}")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Locks whose holders are nowhere any more, and holders that are hard to find.
+//! Locks whose holders no longer exist, and holders that are hard to find.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn a_lock_whose_holder_was_deleted_by_hand_is_taken_over() {
                 server.cmd(command);
             }
             if !delay.is_zero() {
-                // It was due a good while ago.
+                // It was due long ago.
                 server.cmd(&["HSET", &format!("sf:{{default}}:job:{holder}"), "due_ms", "1700000000000"]);
             }
             assert_eq!(accepted(&producer, unique("{}", mode)).await, Accepted::New, "{commands:?} {mode:?}");
@@ -61,14 +61,18 @@ async fn a_promoted_holder_keeps_its_lock_until_its_entry_is_deleted() {
     let rejected = Accepted::Existing(State::Waiting);
     assert_eq!(accepted(&producer, unique("{}", UniqueMode::Reject)).await, rejected);
     scene.server.cmd(&["HSET", &record, "due_ms", "1700000000000"]);
-    assert_eq!(accepted(&producer, unique("{}", UniqueMode::Reject)).await, rejected, "it is there");
+    assert_eq!(
+        accepted(&producer, unique("{}", UniqueMode::Reject)).await,
+        rejected,
+        "the holder still exists"
+    );
     scene.server.cmd(&["XDEL", STREAM, &found.entry.unwrap().to_string()]);
     assert_eq!(accepted(&producer, unique("{}", UniqueMode::Reject)).await, Accepted::New);
     handler.open();
     fleet.stop().await;
 }
 
-/// A delayed job of the key that was due, and waits in its lane behind one that runs.
+/// Returns a delayed job of the key that was promoted, and waits in its lane behind a running one.
 async fn promoted(scene: &Scene, producer: &Producer, handler: Gate) -> (Running, JobId) {
     let mut config = scene.config(LONG);
     for queue in config.worker.queues.values_mut() {

@@ -1,4 +1,4 @@
-//! Submissions that ask for more than to be appended: ids that are accepted once, unique keys, and queues that are full.
+//! Submissions that need more than an append: ids that are accepted once, unique keys, durability, and full queues.
 
 mod amend;
 mod durable;

@@ -1,4 +1,4 @@
-//! The script that takes jobs with ids: sent twice, and to a full server.
+//! The script that accepts jobs with ids: called twice, and on a full server.
 
 use redis::Value;
 use streamfleet::job::{Envelope, Lane};
@@ -14,7 +14,7 @@ const BATCH: &str = "sf:{q}:batch:b";
 
 const RECEIPT: &str = "sf:{q}:receipt:first";
 
-/// What the delayed set keeps of a job, as somebody read it.
+/// A job's packed fields in the delayed set, as a client read them.
 const PACKED: &str = "<1700000000000>";
 
 const KEYS: [&str; 13] = [
@@ -33,7 +33,7 @@ const KEYS: [&str; 13] = [
     BATCH,
 ];
 
-/// A job that is asked for now, or in a minute: with a unique key, whose holder is or is not known.
+/// Arguments for a job that is due now or in a minute, with a unique key whose holder is or is not known.
 fn args(id: &'static str, when: &'static str, lock: [&'static str; 5]) -> Vec<&'static str> {
     let [key, scope, ms, mode, holder] = lock;
     let [read, wanted] = if holder.is_empty() { ["", ""] } else { [PACKED, "new"] };
@@ -116,7 +116,7 @@ fn a_queue_at_its_limit_accepts_only_known_jobs() {
     scripts.twice(source("submit"), &keys, &other, [-1, -1]);
 }
 
-/// The second job of the key `k`, whose holder `j` is known to it.
+/// Keys and arguments for the second job of the key `k`, whose holder `j` is known.
 fn second(when: &'static str, mode: &'static str) -> ([&'static str; 13], Vec<&'static str>) {
     let mut keys = KEYS;
     (keys[7], keys[8]) = ("sf:{q}:receipt:second", "sf:{q}:job:second");
@@ -191,7 +191,7 @@ fn a_lock_is_stale_if_its_holder_is_gone_ended_or_another_life() {
     }
 }
 
-/// Two calls with one answer, of which the second changes nothing.
+/// Calls twice. Both answers must be equal, and the second call must change nothing.
 fn same(scripts: &Scripts, source: &str, keys: &[&str], args: &[&str]) -> Vec<Value> {
     let first = scripts.call(source, keys, args);
     let between = scripts.digest();
@@ -224,7 +224,7 @@ fn a_delayed_job_whose_reply_was_lost_is_not_scheduled_again() {
     keys.extend(&KEYS[4..8]);
     let args = ["", "drawn", "in", "0", "<", ">", ""];
     assert_eq!(scripts.call(source("schedule"), &keys, &args), (1, vec![]));
-    // It is due, and runs.
+    // The job is due, and runs.
     scripts.server.cmd(&["DEL", KEYS[1], KEYS[2]]);
     assert_eq!(scripts.call(source("schedule"), &keys, &args), (1, vec![]));
     assert_eq!(scripts.int(&["ZCARD", KEYS[1]]), 0);
@@ -273,7 +273,7 @@ fn a_job_whose_keys_have_the_wrong_type_is_refused_alone() {
     }
 }
 
-/// Packed fields of one life of the job `j`.
+/// Returns the packed fields of one life of the job `j`.
 fn life(token: &str) -> Vec<u8> {
     let fields = [("life", token), ("type", "test"), ("id", "j")];
     let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
@@ -285,7 +285,7 @@ fn a_replacement_removes_the_holder_but_no_other_life_of_its_id() {
     for holder in ["j", "j#1f"] {
         let scripts = Scripts::new();
         scripts.call(source("submit"), &KEYS, &first("in"));
-        // Another one of the id was put off, and one of the two has a name of its own in the delayed set.
+        // Another life of the id was delayed, and one of the two has its own name in the delayed set.
         let other = if holder == "j" { "j#2f" } else { "j" };
         scripts.server.cmd(&["DEL", KEYS[1], KEYS[2]]);
         for (member, token) in [(holder, "1f"), (other, "2f")] {
@@ -298,7 +298,7 @@ fn a_replacement_removes_the_holder_but_no_other_life_of_its_id() {
         assert_eq!(scripts.int(&["ZCARD", KEYS[1]]), 1);
         assert_eq!(scripts.int(&["HEXISTS", KEYS[2], other]), 1, "{holder}");
     }
-    // The holder is elsewhere, and what has its place is another one.
+    // The holder is elsewhere, and another life has its place.
     let scripts = Scripts::new();
     scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&[b"HSET", KEYS[2].as_bytes(), b"j", &life("2f")]);

@@ -1,4 +1,4 @@
-//! Unique keys: one job at a time, as scope and mode say; a lock never outlives its job.
+//! Unique keys: one job at a time, according to scope and mode; a lock never outlives its job.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn offer(producer: &Producer, submission: Submission) -> Submitted {
     producer.submit_or_find(submission).await.unwrap()
 }
 
-/// Whether another job of the key is accepted, in this scope.
+/// Returns true if another job of the key is accepted in this scope.
 async fn is_free(producer: &Producer, scope: UniqueScope) -> bool {
     offer(producer, unique("other", scope, UniqueMode::Reject)).await.existing().is_none()
 }
@@ -100,7 +100,7 @@ async fn dead_cancelled_and_dropped_jobs_hold_no_lock() {
         fleet.stop().await;
         let delayed = unique("{}", scope, UniqueMode::Reject).delay(LONG);
         let cancelled = offer(&producer, delayed.clone()).await;
-        assert_eq!(cancelled.accepted, Accepted::New, "{scope:?}: a dead job is in the way");
+        assert_eq!(cancelled.accepted, Accepted::New, "{scope:?}: a dead job holds the lock");
         assert_eq!(queue.cancel(&cancelled.id, "test", LONG).await.unwrap(), Cancellation::Done);
         assert_eq!(
             server.cmd(&["EXISTS", LOCK]),
@@ -138,7 +138,7 @@ async fn a_job_that_waits_or_is_delayed_is_replaced_wherever_it_is() {
         delay.map_or(submission.clone(), |delay| submission.delay(delay))
     };
     let first = offer(&producer, replacing(Some(LONG), "1")).await;
-    // Due at once, but nobody promotes: it is still in the delayed set.
+    // Due at once, but no leader promotes it: it is still in the delayed set.
     let second = offer(&producer, replacing(None, "2")).await;
     let third = offer(&producer, replacing(None, "3")).await;
     assert_eq!(first.accepted, Accepted::New);
@@ -160,7 +160,7 @@ async fn a_job_that_waits_or_is_delayed_is_replaced_wherever_it_is() {
 async fn a_promoted_job_is_found_in_its_lane_and_replaced() {
     let scene = Scene::new().await;
     let (producer, handler) = (scene.producer().await, Gate::closed());
-    // Other jobs keep both slots, so that the promoted one waits.
+    // Other jobs occupy both slots, so that the promoted one waits.
     let mut config = scene.config(LONG);
     for queue in config.worker.queues.values_mut() {
         queue.concurrency = 1;

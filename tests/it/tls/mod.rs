@@ -1,4 +1,4 @@
-//! TLS: an authority of one's own, client certificates, and what is said where it fails.
+//! TLS: a private authority, client certificates, and the errors when it fails.
 
 mod refused;
 mod rotated;
@@ -9,7 +9,7 @@ use streamfleet::broker::{self, Tls};
 
 use crate::harness::certificates::{Authority, Certified};
 
-/// Trusts this authority, and is this client.
+/// Returns a configuration that trusts this authority and uses this client certificate.
 pub(crate) fn tls(authority: &Authority, client: Option<&Certified>) -> Tls {
     let mut tls = Tls::default();
     tls.ca_file = Some(authority.file());
@@ -18,7 +18,7 @@ pub(crate) fn tls(authority: &Authority, client: Option<&Certified>) -> Tls {
     tls
 }
 
-/// This address with this TLS.
+/// Returns a configuration with this address and this TLS.
 pub(crate) fn redis(url: &str, tls: Tls) -> broker::Config {
     broker::Config { url: url.into(), tls, ..broker::Config::default() }
 }

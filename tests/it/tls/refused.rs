@@ -1,4 +1,4 @@
-//! What is said where TLS is not to be had, one sentence each.
+//! Errors of TLS connections, one sentence each.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::harness::tls_server::{TlsServer, speaks_tls};
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// `streamfleet check` of this address, with these variables of `[redis.tls]`.
+/// Runs `streamfleet check` for this address, with these variables for `[redis.tls]`.
 fn check(url: &str, tls: &[(&str, &Path)]) -> Output {
     let mut launch = Launch::new(&["--json", "check"]).env("STREAMFLEET__REDIS__URL", url);
     for (key, value) in tls {
@@ -19,12 +19,12 @@ fn check(url: &str, tls: &[(&str, &Path)]) -> Output {
     launch.output(SOON)
 }
 
-/// That the only finding is this sentence.
+/// Panics unless this sentence is the only finding.
 fn says(output: &Output, sentence: &str) {
     assert_eq!(output.code, Some(3), "{output:?}");
     let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     let found = report["findings"][0]["found"].as_str().unwrap();
-    assert!(found.contains(sentence), "{found}\nwanted: {sentence}");
+    assert!(found.contains(sentence), "{found}\nexpected: {sentence}");
     for word in ["Custom {", "InvalidCertificate", "AlertReceived", "kind:"] {
         assert!(!found.contains(word), "{found}");
     }
@@ -101,7 +101,7 @@ fn a_tls_mismatch_between_port_and_address_is_reported() {
     says(&check(&encrypted, &[]), "the server speaks TLS on this port: start redis.url with rediss://");
 }
 
-/// What can be known without a server is a mistake in the configuration: exit code 2, and the key is named.
+/// Errors that need no server to be found are errors of the configuration: exit code 2, and the key is named.
 #[test]
 fn invalid_and_incomplete_tls_files_are_reported_with_their_keys() {
     let authority = Authority::new("test");

@@ -12,8 +12,8 @@ use crate::harness::wait::until_async;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Everything is replaced: the authority, the server's certificate and the client's. In between the client's key is half
-/// written.
+/// Everything is replaced: the authority, the server's certificate and the client's. In between, the client's key is only
+/// half written.
 #[tokio::test(flavor = "multi_thread")]
 async fn rotated_certificates_are_used_by_the_next_connection() {
     if !speaks_tls() {
@@ -27,7 +27,7 @@ async fn rotated_certificates_are_used_by_the_next_connection() {
 
     fs::write(&client.key, "half").unwrap();
     server.server.restart();
-    until_async("the key of before to serve", SOON, async || broker.ping().await.ok()).await;
+    until_async("a connection with the previous key", SOON, async || broker.ping().await.ok()).await;
 
     let (fresh, fresh_client) = (new.server(), new.issue("client", &["worker"], Valid::Now));
     for (from, to) in [
@@ -40,5 +40,5 @@ async fn rotated_certificates_are_used_by_the_next_connection() {
         fs::copy(from, to).unwrap();
     }
     server.server.restart();
-    until_async("the new certificates to serve", SOON, async || broker.ping().await.ok()).await;
+    until_async("a connection with the new certificates", SOON, async || broker.ping().await.ok()).await;
 }

@@ -64,7 +64,7 @@ fn every_key_can_be_set_by_the_environment_and_is_shown() {
     assert_eq!(run(&["--json", "config", "check"]).code, Some(0));
 }
 
-/// A proxy in front of Redis finds by this name where to go.
+/// A proxy in front of Redis chooses its target by this name.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_handshake_asks_for_the_configured_server_name() {
     let authority = Authority::new("test");

@@ -1,4 +1,4 @@
-//! TLS on a cluster, and behind a sentinel: to every server, also to one that a failover makes the primary.
+//! TLS on a cluster and behind a sentinel: to every server, including one that a failover makes the primary.
 
 use std::fs::{self, File};
 use std::process::{Child, Stdio};
@@ -55,7 +55,7 @@ fn text(value: Value) -> String {
     redis::from_redis_value(value).unwrap()
 }
 
-/// False also where a server that changes its role has just thrown out its clients.
+/// Returns true if the server's INFO has this line. A server that changes its role and disconnects its clients yields false.
 fn info(server: &RedisServer, line: &str) -> bool {
     let told = server.try_cmd(&["INFO", "replication"]);
     told.is_ok_and(|told| text(told).lines().any(|told| told.trim_end() == line))
@@ -83,7 +83,7 @@ async fn jobs_run_on_a_cluster_and_after_its_failover() {
     replica.server.cmd(&["CLUSTER", "MEET", "127.0.0.1", &master.port.to_string()]);
     let id = text(master.server.cmd(&["CLUSTER", "MYID"]));
     until("the replica to be one", SOON, || {
-        // It does not know the master yet, or is it already.
+        // It does not know the master yet, or is already its replica.
         drop(replica.server.try_cmd(&["CLUSTER", "REPLICATE", id.trim()]));
         info(&replica.server, "role:slave")
     });
@@ -124,7 +124,7 @@ async fn jobs_run_behind_a_sentinel_and_after_its_failover() {
     scene.fleet.stop().await;
 }
 
-/// One sentinel that speaks TLS with everybody, and without it on a port for the test. It is killed on drop.
+/// A sentinel that speaks TLS with all servers, and plain TCP on a port for the test. It is killed on drop.
 struct Sentinel {
     _dir: TempDir,
     port: u16,
@@ -163,7 +163,7 @@ impl Sentinel {
         sentinel
     }
 
-    /// What it answers on the port without TLS, where it does.
+    /// Returns its answer on the port without TLS, if there is one.
     fn cmd(&self, args: &[&str]) -> Option<Value> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
         let mut command = redis::Cmd::new();

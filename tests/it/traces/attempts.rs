@@ -1,4 +1,4 @@
-//! The spans of attempts: where they hang, what they link to, what they say.
+//! The spans of attempts: their parents, their links and their attributes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const CONSUMER: i32 = 5;
 const OK: i32 = 1;
 const ERROR: i32 = 2;
 
-/// Fails in its first attempts.
+/// Returns a handler that fails in its first attempts.
 fn fails(times: u32) -> Acts {
     Acts::new(move |context, _| match context.attempt() > times {
         true => Ok(serde_json::Value::Null),
@@ -37,7 +37,7 @@ async fn a_job_that_fails_twice_is_three_linked_spans_in_its_submitters_trace() 
     assert_eq!(codes, [ERROR, ERROR, OK]);
     assert!(spans.iter().all(|span| span.end_time_unix_nano >= span.start_time_unix_nano));
     let bytes: Vec<u8> = scene.collector.raw().await.into_iter().flat_map(|request| request.body).collect();
-    assert!(!String::from_utf8_lossy(&bytes).contains("canary"), "an error's text is in a span");
+    assert!(!String::from_utf8_lossy(&bytes).contains("canary"), "a span contains the text of an error");
     scene.end(fleet).await;
 }
 
@@ -105,7 +105,7 @@ async fn a_replayed_dead_letter_links_to_the_attempt_that_killed_it() {
     until_state(&scene.queue, &job, State::Dead).await;
     let died = scene.collector.spans(1).await.remove(0);
     assert_eq!(scene.dead("trace_link").await, place(&died).to_string());
-    // A copy of the letter's fields is a replay, as any client would do it.
+    // Appending a copy of the letter's fields is a replay, as any client could do it.
     let letter = scene.queue.dead_letters(None, 1).await.unwrap().remove(0);
     let mut copy = vec![b"XADD".to_vec(), b"sf:{default}:jobs".to_vec(), b"*".to_vec()];
     copy.extend(letter.fields.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]));
@@ -125,7 +125,7 @@ async fn an_unsampled_trace_is_not_exported_but_passed_on() {
     until_empty(&scene.queue).await;
     let handed_on = scene.dead("dead_error").await;
     assert!(handed_on.starts_with(&SUBMITTER[..36]) && handed_on.ends_with("-00"), "{handed_on}");
-    assert_ne!(handed_on[..52], SUBMITTER[..52], "it has a span of its own");
+    assert_ne!(handed_on[..52], SUBMITTER[..52], "the attempt has its own span");
     scene.submit(None).await;
     scene.submit(Some(SUBMITTER)).await;
     let spans = scene.collector.spans(1).await;
@@ -163,7 +163,7 @@ async fn without_tracing_a_job_keeps_its_submitters_trace_unchanged() {
     scene.end(fleet).await;
 }
 
-/// Goes on until it is cut off.
+/// Runs until it is cut off.
 struct Waits;
 
 impl Handler for Waits {

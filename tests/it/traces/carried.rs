@@ -1,4 +1,4 @@
-//! What is inside an attempt's span, and where its trace goes on: handlers' own spans, jobs submitted from a job, programs,
+//! What is inside an attempt's span, and where its trace continues: handlers' own spans, jobs submitted from a job, programs,
 //! endpoints.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::scene::{SPAN, SUBMITTER, Scene, TRACE};
 use crate::harness::fleet::{Acts, until_empty, until_state};
 use crate::harness::wait::until_async;
 
-/// Works in a span of its own, and submits another job from there.
+/// Works in its own span, and submits another job from there.
 struct Works(Queue);
 
 impl Handler for Works {
@@ -59,8 +59,12 @@ async fn a_handlers_spans_log_lines_and_jobs_are_children_of_its_attempt() {
     assert_eq!(attribute(&inner.attributes, "width").as_deref(), Some("40"));
     assert_eq!((attempt.events.len(), attempt.events[0].name.as_str()), (1, "looking"));
     assert_eq!(attribute(&attempt.events[0].attributes, "room").as_deref(), Some("7"));
-    assert_eq!((inner.events.len(), inner.events[0].name.len()), (1, 1024), "long lines are cut");
-    assert_eq!(attempt.status.as_ref().unwrap().code, 1, "an error that was overcome is none of the attempt");
+    assert_eq!((inner.events.len(), inner.events[0].name.len()), (1, 1024), "long lines must be truncated");
+    assert_eq!(
+        attempt.status.as_ref().unwrap().code,
+        1,
+        "an error that the handler recovered from must not mark the attempt"
+    );
     scene.end(fleet).await;
 }
 

@@ -1,4 +1,4 @@
-//! A stand-in for a collector: an HTTP server that reads OTLP as the real one does.
+//! A stand-in for a collector: an HTTP server that reads OTLP like a real one.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// One that takes everything.
+    /// Starts a collector that accepts everything.
     pub(super) async fn start() -> Self {
         Self::answering(&[]).await
     }
 
-    /// One that answers first with these, once each, and takes everything after that.
+    /// Starts a collector that answers with each of these status codes once, and then accepts everything.
     pub(super) async fn answering(first: &[u16]) -> Self {
         let server = MockServer::start().await;
         for status in first {
@@ -41,18 +41,18 @@ impl Collector {
         self.server.uri()
     }
 
-    /// What came, read.
+    /// Returns the requests that arrived, decoded.
     pub(super) async fn requests(&self) -> Vec<ExportTraceServiceRequest> {
         let requests = self.server.received_requests().await.unwrap();
         requests.iter().map(|request| ExportTraceServiceRequest::decode(&*request.body).unwrap()).collect()
     }
 
-    /// What came, as bytes with the headers.
+    /// Returns the requests that arrived, as bytes with the headers.
     pub(super) async fn raw(&self) -> Vec<wiremock::Request> {
         self.server.received_requests().await.unwrap()
     }
 
-    /// Waits for so many spans, the first to begin first.
+    /// Waits for this many spans. Returns them in the order in which they began.
     pub(super) async fn spans(&self, count: usize) -> Vec<Span> {
         until_async(&format!("{count} spans"), SOON, async || {
             let mut spans: Vec<Span> = self
@@ -74,7 +74,7 @@ fn export() -> wiremock::MockBuilder {
     Mock::given(method("POST")).and(path("/v1/traces")).and(header("content-type", "application/x-protobuf"))
 }
 
-/// Where a span is.
+/// Returns the trace context of a span.
 pub(super) fn place(span: &Span) -> TraceContext {
     TraceContext::new(trace(span), id(&span.span_id), 1).unwrap()
 }
@@ -83,12 +83,12 @@ pub(super) fn trace(span: &Span) -> u128 {
     u128::from_be_bytes(span.trace_id.as_slice().try_into().unwrap())
 }
 
-/// The parent; zero for a root.
+/// Returns the id of the parent; zero for a root.
 pub(super) fn parent(span: &Span) -> u64 {
     if span.parent_span_id.is_empty() { 0 } else { id(&span.parent_span_id) }
 }
 
-/// What it is linked to: traces and spans.
+/// Returns the traces and spans that it links to.
 pub(super) fn links(span: &Span) -> Vec<(u128, u64)> {
     let trace = |bytes: &[u8]| u128::from_be_bytes(bytes.try_into().unwrap());
     span.links.iter().map(|link| (trace(&link.trace_id), id(&link.span_id))).collect()
@@ -98,12 +98,12 @@ fn id(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes.try_into().unwrap())
 }
 
-/// An attribute as text.
+/// Returns an attribute as text.
 pub(super) fn attribute(attributes: &[KeyValue], name: &str) -> Option<String> {
     attributes.iter().find(|pair| pair.key == name).map(shown)
 }
 
-/// All attributes, `name=value`.
+/// Returns all attributes, as `name=value`.
 pub(super) fn attributes(span: &Span) -> Vec<String> {
     span.attributes.iter().map(|pair| format!("{}={}", pair.key, shown(pair))).collect()
 }

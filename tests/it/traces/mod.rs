@@ -1,4 +1,4 @@
-//! Spans of attempts, as a collector gets them.
+//! Spans of attempts, as a collector receives them.
 
 mod attempts;
 mod carried;

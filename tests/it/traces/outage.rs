@@ -1,4 +1,4 @@
-//! Collectors that are away, hang or refuse: jobs go on, and the worker stops in time.
+//! Collectors that are unreachable, hang or refuse: jobs continue, and the worker stops in time.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::harness::wait::until_async;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// More than the queue of spans and a batch take together.
+/// More than the queue of spans and a batch hold together.
 const MANY: usize = 6000;
 
 fn worker(server: &RedisServer, traces: &str) -> Worker {
@@ -42,7 +42,7 @@ async fn until_series(address: &str, name: &str, value: f64) {
     until_async(&format!("{name} to be {value}"), SOON, reached).await;
 }
 
-/// Stops a worker, which must not wait for the collector longer than it may.
+/// Stops a worker, which must not wait too long for the collector.
 fn stop(worker: &Worker) {
     let asked = Instant::now();
     worker.term();
@@ -55,7 +55,7 @@ fn stop(worker: &Worker) {
 async fn a_hanging_collector_costs_spans_but_no_jobs_and_no_slow_stop() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    // It takes connections, and says nothing.
+    // It accepts connections, and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let worker = worker(&server, &format!("endpoint = \"http://{}\"", silent.local_addr().unwrap()));
     let address = address(&worker);
@@ -93,7 +93,7 @@ async fn spans_rejected_by_a_busy_collector_are_sent_again() {
     until_series(&address(&worker), "streamfleet_spans_exported_total", 3.0).await;
     let requests = collector.requests().await;
     assert_eq!(requests.len(), 3);
-    assert!(requests.iter().all(|request| *request == requests[0]), "it is the same batch");
+    assert!(requests.iter().all(|request| *request == requests[0]), "the same batch must be sent again");
     stop(&worker);
 }
 

@@ -1,4 +1,4 @@
-//! A fleet with spans inside the test, and a collector that gets them.
+//! A fleet inside the test process, and a collector that receives its spans.
 
 use streamfleet::broker::Queue;
 use streamfleet::event::Events;
@@ -13,12 +13,12 @@ use super::collector::Collector;
 use crate::harness::fleet::{Running, config, queue, quick};
 use crate::harness::redis_server::RedisServer;
 
-/// The trace of somebody who submits jobs.
+/// The trace of a submitter.
 pub(super) const SUBMITTER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 pub(super) const TRACE: u128 = 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c;
 pub(super) const SPAN: u64 = 0xb7ad_6b71_6920_3331;
 
-/// Spans are made by whatever runs on the thread of this scene, so its runtime has but one.
+/// Spans are recorded only on the thread of this scene, so the runtime has only one thread.
 pub(super) struct Scene {
     pub(super) server: RedisServer,
     pub(super) queue: Queue,
@@ -32,7 +32,7 @@ impl Scene {
         Self::sampling(1.0).await
     }
 
-    /// The same where of the jobs without a submitter's trace only some have spans.
+    /// Starts a scene that samples this share of the jobs without a submitter's trace.
     pub(super) async fn sampling(ratio: f64) -> Self {
         let collector = Collector::start().await;
         let traces = Config { endpoint: Some(collector.endpoint()), ratio, ..Config::default() };
@@ -44,7 +44,7 @@ impl Scene {
         Self { server, queue, collector, exporting, _guard }
     }
 
-    /// A fleet with one handler for the type `test`.
+    /// Starts a fleet with one handler for the type `test`.
     pub(super) fn fleet(&self, handler: impl Handler) -> Running {
         Running::of(self.builder(handler).traced().build())
     }
@@ -63,7 +63,7 @@ impl Scene {
         Producer::new(self.queue.clone()).submit(submission).await.unwrap()
     }
 
-    /// The field of the first dead letter.
+    /// Returns this field of the first dead letter.
     pub(super) async fn dead(&self, field: &str) -> String {
         self.queue.dead_letters(None, 1).await.unwrap()[0].text(field)
     }

@@ -1,4 +1,4 @@
-//! What cannot be dealt with delays only itself: keys of another type, which somebody must mend.
+//! Jobs that cannot be processed delay only themselves: keys of the wrong type, which a person must repair.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::settled::{Tally, start};
 use crate::harness::fleet::{Acts, submit, until_state};
 use crate::harness::wait::until_async;
 
-/// What was set aside is tried again after a minute and a half at most.
+/// Jobs that were set aside are tried again after at most a minute and a half.
 const AGAIN: Duration = Duration::from_secs(100);
 
 fn obeys() -> Acts {
@@ -21,7 +21,7 @@ fn obeys() -> Acts {
     })
 }
 
-/// Jobs that cannot be buried stop no other: a promise, and tested under its name.
+/// Jobs that cannot be buried block no other. This is a promise, tested under its name.
 pub(crate) async fn jobs_that_cannot_be_buried_stop_no_other() {
     let scene = Scene::new().await;
     let (handler, tally) = (obeys(), Tally::default());
@@ -87,9 +87,9 @@ async fn a_worker_with_jobs_set_aside_stops_and_loses_nothing() {
     let lease = Duration::from_secs(1);
     let fleet = start(scene.config(lease), handler.clone(), &tally);
     until_async("it to be set aside", SOON, async || tally.aside().len() == 1).await;
-    tokio::time::timeout(Duration::from_secs(8), fleet.stop()).await.expect("it stops");
+    tokio::time::timeout(Duration::from_secs(8), fleet.stop()).await.expect("the fleet stops in time");
     assert_eq!(scene.queue.depths().await.unwrap().running(), 1);
-    // Whoever claims it cannot settle it either, until somebody mends its key.
+    // The worker that claims it cannot settle it either, until the key is repaired.
     let fleet = start(scene.config(lease), handler.clone(), &tally);
     until_async("it to be claimed", SOON, async || tally.aside().len() >= 2).await;
     let good = submit(&scene.queue, "ok").await;

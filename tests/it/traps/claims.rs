@@ -1,4 +1,4 @@
-//! Taking over what silent workers left, and leaving alone what live ones have.
+//! Taking over the entries of silent workers, and leaving those of live ones alone.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::harness::fleet::{Acts, submit, until_state};
 use crate::harness::proxy::{Commands, Mode};
 use crate::harness::wait::until_async;
 
-/// Delivers what waits to a consumer that nobody is.
+/// Delivers the waiting entries to a consumer without a worker.
 fn deliver_to_nobody(scene: &Scene, consumer: &str) {
     scene.server.cmd(&["XGROUP", "CREATE", STREAM, "fleet", "0", "MKSTREAM"]);
     let read = ["XREADGROUP", "GROUP", "fleet", consumer, "COUNT", "1000", "STREAMS", STREAM, ">"];
@@ -20,7 +20,7 @@ fn deliver_to_nobody(scene: &Scene, consumer: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stale_entry_behind_a_busy_head_is_found() {
     let scene = Scene::new().await;
-    // Pending for "live" and kept alive by hand: 31 entries that are older than the stale one.
+    // 31 entries that are older than the stale one, pending for "live" and renewed by the test.
     for _ in 0..31 {
         submit(&scene.queue, "live").await;
     }
@@ -56,7 +56,7 @@ async fn a_live_worker_keeps_its_long_jobs() {
     for job in &jobs {
         handler.until_started(job).await;
     }
-    // Each entry is renewed several times: more than twice the lease has passed since it was delivered.
+    // Each entry is renewed several times: more than twice the lease passes after its delivery.
     let started = std::time::Instant::now();
     until_async("the leases to have passed", SOON, async || started.elapsed() > 2 * lease + lease / 2).await;
     handler.open();
@@ -93,7 +93,7 @@ async fn a_job_that_loses_every_worker_is_buried_as_lost() {
     let status = until_state(&scene.queue, &"poison".parse().unwrap(), State::Dead).await;
     let letter = scene.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
     assert_eq!((letter.text("dead_reason"), letter.text("payload")), ("lost".into(), "p".into()));
-    assert_eq!(letter.text("lost"), "", "a replay begins anew");
+    assert_eq!(letter.text("lost"), "", "a replay starts with no losses");
     assert_eq!(handler.all_runs(), 0);
     fleet.stop().await;
 }
@@ -106,7 +106,7 @@ async fn an_unsettled_takeover_is_not_mistaken_for_a_delivery() {
     let fleet = scene.fleet(lease, redelivered.clone());
     submit(&scene.queue, "warm up").await;
     scene.until_at_rest().await;
-    // Whoever delivers it to nobody must be quicker than the fleet.
+    // One script appends and delivers the entry, so that the fleet cannot get it first.
     let add = "redis.call('XADD', KEYS[1], '*', 'type', 'test', 'id', 'j', 'tracking', 'all') \
         redis.call('XREADGROUP', 'GROUP', 'fleet', 'gone', 'STREAMS', KEYS[1], '>') return 1";
     scene.server.cmd(&["EVAL", add, "1", STREAM]);
@@ -116,7 +116,7 @@ async fn an_unsettled_takeover_is_not_mistaken_for_a_delivery() {
         pending.into_iter().next().map_or((String::new(), 0), |(_, owner, idle, _)| (owner, idle))
     };
     until_async("the entry to be nearly stale", SOON, async || owner_and_idle().1 > 3_700).await;
-    // What was taken over is read by itself, then settled.
+    // After the takeover, the entry is read on its own, then settled.
     let error = "BUSY Redis is busy running a script.".to_owned();
     let to = Commands::Only(["XRANGE".to_owned()].into());
     scene.proxy.set(Mode::Inject { error, to });

@@ -1,4 +1,4 @@
-//! A Redis Cluster: each queue's keys are together, and each queue may be elsewhere.
+//! A Redis Cluster: each queue's keys are on one server, and queues may be on different servers.
 
 use std::time::Duration;
 

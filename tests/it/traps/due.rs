@@ -1,4 +1,4 @@
-//! Many delayed jobs that are due at once.
+//! Many delayed jobs that are due at the same time.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::scene::{LONG, SOON, Scene, job};
 use crate::harness::fleet::{Acts, submit};
 use crate::harness::wait::until_async;
 
-/// So many jobs with one due time run once each, and one that is sent meanwhile need not wait for them.
+/// This many jobs with the same due time run once each, and a job that is sent meanwhile need not wait for them.
 async fn all_run_once(count: u32) {
     let scene = Scene::new().await;
     let now = scene.queue.depths().await.unwrap().now;

@@ -1,4 +1,4 @@
-//! Connections that are open and silent: nothing says that they are dead but the absence of answers.
+//! Connections that are open but silent: only the missing answers show that they are dead.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use crate::harness::fleet::{Acts, submit};
 use crate::harness::proxy::{Mode, Scope};
 use crate::harness::wait::until_async;
 
-/// Four seconds until a read counts as lost, at most three and a half until the client connects again.
+/// Four seconds until a read counts as lost, and at most three and a half until the client reconnects.
 const READS_AGAIN: Duration = Duration::from_secs(12);
 
-/// Two deadlines of a command and the pauses after them. One is the rule; where the machine notes an earlier answer late, the first
-/// command that is lost does not count as such.
+/// Two command timeouts and the pauses after them. Usually there is one; if a slow machine processes an earlier answer late, the
+/// first lost command does not count as lost.
 const ASKS_AGAIN: Duration = Duration::from_secs(15);
 
-/// The connections that have sent this word go silent; those that come after them are sound.
+/// Connections that have sent this word become silent; later ones work.
 fn silence(word: &str) -> Mode {
     Mode::blackhole(Scope::OpenSent(word.to_owned()))
 }
@@ -33,7 +33,7 @@ async fn a_reader_on_a_silent_connection_resumes_and_finds_its_entries() {
     scene.proxy.set(silence("XREADGROUP"));
     let asked = Instant::now();
     let mut jobs = Vec::new();
-    // The read that is under way takes the first; what follows finds nobody reading.
+    // The pending read gets the first job; for the next ones there is no reader.
     for _ in 0..3 {
         jobs.push(submit(&scene.queue, "{}").await);
         until_async("a reply to be swallowed", SOON, async || scene.proxy.hits() > 0).await;
@@ -70,7 +70,7 @@ async fn commands_in_flight_when_the_client_is_replaced_may_have_run() {
     scene.proxy.set(Mode::blackhole(Scope::All));
     let (mut under_way, mut answers, mut last) = (JoinSet::new(), Vec::new(), Instant::now());
     until_async("a new client to be made", 3 * SOON, async || {
-        // One after the other, so that they do not all end at one moment.
+        // One after another, so that they do not all end at the same time.
         if last.elapsed() > Duration::from_millis(100) {
             last = Instant::now();
             let (producer, sent) = (Arc::clone(&producer), Instant::now());
@@ -78,7 +78,7 @@ async fn commands_in_flight_when_the_client_is_replaced_may_have_run() {
         }
         let before = answers.len();
         answers.extend(std::iter::from_fn(|| under_way.try_join_next()).map(Result::unwrap));
-        // Its deadline ends a command after five seconds; nothing else does before the old client is given up.
+        // A command ends at its timeout of five seconds; nothing else ends it before the old client is abandoned.
         answers[before..].iter().any(|(_, took)| *took < Duration::from_secs(4))
     })
     .await;
@@ -110,9 +110,9 @@ async fn a_silent_maintenance_connection_does_not_stop_maintenance() {
     fleet.stop().await;
 }
 
-/// The worker's own key, which only the heartbeat's connection names.
+/// Returns the worker's own key, which only the heartbeat's connection names.
 async fn worker_key(scene: &Scene) -> String {
-    until_async("the worker to say that it lives", SOON, async || {
+    until_async("the worker's first heartbeat", SOON, async || {
         let found = scene.server.cmd(&["KEYS", "sf:worker:*"]);
         let keys: Vec<String> = redis::from_redis_value(found).unwrap();
         keys.into_iter().next()
@@ -154,8 +154,11 @@ async fn a_worker_cut_off_from_redis_ends_its_handlers_within_its_lease() {
     let job = submit(&scene.queue, "wait").await;
     handler.until_started(&job).await;
     let key = worker_key(&scene).await;
-    // Just before the heartbeat has most to do: every 3.5 s or more it says that it lives for the next 30 s.
-    until_async("the next sign of life to be due", SOON, async || scene.int(&["PTTL", &key]) < 26_600).await;
+    // Just before the heartbeat is busiest: at intervals of at least 3.5 s it renews the worker's key for 30 s.
+    until_async("the next renewal of the worker's key to be due", SOON, async || {
+        scene.int(&["PTTL", &key]) < 26_600
+    })
+    .await;
     scene.proxy.set(Mode::blackhole(Scope::All));
     let cut_off = Instant::now();
     until_async("the handler to be cancelled", SOON, async || handler.of(&job).cancelled == 1).await;

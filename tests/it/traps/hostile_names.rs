@@ -1,5 +1,5 @@
-//! Jobs that look like published messages: the client takes a reply that begins with one of these words for a push, and
-//! then gives every later reply to the wrong caller.
+//! Jobs that look like published messages: the client mistakes a reply that begins with one of these words for a push, and
+//! from then on gives every reply to the wrong caller.
 
 use serde_json::Value;
 use streamfleet::JobError;
@@ -14,7 +14,7 @@ const WORDS: [&str; 8] =
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_looks_like_a_published_message_never_shifts_replies() {
     let scene = Scene::new().await;
-    // Each job fails once and returns its own name, so that reads, scripts and look-ups all carry the words.
+    // Each job fails once and returns its own name, so that reads, scripts and lookups all carry the words.
     let handler = Acts::new(|context, payload| match context.attempt() {
         1 => Err(JobError::retry(String::from_utf8_lossy(payload))),
         _ => Ok(Value::from(String::from_utf8_lossy(payload).into_owned())),

@@ -1,4 +1,4 @@
-//! Replies that get lost after Redis has done what was asked.
+//! Replies that get lost after Redis has executed the command.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::harness::fleet::{Acts, submit, until_state};
 use crate::harness::proxy::{Direction, Mode};
 use crate::harness::wait::until_async;
 
-/// Succeeds, with what the payload says.
+/// A handler that does what the payload says, or succeeds.
 fn obeys() -> Acts {
     Acts::new(|context, payload| match payload {
         b"fails once" if context.attempt() == 1 => Err(JobError::retry("not yet")),
@@ -21,7 +21,7 @@ fn obeys() -> Acts {
     })
 }
 
-/// The reply to the next request with `needle` is lost, if it says that something was done.
+/// Drops the reply to the next request with `needle`, if it says that something was done.
 fn lose(needle: &str) -> Mode {
     Mode::DropReplyTo { needle: needle.into(), holding: b":1\r\n".to_vec(), times: 1 }
 }
@@ -35,7 +35,7 @@ async fn a_producer_whose_reply_was_lost_gets_unknown_and_the_job_runs_once() {
     let answer = producer.submit(job("precious")).await;
     assert!(matches!(answer, Err(SubmitError::Broker(broker::Error::Unknown { .. }))), "{answer:?}");
     assert_eq!(scene.int(&["XLEN", STREAM]), 2);
-    // While the connection is being made again, it may be refused; its id keeps it one job.
+    // It may be refused while the client reconnects; thanks to its id it stays one job.
     let third = async || producer.submit(job("third").id("third".parse().unwrap())).await.is_ok();
     until_async("the connection to be back", SOON, third).await;
     let handler = Acts::well();
@@ -77,7 +77,7 @@ async fn a_success_whose_reply_was_lost_is_settled_once() {
     fleet.stop().await;
 }
 
-/// A job whose settlement's reply is lost: runs so often, and is then in this state, with so many noted attempts.
+/// Runs a job whose settlement's reply is lost. It must run this often, and then have this state and this many attempts.
 async fn settles_once(payload: &str, needle: &str, runs: u32, state: State, noted: usize) {
     let scene = Scene::new().await;
     let handler = obeys();
@@ -88,7 +88,7 @@ async fn settles_once(payload: &str, needle: &str, runs: u32, state: State, note
     scene.proxy.set(lose(needle));
     let job = submit(&scene.queue, payload).await;
     let status = until_state(&scene.queue, &job, state).await;
-    // The state is seen in Redis, perhaps before the proxy has the reply.
+    // Redis may show the state before the proxy has the reply.
     until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
     assert_eq!(handler.runs(&job), runs);
     assert_eq!(status.attempts.len(), noted, "{status:?}");
@@ -132,7 +132,7 @@ async fn a_delivery_whose_reply_was_lost_is_found_again_and_runs_once() {
     let jobs = [submit(&scene.queue, "precious").await, submit(&scene.queue, "other").await];
     let lost = Instant::now();
     scene.until_at_rest().await;
-    // Long before its lease would have brought it back.
+    // Long before the end of its lease would have brought it back.
     assert!(lost.elapsed() < SOON, "{:?}", lost.elapsed());
     assert_eq!(scene.proxy.hits(), 1);
     assert_eq!(jobs.each_ref().map(|job| handler.runs(job)), [1, 1]);
@@ -147,7 +147,7 @@ async fn receipts_are_deleted_even_if_the_connection_breaks_first() {
         redis::Value::Array(keys) => keys.len(),
         other => panic!("KEYS answered {other:?}"),
     };
-    // The command itself, not a script with its name in the source.
+    // The command itself, not a script that contains its name.
     let needle = b"$4\r\nHDEL\r\n".to_vec();
     scene.proxy.set(Mode::Hold { needle, nth: 1, way: Direction::Requests });
     let job = submit(&scene.queue, "fails once").await;
@@ -156,6 +156,6 @@ async fn receipts_are_deleted_even_if_the_connection_breaks_first() {
     scene.proxy.set(Mode::Rst);
     scene.proxy.set(Mode::Pass);
     until_state(&scene.queue, &job, State::Done).await;
-    until_async("the receipts to go, though the worker lives", SOON, async || receipts() == 0).await;
+    until_async("the receipts to be deleted while the worker runs", SOON, async || receipts() == 0).await;
     fleet.stop().await;
 }

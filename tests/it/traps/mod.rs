@@ -1,5 +1,5 @@
-//! The traps: what the network, the server and the client library do to a fleet, and that it resumes by itself. In each,
-//! nothing is run that was settled, and nothing is lost.
+//! Traps: what the network, the server and the client library can do to a fleet, and that it recovers on its own. In each,
+//! no settled job runs again, and nothing is lost.
 
 pub(crate) mod scene;
 

@@ -1,4 +1,4 @@
-//! A server that answers, but with refusals: it is loading, read only, out of memory, or cannot write its disk.
+//! A server that answers only with refusals: it is loading, read-only, out of memory, or cannot write to its disk.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::harness::proxy::Mode;
 use crate::harness::redis_server::{Aof, RedisServer};
 use crate::harness::wait::until_async;
 
-/// Fails once where it is told so, and succeeds then.
+/// A handler that fails once if the payload says so, and then succeeds.
 fn obeys() -> Acts {
     Acts::new(|context, payload| match (payload, context.attempt()) {
         (b"fails once", 1) => Err(JobError::retry("not yet")),
@@ -20,8 +20,8 @@ fn obeys() -> Acts {
     })
 }
 
-/// A fleet that is refused everything with this error for a while: jobs that run meanwhile are settled once, those
-/// that wait run once.
+/// Refuses everything that the fleet sends with this error for a while: jobs that run meanwhile are settled once, and
+/// waiting jobs run once.
 async fn outlasts(error: &str) {
     let scene = Scene::new().await;
     let handler = Gate::closed();
@@ -32,7 +32,7 @@ async fn outlasts(error: &str) {
     handler.open();
     handler.until_ended(&running).await;
     let waiting = submit(&scene.queue, "ok").await;
-    until_async("the fleet to be refused some times", SOON, async || scene.proxy.hits() > 5).await;
+    until_async("the fleet to be refused several times", SOON, async || scene.proxy.hits() > 5).await;
     scene.proxy.set(Mode::Pass);
     scene.until_at_rest().await;
     for job in [&running, &waiting] {
@@ -90,7 +90,7 @@ async fn a_master_that_becomes_a_replica_and_a_master_again_loses_nothing() {
     handler.until_started(&running).await;
     let producer = scene.producer().await;
     producer.submit(job("ok")).await.unwrap();
-    // A replica of nobody keeps its data and refuses writes.
+    // A replica of an unreachable master keeps its data and refuses writes.
     scene.server.cmd(&["REPLICAOF", "127.0.0.1", "1"]);
     handler.open();
     handler.until_ended(&running).await;
@@ -148,7 +148,7 @@ async fn a_full_server_refuses_new_jobs_and_lets_the_fleet_finish() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_resumes_with_its_data_and_its_fleet() {
     let scene = Scene::on(RedisServer::builder().aof(Aof::Always).start()).await;
-    // Enough to load for a while, so that the fleet meets the server while it loads.
+    // Enough data that the fleet reconnects while the server is still loading.
     let filler = "for n = 1, 30000 do redis.call('SET', ARGV[1] .. n, string.rep('x', 100)) end return 1";
     for part in 0..10 {
         scene.server.cmd(&["EVAL", filler, "0", &format!("filler:{part}:")]);

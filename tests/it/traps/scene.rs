@@ -1,4 +1,4 @@
-//! What most traps need: a server, a proxy in front of it, and a way around the proxy to look at the queue.
+//! What most traps need: a server, a proxy in front of it, and a direct connection to inspect the queue.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,16 +15,16 @@ use crate::harness::proxy::Proxy;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
-/// The fleet is given this long to resume.
+/// How long the fleet has to recover.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// So long that nothing in a test can outlive it: what happens is not the claimer's doing.
+/// Longer than any test, so that whatever happens is not caused by a takeover.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// The stream of the normal lane.
 pub(crate) const STREAM: &str = "sf:{default}:jobs";
 
-/// A server, a proxy in front of it, and the queue as seen past the proxy.
+/// A server, a proxy in front of it, and the queue over a direct connection.
 pub(crate) struct Scene {
     pub(crate) server: RedisServer,
     pub(crate) proxy: Proxy,
@@ -42,32 +42,32 @@ impl Scene {
         Self { server, proxy, queue }
     }
 
-    /// A configuration that goes through the proxy.
+    /// Returns a configuration that connects through the proxy.
     pub(crate) fn config(&self, lease: Duration) -> FleetConfig {
         let mut config = config(&self.server.url_through(self.proxy.addr()));
         config.worker.lease = lease;
         config
     }
 
-    /// A fleet's process behind the proxy.
+    /// Starts a process of the fleet behind the proxy.
     pub(crate) fn fleet(&self, lease: Duration, handler: impl Handler) -> Running {
         Running::start_with(self.config(lease), quick(3), handler)
     }
 
-    /// A fleet's process that goes past the proxy.
+    /// Starts a process of the fleet that bypasses the proxy.
     pub(crate) fn sound_fleet(&self, lease: Duration, handler: impl Handler) -> Running {
         let mut config = config(&self.server.url());
         config.worker.lease = lease;
         Running::start_with(config, quick(3), handler)
     }
 
-    /// A producer behind the proxy.
+    /// Returns a producer behind the proxy.
     pub(crate) async fn producer(&self) -> Producer {
         let broker = Broker::connect(self.config(LONG).redis).await.unwrap();
         Producer::new(broker.queue("default".parse().unwrap()))
     }
 
-    /// An integer that Redis answers.
+    /// Runs a command, and returns the integer that Redis answers.
     pub(crate) fn int(&self, command: &[&str]) -> i64 {
         match self.server.cmd(command) {
             redis::Value::Int(number) => number,
@@ -75,7 +75,7 @@ impl Scene {
         }
     }
 
-    /// Waits until nothing is waiting, running or delayed, however ill the queue may be meanwhile.
+    /// Waits until nothing is waiting, running or delayed. Errors of the queue are ignored until then.
     pub(crate) async fn until_at_rest(&self) {
         until_async("the queue to be at rest", 2 * SOON, async || {
             let depths = self.queue.depths().await;
@@ -85,7 +85,7 @@ impl Scene {
     }
 }
 
-/// A job of the type `test` with this payload.
+/// Returns a job of the type `test` with this payload.
 pub(crate) fn job(payload: impl Into<Vec<u8>>) -> Submission {
     Submission::new("test").unwrap().payload(payload.into(), Encoding::Raw).unwrap()
 }

@@ -1,5 +1,5 @@
-//! The scripts themselves, called as a client calls them that got no answer the first time: twice. The second call
-//! changes nothing.
+//! The scripts themselves, called twice, as by a client that got no answer the first time. The second call changes
+//! nothing.
 
 use redis::Value;
 use streamfleet::job::{Envelope, Lane};
@@ -39,7 +39,7 @@ impl Scripts {
         Self { server }
     }
 
-    /// What a script answers: its status, then the rest.
+    /// Calls a script. Returns its status and the rest of its answer.
     pub(crate) fn call(&self, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>]) -> (i64, Vec<Value>) {
         let sha = sha(&self.server, source);
         let count = keys.len().to_string();
@@ -54,13 +54,13 @@ impl Scripts {
         }
     }
 
-    /// Everything that is stored, and what is pending for whom.
+    /// Returns a digest of all keys, and all pending entries with their consumers.
     pub(crate) fn digest(&self) -> Vec<Value> {
         let pending = [STREAM, HIGH, LOW].map(|stream| self.server.cmd(&["XPENDING", stream, "fleet"]));
         [vec![self.server.cmd(&["DEBUG", "DIGEST"])], pending.to_vec()].concat()
     }
 
-    /// Two calls: the statuses they must have, and nothing changes with the second.
+    /// Calls twice. The statuses must be these, and the second call must change nothing.
     pub(crate) fn twice(&self, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>], want: [i64; 2]) {
         let first = self.call(source, keys, args).0;
         let between = self.digest();
@@ -69,7 +69,7 @@ impl Scripts {
         assert_eq!(self.digest(), between);
     }
 
-    /// An entry that is pending for the consumer `me`.
+    /// Returns an entry that is pending for the consumer `me`.
     pub(crate) fn delivered(&self) -> String {
         let added = self.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j"]);
         let read = ["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", STREAM, ">"];
@@ -89,7 +89,7 @@ impl Scripts {
         redis::from_redis_value(self.server.cmd(&["HGET", RECORD, "state"])).unwrap()
     }
 
-    /// A job whose first attempt was given up and whose retry is in the stream again, delivered to `me`.
+    /// Returns a job whose first attempt was abandoned and whose retry is in the stream again, delivered to `me`.
     fn retried(&self) -> (String, String) {
         let first = self.delivered();
         assert_eq!(self.defer(&first, "0").0, 1);
@@ -100,7 +100,7 @@ impl Scripts {
         (first, range[0].0.clone())
     }
 
-    /// The same, after the first attempt succeeded all the same.
+    /// Returns the retry of such a job, after the first attempt has succeeded late.
     fn succeeded_late(&self) -> String {
         let (first, retry) = self.retried();
         assert_eq!(self.call(source("complete"), &COMPLETE_KEYS, &complete_args(&first)).0, 2);
@@ -109,7 +109,7 @@ impl Scripts {
     }
 }
 
-/// The key of large fields of a job that has none.
+/// The key of large fields, for a job that has none.
 pub(crate) const NOTHING: &str = "sf:{q}:offloaded:";
 const SCHEDULE_KEYS: [&str; 8] =
     [DELAYED, FIELDS, WAKE, "sf:{q}:control", HIGH, STREAM, LOW, "sf:{q}:receipt:first"];
@@ -131,7 +131,7 @@ fn packed() -> Vec<u8> {
     Envelope::new(fields.into_iter()).pack(Lane::Normal)
 }
 
-/// Packed fields around the time that the script fills in.
+/// Returns the packed fields before and after the time that the script fills in.
 fn accepted(packed: &[u8]) -> (&[u8], &[u8]) {
     let at = packed.windows(CREATED.len()).position(|part| part == CREATED.as_bytes()).unwrap();
     (&packed[..at], &packed[at + CREATED.len()..])
@@ -197,7 +197,7 @@ fn a_late_success_that_is_sent_twice_cancels_the_parked_retry_once() {
     assert_eq!((scripts.int(&["ZCARD", DELAYED]), scripts.int(&["HLEN", FIELDS])), (0, 0));
 }
 
-/// What a job's end sets off: one job of three names and values, each.
+/// Returns the follow-ups of a job's end: each is one job with three names and values.
 fn ends(how: &str) -> Vec<u8> {
     let texts = [how, LIFE, "6", "type", "after", "payload", "{}", "parent", "j"];
     let mut packed = vec![0x90 + texts.len() as u8];
@@ -230,7 +230,7 @@ fn a_jobs_end_triggers_its_follow_ups_once_for_each_outcome() {
         scripts.twice(source("complete"), &COMPLETE_KEYS, &args, [1, 1]);
     }
     let followed = scripts.int(&["XLEN", STREAM]);
-    assert_eq!((followed, scripts.int(&["EXISTS", LOCK])), (0, 1), "the second success sets nothing off");
+    assert_eq!((followed, scripts.int(&["EXISTS", LOCK])), (0, 1), "the second success triggers nothing");
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_batch_is_followed_once_however_often_its_parts_are_sent() {
     scripts.twice(source("batch"), &keys, &stranger, [0, 0]);
     assert_eq!(scripts.int(&["XLEN", STREAM]), after_first);
     end("k");
-    // Both jobs have the same record here, which calls back once; the other is the batch's.
+    // Both jobs have the same record here, which triggers one callback; the other job is the batch's.
     assert_eq!(scripts.int(&["XLEN", STREAM]), after_first + 1);
     let (status, rest) = scripts.call(source("batched"), &[BATCH], &["0"]);
     assert_eq!((status, rest.len()), (1, 5), "{rest:?}");
@@ -309,7 +309,7 @@ fn a_late_success_of_an_earlier_life_cancels_nothing() {
     let mut args = complete_args(&first);
     args[11] = "1600000000000-0";
     scripts.twice(source("complete"), &COMPLETE_KEYS, &args, [4, 4]);
-    // A job of the same id that is submitted after the late success is another life too.
+    // A job with the same id that is submitted after the late success is another life too.
     let scripts = Scripts::new();
     scripts.succeeded_late();
     let again = scripts.delivered();
@@ -385,7 +385,7 @@ fn a_consumer_with_pending_entries_is_never_deleted() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.twice(source("reap"), &[HIGH, STREAM, LOW, RECEIPTS], &["me"], [2, 2]);
-    assert_eq!(scripts.int(&["XACK", STREAM, "fleet", &entry]), 1, "the pending entry is forgotten");
+    assert_eq!(scripts.int(&["XACK", STREAM, "fleet", &entry]), 1, "the entry was still pending");
     assert_eq!(scripts.call(source("reap"), &[HIGH, STREAM, LOW, RECEIPTS], &["me"]).0, 3);
 }
 
@@ -403,7 +403,7 @@ fn an_advance_of_time_sent_twice_happens_once() {
         [Value::BulkString(b"2000".to_vec()), Value::BulkString(b"6000".to_vec())]
     );
     scripts.twice(source("advance"), &keys, &["1000", "2", "1"], [-1, -1]);
-    assert_eq!(due("a"), Value::BulkString(b"2000".to_vec()), "too many: nothing moved");
+    assert_eq!(due("a"), Value::BulkString(b"2000".to_vec()), "too many jobs, so nothing may move");
 }
 
 #[test]
@@ -456,7 +456,7 @@ fn a_candidate_for_leader_counts_as_a_member_without_deliveries() {
     let keys = ["sf:{q}:leader", STREAM, "sf:{q}:cron:ticks"];
     let asked = |who: &str| {
         let (leads, mut rest) = scripts.call(source("lead"), &keys, &[who, "5000"]);
-        // The last one is the time.
+        // The last value is the time.
         rest.truncate(2);
         (leads, rest)
     };
@@ -467,5 +467,5 @@ fn a_candidate_for_leader_counts_as_a_member_without_deliveries() {
     let Value::Array(pending) = scripts.server.cmd(&["XPENDING", STREAM, "fleet"]) else {
         panic!("no summary")
     };
-    assert_eq!(pending[0], Value::Int(0), "asking takes nothing");
+    assert_eq!(pending[0], Value::Int(0), "asking to lead must not take a job");
 }

@@ -1,5 +1,5 @@
-//! What is told of a job is what became of it, once: also where Redis refuses half of a settlement, an answer is lost, or
-//! somebody else has settled the entry.
+//! Every outcome is reported once and correctly, even if Redis refuses half of a settlement, an answer is lost, or another
+//! client has settled the entry.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::harness::fleet::{Acts, Running, quick, submit};
 use crate::harness::proxy::Mode;
 use crate::harness::wait::until_async;
 
-/// All endings that a process tells, and what else it counts.
+/// All outcomes that a process reports, and what else it counts.
 #[derive(Clone, Default)]
 pub(crate) struct Tally(Arc<Mutex<Told>>);
 
@@ -42,12 +42,12 @@ impl Tally {
         })])
     }
 
-    /// How each attempt of a job ended.
+    /// Returns how each attempt of a job ended.
     pub(crate) fn of(&self, job: &JobId) -> Vec<&'static str> {
         self.0.lock().unwrap().endings.get(&job.to_string()).cloned().unwrap_or_default()
     }
 
-    /// How many endings there were.
+    /// Returns how many attempts ended.
     pub(crate) fn all(&self) -> usize {
         self.0.lock().unwrap().endings.values().map(Vec::len).sum()
     }
@@ -56,13 +56,13 @@ impl Tally {
         self.0.lock().unwrap().fenced
     }
 
-    /// What was set aside, with the keys that are named.
+    /// Returns what was set aside, with the keys that the event names.
     pub(crate) fn aside(&self) -> Vec<String> {
         self.0.lock().unwrap().aside.clone()
     }
 }
 
-/// A process whose endings are counted.
+/// Starts a process whose outcomes are counted.
 pub(crate) fn start(config: FleetConfig, handler: impl Handler, tally: &Tally) -> Running {
     let builder = Fleet::builder(config).events(tally.events());
     Running::of(builder.handler_with("test", quick(3), handler).unwrap().build())
@@ -80,7 +80,7 @@ async fn entries_that_may_not_be_deleted_are_not_acknowledged() {
         submit(&scene.queue, "{}").await;
     }
     until_async("all to run", SOON, async || handler.all_runs() == 300).await;
-    until_async("all to be pending still", SOON, async || {
+    until_async("all to be still pending", SOON, async || {
         let depths = scene.queue.depths().await.unwrap();
         (depths.waiting(), depths.running()) == (0, 300)
     })
@@ -88,8 +88,8 @@ async fn entries_that_may_not_be_deleted_are_not_acknowledged() {
     assert_eq!(tally.all(), 0);
     scene.server.cmd(&["ACL", "SETUSER", "clerk", "+xdel"]);
     scene.until_at_rest().await;
-    until_async("all to be told", SOON, async || tally.all() == 300).await;
-    // A new group hands out whatever was left behind.
+    until_async("all to be reported", SOON, async || tally.all() == 300).await;
+    // A new group would deliver any entry that was left behind.
     scene.server.cmd(&["XGROUP", "DESTROY", STREAM, "fleet"]);
     let last = submit(&scene.queue, "{}").await;
     until_async("a later job to run", SOON, async || handler.runs(&last) == 1).await;
@@ -117,7 +117,7 @@ async fn successes_whose_answer_was_lost_are_reported_once_each() {
     scene.proxy.set(Mode::drop_reply_to("XACK", 3));
     handler.open();
     scene.until_at_rest().await;
-    until_async("all to be told", SOON, async || tally.all() >= 500).await;
+    until_async("all to be reported", SOON, async || tally.all() >= 500).await;
     assert!(scene.proxy.hits() > 0);
     fleet.stop().await;
     assert!(jobs.iter().all(|job| tally.of(job) == ["succeeded"]), "{}", tally.all());
@@ -141,15 +141,15 @@ async fn plain_successes_with_deleted_entries_are_reported_once_each() {
     scene.server.cmd(&["XDEL", STREAM, &jobs[6].to_string()]);
     handler.open();
     scene.until_at_rest().await;
-    until_async("all to be told", SOON, async || tally.all() + tally.fenced() >= 8).await;
+    until_async("all to be reported", SOON, async || tally.all() + tally.fenced() >= 8).await;
     fleet.stop().await;
-    // Of what nothing is left nobody knows who settled it, unless it was settled together with others.
+    // Nothing shows who settled an entry that is neither stored nor pending, unless it was settled together with others.
     let (unknown, known): (Vec<_>, Vec<_>) = jobs.iter().partition(|job| **job == jobs[6]);
     assert!(known.iter().all(|job| tally.of(job) == ["succeeded"]));
     assert_eq!((tally.of(unknown[0]).len() + tally.fenced(), tally.all() + tally.fenced()), (1, 8));
 }
 
-/// Does what the payload says.
+/// A handler that does what the payload says.
 fn obeys() -> Acts {
     Acts::new(|context, payload| match payload {
         b"fails once" if context.attempt() == 1 => Err(JobError::retry("not yet")),
@@ -159,14 +159,14 @@ fn obeys() -> Acts {
     })
 }
 
-/// A job whose settlement's answer is lost, the one to a request with `needle`, is told as `want` and nothing else.
+/// Runs a job whose settlement's answer is lost, the one to a request with `needle`. Exactly `want` must be reported.
 async fn is_told_once(payload: &str, needle: &str, want: &[&str]) {
     let scene = Scene::new().await;
     let tally = Tally::default();
     let fleet = start(scene.config(LONG), obeys(), &tally);
     let producer = streamfleet::Producer::new(scene.queue.clone());
     let tracked = || job(payload).tracking(Tracking::All);
-    // Now Redis knows the scripts, and what is sent has no source in it.
+    // Now Redis knows the scripts, so requests contain no source.
     let first = producer.submit(tracked()).await.unwrap();
     until_async("the first to end", SOON, async || tally.of(&first).len() == want.len()).await;
     let holding = b":1\r\n".to_vec();
@@ -206,7 +206,7 @@ async fn an_interruption_whose_answer_was_lost_is_reported_once() {
     let mut config = scene.config(LONG);
     config.worker.drain_timeout = Duration::from_millis(10);
     let mut told = Vec::new();
-    // By the second time Redis knows the script, and what is sent begins with the job.
+    // By the second time Redis knows the script, and the request begins with the job.
     for lost in [0, 1] {
         let fleet = start(config.clone(), handler.clone(), &tally);
         let job = submit(&scene.queue, "wait").await;

@@ -1,10 +1,10 @@
-//! A worker that Redis refuses in the middle of its start.
+//! A worker that Redis refuses in the middle of its startup.
 
 use super::scene::{LONG, SOON, STREAM, Scene};
 use crate::harness::fleet::{Acts, Running, quick};
 use crate::harness::wait::until_async;
 
-/// It serves two queues with a job each. One of them cannot be joined for a while.
+/// The worker serves two queues with one job each. One of them cannot be joined for a while.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_cannot_be_joined_takes_no_job_and_blocks_no_other() {
     let scene = Scene::new().await;
@@ -22,11 +22,13 @@ async fn a_queue_that_cannot_be_joined_takes_no_job_and_blocks_no_other() {
         let count = stats.lines().find_map(|line| line.strip_prefix("errorstat_WRONGTYPE:count="));
         count.map_or(0, |count| count.trim().parse().unwrap())
     };
-    until_async("the job of the one to be done", SOON, async || scene.int(&["XLEN", STREAM]) == 0).await;
-    until_async("the other to be refused twice", SOON, async || refusals() > 1).await;
+    until_async("the job of the first queue to be done", SOON, async || scene.int(&["XLEN", STREAM]) == 0)
+        .await;
+    until_async("joining the second queue to be refused twice", SOON, async || refusals() > 1).await;
     assert_eq!((handler.all_runs(), scene.int(&["XLEN", other])), (1, 1));
     scene.server.cmd(&["DEL", "sf:{later}:control"]);
-    until_async("the job of the other to be done", SOON, async || scene.int(&["XLEN", other]) == 0).await;
+    until_async("the job of the second queue to be done", SOON, async || scene.int(&["XLEN", other]) == 0)
+        .await;
     assert_eq!(handler.all_runs(), 2);
     fleet.stop().await;
 }

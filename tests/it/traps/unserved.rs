@@ -1,4 +1,4 @@
-//! Jobs that a worker was given before it could run them: no handler for their type, or not their time yet.
+//! Jobs that a worker gets before it can run them: it has no handler for their type, or they are not due yet.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::harness::wait::until_async;
 
 const DELAYED: &str = "sf:{default}:delayed";
 
-/// A fleet that has handlers for this type alone, and gives jobs of others this long.
+/// Starts a fleet that has a handler only for this type, and buries jobs of other types after this time.
 fn start(scene: &Scene, job_type: &str, unroutable_after: Duration, handler: &Acts) -> Running {
     let mut config = scene.config(LONG);
     config.worker.unroutable_after = unroutable_after;
@@ -33,7 +33,7 @@ async fn an_old_job_of_unknown_type_gets_its_full_time_from_its_first_offer() {
     let old = ["type", "other", "id", "old", "created_ms", &yesterday, "attempt", "1"];
     scene.server.cmd(&[&["XADD", STREAM, "*"], &old[..]].concat());
     let fleet = start(&scene, "test", Duration::from_secs(3600), &handler);
-    until_async("it to be put off", SOON, async || scene.int(&["ZCARD", DELAYED]) == 1).await;
+    until_async("it to be postponed", SOON, async || scene.int(&["ZCARD", DELAYED]) == 1).await;
     assert_eq!(scene.int(&["XLEN", "sf:{default}:dead"]), 0);
     fleet.stop().await;
     let fleet = start(&scene, "other", Duration::from_secs(3600), &handler);
@@ -58,9 +58,9 @@ async fn a_job_of_unknown_type_dies_when_its_time_is_up() {
     fleet.stop().await;
 }
 
-/// When the only delayed job is due, counted from its first entry.
+/// Returns when the only delayed job is due, in milliseconds after its first entry.
 async fn due_after(scene: &Scene, entry: &str) -> u64 {
-    let due = until_async("it to be put off", SOON, async || {
+    let due = until_async("it to be postponed", SOON, async || {
         let found = scene.server.cmd(&["ZRANGE", DELAYED, "0", "0", "WITHSCORES"]);
         redis::from_redis_value::<Vec<String>>(found).unwrap().get(1).cloned()
     })

@@ -1,4 +1,4 @@
-//! What people and scripts do to Redis while a fleet works: flush it, drop groups, delete streams.
+//! Damage that people and scripts do to Redis while a fleet works: they flush it, destroy groups, delete streams.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn constantly_flushing_the_script_cache_changes_nothing() {
     fleet.stop().await;
 }
 
-/// A fleet that works, then suffers this, and runs a later job of each lane and a delayed one.
+/// Lets a working fleet suffer this command, and waits until it has run a later job of each lane and a delayed one.
 async fn runs_on_after(vandalism: &[&str]) {
     let scene = Scene::new().await;
     let handler = Acts::well();
@@ -90,7 +90,7 @@ async fn a_fleet_keeps_working_after_an_unused_lanes_stream_was_deleted() {
     runs_on_after(&["DEL", "sf:{default}:jobs:high"]).await;
 }
 
-/// Jobs that run while this happens end, their slots are free again, and what is submitted afterwards runs.
+/// Jobs that run while this happens end, their slots become free again, and jobs submitted afterwards run.
 async fn frees_its_slots_after(vandalism: &[&str]) {
     let scene = Scene::new().await;
     let handler = super::scene::Gate::closed();

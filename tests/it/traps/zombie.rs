@@ -1,5 +1,5 @@
-//! Workers that wake up after their jobs were taken over. They are real processes, stopped for three leases. The two
-//! plainest cases are a promise, and tested under its name.
+//! Workers that resume after their jobs were taken over. They are real processes, stopped for three leases. The two
+//! simplest cases are a promise, tested under its name.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::program::Program;
 
 const LEASE: Duration = Duration::from_secs(1);
 
-/// A worker process behind the proxy, whose only job holds its thread until a file is there.
+/// A worker process behind the proxy, whose only job blocks its thread until a file exists.
 struct Zombie {
     scene: Scene,
     dir: TempDir,
@@ -29,12 +29,12 @@ struct Zombie {
 }
 
 impl Zombie {
-    /// A worker in the middle of its job.
+    /// Starts a worker that is in the middle of its job.
     async fn running(backoff: Duration) -> Self {
         Self::running_as(backoff, |job| job).await
     }
 
-    /// The same with a job that was made more of.
+    /// Starts a worker like that, with a modified job.
     async fn running_as(backoff: Duration, more: impl FnOnce(Submission) -> Submission) -> Self {
         let scene = Scene::new().await;
         let dir = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ impl Zombie {
             Program::new(&scene.server.url_through(scene.proxy.addr()), &dir.path().join("ledger"));
         program.lease_ms = LEASE.as_millis() as u64;
         program.retention_ms = 60_000;
-        // Its slot is taken by the job, so that it does not read others and take them into its sleep.
+        // The job occupies its only slot, so that it does not read others and hold them while it is frozen.
         program.concurrency = 1;
         program.backoff_ms = backoff.as_millis() as u64;
         let worker = program.launch().start();
@@ -82,7 +82,7 @@ impl Zombie {
         until_async("three leases to pass", SOON, async || frozen.elapsed() > 3 * LEASE).await;
     }
 
-    /// A sound process of the fleet with so many slots, which is soon the one that does the chores.
+    /// Starts a process of the fleet that bypasses the proxy, with this many slots. It soon becomes the leader.
     fn successor(&self, slots: usize, backoff: Duration, handler: Gate) -> Running {
         let mut config = config(&self.scene.server.url());
         config.worker.lease = LEASE;
@@ -94,7 +94,7 @@ impl Zombie {
         Running::start_with(config, policy, handler)
     }
 
-    /// What is known of the job.
+    /// Returns the state and the attempts of the job.
     async fn told(&self) -> (State, Vec<Attempt>) {
         let status = self.scene.queue.status(&self.job).await.unwrap().unwrap();
         (status.state, status.attempts)
@@ -117,7 +117,7 @@ pub(crate) async fn is_fenced() {
     zombie.let_end();
     zombie.worker.thaw();
     zombie.until_ended().await;
-    // A job that the woken worker runs shows that it has settled what it could.
+    // Once the resumed worker runs another job, it has settled what it could.
     let producer = Producer::new(zombie.scene.queue.clone());
     successor.stop().await;
     let next = producer.submit(job("ok").tracking(streamfleet::job::Tracking::All)).await.unwrap();
