@@ -302,7 +302,7 @@ fn every_script_states_its_contract_and_is_used_by_a_neighbor() {
         files(path.parent().unwrap(), "rs", &mut neighbors);
         let entry = format!("{} \"{name}\"", name.to_uppercase());
         if !neighbors.iter().any(|file| fs::read_to_string(file).unwrap().contains(&entry)) {
-            findings.push(format!("no file beside {name}.lua uses it"));
+            findings.push(format!("no Rust file in the folder of {name}.lua uses it"));
         }
     }
     assert_none(findings);

@@ -35,6 +35,7 @@ pub(crate) async fn of_redis_costs_nothing() {
     scene.assert_all_ran_once(30);
 }
 
+/// Nor does any step become unknown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_frozen_for_three_quarters_of_its_lease_repeats_no_job() {
     let scene = Scene::new(RedisServer::start(), LEASE, 2);

@@ -54,15 +54,15 @@ impl Handler for Obeys {
         match &payload.0[..] {
             b"heeds" => {
                 context.cancellation().cancelled().await;
-                Err(JobError::retry("told to end"))
+                Err(JobError::retry("cancelled"))
             }
             b"finishes" => {
                 context.cancellation().cancelled().await;
-                Ok("finished all the same".to_owned())
+                Ok("finished anyway".to_owned())
             }
             b"deaf" => {
                 gate.wait_for(|open| *open).await.map(drop)?;
-                Ok("never told".to_owned())
+                Ok("never notified".to_owned())
             }
             b"fails" => {
                 gate.wait_for(|open| *open).await.map(drop)?;
@@ -159,7 +159,7 @@ async fn a_success_within_the_grace_period_stays_a_success() {
     handler.until_started(&id).await;
     assert_eq!(cancel(&queue, &id).await, Cancellation::Wanted);
     let status = until_state(&queue, &id, State::Done).await;
-    assert_eq!(status.result.as_deref(), Some("\"finished all the same\""));
+    assert_eq!(status.result.as_deref(), Some("\"finished anyway\""));
     fleet.stop().await;
 }
 

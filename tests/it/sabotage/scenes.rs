@@ -120,12 +120,12 @@ fn replayed(scene: &mut Scene) -> Step {
     submitted(scene, called, Accepted::New);
     scene.expect("called", &[(1, FATAL), (1, FATAL)], End::Dead("fatal"));
     scene.expect("called~dead", &[(1, OK)], End::Done);
-    scene.open("mend", "fatal");
-    scene.send("test", "mended", "hold mend");
-    scene.expect("mended", &[(1, FATAL), (1, OK)], End::Done);
-    for id in ["called", "mended"] {
+    scene.open("repair", "fatal");
+    scene.send("test", "repaired", "hold repair");
+    scene.expect("repaired", &[(1, FATAL), (1, OK)], End::Done);
+    for id in ["called", "repaired"] {
         let letter = scene.until_dead(id)?;
-        scene.open("mend", "ok");
+        scene.open("repair", "ok");
         scene.runtime.block_on(scene.queue.replay(letter.entry, &letter.job())).map_err(|_| GaveUp)?;
     }
     scene.until_ended("called", 2)
@@ -288,7 +288,7 @@ fn stopped(scene: &mut Scene) -> Step {
     scene.until_ended("refused", 1)?;
     scene.workers[stops].term();
     scene.wait("the worker to stop", || scene.workers[stops].exit_status().is_some())?;
-    mend(scene, "refused");
+    repair(scene, "refused");
     scene.open("refused", "ok");
     scene.hire(MANY)?;
     scene.open("held", "ok");
@@ -302,7 +302,7 @@ fn spoil(scene: &Scene, id: &str) {
     scene.server.cmd(&["SET", &record, "no record"]);
 }
 
-fn mend(scene: &Scene, id: &str) {
+fn repair(scene: &Scene, id: &str) {
     scene.server.cmd(&["DEL", &format!("sf:{{default}}:job:{id}")]);
 }
 
@@ -327,7 +327,7 @@ fn hostile(scene: &mut Scene) -> Step {
     scene.until_ended("refused", 1)?;
     scene.open("refused", "ok");
     lost_reply(scene);
-    mend(scene, "refused");
+    repair(scene, "refused");
     scene.until_ended("behind", 1)?;
     scene.until_ended("refused", 2)?;
     // A clock that steps while a job runs.

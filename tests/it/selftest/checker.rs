@@ -187,7 +187,7 @@ fn calm_once_wants_every_allowed_attempt_before_a_burial() {
 }
 
 #[test]
-fn calm_once_wants_every_run_to_end_by_itself_or_by_its_timeout() {
+fn calm_once_wants_every_run_to_end_on_its_own_or_by_its_timeout() {
     let endless = "submit a 0|start a 0 1-0 7 10";
     breaks("calm_once", endless, &dead("a", 1), &[]);
     let retried = format!("{endless}|start a 1 2-0 7 600|end a 1 2-0 7 610 ok");

@@ -70,7 +70,7 @@ async fn a_fleet_outlasts_a_cluster_that_is_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_producer_is_told_that_redis_refused() {
+async fn a_producer_learns_that_redis_refused() {
     let scene = Scene::new().await;
     let producer = scene.producer().await;
     scene.proxy.set(Mode::inject("MISCONF Errors writing to the AOF file"));
