@@ -26,7 +26,8 @@ test: redis lint unit servers-check deploy-check grafana-check
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
-	$(CARGO) check --locked --no-default-features --lib
+	$(CARGO) check --locked --package streamfleet --lib
+	$(CARGO) check --locked --package streamfleet --lib --features service
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features
 
 # The tests that kill and freeze processes measure how soon others take over, and one measures what hundreds of workers cost Redis, so

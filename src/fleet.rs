@@ -280,7 +280,7 @@ impl Builder {
     }
 
     /// Adds a type made of steps whose name is known to be valid.
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "service")]
     pub(crate) fn register_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
         self.registry.add_steps(job_type, policy, steps);
     }

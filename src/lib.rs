@@ -54,18 +54,22 @@
 //! | [`handlers`] | the built-in handlers: a program or an HTTP POST per job |
 //! | [`event`] | the events that a process emits |
 //! | [`hooks`] | notifications about jobs: hooks inside the process, a stream for other processes |
-//! | `testing` | for your own tests: a single handler inline, or a fleet on a private Redis (feature `testing`, on by default) |
-//! | `config`, `telemetry`, `dev_server` | the configuration file, logs and metrics, a private Redis (feature `cli`, on by default) |
+//! | [`traces`] | spans of attempts (feature `otlp`) |
+//! | `config`, `telemetry` | the configuration file, logs, metrics and probes (feature `service`) |
+//! | `dev_server` | a private Redis for development (feature `dev-server`) |
+//! | `testing` | for your own tests: a single handler inline, or a fleet on a private Redis (feature `testing`) |
+//!
+//! No feature is on by default. The feature `http` adds the handler that POSTs a job to a URL.
 //!
 //! [`Fleet`] assembles a process, [`Shutdown`] stops it, [`Probe`] reports its health, and [`Autoscale`] reports its
 //! load.
 
 mod autoscale;
 pub mod broker;
-#[cfg(feature = "cli")]
+#[cfg(feature = "service")]
 pub mod config;
 pub mod cron;
-#[cfg(any(feature = "cli", feature = "testing"))]
+#[cfg(feature = "dev-server")]
 pub mod dev_server;
 pub mod event;
 mod fleet;
@@ -82,7 +86,7 @@ pub mod sabotage;
 #[cfg(not(all(feature = "sabotage", debug_assertions)))]
 mod sabotage;
 mod shutdown;
-#[cfg(feature = "cli")]
+#[cfg(feature = "service")]
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;

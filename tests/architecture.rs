@@ -124,6 +124,11 @@ fn sources(folder: &str) -> Vec<Source> {
     paths.into_iter().map(read).collect()
 }
 
+/// The sources of both packages and of their tests.
+fn everything() -> impl Iterator<Item = Source> {
+    ["src", "program/src", "tests"].into_iter().flat_map(sources)
+}
+
 fn assert_none(findings: Vec<String>) {
     let text = findings.iter().fold(String::new(), |mut text, finding| {
         writeln!(text, "  {finding}").unwrap();
@@ -158,7 +163,7 @@ fn imports_go_down_only() {
     let mut findings = Vec::new();
     for source in sources("src") {
         let layer = layer(&source.path);
-        if matches!(layer.as_str(), "main" | "cli" | "lib") || source.is_test() {
+        if layer == "lib" || source.is_test() {
             continue;
         }
         let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == layer) else {
@@ -192,22 +197,6 @@ fn only_the_broker_names_the_redis_client() {
 }
 
 #[test]
-fn the_command_line_uses_only_the_public_api() {
-    let mut findings = Vec::new();
-    for source in sources("src/cli") {
-        for (at, line) in source.code().iter().enumerate() {
-            let outside = line.contains("crate::job")
-                || line.contains("crate::broker")
-                || line.contains("crate::worker");
-            if outside {
-                findings.push(source.at(at, "imports an internal module; use streamfleet::…"));
-            }
-        }
-    }
-    assert_none(findings);
-}
-
-#[test]
 fn the_domain_is_pure() {
     let impure = ["Instant::now", "SystemTime", "rand::", "tokio::", "std::fs", "std::net", "std::env"];
     let mut findings = Vec::new();
@@ -225,7 +214,7 @@ fn the_domain_is_pure() {
 
 #[test]
 fn every_file_has_a_header() {
-    let all = sources("src").into_iter().chain(sources("tests"));
+    let all = everything();
     let silent = all.filter(|source| !source.lines.first().is_some_and(|line| line.starts_with("//!")));
     assert_none(silent.map(|source| source.at(0, "has no //! header")).collect());
 }
@@ -233,7 +222,7 @@ fn every_file_has_a_header() {
 #[test]
 fn no_file_and_no_function_is_too_long() {
     let mut findings = Vec::new();
-    for source in sources("src").into_iter().chain(sources("tests")) {
+    for source in everything() {
         let code = source.code();
         if code.len() > FILE_LINES {
             findings
@@ -271,7 +260,7 @@ fn functions(lines: &[String]) -> Vec<(usize, usize)> {
 
 #[test]
 fn no_file_has_a_vague_name() {
-    let all = sources("src").into_iter().chain(sources("tests"));
+    let all = everything();
     let named = all.filter(|source| {
         let stem = source.path.file_stem().unwrap().to_string_lossy().into_owned();
         BANNED_NAMES.contains(&stem.as_str())
@@ -318,7 +307,7 @@ fn no_unfinished_code_and_no_machine_specific_path() {
         ["#[ig", "nore"].concat(),
         ["/ro", "ot/"].concat(),
     ];
-    for source in sources("src").into_iter().chain(sources("tests")) {
+    for source in everything() {
         for (at, line) in source.lines.iter().enumerate() {
             for mark in marks.iter().filter(|mark| line.contains(mark.as_str())) {
                 findings.push(source.at(at, &format!("{mark} in the code")));
@@ -336,8 +325,7 @@ fn tests_named_in_documents_exist() {
         let head = line.strip_prefix("| ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
         head.len() > 1 && head[1..].bytes().all(|byte| byte.is_ascii_digit())
     });
-    let all: String =
-        sources("src").into_iter().chain(sources("tests")).flat_map(|source| source.lines).collect();
+    let all: String = everything().flat_map(|source| source.lines).collect();
     let named: Vec<&str> = rows.map(|row| row.rsplit('`').nth(1).unwrap_or_default()).collect();
     assert!(named.len() >= 90, "only {} rows were found", named.len());
     let unknown = named.into_iter().filter(|name| !all.contains(&format!("fn {name}(")));

@@ -18,7 +18,7 @@ mod verdict;
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(any(feature = "cli", feature = "testing"))]
+#[cfg(feature = "dev-server")]
 pub(crate) use exec::tie_to_this_process;
 pub use exec::{Exec, ExecConfig};
 #[cfg(feature = "http")]
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "service")]
     #[test]
     fn names_of_variables_keep_their_case_in_a_configuration_file() {
         let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -1,6 +1,6 @@
 //! Replaces the spans if the feature `otlp` is not enabled: types without values.
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "service")]
 use tracing_subscriber::{Layer, Registry};
 
 use super::{Config, Error};
@@ -37,7 +37,7 @@ impl Traces {
     }
 
     /// Returns the layer that a subscriber needs to create spans.
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "service")]
     pub fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
         match *self {}
     }

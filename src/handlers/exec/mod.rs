@@ -27,7 +27,7 @@ use crate::event::ChildEnding;
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use config::ExecConfig;
-#[cfg(any(feature = "cli", feature = "testing"))]
+#[cfg(feature = "dev-server")]
 pub(crate) use pre_exec::tie_to_this_process;
 
 /// Variables of the worker that every program gets, if they are set.

@@ -60,7 +60,7 @@ pub(crate) fn can_shift() -> bool {
 fn library() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/harness/clock_shift.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/it/harness/clock_shift.c");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let built = folder.join(format!("clock_shift.{}.so", std::process::id()));
         let mut compile = Command::new("cc");

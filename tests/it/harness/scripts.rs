@@ -17,7 +17,7 @@ const PRELUDE: &str = include_str!("../../../src/broker/client/prelude.lua");
 /// Each script with the whole prelude in front, by name.
 static SOURCES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut found = BTreeMap::new();
-    gather(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/broker"), &mut found);
+    gather(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/broker"), &mut found);
     assert!(!found.is_empty(), "no scripts were found");
     found
 });

@@ -41,7 +41,7 @@ fn row(connection: &mut redis::Connection, queues: usize, (names, name): Named, 
 #[test]
 fn queues_are_spread_over_the_servers_of_a_cluster_as_documented() {
     let server = RedisServer::builder().args(&["--cluster-enabled", "yes"]).start();
-    let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scale.md")).unwrap();
+    let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scale.md")).unwrap();
     let mut connection = server.client();
     let cases: [(usize, Named, &[usize]); 4] = [
         (1, ONE, &[1, 3, 16]),

@@ -15,7 +15,7 @@ use crate::traps::scene::SOON;
 /// Every login, in the order of the file.
 pub(super) const LOGINS: [&str; 5] = ["worker", "operator", "submitter", "producer", "monitor"];
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/redis");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/redis");
 
 /// A server that runs with the files of `deploy/redis`.
 pub(super) struct Site {

@@ -1,0 +1,121 @@
+//! `streamfleet cron add`: adds a recurring job from flags.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{Kept, MAX_ENTRIES, Queue};
+use streamfleet::cron::{Entry, Invalid, Missed, Schedule};
+use streamfleet::job::{CronName, Encoding, JobType, Lane, QueueName, Timestamp};
+
+use crate::exit::Exit;
+use crate::times::{rfc3339, with_age};
+use crate::{Context, Wrong, enqueue};
+
+/// The arguments of `cron add`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The name of the recurring job, such as report.nightly.
+    name: CronName,
+    /// A cron expression: five fields, as in "0 3 * * *", or six, starting with the second.
+    #[arg(long, value_name = "EXPRESSION")]
+    schedule: String,
+    /// The time zone of the schedule, such as Europe/Berlin.
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    timezone: String,
+    /// The type of the jobs it submits.
+    #[arg(long = "type", value_name = "TYPE")]
+    job_type: JobType,
+    /// The payload: text, @FILE, or - for stdin.
+    #[arg(long)]
+    payload: Option<String>,
+    /// The encoding of the payload: json (checked), msgpack (JSON is converted) or raw.
+    #[arg(long, default_value = "json", value_parser = enqueue::encoding)]
+    encoding: Encoding,
+    /// The priority lane: high, normal or low.
+    #[arg(long, default_value = "normal")]
+    lane: Lane,
+    /// What happens to ticks while no worker runs: skip, one (a job for the last of them) or all.
+    #[arg(long, default_value = "skip")]
+    missed: Missed,
+    /// Replace an existing recurring job of this name.
+    #[arg(long)]
+    replace: bool,
+}
+
+/// What was saved, for JSON output.
+#[derive(Serialize)]
+struct Added {
+    name: String,
+    queue: String,
+    /// `added`, `replaced` or `unchanged`.
+    done: String,
+    next: Option<String>,
+    next_ms: Option<u64>,
+    #[serde(skip)]
+    now: Timestamp,
+    #[serde(skip)]
+    tick: Option<Timestamp>,
+}
+
+impl Args {
+    /// Returns the recurring job that these arguments describe.
+    pub(super) fn entry(&self, queue: QueueName) -> anyhow::Result<Entry> {
+        let schedule = Schedule::new(&self.schedule, &self.timezone).map_err(|error| refused(&error))?;
+        let entry = Entry::new(self.name.as_str(), schedule, self.job_type.as_str());
+        let entry = entry.map_err(|error| refused(&error))?;
+        let entry = entry.in_queue(queue).by_lane(self.lane).when_missed(self.missed);
+        let Some(payload) = self.payload.clone() else { return Ok(entry) };
+        let payload = enqueue::payload(payload, self.encoding)?;
+        entry.payload(&payload, self.encoding).map_err(|error| refused(&error).into())
+    }
+
+    /// Saves the recurring job.
+    pub(super) async fn keep(&self, queue: &Queue, entry: &Entry, context: &Context) -> anyhow::Result<Exit> {
+        let kept = if self.replace { queue.put_cron(entry).await } else { queue.add_cron(entry).await };
+        let kept = kept.with_context(|| format!("failed to save the recurring job {}", entry.name()))?;
+        match kept {
+            Kept::Taken => {
+                let why = format!(
+                    "the queue {} already has a different recurring job {}; `streamfleet cron list` shows it, --replace replaces it",
+                    queue.name(),
+                    entry.name()
+                );
+                return Err(Wrong(why).into());
+            }
+            Kept::TooMany => {
+                let why = format!(
+                    "the queue {} already has {MAX_ENTRIES} recurring jobs, the maximum",
+                    queue.name()
+                );
+                return Err(Wrong(why).into());
+            }
+            Kept::Added | Kept::Replaced | Kept::Unchanged => {}
+        }
+        let now = queue.cron().await.context("the recurring job is saved, but reading it back failed")?.now;
+        let tick = entry.schedule().next(now);
+        let added = Added {
+            name: entry.name().to_string(),
+            queue: queue.name().to_string(),
+            done: kept.to_string(),
+            next: tick.map(rfc3339),
+            next_ms: tick.map(Timestamp::as_ms),
+            now,
+            tick,
+        };
+        context.output.print(&added, Added::line)?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Added {
+    fn line(&self) -> String {
+        let next = self.tick.map_or_else(|| "never".to_owned(), |tick| with_age(tick, self.now));
+        format!("{} is {} in the queue {}; next: {next}", self.name, self.done, self.queue)
+    }
+}
+
+/// Returns the error, with a mark under the invalid part if there is one.
+fn refused(error: &Invalid) -> Wrong {
+    let pointed = error.pointed().unwrap_or_default();
+    let lines = pointed.lines().map(|line| format!("\n  {line}"));
+    Wrong(format!("{error}{}", lines.collect::<String>()))
+}

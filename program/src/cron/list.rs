@@ -1,0 +1,165 @@
+//! `streamfleet cron list`: the recurring jobs, up to when their ticks are handled, and when they are due next.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{Broker, CronStatus, Listed};
+use streamfleet::cron::Entry;
+use streamfleet::job::{QueueName, Timestamp};
+
+use crate::Context;
+use crate::exit::Exit;
+use crate::output::{self, harmless};
+use crate::times::{rfc3339, with_age};
+
+/// One recurring job, for JSON output.
+#[derive(Serialize)]
+struct Recurring {
+    queue: String,
+    name: String,
+    /// Why this program cannot read it; if set, most other fields are missing.
+    error: Option<String>,
+    schedule: Option<String>,
+    timezone: Option<String>,
+    #[serde(rename = "type")]
+    job_type: Option<String>,
+    lane: Option<&'static str>,
+    missed: Option<&'static str>,
+    /// `config`: from a worker's configuration; `command`: somebody added it.
+    source: Option<&'static str>,
+    paused: bool,
+    /// Up to when ticks are handled: the last one, or when it was added or resumed.
+    handled: String,
+    handled_ms: u64,
+    /// A tick that is due but not yet submitted.
+    overdue: Option<String>,
+    overdue_ms: Option<u64>,
+    next: Vec<String>,
+    next_ms: Vec<u64>,
+    /// The next ticks in local time of the time zone.
+    next_local: Vec<String>,
+    #[serde(skip)]
+    times: Times,
+}
+
+/// The times for output to people.
+struct Times {
+    now: Timestamp,
+    handled: Timestamp,
+    next: Vec<Timestamp>,
+}
+
+/// Lists the recurring jobs.
+pub(super) async fn run(
+    broker: &Broker,
+    named: Option<QueueName>,
+    next: usize,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let Listed { found: queues, missing } = match named {
+        Some(queue) => Listed { found: vec![queue], missing: Vec::new() },
+        None => broker.queues().await.context("failed to list the queues")?,
+    };
+    let (count, mut all, mut failed) = (queues.len(), Vec::new(), Vec::new());
+    for name in queues {
+        let queue = broker.queue(name.clone());
+        match queue.cron().await {
+            Ok(table) => {
+                all.extend(table.entries.into_iter().map(|status| recurring(&name, status, table.now, next)))
+            }
+            Err(error) => failed.push((name, queue.with_keys(&error), error)),
+        }
+    }
+    // A queue that cannot be read does not hide the others.
+    if missing.is_empty()
+        && failed.len() == count
+        && let Some((_, _, error)) = failed.pop()
+    {
+        return Err(error).context("failed to list the recurring jobs");
+    }
+    context.output.print(&all, |all| show(all))?;
+    for (name, why, _) in failed {
+        let said = format!("failed to list the recurring jobs of the queue {name}: {why}");
+        output::complain(&harmless(&said));
+    }
+    Ok(output::complain_of(&missing))
+}
+
+fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize) -> Recurring {
+    let CronStatus { name, entry, handled, paused } = status;
+    let (entry, error) = match entry {
+        Ok(entry) => (Some(entry), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    let schedule = entry.as_ref().filter(|_| !paused).map(Entry::schedule);
+    let next: Vec<_> = schedule.iter().flat_map(|schedule| schedule.upcoming(now).take(count)).collect();
+    let overdue = schedule.and_then(|schedule| schedule.next(handled)).filter(|tick| *tick <= now);
+    let text = |text: fn(&Entry) -> String| entry.as_ref().map(text);
+    Recurring {
+        queue: queue.to_string(),
+        name: name.to_string(),
+        error,
+        schedule: text(|entry| entry.schedule().expression.to_string()),
+        timezone: text(|entry| entry.schedule().zone.to_string()),
+        job_type: text(|entry| entry.job_type().to_string()),
+        lane: entry.as_ref().map(|entry| entry.lane().as_str()),
+        missed: entry.as_ref().map(|entry| entry.missed().as_str()),
+        source: entry.as_ref().map(|entry| entry.source().as_str()),
+        paused,
+        handled: rfc3339(handled),
+        handled_ms: handled.as_ms(),
+        overdue: overdue.map(rfc3339),
+        overdue_ms: overdue.map(Timestamp::as_ms),
+        next: next.iter().copied().map(rfc3339).collect(),
+        next_ms: next.iter().map(|tick| tick.as_ms()).collect(),
+        next_local: next.iter().filter_map(|tick| Some(schedule?.zone.shown(*tick))).collect(),
+        times: Times { now, handled, next },
+    }
+}
+
+fn show(all: &[Recurring]) -> String {
+    if all.is_empty() {
+        return "there are no recurring jobs".to_owned();
+    }
+    let mut table = output::table(&[
+        "queue",
+        "name",
+        "schedule",
+        "zone",
+        "type",
+        "lane",
+        "missed",
+        "next",
+        "handled up to",
+        "from",
+    ]);
+    for one in all {
+        let cell = |text: &Option<String>| harmless(text.as_deref().unwrap_or("?"));
+        table.add_row([
+            one.queue.clone(),
+            one.name.clone(),
+            cell(&one.schedule),
+            cell(&one.timezone),
+            cell(&one.job_type),
+            one.lane.unwrap_or("?").to_owned(),
+            one.missed.unwrap_or("?").to_owned(),
+            one.next_cell(),
+            with_age(one.times.handled, one.times.now),
+            one.source.unwrap_or("?").to_owned(),
+        ]);
+    }
+    table.to_string()
+}
+
+impl Recurring {
+    fn next_cell(&self) -> String {
+        if let Some(error) = &self.error {
+            return harmless(error);
+        }
+        if self.paused {
+            return "paused".to_owned();
+        }
+        let overdue = self.overdue.iter().map(|tick| format!("overdue: {tick}"));
+        let next = self.times.next.iter().map(|tick| with_age(*tick, self.times.now));
+        overdue.chain(next).collect::<Vec<_>>().join("\n")
+    }
+}

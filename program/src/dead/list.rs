@@ -1,0 +1,156 @@
+//! `dead list`: a page of dead letters. Of a payload, only the size is shown.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{DeadLetter, Queue};
+use streamfleet::job::{EntryId, Timestamp};
+
+use super::Filter;
+use crate::Context;
+use crate::exit::Exit;
+use crate::output::{self, harmless};
+use crate::times::{rfc3339, short};
+
+/// How many letters are read at once; a filter may need many such reads.
+const READ: u64 = 100;
+
+/// How many characters of an error a table shows.
+const SHOWN_CHARS: usize = 100;
+
+/// The arguments of `dead list`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The maximum number of letters.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    limit: u64,
+    /// Start after this letter, to get the next page.
+    #[arg(long, value_name = "LETTER")]
+    after: Option<EntryId>,
+    /// List the oldest letters first.
+    #[arg(long)]
+    oldest_first: bool,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+/// A page of letters, for JSON output.
+#[derive(Serialize)]
+struct Page {
+    queue: String,
+    /// How many letters the queue has, regardless of the filter.
+    total: u64,
+    /// The value of `--after` for the next page.
+    next: Option<String>,
+    letters: Vec<Letter>,
+}
+
+/// One letter, for JSON output.
+#[derive(Serialize)]
+pub(super) struct Letter {
+    pub(super) letter: String,
+    pub(super) id: String,
+    #[serde(rename = "type")]
+    pub(super) job_type: String,
+    pub(super) reason: String,
+    /// The kind of the last failure; empty in letters of older versions.
+    pub(super) kind: String,
+    pub(super) error: String,
+    pub(super) attempts: u64,
+    pub(super) died: String,
+    pub(super) died_ms: u64,
+    pub(super) first_failed: Option<String>,
+    pub(super) first_failed_ms: Option<u64>,
+    pub(super) worker: String,
+    pub(super) lane: String,
+    pub(super) replays: u64,
+    pub(super) fingerprint: String,
+    pub(super) payload_bytes: usize,
+    #[serde(skip)]
+    pub(super) died_at: Timestamp,
+}
+
+/// Lists the letters.
+pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
+    let depths = queue.depths().await.context("failed to count the dead letters")?;
+    let (letters, more) = page(&args, queue).await?;
+    let next = letters.last().filter(|_| more).map(|letter| letter.letter.clone());
+    let page = Page { queue: queue.name().to_string(), total: depths.dead, next, letters };
+    context.output.print(&page, |page| show(page, &args, depths.now))?;
+    Ok(Exit::Done)
+}
+
+/// Returns the letters of the page, and whether there may be more.
+async fn page(args: &Args, queue: &Queue) -> anyhow::Result<(Vec<Letter>, bool)> {
+    let wanted = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let (mut found, mut at) = (Vec::new(), args.after);
+    loop {
+        let read = if args.oldest_first {
+            let from = at.map(|at| EntryId::new(at.ms, at.seq.saturating_add(1)));
+            queue.dead_letters(from, READ).await
+        } else {
+            queue.recent_dead_letters(at, READ).await
+        };
+        let read = read.context("failed to read the dead letters")?;
+        let is_last = read.is_empty();
+        at = read.last().map(|letter| letter.entry).or(at);
+        for dead in read.iter().filter(|dead| args.filter.admits(dead)) {
+            if found.len() == wanted {
+                return Ok((found, true));
+            }
+            found.push(letter(dead));
+        }
+        if is_last {
+            return Ok((found, false));
+        }
+    }
+}
+
+/// Converts a letter for JSON output.
+pub(super) fn letter(dead: &DeadLetter) -> Letter {
+    let count = |name: &str| dead.text(name).parse::<u64>().ok();
+    let instant = |ms: Option<u64>| ms.and_then(Timestamp::from_ms);
+    let died_at = instant(count("dead_at_ms").or(Some(dead.entry.ms))).unwrap_or(Timestamp::MAX);
+    let first_failed = instant(count("dead_first_failed_ms"));
+    Letter {
+        letter: dead.entry.to_string(),
+        id: dead.job().to_string(),
+        job_type: dead.text("type"),
+        reason: dead.text("dead_reason"),
+        kind: dead.text("dead_kind"),
+        error: dead.text("dead_error"),
+        attempts: count("dead_attempts").unwrap_or(0),
+        died: rfc3339(died_at),
+        died_ms: died_at.as_ms(),
+        first_failed: first_failed.map(rfc3339),
+        first_failed_ms: first_failed.map(Timestamp::as_ms),
+        worker: dead.text("dead_worker"),
+        lane: dead.text("dead_origin"),
+        replays: count("replays").unwrap_or(0),
+        fingerprint: dead.text("dead_fingerprint"),
+        payload_bytes: dead.fields.get(b"payload").map_or(0, <[u8]>::len),
+        died_at,
+    }
+}
+
+fn show(page: &Page, args: &Args, now: Timestamp) -> String {
+    if page.letters.is_empty() {
+        let which = if args.filter.is_empty() { "" } else { ", but none matches the filter" };
+        return format!("the queue {} has {} dead letters{which}", page.queue, page.total);
+    }
+    let mut table = output::table(&["letter", "job", "type", "reason", "kind", "attempts", "died", "error"]);
+    for letter in &page.letters {
+        let error: String = letter.error.chars().take(SHOWN_CHARS).collect();
+        table.add_row([
+            letter.letter.clone(),
+            harmless(&letter.id),
+            harmless(&letter.job_type),
+            harmless(&letter.reason),
+            harmless(&letter.kind),
+            letter.attempts.to_string(),
+            format!("{} ago", short(now.since(letter.died_at))),
+            harmless(&error),
+        ]);
+    }
+    let more = page.next.as_ref().map_or_else(String::new, |next| format!("; next page: --after {next}"));
+    format!("{table}\n{} of {} dead letters{more}", page.letters.len(), page.total)
+}

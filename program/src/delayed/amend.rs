@@ -1,0 +1,61 @@
+//! `delayed reschedule`, `delayed run` and `delayed edit`: change one job of the delayed set.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{Due, Queue};
+use streamfleet::job::{Encoding, JobId};
+
+use crate::Context;
+use crate::enqueue;
+use crate::exit::Exit;
+use crate::output;
+use crate::status;
+use crate::times::rfc3339;
+
+/// What to change.
+pub(super) enum Change {
+    /// When it is due.
+    Due(Due),
+    /// Its payload.
+    Payload(Vec<u8>, Encoding),
+}
+
+/// The job after the change.
+#[derive(Serialize)]
+struct Amended {
+    id: String,
+    queue: String,
+    due: String,
+    due_ms: u64,
+}
+
+/// Changes the job. A job that is not in the delayed set counts as not found.
+pub(super) async fn run(
+    queue: &Queue,
+    id: &JobId,
+    change: Change,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let producer = enqueue::producer(queue.clone(), context);
+    let amended = match change {
+        Change::Due(due) => producer.reschedule(id, due).await,
+        Change::Payload(payload, encoding) => producer.edit(id, payload, encoding).await,
+    };
+    let amended = amended.map_err(enqueue::refused).context("the job was not changed")?;
+    if let Some(due) = amended {
+        let amended = Amended {
+            id: id.to_string(),
+            queue: queue.name().to_string(),
+            due: rfc3339(due),
+            due_ms: due.as_ms(),
+        };
+        context.output.print(&amended, |amended| format!("{} is due {}", amended.id, amended.due))?;
+        return Ok(Exit::Done);
+    }
+    let why = match status::find(queue, id).await? {
+        Some(status) => format!("it is {}", status.state),
+        None => "there is no record of it".to_owned(),
+    };
+    output::complain(&format!("{id} is not among the delayed jobs of the queue {}: {why}", queue.name()));
+    Ok(Exit::NotFound)
+}

@@ -1,0 +1,277 @@
+//! `enqueue --bulk`: one job per line of stdin, in bounded memory. One thread reads and parses; this task sends what has
+//! arrived. Fast input therefore fills whole round trips, and each line of slow input is still sent at once.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use serde::Serialize;
+use streamfleet::job::Timestamp;
+use streamfleet::{Producer, Submission};
+use tokio::sync::mpsc;
+
+use super::{Target, draft, line};
+use crate::Context;
+use crate::exit::Exit;
+use crate::output::{self, harmless};
+use crate::times;
+
+/// How many lines are handed over at once …
+const GROUP_LINES: usize = 250;
+
+/// … or how many bytes.
+const GROUP_BYTES: usize = 1024 * 1024;
+
+/// How many groups may wait to be sent. All waiting groups are sent together.
+const GROUPS: usize = 16;
+
+/// A longer line is invalid: even the largest payload, in its longest JSON form, is shorter.
+const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+
+/// How many invalid lines are reported one by one.
+const TOLD: usize = 100;
+
+/// What to do with an invalid line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BadLine {
+    /// Stop at it.
+    Stop,
+    /// Skip it, and report it at the end.
+    Skip,
+}
+
+/// What became of the lines.
+#[derive(Serialize)]
+struct Summary {
+    queue: String,
+    accepted: u64,
+    /// How many of the accepted jobs existed already.
+    existing: u64,
+    rejected: u64,
+    /// The first of the rejected lines.
+    rejected_lines: Vec<Rejected>,
+    seconds: f64,
+    jobs_per_second: f64,
+}
+
+/// A line that is not a valid job.
+#[derive(Serialize)]
+struct Rejected {
+    line: u64,
+    error: String,
+}
+
+/// What the reading thread hands over.
+enum Part {
+    /// Jobs, each with the number of its line.
+    Jobs(Vec<(u64, Submission)>),
+    /// A line that is skipped.
+    Skipped(Rejected),
+    /// An invalid line that ends the reading. The group read so far is not handed over.
+    Bad(Rejected),
+    /// Reading stdin failed.
+    Broken(io::Error),
+}
+
+/// Submits the jobs on stdin.
+pub(super) async fn run(target: Target, bad_line: BadLine, context: &Context) -> anyhow::Result<Exit> {
+    let max_payload = target.max_payload;
+    let clock = (target.queue.clock().await.context("failed to read the server's clock")?, Instant::now());
+    let (parts, mut handed) = mpsc::channel(GROUPS);
+    // A separate thread, not one of the runtime: after an error nothing waits for a stdin that may never end.
+    let reading = std::thread::spawn(move || {
+        let stdin = BufReader::with_capacity(256 * 1024, io::stdin().lock());
+        Reading { input: stdin, bad_line, max_payload, clock, parts }.run();
+    });
+    let started = Instant::now();
+    let mut sending = Sending::new(target, context);
+    let mut waiting = Vec::with_capacity(GROUPS);
+    while handed.recv_many(&mut waiting, GROUPS).await > 0 {
+        sending.take(std::mem::take(&mut waiting)).await?;
+    }
+    reading.join().map_err(|_| anyhow!("{}, then reading stdin failed", sending.so_far()))?;
+    sending.finish(started.elapsed(), context)
+}
+
+struct Reading<R> {
+    input: BufReader<R>,
+    bad_line: BadLine,
+    max_payload: usize,
+    /// The time of the server, and the local instant at which it was read.
+    clock: (Timestamp, Instant),
+    parts: mpsc::Sender<Part>,
+}
+
+impl<R: Read> Reading<R> {
+    /// Reads until the input ends, a line is invalid, or nobody receives any more.
+    fn run(mut self) {
+        let (mut number, mut group, mut bytes) = (0, Vec::new(), 0);
+        let mut text = Vec::new();
+        loop {
+            text.clear();
+            number += 1;
+            let read = (&mut self.input).take(LONGEST_LINE).read_until(b'\n', &mut text);
+            let part = match read {
+                Ok(0) => break,
+                Err(error) => Some(Part::Broken(error)),
+                Ok(_) if text.trim_ascii().is_empty() => None,
+                Ok(_) => self.job(&text).map(|job| group.push((number, job))).err().map(|error| {
+                    let rejected = Rejected { line: number, error };
+                    match self.bad_line {
+                        BadLine::Skip => Part::Skipped(rejected),
+                        BadLine::Stop => Part::Bad(rejected),
+                    }
+                }),
+            };
+            bytes += text.len();
+            let is_last = matches!(part, Some(Part::Bad(_) | Part::Broken(_)));
+            if part.is_some_and(|part| self.parts.blocking_send(part).is_err()) || is_last {
+                return;
+            }
+            // With an empty buffer, the next read may block for long, so what is here goes first.
+            let full = group.len() >= GROUP_LINES || bytes >= GROUP_BYTES || self.input.buffer().is_empty();
+            if full && !group.is_empty() {
+                bytes = 0;
+                if self.parts.blocking_send(Part::Jobs(std::mem::take(&mut group))).is_err() {
+                    return;
+                }
+            }
+        }
+        if !group.is_empty() && self.parts.blocking_send(Part::Jobs(group)).is_err() {
+            tracing::debug!("the last lines were not sent, because sending failed");
+        }
+    }
+
+    fn job(&self, text: &[u8]) -> Result<Submission, String> {
+        if text.len() as u64 >= LONGEST_LINE {
+            return Err(format!("the line is longer than {LONGEST_LINE} bytes"));
+        }
+        line::parse(text, self.max_payload, self.clock.0.after(self.clock.1.elapsed()))
+    }
+}
+
+struct Sending {
+    producer: Producer,
+    queue: String,
+    bar: indicatif::ProgressBar,
+    accepted: u64,
+    /// How many of the accepted jobs existed already.
+    existing: u64,
+    /// The last line up to which all jobs are accepted.
+    accepted_line: u64,
+    rejected: u64,
+    told: Vec<Rejected>,
+}
+
+impl Sending {
+    fn new(target: Target, context: &Context) -> Self {
+        let bar = output::progress(context.output, None, "jobs accepted");
+        let Target { name, producer, .. } = target;
+        Self {
+            producer,
+            queue: name.to_string(),
+            bar,
+            accepted: 0,
+            existing: 0,
+            accepted_line: 0,
+            rejected: 0,
+            told: Vec::new(),
+        }
+    }
+
+    /// Sends the jobs of these parts, then fails if one of the parts is an error.
+    async fn take(&mut self, parts: Vec<Part>) -> anyhow::Result<()> {
+        let (mut jobs, mut lines, mut end) = (Vec::new(), Vec::new(), None);
+        for part in parts {
+            match part {
+                Part::Jobs(group) => {
+                    for (line, job) in group {
+                        lines.push(line);
+                        jobs.push(job);
+                    }
+                }
+                Part::Skipped(rejected) => self.reject(rejected),
+                Part::Bad(rejected) => end = Some(self.bad(&rejected)),
+                Part::Broken(error) => end = Some(anyhow!(error).context("failed to read stdin")),
+            }
+        }
+        self.send(jobs, &lines).await?;
+        match end {
+            Some(error) => Err(error.context(self.so_far())),
+            None => Ok(()),
+        }
+    }
+
+    async fn send(&mut self, jobs: Vec<Submission>, lines: &[u64]) -> anyhow::Result<()> {
+        let (mut sent, mut existing) = (0, 0);
+        let result = self.producer.submit_or_find_all(jobs, |answers| {
+            sent += answers.len();
+            existing += answers.iter().filter(|answer| answer.existing().is_some()).count();
+            self.bar.inc(answers.len() as u64);
+        });
+        let result = result.await;
+        self.existing += existing as u64;
+        self.accepted += sent as u64;
+        if let Some(line) = sent.checked_sub(1).and_then(|last| lines.get(last)) {
+            self.accepted_line = *line;
+        }
+        let (Err(error), Some(last)) = (result, lines.last()) else { return Ok(()) };
+        let doubt = format!("some of the lines {} to {last} may be accepted too", self.accepted_line + 1);
+        Err(draft::refused(error)).with_context(|| format!("{}; {doubt}", self.so_far()))
+    }
+
+    fn reject(&mut self, rejected: Rejected) {
+        self.rejected += 1;
+        if self.told.len() < TOLD {
+            self.told.push(rejected);
+        }
+    }
+
+    fn bad(&self, rejected: &Rejected) -> anyhow::Error {
+        let Rejected { line, error } = rejected;
+        anyhow!("line {line} is not a valid job: {} (--skip-bad skips such lines)", harmless(error))
+    }
+
+    fn so_far(&self) -> String {
+        format!("{} jobs were accepted, all up to line {}", self.accepted, self.accepted_line)
+    }
+
+    fn finish(self, elapsed: Duration, context: &Context) -> anyhow::Result<Exit> {
+        self.bar.finish_and_clear();
+        if self.accepted + self.rejected == 0 {
+            bail!(crate::Wrong("stdin contains no jobs: --bulk reads one JSON object per line".to_owned()));
+        }
+        let seconds = elapsed.as_secs_f64();
+        let summary = Summary {
+            queue: self.queue,
+            accepted: self.accepted,
+            existing: self.existing,
+            rejected: self.rejected,
+            rejected_lines: self.told,
+            seconds,
+            jobs_per_second: (self.accepted as f64 / seconds.max(1e-6)).round(),
+        };
+        context.output.print(&summary, |summary| show(summary, elapsed))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn show(summary: &Summary, elapsed: Duration) -> String {
+    let mut text = format!(
+        "{} jobs accepted by the queue {} in {} ({:.0} jobs/s)",
+        summary.accepted,
+        summary.queue,
+        times::short(elapsed),
+        summary.jobs_per_second
+    );
+    if summary.existing > 0 {
+        text += &format!("\n{} of them existed already", summary.existing);
+    }
+    if summary.rejected > 0 {
+        text += &format!("\nlines rejected: {}", summary.rejected);
+        for Rejected { line, error } in &summary.rejected_lines {
+            text += &format!("\n  line {line}: {}", harmless(error));
+        }
+    }
+    text
+}

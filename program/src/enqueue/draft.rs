@@ -1,0 +1,220 @@
+//! A job as flags or a line of a file describe it, before it becomes a submission.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use serde::de::IgnoredAny;
+use streamfleet::job::{ChainedJob, Encoding, Job, JobId, Lane, Timestamp, Tracking, UniqueKey};
+use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
+
+use crate::{Wrong, times};
+
+/// When a job is to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// As soon as a worker is free.
+    Now,
+    /// After this long.
+    In(Duration),
+    /// Not before this instant.
+    At(Timestamp),
+}
+
+/// The jobs that follow when a job ends.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct Follow {
+    /// The type of a job to submit if this one succeeds.
+    #[arg(long, value_name = "TYPE")]
+    pub(super) on_success: Option<String>,
+    /// The type of a job to submit if this one dies.
+    #[arg(long, value_name = "TYPE")]
+    pub(super) on_failure: Option<String>,
+    /// Jobs to run one after the other if this one succeeds: [{"type": …, "payload": …}, …].
+    #[arg(long, value_name = "JSON", value_parser = chain)]
+    pub(super) then: Option<Chain>,
+}
+
+/// Jobs that run one after the other.
+#[derive(Debug, Clone)]
+pub(super) struct Chain(Vec<ChainedJob>);
+
+/// Parses a chain of jobs.
+pub(super) fn chain(text: &str) -> Result<Chain, String> {
+    ChainedJob::list(text.as_bytes()).map(Chain).map_err(|error| error.to_string())
+}
+
+impl Follow {
+    fn of(self, mut submission: Submission) -> Result<Submission, SubmitError> {
+        if let Some(job_type) = self.on_success {
+            submission = submission.on_success(&job_type)?;
+        }
+        if let Some(job_type) = self.on_failure {
+            submission = submission.on_failure(&job_type)?;
+        }
+        match self.then {
+            Some(Chain(links)) => submission.then(&links),
+            None => Ok(submission),
+        }
+    }
+}
+
+/// A job to be submitted.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub(super) job_type: String,
+    /// The payload's bytes in their encoding.
+    pub(super) payload: Option<Vec<u8>>,
+    pub(super) encoding: Encoding,
+    pub(super) id: Option<JobId>,
+    /// For how long the id is remembered.
+    pub(super) window: Option<Duration>,
+    pub(super) lane: Lane,
+    pub(super) when: When,
+    pub(super) max_attempts: Option<NonZeroU32>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) expires_at: Option<Timestamp>,
+    pub(super) unique: Option<(UniqueKey, UniqueScope, UniqueMode)>,
+    pub(super) durability: Durability,
+    pub(super) follow: Follow,
+    pub(super) track: bool,
+    pub(super) headers: Vec<(String, String)>,
+}
+
+impl Draft {
+    /// Returns the submission of this job. Its payload may have at most `max_payload` bytes.
+    pub(super) fn submission(self, max_payload: usize) -> Result<Submission, SubmitError> {
+        let mut submission = Submission::new(&self.job_type)?.lane(self.lane);
+        if let Some(payload) = self.payload {
+            submission = submission.payload(payload, self.encoding)?;
+        }
+        if submission.payload_bytes() > max_payload {
+            return Err(SubmitError::TooLarge { bytes: submission.payload_bytes(), limit: max_payload });
+        }
+        if let Some(id) = self.id {
+            if !id.is_own() {
+                return Err(SubmitError::DerivedId { id });
+            }
+            submission = submission.id(id);
+        }
+        if let Some(window) = self.window {
+            submission = submission.idempotent_for(window);
+        }
+        submission = match self.when {
+            When::Now => submission,
+            When::In(delay) => submission.delay(delay),
+            When::At(time) => submission.at(time),
+        };
+        if let Some(attempts) = self.max_attempts {
+            submission = submission.max_attempts(attempts);
+        }
+        if let Some(timeout) = self.timeout {
+            submission = submission.timeout(timeout);
+        }
+        if let Some(time) = self.expires_at {
+            submission = submission.expires_at(time);
+        }
+        if let Some((key, scope, mode)) = self.unique {
+            submission = submission.unique(key, scope, mode);
+        }
+        submission = self.follow.of(submission.durability(self.durability))?;
+        if self.track {
+            submission = submission.tracking(Tracking::All);
+        }
+        let submission = self
+            .headers
+            .iter()
+            .try_fold(submission, |submission, (name, value)| submission.header(name, value))?;
+        submission.fits()?;
+        Ok(submission)
+    }
+}
+
+/// Returns a payload's bytes as they are sent: JSON is checked and, for MessagePack, converted. Bytes that are already
+/// MessagePack are sent as they are.
+pub(super) fn encode(bytes: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, String> {
+    match encoding {
+        Encoding::Raw => Ok(bytes),
+        Encoding::Json => match serde_json::from_slice::<IgnoredAny>(&bytes) {
+            Ok(IgnoredAny) => Ok(bytes),
+            Err(error) => {
+                Err(format!("the payload is not JSON: {error} (to send other bytes, use --encoding raw)"))
+            }
+        },
+        Encoding::Msgpack => match serde_json::from_slice::<serde_json::Value>(&bytes) {
+            Ok(value) => rmp_serde::to_vec_named(&value).map_err(|error| error.to_string()),
+            Err(_) if is_msgpack(&bytes) => Ok(bytes),
+            Err(error) => Err(format!("the payload is neither JSON ({error}) nor MessagePack")),
+        },
+    }
+}
+
+fn is_msgpack(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    let read: Result<IgnoredAny, _> = rmp_serde::from_read(&mut rest);
+    read.is_ok() && rest.is_empty()
+}
+
+/// How long a unique key excludes other jobs.
+pub(super) fn scope(text: &str) -> Result<UniqueScope, String> {
+    match text {
+        "waiting" => Ok(UniqueScope::Waiting),
+        "running" => Ok(UniqueScope::Running),
+        length => times::duration(length).map(UniqueScope::Window).map_err(|_| {
+            "a scope must be waiting, running or the length of a window, such as 30s or 1h".to_owned()
+        }),
+    }
+}
+
+/// What happens to a job whose key another job holds.
+pub(super) fn mode(text: &str) -> Result<UniqueMode, String> {
+    match text {
+        "reject" => Ok(UniqueMode::Reject),
+        "replace" => Ok(UniqueMode::Replace),
+        "debounce" => Ok(UniqueMode::Debounce),
+        _ => Err("a mode must be reject, replace or debounce".to_owned()),
+    }
+}
+
+/// Checks that a job may have this timeout.
+pub(super) fn timeout_in_bounds(timeout: Duration) -> Result<Duration, String> {
+    let fits = (Duration::from_millis(1)..=Job::LONGEST_TIMEOUT).contains(&timeout);
+    fits.then_some(timeout).ok_or_else(|| "a timeout must be between 1ms and 7d".to_owned())
+}
+
+/// Converts the error of a submission, so that the exit code tells what kind of error it is.
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other error is reported as it is")]
+pub(crate) fn refused(error: SubmitError) -> anyhow::Error {
+    match error {
+        SubmitError::Broker(error) => error.into(),
+        SubmitError::Payload(_)
+        | SubmitError::TooLarge { .. }
+        | SubmitError::TooManyFields { .. }
+        | SubmitError::Header(_)
+        | SubmitError::NotOffered(_)
+        | SubmitError::DerivedId { .. }
+        | SubmitError::Name(_) => Wrong(error.to_string()).into(),
+        other => anyhow!(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_checked_and_converted_to_messagepack() {
+        let json = br#"{"a":[1,2]}"#.to_vec();
+        assert_eq!(encode(json.clone(), Encoding::Json), Ok(json.clone()));
+        let packed = encode(json, Encoding::Msgpack).unwrap();
+        assert_eq!(packed, [0x81, 0xa1, b'a', 0x92, 1, 2]);
+        assert_eq!(encode(packed.clone(), Encoding::Msgpack), Ok(packed));
+    }
+
+    #[test]
+    fn bytes_that_do_not_match_their_encoding_are_refused() {
+        assert!(encode(b"{oops".to_vec(), Encoding::Json).unwrap_err().contains("not JSON"));
+        assert!(encode(vec![0x92, 1], Encoding::Msgpack).unwrap_err().contains("neither JSON"));
+        assert_eq!(encode(vec![0xff], Encoding::Raw), Ok(vec![0xff]));
+    }
+}

@@ -1,0 +1,75 @@
+//! `enqueue --wait`: submits one job and reports how it ended.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::job::{QueueName, State};
+use streamfleet::{Ended, Producer, Submission, WaitError};
+
+use super::draft;
+use crate::exit::Exit;
+use crate::output::{self, Output, harmless};
+use crate::times::short;
+use crate::{status, watch};
+
+/// A job and how it ended, for JSON output.
+#[derive(Serialize)]
+struct Report {
+    id: String,
+    queue: String,
+    /// The state of the job; null if it is not known.
+    state: Option<&'static str>,
+    result: Option<serde_json::Value>,
+    error: Option<String>,
+}
+
+/// Submits the job and waits for its end, at most for this long.
+pub(super) async fn run(
+    producer: &Producer,
+    submission: Submission,
+    (queue, longest): (&QueueName, Duration),
+    output: Output,
+) -> anyhow::Result<Exit> {
+    match producer.submit_and_wait(submission, longest).await {
+        Ok(ended) => tell_end(&ended, queue, output),
+        Err(WaitError::Submit(error)) => Err(draft::refused(error)).context("the job was not submitted"),
+        Err(WaitError::TimedOut { job, state, waited }) => {
+            let report = Report {
+                id: job.to_string(),
+                queue: queue.to_string(),
+                state: state.map(State::as_str),
+                result: None,
+                error: None,
+            };
+            if output == Output::Programs {
+                output.print(&report, |_| String::new())?;
+            }
+            let is = state.map_or("waiting", State::as_str);
+            output::complain(&format!(
+                "{job} is still {is} after {} and continues; to wait for its end: streamfleet status {job} --queue {queue} --watch",
+                short(waited)
+            ));
+            Ok(Exit::Unfinished)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn tell_end(ended: &Ended, queue: &QueueName, output: Output) -> anyhow::Result<Exit> {
+    let report = Report {
+        id: ended.job.to_string(),
+        queue: queue.to_string(),
+        state: Some(ended.state.as_str()),
+        result: ended.result.as_deref().map(status::result),
+        error: ended.error.clone(),
+    };
+    if output == Output::Programs || ended.state == State::Done {
+        output.print(&report, |_| ended.result.clone().unwrap_or_default())?;
+    }
+    if ended.state != State::Done {
+        let error = ended.error.as_deref().map(|error| format!(": {}", harmless(error))).unwrap_or_default();
+        output::complain(&format!("{} is {}{error}", ended.job, ended.state));
+    }
+    Ok(watch::ended(ended.state))
+}

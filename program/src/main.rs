@@ -1,0 +1,236 @@
+//! The `streamfleet` program: the command line around the library. Each command is one file with its arguments and a
+//! `run`. Everything it does is also in the library's public API.
+
+mod batch;
+mod bench;
+mod cancel;
+mod check;
+mod config;
+mod cron;
+mod dead;
+mod delayed;
+#[cfg(feature = "http")]
+mod demo;
+mod dev;
+mod enqueue;
+mod events;
+mod exit;
+mod healthcheck;
+mod metrics;
+mod output;
+mod queues;
+mod serve;
+mod signals;
+mod status;
+mod steps;
+mod systemd;
+mod times;
+mod watch;
+mod worker;
+mod workers;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use exit::Exit;
+use output::Output;
+use signals::{Early, Watch};
+use streamfleet::Shutdown;
+use streamfleet::broker::Broker;
+use streamfleet::config::{Effective, Flags, Sources};
+
+/// Every job makes many small allocations, and this allocator handles them faster than the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The exit codes, which scripts may rely on.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  the command did what was asked; a worker was stopped and has given its jobs back
+  1  an error that has no code of its own
+  2  the command line or the configuration is wrong
+  3  Redis is unreachable, or refuses the request
+  4  the requested object does not exist
+  5  a check found errors
+  6  the waiting time was up before the job ended; the job continues
+  7  the queue accepts no more jobs for now; nothing was submitted
+  8  the job is accepted, but the requested durability is not confirmed
+
+Configuration is read from files, then from variables such as STREAMFLEET__REDIS__URL, then from flags; later ones win.
+See `streamfleet config show`.";
+
+/// Background jobs on Redis Streams, run by a fleet of identical workers.
+#[derive(Parser)]
+#[command(version, propagate_version = true, max_term_width = 110, after_help = EXIT_CODES)]
+struct Cli {
+    /// Configuration files (TOML); later ones win. Default: streamfleet.toml in the current directory, if it exists.
+    #[arg(long, short, global = true, value_name = "FILE")]
+    config: Vec<PathBuf>,
+    /// The address of Redis, instead of the configured one. Other users can see it, so do not put a password in it.
+    #[arg(long, global = true, value_name = "URL")]
+    redis: Option<String>,
+    /// The prefix of every key, instead of the configured one.
+    #[arg(long, global = true, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run jobs until SIGTERM or SIGINT; a second signal cancels the running jobs at once.
+    Worker(worker::Args),
+    /// Start a private Redis and a worker to try things out.
+    Dev(dev::Args),
+    /// Run a demonstration: 300 report jobs and two workers, one of which is killed midway, then an account of every job.
+    #[cfg(feature = "http")]
+    Demo(demo::Args),
+    /// One worker of the demo.
+    #[cfg(feature = "http")]
+    #[command(hide = true)]
+    DemoWorker(demo::work::Args),
+    /// Submit a job, or many with --bulk.
+    Enqueue(Box<enqueue::Args>),
+    /// Show everything known about one job.
+    Status(status::Args),
+    /// Show the progress of a batch and what it is waiting for.
+    Batch(batch::Args),
+    /// Show the steps of a job, or decide about one of them.
+    Steps(steps::Args),
+    /// Cancel a job, wherever it is. A running job is asked to stop.
+    Cancel(cancel::Args),
+    /// Count the jobs of each queue.
+    Queues(queues::Args),
+    /// List the workers.
+    Workers,
+    /// List, show, replay or drop dead letters.
+    Dead(dead::Args),
+    /// List or cancel jobs that are due later.
+    Delayed(delayed::Args),
+    /// Add, list, pause, resume, run or remove recurring jobs.
+    Cron(cron::Args),
+    /// Show the events of a queue's jobs, or follow new ones.
+    Events(events::Args),
+    /// List the metrics that a worker exposes at /metrics.
+    Metrics,
+    /// Check whether this Redis and this login are fit for a fleet.
+    ///
+    /// Exit code 0: fit, possibly with warnings. 3: Redis is unreachable, or refuses the login. 5: unfit.
+    Check,
+    /// Ask the local worker for its health, for Docker's HEALTHCHECK and similar. Exit code 0: healthy. 1: unhealthy.
+    Healthcheck(healthcheck::Args),
+    /// Check or show the configuration.
+    Config(config::Args),
+    /// Compare streamfleet's performance with the same work done by raw Redis commands, on a private Redis.
+    Bench(bench::Args),
+}
+
+impl Command {
+    /// Whether a signal stops it gracefully.
+    fn serves(&self) -> bool {
+        match self {
+            Self::Worker(_) | Self::Dev(_) => true,
+            #[cfg(feature = "http")]
+            Self::Demo(_) | Self::DemoWorker(_) => true,
+            _ => false,
+        }
+    }
+
+    async fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        match self {
+            Self::Worker(_) => worker::run(context).await,
+            Self::Dev(args) => dev::run(args, context).await,
+            #[cfg(feature = "http")]
+            Self::Demo(args) => demo::run(args, context).await,
+            #[cfg(feature = "http")]
+            Self::DemoWorker(args) => demo::work::run(args, context).await,
+            Self::Enqueue(args) => enqueue::run(*args, context).await,
+            Self::Status(args) => status::run(args, context).await,
+            Self::Batch(args) => batch::run(args, context).await,
+            Self::Steps(args) => steps::run(args, context).await,
+            Self::Cancel(args) => cancel::run(args, context).await,
+            Self::Queues(args) => queues::run(args, context).await,
+            Self::Workers => workers::run(context).await,
+            Self::Events(args) => events::run(args, context).await,
+            Self::Dead(args) => dead::run(args, context).await,
+            Self::Delayed(args) => delayed::run(args, context).await,
+            Self::Cron(args) => cron::run(args, context).await,
+            Self::Metrics => metrics::run(context.output),
+            Self::Check => check::run(context).await,
+            Self::Healthcheck(args) => healthcheck::run(args, context).await,
+            Self::Config(_) => config::show(context),
+            Self::Bench(args) => bench::run(args, context).await,
+        }
+    }
+}
+
+/// What every command receives.
+pub(crate) struct Context {
+    /// The stop that signals request, if the command is one that they stop gracefully.
+    pub(crate) shutdown: Shutdown,
+    pub(crate) output: Output,
+    pub(crate) effective: Effective,
+}
+
+impl Context {
+    /// Connects to the configured Redis.
+    pub(crate) async fn broker(&self) -> anyhow::Result<Broker> {
+        let redis = &self.effective.config.redis;
+        let broker = Broker::connect(redis.clone()).await;
+        broker.with_context(|| format!("cannot reach redis at {}", redis.shown()))
+    }
+}
+
+/// A mistake in the command line or the configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Wrong(pub(crate) String);
+
+fn main() -> ExitCode {
+    let signals = Early::catch();
+    let cli = Cli::parse();
+    let is_healthcheck = matches!(cli.command, Command::Healthcheck(_));
+    match try_main(cli, signals) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            output::complain(&format!("error: {error:#}"));
+            // Docker knows 0 and 1, and reserves 2.
+            if is_healthcheck { Exit::Failed.into() } else { Exit::of(&error).into() }
+        }
+    }
+}
+
+fn try_main(cli: Cli, signals: Early) -> anyhow::Result<Exit> {
+    let shutdown = Shutdown::new();
+    let _watched = if cli.command.serves() {
+        Some(Watch::start(signals, shutdown.clone()).context("failed to watch for signals")?)
+    } else {
+        signals.release();
+        None
+    };
+    let output = if cli.json { Output::Programs } else { Output::People };
+    let mut flags = Flags { redis: cli.redis, namespace: cli.namespace, ..Flags::default() };
+    if let Command::Worker(args) = &cli.command {
+        args.lay_on(&mut flags);
+    }
+    let read = Sources::of_process(cli.config, flags).read();
+    if let Command::Config(config::Args { what: config::What::Check }) = &cli.command {
+        return config::check(read, output);
+    }
+    let effective = read.map_err(|invalid| Wrong(invalid.to_string()))?;
+    let context = Context { shutdown, output, effective };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if matches!(cli.command, Command::Bench(_)) {
+        runtime.worker_threads(bench::threads());
+    }
+    let runtime = runtime.enable_all().build()?;
+    let done = runtime.block_on(cli.command.run(&context));
+    // A handler that blocks its thread must not keep the process alive.
+    runtime.shutdown_background();
+    done
+}

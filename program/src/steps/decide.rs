@@ -1,0 +1,86 @@
+//! `steps decide`: a person's decision about a step that the fleet cannot decide about.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::broker::{DecideError, Decided, Decider};
+use streamfleet::job::{JobId, QueueName, StepName, Verdict};
+
+use crate::Context;
+use crate::exit::Exit;
+use crate::output;
+
+/// The arguments of `steps decide`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The job's id, or the entry id that XADD returned.
+    id: JobId,
+    /// The step.
+    step: StepName,
+    /// done: its work is done. run: run it again. give-up: it will not be done, and neither will the steps after it.
+    #[arg(value_name = "done|run|give-up")]
+    verdict: Verdict,
+    /// The reason; the ledger keeps it together with your name.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    /// The queue.
+    #[arg(long, short, default_value = "default")]
+    queue: QueueName,
+}
+
+/// What a decision led to, for JSON output.
+#[derive(Serialize)]
+struct Report {
+    id: String,
+    queue: String,
+    step: String,
+    verdict: &'static str,
+    /// `written`, `replayed` or `done`: what became of the job.
+    job: &'static str,
+}
+
+/// Stores the decision.
+pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let queue = context.broker().await?.queue(args.queue);
+    let found = super::find(&queue, &args.id).await?;
+    let id = found.map_or_else(|| args.id.clone(), |(id, _)| id);
+    let decider = Decider::new(&whoever(), &args.reason);
+    let retention = context.effective.config.worker.retention;
+    let decided = match queue.decide(&id, (&args.step, args.verdict), &decider, retention).await {
+        Ok(decided) => decided,
+        Err(DecideError::Redis(error)) => return Err(error).context("failed to write the decision"),
+        Err(error @ (DecideError::NoLedger { .. } | DecideError::NoStep { .. })) => {
+            output::complain(&error.to_string());
+            return Ok(Exit::NotFound);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let report = Report {
+        id: id.to_string(),
+        queue: queue.name().to_string(),
+        step: args.step.to_string(),
+        verdict: args.verdict.as_str(),
+        job: match decided {
+            Decided::Written => "written",
+            Decided::Replayed(_) => "replayed",
+            Decided::Done => "done",
+        },
+    };
+    context.output.print(&report, |report| show(report, decided))?;
+    Ok(Exit::Done)
+}
+
+fn show(report: &Report, decided: Decided) -> String {
+    let Report { id, step, verdict, .. } = report;
+    let then = match decided {
+        Decided::Written => "the job stays where it is",
+        Decided::Replayed(_) => "the job continues",
+        Decided::Done => "all its steps are done, and so is the job",
+    };
+    format!("{step} of {id}: {verdict}; {then}")
+}
+
+/// The user who runs this program.
+#[expect(clippy::disallowed_methods, reason = "the environment names the user of a login")]
+fn whoever() -> String {
+    ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default()
+}
