@@ -40,14 +40,14 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     }
     let nightly = Entry::new("report.nightly", schedule, "report")?.json(&"sales")?.when_missed(Missed::One);
     let name = nightly.name().clone();
-    let fleet = Fleet::builder(FleetConfig::default()).handler("report", Report)?.cron(nightly);
+    let fleet = Fleet::builder(FleetConfig::default()).handler_for("report", Report)?.cron(nightly);
     let sandbox = Sandbox::start(fleet).await?;
     // Every process of the fleet declares its entries; the first one stores them in Redis.
     let queue = sandbox.queue();
-    while queue.cron().await?.entries.is_empty() {
+    while queue.cron().table().await?.entries.is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    let id = queue.run_cron(&name).await?.ok_or("the recurring job does not exist")?;
+    let id = queue.cron().run(&name).await?.ok_or("the recurring job does not exist")?;
     let status = sandbox.until_state(&id, State::Done).await?;
     writeln!(out, "extra run: {}", status.result.unwrap_or_default())?;
     sandbox.stop().await?;

@@ -66,7 +66,7 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let steps =
         Steps::builder().once("charge", Charge).auto("pack", Pack).after("pack", ["charge"]).build()?;
     let fleet = Fleet::builder(FleetConfig::default());
-    let fleet = fleet.steps("order", Policy::default(), steps)?.handler("order.tell", Tell)?;
+    let fleet = fleet.steps("order", Policy::default(), steps)?.handler_for("order.tell", Tell)?;
     let sandbox = Sandbox::start(fleet).await?;
     let order = |cents: u64| {
         Submission::new("order")?.json(&cents)?.on_success("order.tell")?.on_failure("order.tell")
@@ -82,7 +82,8 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     // Somebody has asked the bank: the card was charged. Now the remaining steps run.
     let clerk = Decider { who: "clerk".to_owned(), reason: "receipt 17 of the bank".to_owned() };
     let day = std::time::Duration::from_secs(24 * 3600);
-    let decided = sandbox.queue().decide(&large, (&"charge".parse()?, Verdict::Done), &clerk, day).await?;
+    let decided =
+        sandbox.queue().steps().decide(&large, (&"charge".parse()?, Verdict::Done), &clerk, day).await?;
     writeln!(out, "decided: the job continues: {}", matches!(decided, Decided::Replayed(_)))?;
     sandbox.until_state(&large, State::Done).await?;
     writeln!(out, "large order: done")?;

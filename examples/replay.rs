@@ -74,10 +74,10 @@ async fn tell(queue: &Queue, mended: &AtomicBool, out: &mut impl Write) -> Resul
         writeln!(out, "attempt: {}: {}", attempt.outcome, attempt.error)?;
     }
     // A dead letter has all fields of its job, and the reason why it died.
-    for letter in queue.dead_letters(None, 100).await?.iter().filter(|letter| letter.job() == id) {
+    for letter in queue.dead_letters().page(None, 100).await?.iter().filter(|letter| letter.job() == id) {
         writeln!(out, "dead: {}: {}", letter.text("dead_reason"), letter.text("dead_error"))?;
         mended.store(true, Ordering::Relaxed);
-        queue.replay(letter.entry, &letter.job()).await?; // runs once, however often the replay is sent
+        queue.dead_letters().replay(letter.entry, &letter.job()).await?; // runs once, however often the replay is sent
     }
     let done = in_state(queue, &id, State::Done).await?;
     writeln!(out, "done: {}", done.result.unwrap_or_default())?;

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use streamfleet::job::{Backoff, InvalidName, Outcome, Policy, Settlement, State};
-use streamfleet::testing::{self, Job, Sandbox};
+use streamfleet::testing::{self, Sandbox, TestJob};
 use streamfleet::{Builder, Fleet, FleetConfig, Handler, JobContext, JobError, Submission};
 
 /// The handler under test: it resizes pictures, and knows which failures are not worth a retry.
@@ -53,14 +53,14 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
 
 /// One attempt without Redis: the fastest kind of test.
 async fn inline() {
-    let done = testing::run(&Resize, Job::new("picture.resize").json(&"a.png").attempt(2)).await;
+    let done = testing::run(&Resize, TestJob::new("picture.resize").json(&"a.png").attempt(2)).await;
     assert_eq!(done.result::<u32>(), Some(640));
 
-    let failed = testing::run(&Resize, Job::new("picture.resize").json(&"a.png")).await;
+    let failed = testing::run(&Resize, TestJob::new("picture.resize").json(&"a.png")).await;
     assert_eq!(failed.error(), Some("the disk is full"));
     assert!(matches!(failed.settlement(&Policy::default()), Settlement::Defer(_)), "it is retried");
 
-    let wrong = testing::run(&Resize, Job::new("picture.resize").json(&7)).await;
+    let wrong = testing::run(&Resize, TestJob::new("picture.resize").json(&7)).await;
     assert!(matches!(wrong.outcome(), Outcome::Failed(_)), "a payload of another type");
     assert!(matches!(wrong.settlement(&Policy::default()), Settlement::Bury(_)), "it is never retried");
 }

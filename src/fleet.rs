@@ -14,7 +14,7 @@ use crate::health::Probe;
 use crate::hooks::{self, Called, Dispatch, Hook};
 #[cfg(feature = "testing")]
 use crate::job::QueueName;
-use crate::job::{ConsumerName, InvalidName, JobType, Policy};
+use crate::job::{ConsumerName, InvalidName, Job, JobType, Policy, type_of};
 use crate::maintenance::{self, Duty};
 use crate::recycle::Recycler;
 use crate::shutdown::Shutdown;
@@ -38,7 +38,7 @@ pub struct Config {
 /// # async fn run(handler: impl streamfleet::Handler) -> Result<(), Box<dyn std::error::Error>> {
 /// use streamfleet::{Fleet, FleetConfig, Shutdown};
 ///
-/// let fleet = Fleet::builder(FleetConfig::default()).handler("mail.send", handler)?.build();
+/// let fleet = Fleet::builder(FleetConfig::default()).handler_for("mail.send", handler)?.build();
 /// fleet.run(Shutdown::new()).await?;
 /// # Ok(()) }
 /// ```
@@ -245,20 +245,33 @@ fn metered(reading: broker::Reading) -> Event<'static> {
 }
 
 impl Builder {
-    /// Adds a handler with the default policy.
+    /// Adds a handler for the type of its payload, with [its own policy](Handler::policy).
+    #[must_use]
+    pub fn handler<H>(mut self, handler: H) -> Self
+    where
+        H: Handler,
+        H::Payload: Job,
+    {
+        self.register(type_of::<H::Payload>(), handler.policy(), handler);
+        self
+    }
+
+    /// Adds a handler for this type, with [its own policy](Handler::policy). Use it if the payload has no type of its
+    /// own, such as [`RawPayload`](crate::RawPayload).
     ///
     /// # Errors
     ///
     /// [`InvalidName`] if the type breaks the rule for types.
-    pub fn handler(self, job_type: &str, handler: impl Handler) -> Result<Self, InvalidName> {
-        self.handler_with(job_type, Policy::default(), handler)
+    pub fn handler_for(self, job_type: &str, handler: impl Handler) -> Result<Self, InvalidName> {
+        let policy = handler.policy();
+        self.handler_with(job_type, policy, handler)
     }
 
-    /// Adds a handler with its own policy.
+    /// Adds a handler for this type, with another policy than its own.
     ///
     /// # Errors
     ///
-    /// As [`Builder::handler`].
+    /// As [`Builder::handler_for`].
     pub fn handler_with(
         mut self,
         job_type: &str,
@@ -273,7 +286,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::handler`].
+    /// As [`Builder::handler_for`].
     pub fn steps(mut self, job_type: &str, policy: Policy, steps: Steps) -> Result<Self, InvalidName> {
         self.registry.add_steps(job_type.parse()?, policy, steps);
         Ok(self)
@@ -301,7 +314,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::handler`].
+    /// As [`Builder::handler_for`].
     pub fn middleware_for(
         mut self,
         job_type: &str,

@@ -6,11 +6,15 @@
 //!
 //! ```no_run
 //! use streamfleet::broker::Broker;
-//! use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Shutdown, Submission};
+//! use streamfleet::{Fleet, FleetConfig, Handler, Job, JobContext, JobError, Producer, Shutdown};
 //!
 //! #[derive(serde::Serialize, serde::Deserialize)]
 //! struct Mail {
 //!     to: String,
+//! }
+//!
+//! impl Job for Mail {
+//!     const TYPE: &str = "mail.send";
 //! }
 //!
 //! struct SendMail;
@@ -34,11 +38,11 @@
 //! let broker = Broker::connect(config.redis.clone()).await?;
 //! let producer = Producer::new(broker.queue("default".parse()?));
 //! let mail = Mail { to: "ann@example.com".to_owned() };
-//! let id = producer.submit(Submission::new("mail.send")?.json(&mail)?).await?;
+//! let id = producer.enqueue(&mail).await?;
 //! println!("submitted {id}");
 //!
 //! let shutdown = Shutdown::new(); // call `shutdown.request()` from anywhere to stop the fleet gracefully
-//! let fleet = Fleet::builder(config).handler("mail.send", SendMail)?.build();
+//! let fleet = Fleet::builder(config).handler(SendMail).build();
 //! fleet.run(shutdown).await?;
 //! # Ok(())
 //! # }
@@ -97,9 +101,10 @@ pub mod worker;
 pub use autoscale::{Autoscale, NoBacklog};
 pub use fleet::{Builder, Config as FleetConfig, Fleet};
 pub use health::Probe;
+pub use job::Job;
 pub use producer::{
-    Accepted, Durability, Ended, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope,
-    WaitError,
+    Accepted, Durability, Ended, Enqueue, Producer, Submission, SubmitError, Submitted, UniqueMode,
+    UniqueScope, WaitError,
 };
 pub use shutdown::Shutdown;
 pub use worker::{

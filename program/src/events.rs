@@ -66,8 +66,8 @@ struct Report {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     let events = match args.after {
-        Some(_) => queue.events(args.after, args.limit).await,
-        None => queue.last_events(args.limit).await,
+        Some(_) => queue.events().page(args.after, args.limit).await,
+        None => queue.events().last(args.limit).await,
     };
     let events = events.context("failed to read the events")?;
     let last = events.last().map(|event| event.entry).or(args.after);
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 /// Prints new events until nobody reads them.
 async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> anyhow::Result<()> {
     loop {
-        let events = match queue.events(last, PAGE).await {
+        let events = match queue.events().page(last, PAGE).await {
             Ok(events) => events,
             Err(error) if error.is_transient() => {
                 output::complain(&format!("{error}; retrying"));

@@ -94,7 +94,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.watch {
         return watch::run(&queue, status, context.output).await;
     }
-    let steps = queue.steps(&status.id).await.context("failed to look up the steps")?;
+    let steps = queue.steps().of(&status.id).await.context("failed to look up the steps")?;
     let steps = steps.as_ref().and_then(steps::summary);
     let report = Report { steps, ..report(&queue, &status) };
     context.output.print(&report, |report| {

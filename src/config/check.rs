@@ -7,7 +7,7 @@ use super::sections::{Config, CronSection, EventsSection, TypeSection, WorkerSec
 use super::values::shown;
 use super::{objectives, steps};
 use crate::cron::{Expression, Invalid, Zone};
-use crate::job::{CronName, Job};
+use crate::job::{CronName, JobSpec};
 use crate::producer::MAX_PAYLOAD_BYTES;
 
 /// A key's path and what is wrong with it.
@@ -108,7 +108,7 @@ fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
         section;
     let key = |key: &str| [at, &path(&[key])].concat();
     let mut wrong: Vec<Wrong> = Vec::new();
-    let timeouts = Duration::from_millis(1)..=Job::LONGEST_TIMEOUT;
+    let timeouts = Duration::from_millis(1)..=JobSpec::LONGEST_TIMEOUT;
     wrong.extend(within(*timeout, timeouts, &[]).map(|(_, reason)| (key("timeout"), reason)));
     for (name, count) in [("max_attempts", max_attempts), ("max_losses", max_losses)] {
         if *count == 0 {

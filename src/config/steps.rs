@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::sections::{BackoffSection, TypeSection};
 use super::values::{self, shown};
 use crate::handlers;
-use crate::job::{Backoff, Job, Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
+use crate::job::{Backoff, JobSpec, Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
 
 /// One step of a type's jobs.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
@@ -71,7 +71,7 @@ impl StepSection {
             say("backoff", &reason);
         }
         match timeout {
-            Some(timeout) if timeout.is_zero() || *timeout > Job::LONGEST_TIMEOUT => {
+            Some(timeout) if timeout.is_zero() || *timeout > JobSpec::LONGEST_TIMEOUT => {
                 say("timeout", &format!("is {}, but must be between 1ms and 7d", shown(*timeout)));
             }
             Some(timeout) if *timeout > of.timeout => {

@@ -169,14 +169,14 @@ mod tests {
     }
 
     /// A recurring job, and what was submitted for it.
-    struct Job {
+    struct JobSpec {
         schedule: Schedule,
         missed: Missed,
         progress: Progress,
         submitted: BTreeMap<u64, u32>,
     }
 
-    impl Job {
+    impl JobSpec {
         fn new(expression: &str, missed: Missed, begun: u64) -> Self {
             let (schedule, progress) = (schedule(expression), Progress::begun(at(begun)));
             Self { schedule, missed, progress, submitted: BTreeMap::new() }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_an_hour_ahead_skips_and_repeats_nothing() {
-        let mut job = Job::new("* * * * *", Missed::Skip, 0);
+        let mut job = JobSpec::new("* * * * *", Missed::Skip, 0);
         job.run(1, 130);
         job.run(3_730, 3_850);
         assert_eq!(job.ticks(), [minutes(1, 2), minutes(62, 64)].concat());
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_tick_missed_while_the_clock_was_ahead_follows_the_policy() {
         for (missed, want) in [(Missed::Skip, 2..=5), (Missed::One, 1..=5), (Missed::All, 1..=5)] {
-            let mut job = Job::new("0 * * * *", missed, 100);
+            let mut job = JobSpec::new("0 * * * *", missed, 100);
             job.run(3_590, 3_595);
             // Four hours ahead for two minutes, past the full hour.
             job.run(18_005, 18_010);
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn ticks_submitted_before_a_set_back_are_not_submitted_again() {
-        let mut job = Job::new("* * * * *", Missed::Skip, 0);
+        let mut job = JobSpec::new("* * * * *", Missed::Skip, 0);
         job.run(1, 900);
         job.run(300, 1_000);
         assert_eq!(job.ticks(), minutes(1, 16));
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_job_added_while_the_clock_was_ahead_starts_when_it_is_set_back() {
-        let mut job = Job::new("* * * * *", Missed::Skip, 3_600);
+        let mut job = JobSpec::new("* * * * *", Missed::Skip, 3_600);
         job.run(3_601, 3_730);
         job.run(130, 4_000);
         assert_eq!(job.ticks(), minutes(3, 66));
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_clock_may_be_ahead_again_and_again() {
-        let mut job = Job::new("* * * * *", Missed::Skip, 0);
+        let mut job = JobSpec::new("* * * * *", Missed::Skip, 0);
         for round in 0..4 {
             let now = 10 * round;
             job.look(now + 600 * (4 - round));
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_small_correction_of_the_clock_changes_nothing() {
-        let mut job = Job::new("0 * * * *", Missed::One, 0);
+        let mut job = JobSpec::new("0 * * * *", Missed::One, 0);
         job.look(18_001);
         job.run(17_999, 18_003);
         assert_eq!(job.ticks(), [18_000]);
@@ -293,7 +293,7 @@ mod tests {
             expression in prop::sample::select(vec!["* * * * *", "*/7 * * * *", "0 * * * *"]),
             missed in prop::sample::select(Missed::ALL.to_vec()),
         ) {
-            let mut job = Job::new(expression, missed, 5_000);
+            let mut job = JobSpec::new(expression, missed, 5_000);
             looks.into_iter().for_each(|look| job.look(look));
             job.ticks();
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Ending;
-use crate::job::{DeadReason, Job, JobId, JobType, QueueName, Settlement};
+use crate::job::{DeadReason, JobId, JobSpec, JobType, QueueName, Settlement};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ impl<'a> Finished<'a> {
     /// how long ago the job was accepted.
     pub fn new(
         queue: &'a QueueName,
-        job: &'a Job,
+        job: &'a JobSpec,
         settlement: &'a Settlement,
         (elapsed, age): (Duration, Duration),
     ) -> Self {

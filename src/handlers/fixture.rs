@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::job::{EntryId, Envelope, Failure, Job, Lane, Outcome};
+use crate::job::{EntryId, Envelope, Failure, JobSpec, Lane, Outcome};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 /// The longest that any test waits.
@@ -27,7 +27,7 @@ fn context_until(deadline: Instant, fields: &[(&str, &str)]) -> JobContext {
     let fields =
         [("type", "report")].iter().chain(fields).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let envelope = Envelope::new(fields.collect::<Vec<_>>().into_iter());
-    let job = Job::parse(&envelope, EntryId::new(1700, 3), Lane::Normal).unwrap();
+    let job = JobSpec::parse(&envelope, EntryId::new(1700, 3), Lane::Normal).unwrap();
     JobContext::undelivered(job, envelope, "mail".parse().unwrap(), deadline)
 }
 

@@ -95,7 +95,7 @@ impl Publisher {
 
     async fn send(&self, queue: &QueueName, notifications: &[&Notification]) -> Result<(), Error> {
         let events: Vec<_> = notifications.iter().map(|notification| notification.fields()).collect();
-        let sent = self.broker.queue(queue.clone()).publish(self.max_length, &events).await;
+        let sent = self.broker.queue(queue.clone()).events().publish(self.max_length, &events).await;
         let notifications = notifications.len() as u64;
         match &sent {
             Ok(()) => self.events.tell(&Event::Published { events: notifications }),

@@ -1,5 +1,5 @@
 //! What ties a job to others: the lock that keeps it unique, the batch it belongs to, and the jobs that follow its end.
-//! Most jobs have no ties, so a [`Job`] keeps them behind one pointer.
+//! Most jobs have no ties, so a [`JobSpec`] keeps them behind one pointer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{DeadReason, Envelope, InvalidName, Job, JobType, Malformed};
+use super::{DeadReason, Envelope, InvalidName, JobSpec, JobType, Malformed};
 
 /// Defines a text that the producer chooses.
 macro_rules! text {
@@ -165,7 +165,7 @@ impl FollowUps {
     }
 
     /// Returns the jobs that follow this end, ready to be appended. They belong to `trace`, a `traceparent`.
-    pub fn follow(&self, job: &Job, trace: Option<&[u8]>, end: End<'_>) -> Vec<Envelope> {
+    pub fn follow(&self, job: &JobSpec, trace: Option<&[u8]>, end: End<'_>) -> Vec<Envelope> {
         let facts = Facts::of(job, end).json();
         let call = |job_type: &JobType| follower(job_type.as_str(), &facts, job, trace, &[]);
         match end {
@@ -187,7 +187,7 @@ impl FollowUps {
 }
 
 impl<'a> Facts<'a> {
-    fn of(job: &'a Job, end: End<'a>) -> Self {
+    fn of(job: &'a JobSpec, end: End<'a>) -> Self {
         let mut facts = Self {
             id: job.id.to_string(),
             job_type: job.job_type.as_str(),
@@ -231,7 +231,7 @@ fn chain_text(links: &[ChainedJob]) -> String {
 fn follower(
     job_type: &str,
     payload: &str,
-    job: &Job,
+    job: &JobSpec,
     trace: Option<&[u8]>,
     more: &[(&str, Option<&str>)],
 ) -> Envelope {
@@ -270,11 +270,11 @@ mod tests {
     use super::*;
     use crate::job::{EntryId, Lane};
 
-    fn parsed(fields: &[(&str, &str)]) -> Result<(Job, Envelope), Malformed> {
+    fn parsed(fields: &[(&str, &str)]) -> Result<(JobSpec, Envelope), Malformed> {
         let head = [("type", "gift.send"), ("id", "g7")];
         let all = head.iter().chain(fields).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let envelope = Envelope::new(all);
-        Ok((Job::parse(&envelope, EntryId::new(9, 0), Lane::Normal)?, envelope))
+        Ok((JobSpec::parse(&envelope, EntryId::new(9, 0), Lane::Normal)?, envelope))
     }
 
     fn followers(fields: &[(&str, &str)], end: End<'_>) -> Vec<Vec<(String, String)>> {

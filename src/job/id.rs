@@ -186,6 +186,11 @@ macro_rules! name {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+
+            /// Returns true if the text follows the rule for these names.
+            pub const fn is_valid(text: &str) -> bool {
+                is_name(text, $max, $extra)
+            }
         }
 
         impl fmt::Display for $name {
@@ -210,7 +215,7 @@ macro_rules! name {
             type Err = InvalidName;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                if !is_name(text, $max, $extra) {
+                if !Self::is_valid(text) {
                     return Err(InvalidName::new($what, text, $rule));
                 }
                 Ok(Self(text.into()))
@@ -250,10 +255,29 @@ name!(
     "a step's name must match [a-z0-9][a-z0-9._-]{0,63}"
 );
 
-fn is_name(text: &str, max: usize, extra: &[u8]) -> bool {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let Some(first) = text.bytes().next() else { return false };
-    text.len() <= max && plain(first) && text.bytes().all(|byte| plain(byte) || extra.contains(&byte))
+/// Constant, so that a name in the code can be checked when it is compiled.
+const fn is_name(text: &str, max: usize, extra: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let is_plain = bytes[at].is_ascii_lowercase() || bytes[at].is_ascii_digit();
+        if !is_plain && (at == 0 || !contains(extra, bytes[at])) {
+            return false;
+        }
+        at += 1;
+    }
+    at > 0 && at <= max
+}
+
+const fn contains(bytes: &[u8], wanted: u8) -> bool {
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == wanted {
+            return true;
+        }
+        at += 1;
+    }
+    false
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The domain: what a job is, what may happen to it, and what follows. Pure: no clock, no randomness, no I/O.
 //!
-//! An entry's fields become an [`Envelope`] (the bytes as they arrived) and a [`Job`] (what the fields mean). An attempt
+//! An entry's fields become an [`Envelope`] (the bytes as they arrived) and a [`JobSpec`] (what the fields mean). An attempt
 //! ends in an [`Outcome`]. [`settle`] turns it into a [`Settlement`], which the broker carries out in one script.
 //!
 //! ```text
@@ -32,6 +32,7 @@ mod state;
 mod step;
 mod time;
 mod trace;
+mod typed;
 
 pub use envelope::Envelope;
 pub(crate) use envelope::pack_texts;
@@ -48,10 +49,12 @@ pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
 pub(crate) use pacing::Pacing;
 pub use plan::{AfterDecision, Next, Plan, PlanError, PlannedStep, Standing};
 pub(crate) use portion::Portion;
-pub use record::{Encoding, Former, Job, Malformed};
+pub use record::{Encoding, Former, JobSpec, Malformed};
 pub use retry::{Backoff, Policies, Policy, Tracking};
 pub use settlement::{Burial, Deferral, Routing, Settlement, Unroutable, settle};
 pub use state::State;
 pub use step::{StepEnd, StepKind, StepLimits, StepState, Undecidable, Verdict, end_step, judge};
 pub use time::Timestamp;
 pub use trace::TraceContext;
+pub use typed::Job;
+pub(crate) use typed::type_of;

@@ -137,7 +137,7 @@ fn stays(name: &[u8], value: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{EntryId, Job, Lane};
+    use crate::job::{EntryId, JobSpec, Lane};
 
     fn life() -> Life {
         Life::of_entry(EntryId::new(5, 1), Lane::High)
@@ -176,7 +176,7 @@ mod tests {
             assert_eq!(restored.get(name), Some(value));
         }
         assert_eq!((restored.len(), restored.is_whole()), (6, true));
-        let job = Job::parse(&restored, EntryId::new(7, 0), Lane::Low).unwrap();
+        let job = JobSpec::parse(&restored, EntryId::new(7, 0), Lane::Low).unwrap();
         assert_eq!((job.payload.len(), job.attempt), (300_000, 2));
         // The same fields of the same life have the same key, so that every process that offloads them knows its name.
         assert_eq!(restored.lightened(&life()).unwrap(), light);
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn an_entry_without_its_large_fields_is_malformed() {
         let light = large(300_000).lightened(&life()).unwrap();
-        let error = Job::parse(&light.envelope, EntryId::new(7, 0), Lane::Low).unwrap_err().to_string();
+        let error = JobSpec::parse(&light.envelope, EntryId::new(7, 0), Lane::Low).unwrap_err().to_string();
         assert!(error.contains(&light.offloaded.token), "{error}");
         assert_eq!(light.envelope.restored(b"other"), None);
         assert_eq!(light.envelope.restored(&pack_texts([b"a".as_slice(), b"b"].into_iter())), None);

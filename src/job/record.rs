@@ -49,7 +49,7 @@ impl Encoding {
 
 /// A job, as one of its entries describes it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Job {
+pub struct JobSpec {
     /// Its identity, the same in all attempts.
     pub id: JobId,
     /// Which life of this id it is.
@@ -101,7 +101,7 @@ pub struct Former {
     pub(crate) dead_at: Option<u64>,
 }
 
-impl Job {
+impl JobSpec {
     /// The longest timeout of an attempt: 7 days.
     pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -226,7 +226,7 @@ impl Draft {
         self.follow_ups.get_or_insert_default()
     }
 
-    fn finish(self, entry: EntryId, lane: Lane) -> Result<Job, Malformed> {
+    fn finish(self, entry: EntryId, lane: Lane) -> Result<JobSpec, Malformed> {
         let created = self.created.or_else(|| Timestamp::from_ms(entry.ms)).unwrap_or(Timestamp::MAX);
         let delayed = self.delay.map(|delay| created.after(delay));
         // An id that names another entry comes from an earlier life of the job.
@@ -235,7 +235,7 @@ impl Draft {
         };
         let begun = || self.created.map(|created| Life::of_time(created.as_ms()));
         let life = self.life.clone().or_else(begun).unwrap_or_else(|| Life::of_entry(entry, lane));
-        Ok(Job {
+        Ok(JobSpec {
             life,
             job_type: self.job_type.ok_or_else(|| Malformed::new("the field type is missing"))?,
             id: self.id.unwrap_or_else(|| JobId::derived(entry, lane)),
@@ -326,7 +326,7 @@ fn instant(name: &str, value: &[u8]) -> Result<Timestamp, Malformed> {
 
 fn timeout(value: &[u8]) -> Result<Duration, Malformed> {
     let timeout = Duration::from_millis(number("timeout_ms", value)?);
-    let fits = !timeout.is_zero() && timeout <= Job::LONGEST_TIMEOUT;
+    let fits = !timeout.is_zero() && timeout <= JobSpec::LONGEST_TIMEOUT;
     fits.then_some(timeout).ok_or_else(|| wrong("timeout_ms", value, "1 to 604800000 (7 days)"))
 }
 
@@ -347,9 +347,9 @@ mod tests {
 
     const ENTRY: EntryId = EntryId { ms: 5_000, seq: 1 };
 
-    fn parse(fields: &[(&str, &str)]) -> Result<Job, Malformed> {
+    fn parse(fields: &[(&str, &str)]) -> Result<JobSpec, Malformed> {
         let envelope = Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
-        Job::parse(&envelope, ENTRY, Lane::Normal)
+        JobSpec::parse(&envelope, ENTRY, Lane::Normal)
     }
 
     #[test]
@@ -418,7 +418,7 @@ mod tests {
         let (plain, named) =
             (parse(&[("type", "a")]).unwrap(), parse(&[("type", "a"), ("id", "x")]).unwrap());
         let repeated = parse(&[("type", "a"), ("lost", "1")]).unwrap();
-        let of = |job: &Job| {
+        let of = |job: &JobSpec| {
             [Tracking::None, Tracking::Failures, Tracking::All].map(|tracking| job.has_record(tracking))
         };
         assert_eq!(of(&plain), [false, false, true]);
@@ -433,7 +433,7 @@ mod tests {
             any::<Vec<u8>>(),
         ), 0..8)) {
             let envelope = Envelope::new(fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice())));
-            let _ignored = Job::parse(&envelope, ENTRY, Lane::High).is_ok();
+            let _ignored = JobSpec::parse(&envelope, ENTRY, Lane::High).is_ok();
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{DeadReason, Failure, Job, Outcome, Policy, Retry, Timestamp};
+use super::{DeadReason, Failure, JobSpec, Outcome, Policy, Retry, Timestamp};
 
 /// What must be done about one attempt, so that the job ends up in exactly one place.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +71,7 @@ impl Default for Routing {
 }
 
 /// Decides what follows from `outcome`. `roll` is a random number in 0..1 that spreads retries.
-pub fn settle(job: &Job, policy: &Policy, routing: Routing, outcome: &Outcome, roll: f64) -> Settlement {
+pub fn settle(job: &JobSpec, policy: &Policy, routing: Routing, outcome: &Outcome, roll: f64) -> Settlement {
     match outcome {
         Outcome::Done(_) => Settlement::Ack,
         Outcome::Interrupted => Settlement::Release,
@@ -86,7 +86,7 @@ pub fn settle(job: &Job, policy: &Policy, routing: Routing, outcome: &Outcome, r
     }
 }
 
-fn settle_failure(job: &Job, policy: &Policy, failure: &Failure, roll: f64) -> Settlement {
+fn settle_failure(job: &JobSpec, policy: &Policy, failure: &Failure, roll: f64) -> Settlement {
     let attempt = job.attempt.saturating_add(1);
     let by_policy = policy.backoff.delay(attempt, policy.jitter, roll);
     let delay = match failure.retry {
@@ -106,7 +106,7 @@ fn settle_failure(job: &Job, policy: &Policy, failure: &Failure, roll: f64) -> S
     Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error, unroutable: None })
 }
 
-fn settle_loss(job: &Job, policy: &Policy, roll: f64) -> Settlement {
+fn settle_loss(job: &JobSpec, policy: &Policy, roll: f64) -> Settlement {
     let lost = job.lost.saturating_add(1);
     let error = format!("the worker stopped responding ({lost} of {} times allowed)", policy.max_losses);
     if lost >= policy.max_losses {
@@ -116,13 +116,13 @@ fn settle_loss(job: &Job, policy: &Policy, roll: f64) -> Settlement {
     Settlement::Defer(Deferral { delay, attempt: job.attempt, lost, error: Some(error), unroutable: None })
 }
 
-fn later(job: &Job, delay: Duration) -> Settlement {
+fn later(job: &JobSpec, delay: Duration) -> Settlement {
     Settlement::Defer(Deferral { delay, attempt: job.attempt, lost: job.lost, error: None, unroutable: None })
 }
 
 /// Decides about a job of an unknown type. Its time limit starts with the first worker that did not know the type, no
 /// matter how old the job is. A job that is offered before it is due waits until then first.
-fn settle_unroutable(job: &Job, routing: Routing, roll: f64) -> Settlement {
+fn settle_unroutable(job: &JobSpec, routing: Routing, roll: f64) -> Settlement {
     let (attempt, lost) = (job.attempt, job.lost);
     if job.not_before.is_some_and(|due| due > job.offered()) {
         let unroutable = job.unroutable_since.map(Unroutable::Since);
@@ -151,14 +151,14 @@ mod tests {
     use crate::job::{Backoff, EntryId, Envelope, FailureKind, Lane};
     use proptest::prelude::*;
 
-    fn job(attempt: u32, lost: u32) -> Job {
+    fn job(attempt: u32, lost: u32) -> JobSpec {
         let fields: [(&[u8], Vec<u8>); 3] = [
             (b"type", b"mail.send".to_vec()),
             (b"attempt", attempt.to_string().into()),
             (b"lost", lost.to_string().into()),
         ];
         let envelope = Envelope::new(fields.iter().map(|(name, value)| (*name, value.as_slice())));
-        Job::parse(&envelope, EntryId::new(1_000, 0), Lane::Normal).unwrap()
+        JobSpec::parse(&envelope, EntryId::new(1_000, 0), Lane::Normal).unwrap()
     }
 
     fn policy(max_attempts: u32, max_losses: u32) -> Policy {
@@ -166,7 +166,7 @@ mod tests {
         Policy { max_attempts, max_losses, backoff, jitter: 0.0, ..Policy::default() }
     }
 
-    fn decide(job: &Job, policy: &Policy, outcome: &Outcome) -> Settlement {
+    fn decide(job: &JobSpec, policy: &Policy, outcome: &Outcome) -> Settlement {
         settle(job, policy, Routing::default(), outcome, 0.5)
     }
 
@@ -248,21 +248,21 @@ mod tests {
     fn an_unknown_type_is_offered_again_until_its_time_is_up() {
         let give_up_after = Duration::from_secs(60);
         let routing = Routing { give_up_after, ..Routing::default() };
-        let settled = |job: &Job| settle(job, &policy(1, 1), routing, &Outcome::Unroutable, 0.5);
+        let settled = |job: &JobSpec| settle(job, &policy(1, 1), routing, &Outcome::Unroutable, 0.5);
         let instant = |ms| Timestamp::from_ms(ms).unwrap();
         let deferred = |unroutable| {
             let delay = Duration::from_secs(10);
             Settlement::Defer(Deferral { delay, attempt: 0, lost: 0, error: None, unroutable })
         };
         // The time limit starts with the first offer, no matter how old the job is.
-        let mut old = Job { entry: EntryId::new(3_600_000, 0), created: instant(1), ..job(0, 0) };
+        let mut old = JobSpec { entry: EntryId::new(3_600_000, 0), created: instant(1), ..job(0, 0) };
         assert_eq!(settled(&old), deferred(Some(Unroutable::Now)));
         old.unroutable_since = Some(instant(3_540_001));
         assert_eq!(settled(&old), deferred(Some(Unroutable::Since(instant(3_540_001)))));
         old.unroutable_since = Some(instant(3_540_000));
         assert!(matches!(settled(&old), Settlement::Bury(Burial { reason: DeadReason::Unroutable, .. })));
         // Nothing counts before the job is due.
-        let early = Job { not_before: Some(instant(3_600_001)), ..old };
+        let early = JobSpec { not_before: Some(instant(3_600_001)), ..old };
         assert!(matches!(settled(&early), Settlement::Defer(Deferral { delay: Duration::ZERO, .. })));
     }
 

@@ -10,7 +10,8 @@ use super::Duty;
 use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Silent, Taken};
 use crate::event::{Event, Finished};
 use crate::job::{
-    ClockWatch, ConsumerName, EntryId, Job, JobId, Lane, Lease, Outcome, Routing, Settlement, Shown, settle,
+    ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Routing, Settlement, Shown,
+    settle,
 };
 use crate::sabotage::{self, Sabotage};
 
@@ -179,7 +180,7 @@ async fn settle_lost(duty: &Duty, entry: Entry, silent: &Silent) -> Result<(), E
     let name = JobId::derived(entry.id, entry.lane);
     let empty = crate::job::Envelope::default();
     let envelope = entry.envelope.as_ref().unwrap_or(&empty);
-    let job = match Job::parse(envelope, entry.id, entry.lane) {
+    let job = match JobSpec::parse(envelope, entry.id, entry.lane) {
         Ok(job) => job,
         Err(why) => {
             let why = why.to_string();

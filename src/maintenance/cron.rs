@@ -161,7 +161,7 @@ impl Keeper {
         let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
         let Some(progress) = row.progress.set_back(self.table.now) else { return Ok(true) };
         let (queue, next) = (&self.duty.queue, row.state.moved(&progress));
-        if !queue.move_cron(name, (&row.state, &next)).await? {
+        if !queue.cron().advance(name, (&row.state, &next)).await? {
             return Ok(false);
         }
         tracing::warn!(
@@ -174,7 +174,7 @@ impl Keeper {
 
     async fn read(&mut self) -> Result<(), Error> {
         let asked = self.table.due_soon();
-        let agenda = self.duty.queue.agenda(self.table.revision, &asked).await?;
+        let agenda = self.duty.queue.cron().agenda(self.table.revision, &asked).await?;
         let was_emptied = self.table.revision.is_some_and(|known| agenda.revision < known);
         let table = &mut self.table;
         (table.revision, table.live) = (Some(agenda.revision), agenda.live);
@@ -224,7 +224,7 @@ impl Keeper {
             }
             let old = row.map(|row| (&row.entry, &row.state));
             let state = row.map(|row| &row.state).or_else(|| self.table.unread.get(entry.name()));
-            let kept = self.duty.queue.replace_cron(entry, old, state).await?;
+            let kept = self.duty.queue.cron().replace(entry, old, state).await?;
             match kept {
                 Some(Kept::TooMany) => {
                     tracing::error!(%queue, entry = %entry.name(), "a recurring job is not stored: there are too many");
@@ -256,7 +256,7 @@ impl Keeper {
             let (handled, skipped) =
                 (if nth + 1 == count { due.handled } else { last }, if nth == 0 { due.skipped } else { 0 });
             let next = row.state.moved(&row.progress.moved(ticks, handled, skipped));
-            if !queue.tick(&row.entry, (&row.state, &next), ticks).await? {
+            if !queue.cron().tick(&row.entry, (&row.state, &next), ticks).await? {
                 return Ok(false);
             }
             row.set(next);

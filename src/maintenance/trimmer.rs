@@ -50,12 +50,12 @@ async fn lot(duty: &Duty, letters: &mut u64, stop: &CancellationToken) -> Result
     // The first page is the oldest letter alone, because it usually stays.
     let mut count = 1;
     loop {
-        let page = duty.queue.dead_letters(None, count).await?;
+        let page = duty.queue.dead_letters().page(None, count).await?;
         if page.is_empty() {
             return Ok(());
         }
         for letter in page {
-            match duty.queue.evict(letter.entry, &letter.job(), duty.letters).await? {
+            match duty.queue.dead_letters().evict(letter.entry, &letter.job(), duty.letters).await? {
                 Evicted::Dropped => *letters += 1,
                 // Somebody else was first, or has replayed it.
                 Evicted::Gone => {}

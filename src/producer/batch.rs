@@ -67,7 +67,7 @@ impl Producer {
         members: impl IntoIterator<Item = Submission>,
     ) -> Result<Vec<JobId>, SubmitError> {
         let follow = last(batch, follow, crate::traces::current().or(self.trace))?;
-        let mut members = members.into_iter().enumerate().map(|(nth, member)| member.of(batch, nth));
+        let mut members = members.into_iter().enumerate().map(|(nth, member)| member.member_of(batch, nth));
         let (mut ids, mut some) = (Vec::new(), Vec::new());
         loop {
             some.extend(members.by_ref().take(NAMED));
@@ -84,7 +84,7 @@ impl Producer {
                 why: "it is already closed, without some of these members".to_owned(),
             };
             open.then_some(()).ok_or_else(closed)?;
-            ids.extend(self.submit_all(some.drain(..), |_| {}).await?);
+            ids.extend(self.submit_all(some.drain(..)).await?);
         }
         self.note(batch, &follow, &[]).await?;
         Ok(ids)
@@ -98,7 +98,7 @@ impl Producer {
 }
 
 impl Submission {
-    fn of(mut self, batch: &BatchId, nth: usize) -> Self {
+    fn member_of(mut self, batch: &BatchId, nth: usize) -> Self {
         let named = || format!("{batch}.{nth}").parse().expect("a batch's name and a number form a valid id");
         self.id.get_or_insert_with(named);
         self.field("batch", batch.as_str())

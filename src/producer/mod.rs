@@ -8,6 +8,7 @@ mod amend;
 mod batch;
 mod batches;
 mod durable;
+mod enqueue;
 mod error;
 mod submission;
 mod submitted;
@@ -17,6 +18,7 @@ mod wait;
 use std::time::{Duration, Instant};
 
 use batches::Batches;
+pub use enqueue::Enqueue;
 pub use error::SubmitError;
 use futures_util::{StreamExt, TryStreamExt};
 pub use submission::Submission;
@@ -106,8 +108,8 @@ impl Producer {
         answers.pop().ok_or_else(|| SubmitError::Payload("no id came back".to_owned()))
     }
 
-    /// Submits many jobs, several round trips at a time, and returns their ids in the same order. `sent` is called
-    /// after each round trip with the number of its jobs.
+    /// Submits many jobs, several round trips at a time, and returns their ids in the same order. To learn which jobs
+    /// were submitted before an error, use [`Producer::submit_or_find_all`].
     ///
     /// # Errors
     ///
@@ -115,14 +117,10 @@ impl Producer {
     pub async fn submit_all(
         &self,
         submissions: impl IntoIterator<Item = Submission>,
-        mut sent: impl FnMut(usize),
     ) -> Result<Vec<JobId>, SubmitError> {
         let mut ids = Vec::new();
-        self.submit_or_find_all(submissions, |answers| {
-            sent(answers.len());
-            ids.extend(answers.into_iter().map(|submitted| submitted.id));
-        })
-        .await?;
+        let keep = |answers: Vec<Submitted>| ids.extend(answers.into_iter().map(|submitted| submitted.id));
+        self.submit_or_find_all(submissions, keep).await?;
         Ok(ids)
     }
 

@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use super::{MAX_PAYLOAD_BYTES, SubmitError};
 use crate::broker::{Due, Durability, NewJob, Unique, UniqueMode, UniqueScope};
-use crate::job::{Encoding, Envelope, JobId, JobType, Lane, Timestamp, TraceContext, Tracking, UniqueKey};
+use crate::job::{
+    Encoding, Envelope, Job, JobId, JobType, Lane, Timestamp, TraceContext, Tracking, UniqueKey, type_of,
+};
 use crate::sabotage::{self, Sabotage};
 
 /// How long a job's own id is remembered, unless the submission sets another time.
@@ -36,9 +38,12 @@ impl Submission {
     ///
     /// [`SubmitError::Name`] if the type breaks the rule for types.
     pub fn new(job_type: &str) -> Result<Self, SubmitError> {
-        let job_type: JobType = job_type.parse()?;
+        Ok(Self::of_type(&job_type.parse()?))
+    }
+
+    fn of_type(job_type: &JobType) -> Self {
         let job = NewJob { lane: Lane::Normal, due: Due::Now, fields: Vec::with_capacity(3), life: 0 };
-        Ok(Self {
+        Self {
             job,
             id: None,
             window: WINDOW,
@@ -47,7 +52,26 @@ impl Submission {
             bytes: 0,
             payload_bytes: 0,
         }
-        .field("type", job_type.as_str()))
+        .field("type", job_type.as_str())
+    }
+
+    /// Creates a job of the payload's own type.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Payload`] if `serde` cannot encode the payload, [`SubmitError::TooLarge`] if it is too large.
+    pub fn of<J: Job + Serialize>(job: &J) -> Result<Self, SubmitError> {
+        const {
+            assert!(
+                !matches!(J::ENCODING, Encoding::Raw),
+                "serde does not write raw bytes: use `Submission::payload`"
+            )
+        };
+        let submission = Self::of_type(&type_of::<J>());
+        match J::ENCODING {
+            Encoding::Msgpack => submission.msgpack(job),
+            Encoding::Json | Encoding::Raw => submission.json(job),
+        }
     }
 
     /// Sets the payload as MessagePack with field names, which is compact.
@@ -188,7 +212,7 @@ impl Submission {
     /// Sets how long one attempt of this job may run, in place of the type's limit: 1 ms to 7 days.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
-        let longest = crate::job::Job::LONGEST_TIMEOUT;
+        let longest = crate::job::JobSpec::LONGEST_TIMEOUT;
         let timeout = timeout.clamp(Duration::from_millis(1), longest);
         self.field("timeout_ms", &timeout.as_millis().to_string())
     }

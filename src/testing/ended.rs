@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::job::{Burial, DeadReason, Job, Outcome, Policy, Routing, Settlement, settle};
+use crate::job::{Burial, DeadReason, JobSpec, Outcome, Policy, Routing, Settlement, settle};
 use crate::worker::Inline;
 
 /// An attempt that ended.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    job: Option<Job>,
+    job: Option<JobSpec>,
     came_of_it: Inline,
     elapsed: Duration,
 }
 
 impl Ended {
-    pub(super) fn new(job: Job, came_of_it: Inline, elapsed: Duration) -> Self {
+    pub(super) fn new(job: JobSpec, came_of_it: Inline, elapsed: Duration) -> Self {
         Self { job: Some(job), came_of_it, elapsed }
     }
 

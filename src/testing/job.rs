@@ -11,7 +11,7 @@ use crate::worker::Circumstances;
 /// real entry, so a job that breaks the wire contract ends as [`Outcome::Malformed`](job::Outcome::Malformed).
 #[derive(Debug, Clone)]
 #[must_use]
-pub struct Job {
+pub struct TestJob {
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     queue: QueueName,
     lane: Lane,
@@ -20,7 +20,7 @@ pub struct Job {
     cut_after: Option<Duration>,
 }
 
-impl Job {
+impl TestJob {
     /// Creates a job of this type with an empty payload, at its first attempt, in the queue `default`.
     pub fn new(job_type: &str) -> Self {
         Self {
@@ -115,10 +115,10 @@ impl Job {
     }
 
     /// Returns the job as a worker would read it.
-    pub(super) fn deliver(self) -> (Result<(job::Job, Envelope), Malformed>, Circumstances) {
+    pub(super) fn deliver(self) -> (Result<(job::JobSpec, Envelope), Malformed>, Circumstances) {
         let fields = self.fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
         let envelope = Envelope::new(fields);
-        let job = job::Job::parse(&envelope, self.fence, self.lane);
+        let job = job::JobSpec::parse(&envelope, self.fence, self.lane);
         let Self { queue, timeout, cut_after, .. } = self;
         (job.map(|job| (job, envelope)), Circumstances { queue, timeout, cut_after })
     }

@@ -9,7 +9,7 @@
 //!
 //! use serde_json::json;
 //! use streamfleet::job::{Backoff, DeadReason, Policy, Settlement};
-//! use streamfleet::testing::{self, Job};
+//! use streamfleet::testing::{self, TestJob};
 //! use streamfleet::{Handler, JobContext, JobError};
 //!
 //! #[derive(serde::Deserialize)]
@@ -30,10 +30,10 @@
 //! }
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! let sent = testing::run(&SendMail, Job::new("mail.send").json(&json!({ "to": "ann@example.com" })).attempt(2)).await;
+//! let sent = testing::run(&SendMail, TestJob::new("mail.send").json(&json!({ "to": "ann@example.com" })).attempt(2)).await;
 //! assert_eq!(sent.result::<String>().as_deref(), Some("sent at attempt 2"));
 //!
-//! let refused = testing::run(&SendMail, Job::new("mail.send").json(&json!({ "to": "ann" }))).await;
+//! let refused = testing::run(&SendMail, TestJob::new("mail.send").json(&json!({ "to": "ann" }))).await;
 //! assert_eq!(refused.error(), Some("not an address"));
 //! let settlement = refused.settlement(&Policy::default());
 //! assert!(matches!(settlement, Settlement::Bury(burial) if burial.reason == DeadReason::Fatal));
@@ -83,7 +83,7 @@ mod unmet;
 use std::time::Instant;
 
 pub use ended::Ended;
-pub use job::Job;
+pub use job::TestJob;
 pub use sandbox::{Error, Sandbox};
 pub use unmet::Unmet;
 
@@ -95,7 +95,7 @@ use crate::worker::{Handler, inline};
 /// The handler is called once. [`Ended::settlement`] tells you what its outcome means for the job. The fleet's
 /// middleware does not run; use a [`Sandbox`] for that. Needs a tokio runtime with time enabled, as every
 /// `#[tokio::test]` has.
-pub async fn run<H: Handler>(handler: &H, job: Job) -> Ended {
+pub async fn run<H: Handler>(handler: &H, job: TestJob) -> Ended {
     let (delivered, circumstances) = job.deliver();
     let (delivered, envelope) = match delivered {
         Ok(delivered) => delivered,

@@ -169,7 +169,7 @@ impl Sandbox {
     ///
     /// As [`Queue::dead_letters`].
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
-        Ok(self.queue().dead_letters(None, MOST_LETTERS).await?)
+        Ok(self.queue().dead_letters().page(None, MOST_LETTERS).await?)
     }
 
     /// Waits until `condition` holds. `what` names it in the error.

@@ -48,14 +48,14 @@ async fn tell(queue: &Queue) -> Result<String, broker::Error> {
         depths.delayed,
         depths.dead
     );
-    for next in queue.upcoming(0, TOLD).await? {
+    for next in queue.delayed().page(0, TOLD).await? {
         let fields = next.fields.as_ref().and_then(|(_, fields)| fields.get(b"type"));
         let job_type = String::from_utf8_lossy(fields.unwrap_or_default());
         let due = next.due.since(depths.now).as_secs_f64();
         write!(text, "\n  delayed {} {job_type}: due in {due:.1} s", next.id)
             .expect("writing to a String cannot fail");
     }
-    for letter in queue.recent_dead_letters(None::<EntryId>, TOLD).await? {
+    for letter in queue.dead_letters().recent(None::<EntryId>, TOLD).await? {
         let (job, job_type) = (letter.job(), letter.text("type"));
         let (reason, error) = (letter.text("dead_reason"), letter.text("dead_error"));
         write!(text, "\n  dead {job} {job_type}: {reason}: {error}")

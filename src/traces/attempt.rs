@@ -9,7 +9,7 @@ use tracing::field::Empty;
 
 use super::context::{self, Tracer};
 use crate::event::Ending;
-use crate::job::{ConsumerName, Envelope, FailureKind, Job, Outcome, QueueName, StepName, TraceContext};
+use crate::job::{ConsumerName, Envelope, FailureKind, JobSpec, Outcome, QueueName, StepName, TraceContext};
 
 /// The target of the spans of attempts, for filters.
 pub const TARGET: &str = "streamfleet::attempt";
@@ -18,7 +18,7 @@ pub const TARGET: &str = "streamfleet::attempt";
 pub(crate) struct Facts<'a> {
     pub(crate) queue: &'a QueueName,
     pub(crate) consumer: &'a ConsumerName,
-    pub(crate) job: &'a Job,
+    pub(crate) job: &'a JobSpec,
     pub(crate) envelope: &'a Envelope,
     /// The time from when the job was ready until the attempt starts.
     pub(crate) wait: Duration,

@@ -8,12 +8,12 @@ use std::time::Duration;
 use super::lease::{Held, HeldLease};
 use super::report::Report;
 use crate::broker::{Entry, Error};
-use crate::job::{Envelope, Job, Outcome, TraceContext};
+use crate::job::{Envelope, JobSpec, Outcome, TraceContext};
 
 /// A job with the entry that carries it, owned by this process until it is settled.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    pub(crate) job: Job,
+    pub(crate) job: JobSpec,
     pub(crate) envelope: Envelope,
     pub(crate) held_lease: HeldLease,
     /// What its handler reports while it runs. Most handlers report nothing.
@@ -25,7 +25,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    pub(crate) fn new(job: Job, envelope: Envelope, held_lease: HeldLease) -> Self {
+    pub(crate) fn new(job: JobSpec, envelope: Envelope, held_lease: HeldLease) -> Self {
         Self {
             job,
             envelope,

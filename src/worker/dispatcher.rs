@@ -265,7 +265,7 @@ impl Dispatcher {
 mod tests {
     use super::super::lease::HeldLease;
     use super::*;
-    use crate::job::{EntryId, Envelope, Job, Lane};
+    use crate::job::{EntryId, Envelope, JobSpec, Lane};
 
     #[tokio::test]
     async fn room_is_handed_out_once_and_waited_for() {
@@ -282,7 +282,7 @@ mod tests {
         let payload = vec![0; bytes];
         let fields = [(b"type".as_slice(), b"test".as_slice()), (b"payload", &payload)];
         let envelope = Envelope::new(fields.into_iter());
-        let job = Job::parse(&envelope, EntryId::new(1, 0), Lane::Normal).unwrap();
+        let job = JobSpec::parse(&envelope, EntryId::new(1, 0), Lane::Normal).unwrap();
         Arc::new(Delivery::new(job, envelope, HeldLease::new(std::time::Instant::now())))
     }
 

@@ -15,8 +15,8 @@ use super::delivery::Delivery;
 use super::reporter::Reports;
 use crate::event::{ChildEnding, Event};
 use crate::job::{
-    Encoding, EntryId, Failure, FailureKind, Job, JobId, JobType, Lane, QueueName, Retry, StepName,
-    TraceContext, cut,
+    Encoding, EntryId, Failure, FailureKind, JobId, JobSpec, JobType, Lane, Policy, QueueName, Retry,
+    StepName, TraceContext, cut,
 };
 
 /// Runs the jobs of one type.
@@ -65,6 +65,11 @@ pub trait Handler: Send + Sync + 'static {
     /// gracefully. After that, its future is dropped. Default: zero.
     fn grace(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// Returns how attempts are limited and repeated, unless the fleet sets another policy for the type.
+    fn policy(&self) -> Policy {
+        Policy::default()
     }
 }
 
@@ -170,7 +175,7 @@ impl JobContext {
     /// Creates the context of a job that was not delivered.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn undelivered(
-        job: Job,
+        job: JobSpec,
         envelope: crate::job::Envelope,
         queue: QueueName,
         deadline: Instant,
@@ -198,7 +203,7 @@ impl JobContext {
         &self.delivery.held_lease
     }
 
-    pub(crate) fn job(&self) -> &Job {
+    pub(crate) fn job(&self) -> &JobSpec {
         &self.delivery.job
     }
 

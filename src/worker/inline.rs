@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::executor::{Bounds, bounded};
 use super::handler::{Handler, JobContext};
 use super::registry::handled;
-use crate::job::{Envelope, Job, Outcome, QueueName};
+use crate::job::{Envelope, JobSpec, Outcome, QueueName};
 
 /// The surroundings of a made-up job, besides its fields.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub(crate) struct Inline {
 /// Runs one attempt, and cuts it short as a worker does.
 pub(crate) async fn inline<H: Handler>(
     handler: &H,
-    (job, envelope): (Job, Envelope),
+    (job, envelope): (JobSpec, Envelope),
     circumstances: Circumstances,
 ) -> Inline {
     let Circumstances { queue, timeout, cut_after } = circumstances;

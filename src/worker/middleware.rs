@@ -51,7 +51,7 @@ pub type Handled = Result<Option<Bytes>, JobError>;
 /// let fleet = Fleet::builder(FleetConfig::default())
 ///     .middleware(Timed)
 ///     .middleware_for("mail.send", Tenants)?
-///     .handler("mail.send", handler)?
+///     .handler_for("mail.send", handler)?
 ///     .build();
 /// # Ok(()) }
 /// ```

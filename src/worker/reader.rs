@@ -15,7 +15,7 @@ use super::read_clock::ReadClock;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
 use crate::health::{Monitor, QueueHealth};
-use crate::job::{ConsumerName, EntryId, Job, Lane, Outcome, Portion};
+use crate::job::{ConsumerName, EntryId, JobSpec, Lane, Outcome, Portion};
 
 /// An answer that is late by more than this is not coming: the connection is lost.
 const LATE: Duration = Duration::from_secs(2);
@@ -428,11 +428,11 @@ impl Reader {
     }
 }
 
-fn parse(entry: Entry) -> Result<(Job, crate::job::Envelope), (Entry, String)> {
+fn parse(entry: Entry) -> Result<(JobSpec, crate::job::Envelope), (Entry, String)> {
     let Some(envelope) = &entry.envelope else {
         return Err((entry, "the entry's body was deleted".to_owned()));
     };
-    match Job::parse(envelope, entry.id, entry.lane) {
+    match JobSpec::parse(envelope, entry.id, entry.lane) {
         Ok(job) => Ok((job, entry.envelope.unwrap_or_default())),
         Err(malformed) => Err((entry, malformed.to_string())),
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use crate::broker::{LOG_LINES, Said, Saying};
-use crate::job::{Job, cut};
+use crate::job::{JobSpec, cut};
 
 /// The longest note in bytes. Longer ones are cut.
 pub(crate) const MAX_NOTE_BYTES: usize = 200;
@@ -80,7 +80,7 @@ impl Report {
     }
 
     /// Returns what Redis does not know yet. It stays here until it is [known](Self::known).
-    pub(crate) fn saying<'a>(&self, job: &'a Job) -> Option<Saying<'a>> {
+    pub(crate) fn saying<'a>(&self, job: &'a JobSpec) -> Option<Saying<'a>> {
         let mut pending = lock(self.0.get()?.as_ref()?);
         pending.awaited = false;
         let age = |line: &Line| Said { nth: line.nth, age: line.at.elapsed(), text: line.text.clone() };
@@ -121,9 +121,9 @@ mod tests {
     use super::*;
     use crate::job::{EntryId, Envelope, Lane};
 
-    fn job() -> Job {
+    fn job() -> JobSpec {
         let fields = [(b"type".as_slice(), b"test".as_slice())];
-        Job::parse(&Envelope::new(fields.into_iter()), EntryId::new(1, 0), Lane::Normal).unwrap()
+        JobSpec::parse(&Envelope::new(fields.into_iter()), EntryId::new(1, 0), Lane::Normal).unwrap()
     }
 
     #[test]

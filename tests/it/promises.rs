@@ -37,7 +37,7 @@ fn starts(ledger: &Ledger) -> BTreeMap<String, Vec<u64>> {
 
 async fn send(server: &RedisServer, payloads: &[&str]) -> Vec<JobId> {
     let producer = Producer::new(queue(server).await);
-    producer.submit_all(payloads.iter().map(|payload| job(*payload)), |_| {}).await.unwrap()
+    producer.submit_all(payloads.iter().map(|payload| job(*payload))).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,10 +125,10 @@ async fn promise_3_bounded_failures_then_dead_lettered_once_byte_for_byte() {
     let payload = "{\"a\":\"\u{0}\u{1F980}\"}";
     let job = submit(&queue, payload).await;
     let status = until_state(&queue, &job, State::Dead).await;
-    let letter = queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     assert_eq!(letter.fields.get(b"payload"), Some(payload.as_bytes()));
     assert_eq!((letter.text("dead_reason"), letter.text("dead_attempts")), ("exhausted".into(), "4".into()));
-    assert_eq!((handler.runs(&job), queue.dead_letters(None, 9).await.unwrap().len()), (4, 1));
+    assert_eq!((handler.runs(&job), queue.dead_letters().page(None, 9).await.unwrap().len()), (4, 1));
     fleet.stop().await;
 }
 
@@ -149,7 +149,7 @@ async fn promise_3_bounded_worker_deaths_then_dead_lettered_once() {
     }
     let _last = program.launch().start();
     let status = until_state(&queue, &job, State::Dead).await;
-    let letters = queue.dead_letters(None, 9).await.unwrap();
+    let letters = queue.dead_letters().page(None, 9).await.unwrap();
     assert_eq!((letters.len(), letters[0].text("dead_reason").as_str()), (1, "lost"));
     assert_eq!(status.attempts.len(), 3);
     until_empty(&queue).await;

@@ -104,7 +104,7 @@ impl Bench {
             self.reset()?;
             let submissions = self.submissions(self.jobs)?;
             let begun = Instant::now();
-            producer.submit_all(submissions, |_| {}).await?;
+            producer.submit_all(submissions).await?;
             ours.push(per_s(self.jobs, begun.elapsed()));
         }
         let ratio = median_ratio(&ours, &raw);
@@ -194,7 +194,7 @@ impl Bench {
         let jobs = 100_000;
         let submissions =
             self.submissions(jobs)?.map(|submission| submission.delay(Duration::from_millis(1)));
-        producer.submit_all(submissions, |_| {}).await?;
+        producer.submit_all(submissions).await?;
         let seen = Seen::counting();
         let begun = Instant::now();
         let running = Running::start(self.server.port, CONCURRENCY, &seen)?;
@@ -231,7 +231,7 @@ impl Bench {
         let producer = self.producer().await?;
         self.reset()?;
         let empty = self.raw.info("memory", "used_memory")?;
-        producer.submit_all(self.submissions(jobs)?, |_| {}).await?;
+        producer.submit_all(self.submissions(jobs)?).await?;
         let ours = (self.raw.info("memory", "used_memory")? - empty) / jobs as f64;
         Ok(Memory { raw_bytes_per_job: raw, bytes_per_job: ours, ratio: ours / raw })
     }
@@ -259,7 +259,7 @@ impl Bench {
         let producer = self.producer().await?;
         let hour = Duration::from_secs(3600);
         let delayed = self.submissions(1_000_000)?.map(move |submission| submission.delay(hour));
-        producer.submit_all(delayed, |_| {}).await?;
+        producer.submit_all(delayed).await?;
         let delayed = self.drain_rounds().await?;
         self.raw.flush()?;
         Ok(Backlog { drain_ratio_2m: waiting, drain_ratio_1m_delayed: delayed })

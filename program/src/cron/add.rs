@@ -70,7 +70,7 @@ impl Args {
 
     /// Saves the recurring job.
     pub(super) async fn keep(&self, queue: &Queue, entry: &Entry, context: &Context) -> anyhow::Result<Exit> {
-        let kept = if self.replace { queue.put_cron(entry).await } else { queue.add_cron(entry).await };
+        let kept = if self.replace { queue.cron().put(entry).await } else { queue.cron().add(entry).await };
         let kept = kept.with_context(|| format!("failed to save the recurring job {}", entry.name()))?;
         match kept {
             Kept::Taken => {
@@ -90,7 +90,8 @@ impl Args {
             }
             Kept::Added | Kept::Replaced | Kept::Unchanged => {}
         }
-        let now = queue.cron().await.context("the recurring job is saved, but reading it back failed")?.now;
+        let now =
+            queue.cron().table().await.context("the recurring job is saved, but reading it back failed")?.now;
         let tick = entry.schedule().next(now);
         let added = Added {
             name: entry.name().to_string(),

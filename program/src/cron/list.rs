@@ -62,7 +62,7 @@ pub(super) async fn run(
     let (count, mut all, mut failed) = (queues.len(), Vec::new(), Vec::new());
     for name in queues {
         let queue = broker.queue(name.clone());
-        match queue.cron().await {
+        match queue.cron().table().await {
             Ok(table) => {
                 all.extend(table.entries.into_iter().map(|status| recurring(&name, status, table.now, next)))
             }
@@ -91,7 +91,8 @@ fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize
         Err(error) => (None, Some(error.to_string())),
     };
     let schedule = entry.as_ref().filter(|_| !paused).map(Entry::schedule);
-    let next: Vec<_> = schedule.iter().flat_map(|schedule| schedule.upcoming(now).take(count)).collect();
+    let next: Vec<_> =
+        schedule.iter().flat_map(|schedule| schedule.upcoming(now).take(count)).collect();
     let overdue = schedule.and_then(|schedule| schedule.next(handled)).filter(|tick| *tick <= now);
     let text = |text: fn(&Entry) -> String| entry.as_ref().map(text);
     Recurring {

@@ -100,11 +100,11 @@ async fn change(
     let failed = || format!("the recurring job {name} was not {done}");
     let mut id = None;
     let changed = match done {
-        "paused" => queue.pause_cron(name).await.with_context(failed)?,
-        "resumed" => queue.resume_cron(name).await.with_context(failed)?,
-        "removed" => queue.remove_cron(name).await.with_context(failed)?.then_some(true),
+        "paused" => queue.cron().pause(name).await.with_context(failed)?,
+        "resumed" => queue.cron().resume(name).await.with_context(failed)?,
+        "removed" => queue.cron().remove(name).await.with_context(failed)?.then_some(true),
         _ => {
-            id = queue.run_cron(name).await.with_context(failed)?.map(|id| id.to_string());
+            id = queue.cron().run(name).await.with_context(failed)?.map(|id| id.to_string());
             id.is_some().then_some(true)
         }
     };
@@ -115,7 +115,7 @@ async fn change(
 }
 
 async fn unknown(queue: &Queue, name: &CronName) -> anyhow::Result<Exit> {
-    let table = queue.cron().await.context("failed to list the recurring jobs")?;
+    let table = queue.cron().table().await.context("failed to list the recurring jobs")?;
     let names: Vec<&str> = table.entries.iter().map(|status| status.name.as_str()).collect();
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     output::complain(&format!("the queue {} has no recurring job {name}; it has: {known}", queue.name()));

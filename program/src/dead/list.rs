@@ -86,9 +86,9 @@ async fn page(args: &Args, queue: &Queue) -> anyhow::Result<(Vec<Letter>, bool)>
     loop {
         let read = if args.oldest_first {
             let from = at.map(|at| EntryId::new(at.ms, at.seq.saturating_add(1)));
-            queue.dead_letters(from, READ).await
+            queue.dead_letters().page(from, READ).await
         } else {
-            queue.recent_dead_letters(at, READ).await
+            queue.dead_letters().recent(at, READ).await
         };
         let read = read.context("failed to read the dead letters")?;
         let is_last = read.is_empty();

@@ -90,12 +90,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<DeadLetter>> {
     const FAILED: &str = "failed to read the dead letter";
     if let Ok(entry) = id.to_string().parse::<EntryId>()
-        && let Some(letter) = queue.dead_letter(entry).await.context(FAILED)?
+        && let Some(letter) = queue.dead_letters().get(entry).await.context(FAILED)?
     {
         return Ok(Some(letter));
     }
     let Some(entry) = status::find(queue, id).await?.and_then(|status| status.dead) else { return Ok(None) };
-    queue.dead_letter(entry).await.context(FAILED)
+    queue.dead_letters().get(entry).await.context(FAILED)
 }
 
 fn reason(name: &str) -> Result<DeadReason, String> {

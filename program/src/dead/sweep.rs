@@ -144,7 +144,7 @@ impl Sweep {
     /// come back as a new letter after it.
     async fn all(&mut self, args: &Args, context: &Context) -> anyhow::Result<()> {
         const FAILED: &str = "failed to read the dead letters";
-        let newest = self.queue.recent_dead_letters(None, 1).await.context(FAILED)?.pop();
+        let newest = self.queue.dead_letters().recent(None, 1).await.context(FAILED)?.pop();
         let Some(last) = newest.map(|letter| letter.entry) else { return Ok(()) };
         let total = self.queue.depths().await.context("failed to count the dead letters")?.dead;
         if !args.yes && !self.confirmed(&args.filter, total)? {
@@ -153,7 +153,7 @@ impl Sweep {
         let bar = output::progress(context.output, Some(total), "dead letters");
         let mut from = None;
         loop {
-            let page = self.queue.dead_letters(from, PAGE).await.context(FAILED)?;
+            let page = self.queue.dead_letters().page(from, PAGE).await.context(FAILED)?;
             let read = page.len() as u64;
             let end = page.last().map(|letter| letter.entry);
             let meant = |letter: &DeadLetter| letter.entry <= last && args.filter.admits(letter);
@@ -207,11 +207,13 @@ impl Sweep {
 /// Returns true if the letter still existed.
 async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, broker::Error> {
     match deed {
-        Deed::Replay => Ok(is_replayed(queue.replay(letter.entry, &letter.job()).await?, letter)),
-        Deed::StartOver => {
-            Ok(is_replayed(queue.replay_all_steps(letter.entry, &letter.job()).await?, letter))
+        Deed::Replay => {
+            Ok(is_replayed(queue.dead_letters().replay(letter.entry, &letter.job()).await?, letter))
         }
-        Deed::Drop => queue.drop_dead(letter.entry, &letter.job()).await,
+        Deed::StartOver => {
+            Ok(is_replayed(queue.dead_letters().replay_all_steps(letter.entry, &letter.job()).await?, letter))
+        }
+        Deed::Drop => queue.dead_letters().drop(letter.entry, &letter.job()).await,
     }
 }
 

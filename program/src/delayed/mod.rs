@@ -114,7 +114,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 async fn list(queue: &Queue, limit: u64, skip: u64, context: &Context) -> anyhow::Result<Exit> {
-    let upcoming = queue.upcoming(skip, limit).await.context("failed to list the delayed jobs")?;
+    let upcoming = queue.delayed().page(skip, limit).await.context("failed to list the delayed jobs")?;
     let depths = queue.depths().await.context("failed to count the delayed jobs")?;
     let end = skip + upcoming.len() as u64;
     let page = Page {

@@ -129,8 +129,9 @@ pub(super) async fn letters(queue: &Queue) -> Result<Vec<DeadLetter>> {
     let (mut letters, mut from) = (Vec::new(), None);
     loop {
         // The client's future is large.
-        let page =
-            Box::pin(queue.dead_letters(from, PAGE)).await.context("failed to read the dead letters")?;
+        let page = Box::pin(queue.dead_letters().page(from, PAGE))
+            .await
+            .context("failed to read the dead letters")?;
         let is_last = page.is_empty();
         from = page.last().map(|letter| EntryId::new(letter.entry.ms, letter.entry.seq.saturating_add(1)));
         letters.extend(page);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use serde::de::IgnoredAny;
-use streamfleet::job::{ChainedJob, Encoding, Job, JobId, Lane, Timestamp, Tracking, UniqueKey};
+use streamfleet::job::{ChainedJob, Encoding, JobId, JobSpec, Lane, Timestamp, Tracking, UniqueKey};
 use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 
 use crate::{Wrong, times};
@@ -178,7 +178,7 @@ pub(super) fn mode(text: &str) -> Result<UniqueMode, String> {
 
 /// Checks that a job may have this timeout.
 pub(super) fn timeout_in_bounds(timeout: Duration) -> Result<Duration, String> {
-    let fits = (Duration::from_millis(1)..=Job::LONGEST_TIMEOUT).contains(&timeout);
+    let fits = (Duration::from_millis(1)..=JobSpec::LONGEST_TIMEOUT).contains(&timeout);
     fits.then_some(timeout).ok_or_else(|| "a timeout must be between 1ms and 7d".to_owned())
 }
 

@@ -45,7 +45,7 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let id = found.map_or_else(|| args.id.clone(), |(id, _)| id);
     let decider = Decider::new(&whoever(), &args.reason);
     let retention = context.effective.config.worker.retention;
-    let decided = match queue.decide(&id, (&args.step, args.verdict), &decider, retention).await {
+    let decided = match queue.steps().decide(&id, (&args.step, args.verdict), &decider, retention).await {
         Ok(decided) => decided,
         Err(DecideError::Redis(error)) => return Err(error).context("failed to write the decision"),
         Err(error @ (DecideError::NoLedger { .. } | DecideError::NoStep { .. })) => {

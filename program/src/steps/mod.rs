@@ -119,11 +119,11 @@ async fn look(id: &JobId, queue: QueueName, context: &Context) -> anyhow::Result
 /// Finds the ledger of a job by the job's id, or by the entry id that XADD returned.
 pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<(JobId, StepsStatus)>> {
     const FAILED: &str = "failed to read the steps";
-    if let Some(steps) = queue.steps(id).await.context(FAILED)? {
+    if let Some(steps) = queue.steps().of(id).await.context(FAILED)? {
         return Ok(Some((id.clone(), steps)));
     }
     let Some(id) = status::find(queue, id).await?.map(|status| status.id) else { return Ok(None) };
-    Ok(queue.steps(&id).await.context(FAILED)?.map(|steps| (id, steps)))
+    Ok(queue.steps().of(&id).await.context(FAILED)?.map(|steps| (id, steps)))
 }
 
 /// The steps that wait for a person.

@@ -13,7 +13,7 @@ use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
 use crate::broker::client::script::{Answer, scripts};
 use crate::broker::{Queue, bytes, millis};
-use crate::job::{End, EntryId, Envelope, Job, JobId, JobType, Lane, Life, State, cut};
+use crate::job::{End, EntryId, Envelope, JobId, JobSpec, JobType, Lane, Life, State, cut};
 
 scripts! { CANCEL "cancel", CANCELS "cancels", ENDINGS "endings", WISHES "wishes" }
 
@@ -93,7 +93,7 @@ impl Queue {
         retention: Duration,
     ) -> Result<Answer, Error> {
         let entry = found.entry.unwrap_or(EntryId::new(0, 0));
-        let job = Job::parse(&found.envelope, entry, found.lane).ok();
+        let job = JobSpec::parse(&found.envelope, entry, found.lane).ok();
         let FollowUpArgs { keys: [lock, batch], ends } = match &job {
             Some(job) => FollowUpArgs::of(
                 &self.keys,

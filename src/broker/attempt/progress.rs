@@ -7,7 +7,7 @@ use fred::types::Value;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::{Queue, bytes, millis};
-use crate::job::{ConsumerName, Job};
+use crate::job::{ConsumerName, JobSpec};
 
 scripts! { REPORT "report" }
 
@@ -17,7 +17,7 @@ pub(crate) const LOG_LINES: usize = 100;
 /// What one attempt has reported. Everything has an increasing number, so that nothing is written twice.
 #[derive(Debug, Clone)]
 pub(crate) struct Saying<'a> {
-    pub(crate) job: &'a Job,
+    pub(crate) job: &'a JobSpec,
     /// Its number, percentage and note.
     pub(crate) progress: Option<(u64, u8, String)>,
     /// At most [`LOG_LINES`].

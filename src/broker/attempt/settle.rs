@@ -13,7 +13,7 @@ use crate::broker::client::script::scripts;
 use crate::broker::submit::offload::Carried;
 use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{
-    ConsumerName, Deferral, End, Envelope, FollowUps, Job, JobId, Settlement, TraceContext, Tracking,
+    ConsumerName, Deferral, End, Envelope, FollowUps, JobId, JobSpec, Settlement, TraceContext, Tracking,
     Unroutable,
 };
 use crate::sabotage::{self, Sabotage};
@@ -55,7 +55,7 @@ pub(crate) enum Applied {
 /// A job with the fields of the entry that carries it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken<'a> {
-    pub(crate) job: &'a Job,
+    pub(crate) job: &'a JobSpec,
     pub(crate) envelope: &'a Envelope,
     /// The span of the attempt that ended, if it had one.
     pub(crate) trace: Option<&'a TraceContext>,
@@ -91,7 +91,7 @@ impl Queue {
     pub(crate) async fn begin(
         &self,
         consumer: &ConsumerName,
-        job: &Job,
+        job: &JobSpec,
         keep_record: bool,
     ) -> Result<Begun, Error> {
         let lock = job.follow_ups.as_deref().and_then(FollowUps::freed_at_start);
@@ -421,7 +421,7 @@ fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
 const UNROUTABLE: &[u8] = b"unroutable_ms";
 
 /// Tells `begin` and `bury` about the dead letter whose fields a job has: which life ended in it, and when.
-pub(in crate::broker) fn letter_of(job: &Job) -> [Value; 2] {
+pub(in crate::broker) fn letter_of(job: &JobSpec) -> [Value; 2] {
     let former = job.former.as_deref();
     let life = former.and_then(|former| former.life.as_ref()).map_or_else(|| Value::from(""), text);
     let at = former.and_then(|former| former.dead_at);

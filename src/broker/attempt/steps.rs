@@ -10,7 +10,7 @@ use crate::broker::client::script::scripts;
 use crate::broker::inspect::depths;
 use crate::broker::{Queue, bytes, millis};
 use crate::job::{
-    AfterDecision, ConsumerName, DeadReason, End, EntryId, Job, JobId, Lane, Ledger, State, StepEnd,
+    AfterDecision, ConsumerName, DeadReason, End, EntryId, JobId, JobSpec, Lane, Ledger, State, StepEnd,
     StepKind, StepName, StepRecord, StepState, Timestamp, Undecidable, Verdict, cut, judge,
 };
 
@@ -130,28 +130,37 @@ impl Decider {
     }
 }
 
+/// The step ledgers of a queue's jobs. [`Queue::steps`] returns it.
+#[derive(Clone, Copy)]
+pub struct StepLedgers<'a> {
+    queue: &'a Queue,
+}
+
 impl Queue {
+    /// Gives access to the step ledgers of jobs.
+    pub fn steps(&self) -> StepLedgers<'_> {
+        StepLedgers { queue: self }
+    }
+}
+
+impl StepLedgers<'_> {
     /// Returns the ledger of a job's steps; `None` if none of its steps has begun, or the ledger has expired with its
     /// job.
     ///
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
-    pub async fn steps(&self, job: &JobId) -> Result<Option<StepsStatus>, Error> {
-        let steps = self.look_at_steps(job, None).await?;
+    pub async fn of(self, job: &JobId) -> Result<Option<StepsStatus>, Error> {
+        let steps = self.look(job, None).await?;
         Ok(Some(steps).filter(|steps| steps.ledger.plan.is_some()))
     }
 
     /// Returns the ledger, empty if there is none. If it has gone, what the job's fields say about its steps is first
     /// written into a new one, with the plan. See `steps.lua`.
-    pub(crate) async fn look_at_steps(
-        &self,
-        job: &JobId,
-        known: Option<(&[u8], &str)>,
-    ) -> Result<StepsStatus, Error> {
-        let keys = vec![self.keys.ledger(job), self.keys.record(job)];
+    pub(crate) async fn look(self, job: &JobId, known: Option<(&[u8], &str)>) -> Result<StepsStatus, Error> {
+        let keys = vec![self.queue.keys.ledger(job), self.queue.keys.record(job)];
         let (states, plan) = known.unwrap_or_default();
-        let answer = self.run(&STEPS, keys, vec![bytes(states), plan.into()]).await?;
+        let answer = self.queue.run(&STEPS, keys, vec![bytes(states), plan.into()]).await?;
         let [Value::Array(fields), state, dead] = &answer.rest[..] else {
             return Err(Error::contract("steps", answer));
         };
@@ -164,14 +173,14 @@ impl Queue {
     }
 
     /// Asks whether a run of a step may start, and records the start. See `step_begin.lua`.
-    pub(crate) async fn step_begin(
-        &self,
+    pub(crate) async fn begin(
+        self,
         consumer: &ConsumerName,
-        job: &Job,
+        job: &JobSpec,
         StepRun { step, kind, run }: StepRun<'_>,
         plan: &str,
     ) -> Result<StepBegun, Error> {
-        let keys = vec![self.keys.stream(job.lane).clone(), self.keys.ledger(&job.id)];
+        let keys = vec![self.queue.keys.stream(job.lane).clone(), self.queue.keys.ledger(&job.id)];
         let args = vec![
             consumer.as_str().into(),
             job.entry.to_string().into(),
@@ -181,7 +190,7 @@ impl Queue {
             text(&job.life),
             plan.into(),
         ];
-        match self.run(&STEP_BEGIN, keys, args).await? {
+        match self.queue.run(&STEP_BEGIN, keys, args).await? {
             answer if answer.status == 1 => Ok(StepBegun::Start),
             answer if answer.status == 0 => Ok(StepBegun::Stale),
             answer if matches!(answer.status, 2 | 3) => Ok(StepBegun::Refused),
@@ -190,9 +199,9 @@ impl Queue {
     }
 
     /// Records how a run of a step ended, and returns when. See `step_end.lua`.
-    pub(crate) async fn step_end(
-        &self,
-        job: &Job,
+    pub(crate) async fn end(
+        self,
+        job: &JobSpec,
         StepRun { step, run, .. }: StepRun<'_>,
         end: &StepEnd,
         dropped: Option<&str>,
@@ -212,7 +221,7 @@ impl Queue {
             bytes(dropped.unwrap_or_default().as_bytes()),
             text(&job.life),
         ];
-        let answer = self.run(&STEP_END, vec![self.keys.ledger(&job.id)], args).await?;
+        let answer = self.queue.run(&STEP_END, vec![self.queue.keys.ledger(&job.id)], args).await?;
         let now = answer.rest.first().and_then(decode::number).map(depths::timestamp);
         match (answer.status, now) {
             (0, Some(now)) => Ok((StepTold::Stale, now)),
@@ -232,13 +241,13 @@ impl Queue {
     ///
     /// [`DecideError`] if the step is not in a state that allows this verdict, or Redis does not answer.
     pub async fn decide(
-        &self,
+        self,
         job: &JobId,
         (step, verdict): (&StepName, Verdict),
         decider: &Decider,
         retention: std::time::Duration,
     ) -> Result<Decided, DecideError> {
-        let first = self.look_at_steps(job, None).await?;
+        let first = self.look(job, None).await?;
         let seen = first.ledger.get(step).cloned();
         let mut steps = first;
         // Other steps may change in the meantime; this one may not.
@@ -247,7 +256,7 @@ impl Queue {
                 break;
             }
             let Some(plan) = &steps.ledger.plan else {
-                return Err(DecideError::NoLedger { queue: self.name().to_string(), job: job.clone() });
+                return Err(DecideError::NoLedger { queue: self.queue.name().to_string(), job: job.clone() });
             };
             if plan.get(step).is_none() {
                 let known: Vec<&str> = plan.steps().iter().map(|step| step.name.as_str()).collect();
@@ -263,7 +272,7 @@ impl Queue {
             if let Some(decided) = self.call_decide(job, &steps, &call).await? {
                 return Ok(decided);
             }
-            steps = self.look_at_steps(job, None).await?;
+            steps = self.look(job, None).await?;
         }
         Err(DecideError::Changed(step.clone()))
     }
@@ -274,12 +283,8 @@ impl Queue {
     ///
     /// Returns false if there is nothing to do, or if an operator must decide anyway: a replay would give exhausted
     /// steps their attempts again.
-    pub(crate) async fn resume_steps(
-        &self,
-        job: &JobId,
-        retention: std::time::Duration,
-    ) -> Result<bool, Error> {
-        let steps = self.look_at_steps(job, None).await?;
+    pub(crate) async fn resume(self, job: &JobId, retention: std::time::Duration) -> Result<bool, Error> {
+        let steps = self.look(job, None).await?;
         let then = steps.ledger.plan.as_ref().map_or(AfterDecision::Stay, |plan| plan.then(&steps.ledger));
         let worn = [StepState::Exhausted, StepState::GivenUp];
         if then == AfterDecision::Stay || steps.ledger.steps().any(|(_, record)| worn.contains(&record.state))
@@ -287,7 +292,7 @@ impl Queue {
             return Ok(false);
         }
         let Some(dead) = steps.dead else { return Ok(false) };
-        let reason = self.dead_letter(dead).await?.map(|letter| letter.text("dead_reason"));
+        let reason = self.queue.dead_letters().get(dead).await?.map(|letter| letter.text("dead_reason"));
         if reason.as_deref() != Some(DeadReason::NeedsDecision.as_str()) {
             return Ok(false);
         }
@@ -298,16 +303,17 @@ impl Queue {
 
     /// Sends one decision; `None` if the state that it is based on has changed. See `decide.lua`.
     async fn call_decide(
-        &self,
+        self,
         job: &JobId,
         steps: &StepsStatus,
         call: &Call<'_>,
     ) -> Result<Option<Decided>, Error> {
         let (lane, follow_up, offloaded) = self.ending_of(steps.dead).await?;
         let FollowUpArgs { keys: [lock, batch], ends } = follow_up;
-        let mut keys = vec![self.keys.ledger(job), self.keys.record(job), self.keys.dead.clone()];
-        keys.extend(self.keys.streams().clone());
-        keys.extend([lock, batch, self.keys.stream(lane).clone(), offloaded]);
+        let mut keys =
+            vec![self.queue.keys.ledger(job), self.queue.keys.record(job), self.queue.keys.dead.clone()];
+        keys.extend(self.queue.keys.streams().clone());
+        keys.extend([lock, batch, self.queue.keys.stream(lane).clone(), offloaded]);
         let then = match call.then {
             AfterDecision::Done => "done",
             AfterDecision::Replay => "replay",
@@ -343,29 +349,26 @@ impl Queue {
 
     /// Sends a decision a second time if the first answer was lost: the script recognizes the call by its name.
     async fn insist_on_decide(
-        &self,
+        self,
         keys: Vec<fred::types::Key>,
         args: Vec<Value>,
     ) -> Result<crate::broker::Answer, Error> {
-        match self.run(&DECIDE, keys.clone(), args.clone()).await {
-            Err(Error::Unknown { .. }) => self.run(&DECIDE, keys, args).await,
+        match self.queue.run(&DECIDE, keys.clone(), args.clone()).await {
+            Err(Error::Unknown { .. }) => self.queue.run(&DECIDE, keys, args).await,
             answer => answer,
         }
     }
 
     /// Returns the lane that a dead job came from, what its end triggers, and the key of its offloaded fields.
-    async fn ending_of(
-        &self,
-        dead: Option<EntryId>,
-    ) -> Result<(Lane, FollowUpArgs, fred::types::Key), Error> {
-        let nothing = (Lane::Normal, FollowUpArgs::none(&self.keys), self.keys.offloaded(""));
+    async fn ending_of(self, dead: Option<EntryId>) -> Result<(Lane, FollowUpArgs, fred::types::Key), Error> {
+        let nothing = (Lane::Normal, FollowUpArgs::none(&self.queue.keys), self.queue.keys.offloaded(""));
         let Some(dead) = dead else { return Ok(nothing) };
-        let Some(letter) = self.dead_letter(dead).await? else { return Ok(nothing) };
+        let Some(letter) = self.queue.dead_letters().get(dead).await? else { return Ok(nothing) };
         let lane = letter.text("dead_origin").parse().unwrap_or_default();
         // A letter that cannot be parsed triggers nothing.
-        let Ok(job) = Job::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
+        let Ok(job) = JobSpec::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
         let taken = Taken { job: &job, envelope: &letter.fields, trace: None };
-        Ok((lane, FollowUpArgs::of(&self.keys, taken, End::Done(None)), self.offloaded_of(taken)))
+        Ok((lane, FollowUpArgs::of(&self.queue.keys, taken, End::Done(None)), self.queue.offloaded_of(taken)))
     }
 }
 

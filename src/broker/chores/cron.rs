@@ -128,13 +128,26 @@ pub enum Kept {
     TooMany,
 }
 
+/// The recurring jobs of a queue. [`Queue::cron`] returns it.
+#[derive(Clone, Copy)]
+pub struct Cron<'a> {
+    queue: &'a Queue,
+}
+
 impl Queue {
+    /// Gives access to the recurring jobs.
+    pub fn cron(&self) -> Cron<'_> {
+        Cron { queue: self }
+    }
+}
+
+impl Cron<'_> {
     /// Returns the recurring jobs.
     ///
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
-    pub async fn cron(&self) -> Result<CronTable, Error> {
+    pub async fn table(self) -> Result<CronTable, Error> {
         let mut agenda = self.agenda(None, &[]).await?;
         let mut found = agenda.entries.take().unwrap_or_default();
         found.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -150,13 +163,13 @@ impl Queue {
         Ok(CronTable { now: agenda.now, entries: found.into_iter().map(status).collect() })
     }
 
-    /// Stores a recurring job if its name is new. See [`Queue::put_cron`].
+    /// Stores a recurring job if its name is new. See [`Cron::put`].
     ///
     /// # Errors
     ///
-    /// As [`Queue::put_cron`].
-    pub async fn add_cron(&self, entry: &Entry) -> Result<Kept, Error> {
-        self.keep_cron(entry, false).await
+    /// As [`Cron::put`].
+    pub async fn add(self, entry: &Entry) -> Result<Kept, Error> {
+        self.keep(entry, false).await
     }
 
     /// Stores a recurring job, and replaces an existing one of the same name.
@@ -167,11 +180,11 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
-    pub async fn put_cron(&self, entry: &Entry) -> Result<Kept, Error> {
-        self.keep_cron(entry, true).await
+    pub async fn put(self, entry: &Entry) -> Result<Kept, Error> {
+        self.keep(entry, true).await
     }
 
-    async fn keep_cron(&self, entry: &Entry, replaces: bool) -> Result<Kept, Error> {
+    async fn keep(self, entry: &Entry, replaces: bool) -> Result<Kept, Error> {
         for _ in 0..TRIES {
             let agenda = self.agenda(None, &[]).await?;
             let found = agenda.entries.iter().flatten().find(|(name, _)| name == entry.name());
@@ -183,7 +196,7 @@ impl Queue {
             if found.is_some() && !replaces {
                 return Ok(Kept::Taken);
             }
-            if let Some(kept) = self.replace_cron(entry, old.zip(state), state).await? {
+            if let Some(kept) = self.replace(entry, old.zip(state), state).await? {
                 return Ok(kept);
             }
         }
@@ -191,8 +204,8 @@ impl Queue {
     }
 
     /// Stores an entry if its state is still the one that was read; otherwise `None`.
-    pub(crate) async fn replace_cron(
-        &self,
+    pub(crate) async fn replace(
+        self,
         entry: &Entry,
         old: Option<(&Entry, &CronState)>,
         state: Option<&CronState>,
@@ -213,8 +226,8 @@ impl Queue {
             mark.into(),
             (MAX_ENTRIES as i64).into(),
         ];
-        let keys = vec![self.keys.cron.clone(), self.keys.cron_ticks.clone()];
-        Ok(match self.run(&CRON_PUT, keys, args).await?.status {
+        let keys = vec![self.queue.keys.cron.clone(), self.queue.keys.cron_ticks.clone()];
+        Ok(match self.queue.run(&CRON_PUT, keys, args).await?.status {
             1 => Some(if state.is_some() { Kept::Replaced } else { Kept::Added }),
             2 => Some(Kept::TooMany),
             _ => None,
@@ -226,9 +239,9 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
-    pub async fn remove_cron(&self, name: &CronName) -> Result<bool, Error> {
-        let keys = vec![self.keys.cron.clone(), self.keys.cron_ticks.clone()];
-        Ok(self.run(&CRON_REMOVE, keys, vec![name.as_str().into()]).await?.status == 1)
+    pub async fn remove(self, name: &CronName) -> Result<bool, Error> {
+        let keys = vec![self.queue.keys.cron.clone(), self.queue.keys.cron_ticks.clone()];
+        Ok(self.queue.run(&CRON_REMOVE, keys, vec![name.as_str().into()]).await?.status == 1)
     }
 
     /// Pauses a recurring job: no tick is submitted until it is resumed. `None` if none has this name, false if it was
@@ -237,8 +250,8 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
-    pub async fn pause_cron(&self, name: &CronName) -> Result<Option<bool>, Error> {
-        self.mark_cron(name, PAUSED).await
+    pub async fn pause(self, name: &CronName) -> Result<Option<bool>, Error> {
+        self.mark(name, PAUSED).await
     }
 
     /// Resumes a paused recurring job from now on; ticks that were missed are not submitted. `None` if none has this
@@ -246,14 +259,14 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// As [`Queue::pause_cron`].
-    pub async fn resume_cron(&self, name: &CronName) -> Result<Option<bool>, Error> {
-        self.mark_cron(name, "").await
+    /// As [`Cron::pause`].
+    pub async fn resume(self, name: &CronName) -> Result<Option<bool>, Error> {
+        self.mark(name, "").await
     }
 
-    async fn mark_cron(&self, name: &CronName, mark: &str) -> Result<Option<bool>, Error> {
+    async fn mark(self, name: &CronName, mark: &str) -> Result<Option<bool>, Error> {
         let args = vec![name.as_str().into(), mark.into()];
-        let answer = self.run(&CRON_PAUSE, vec![self.keys.cron_ticks.clone()], args).await?;
+        let answer = self.queue.run(&CRON_PAUSE, vec![self.queue.keys.cron_ticks.clone()], args).await?;
         Ok((answer.status != 2).then_some(answer.status == 1))
     }
 
@@ -263,26 +276,26 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error::Unknown`] if the answer was lost: the job may have been submitted.
-    pub async fn run_cron(&self, name: &CronName) -> Result<Option<JobId>, Error> {
-        let table = self.cron().await?;
+    pub async fn run(self, name: &CronName) -> Result<Option<JobId>, Error> {
+        let table = self.table().await?;
         let found = table.entries.into_iter().find(|status| status.name == *name);
         let Some(entry) = found.and_then(|status| status.entry.ok()) else { return Ok(None) };
         let id = entry.extra_id(rand::random());
         // No depth limit of the producer, and one job.
         let mut args = vec!["".into(), Value::Integer(1)];
         job_args(&mut args, &entry, &id, table.now);
-        let answer = self.run(&ENQUEUE, self.enqueue_keys(entry.lane()), args).await?;
+        let answer = self.queue.run(&ENQUEUE, self.queue.enqueue_keys(entry.lane()), args).await?;
         Untaken::unless("enqueue", answer)?;
         Ok(Some(id))
     }
 
     /// Reads the recurring jobs: all of them or, if nothing has changed since `known`, the states of `names`.
-    pub(crate) async fn agenda(&self, known: Option<u64>, names: &[CronName]) -> Result<Agenda, Error> {
-        let keys = vec![self.keys.cron.clone(), self.keys.cron_ticks.clone()];
+    pub(crate) async fn agenda(self, known: Option<u64>, names: &[CronName]) -> Result<Agenda, Error> {
+        let keys = vec![self.queue.keys.cron.clone(), self.queue.keys.cron_ticks.clone()];
         let revision = known.map_or_else(String::new, |known| known.to_string());
         let args = [revision.into(), Value::Integer(ENTRY_BYTES)].into_iter();
         let args = args.chain(names.iter().map(|name| name.as_str().into())).collect();
-        let (answer, live) = tokio::try_join!(self.run(&AGENDA, keys, args), self.live())?;
+        let (answer, live) = tokio::try_join!(self.queue.run(&AGENDA, keys, args), self.live())?;
         let [revision, Value::Array(states), Value::Array(entries)] = &answer.rest[..] else {
             return Err(Error::contract("agenda", answer));
         };
@@ -298,10 +311,10 @@ impl Queue {
             let Some(name) = name else { return Ok(None) };
             // An entry that changes between the two reads gets another revision, and whatever is done for it compares
             // that.
-            let packed = if pair[1].is_null() { self.cron_entry(&name).await? } else { pair[1].clone() };
+            let packed = if pair[1].is_null() { self.entry(&name).await? } else { pair[1].clone() };
             Ok::<_, Error>(Some((
                 name.clone(),
-                Entry::unpack(name, self.name.clone(), decode::data(&packed)),
+                Entry::unpack(name, self.queue.name.clone(), decode::data(&packed)),
             )))
         };
         let read = try_join_all(entries.chunks_exact(2).map(entry)).await?;
@@ -314,14 +327,14 @@ impl Queue {
         })
     }
 
-    async fn cron_entry(&self, name: &CronName) -> Result<Value, Error> {
-        let client = self.link.client();
-        self.link.ask("hget", client.hget(self.keys.cron.clone(), name.as_str())).await
+    async fn entry(self, name: &CronName) -> Result<Value, Error> {
+        let client = self.queue.link.client();
+        self.queue.link.ask("hget", client.hget(self.queue.keys.cron.clone(), name.as_str())).await
     }
 
     /// How many members of the group have been active recently; zero if that cannot be read.
-    async fn live(&self) -> Result<u64, Error> {
-        match self.consumers(Lane::Normal).await {
+    async fn live(self) -> Result<u64, Error> {
+        match self.queue.consumers(Lane::Normal).await {
             Ok(consumers) => {
                 let members = Pacing::of(consumers.len() as u64);
                 Ok(consumers.iter().filter(|consumer| members.counts_as_live(consumer.idle)).count() as u64)
@@ -334,7 +347,7 @@ impl Queue {
     /// Submits the jobs of these ticks and moves the entry's state that far, in one step. Returns false, without doing
     /// anything, if the state is not the one that was read.
     pub(crate) async fn tick(
-        &self,
+        self,
         entry: &Entry,
         (state, next): (&CronState, &CronState),
         ticks: &[Timestamp],
@@ -344,18 +357,18 @@ impl Queue {
         for tick in ticks {
             job_args(&mut args, entry, &entry.job_id(*tick), *tick);
         }
-        let keys = vec![self.keys.cron_ticks.clone(), self.keys.stream(entry.lane()).clone()];
-        Ok(self.run(&TICK, keys, args).await?.status == 1)
+        let keys = vec![self.queue.keys.cron_ticks.clone(), self.queue.keys.stream(entry.lane()).clone()];
+        Ok(self.queue.run(&TICK, keys, args).await?.status == 1)
     }
 
     /// Moves an entry's state, so that every process reads it again; false if it is not the one that was read.
-    pub(crate) async fn move_cron(
-        &self,
+    pub(crate) async fn advance(
+        self,
         name: &CronName,
         (state, next): (&CronState, &CronState),
     ) -> Result<bool, Error> {
         let args = vec![name.as_str().into(), state.text.as_str().into(), next.text.as_str().into()];
-        Ok(self.run(&CRON_MOVE, vec![self.keys.cron_ticks.clone()], args).await?.status == 1)
+        Ok(self.queue.run(&CRON_MOVE, vec![self.queue.keys.cron_ticks.clone()], args).await?.status == 1)
     }
 }
 

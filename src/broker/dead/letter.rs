@@ -65,7 +65,20 @@ impl DeadLetter {
     }
 }
 
+/// The dead letters of a queue. [`Queue::dead_letters`] returns it.
+#[derive(Clone, Copy)]
+pub struct DeadLetters<'a> {
+    pub(super) queue: &'a Queue,
+}
+
 impl Queue {
+    /// Gives access to the dead letters.
+    pub fn dead_letters(&self) -> DeadLetters<'_> {
+        DeadLetters { queue: self }
+    }
+}
+
+impl DeadLetters<'_> {
     /// Returns a page of the dead letters, oldest first, starting at `from`.
     ///
     /// A page has `count` letters, or fewer if they are large. An empty page is the end.
@@ -73,9 +86,9 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
-    pub async fn dead_letters(&self, from: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
+    pub async fn page(self, from: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
         let start = from.map_or_else(|| "-".to_owned(), |entry| entry.to_string());
-        self.dead_page(start, count, Self::dead_after).await
+        self.read_page(start, count, Self::after).await
     }
 
     /// Returns a page of the dead letters, newest first, starting before `before`.
@@ -85,18 +98,14 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
-    pub async fn recent_dead_letters(
-        &self,
-        before: Option<EntryId>,
-        count: u64,
-    ) -> Result<Vec<DeadLetter>, Error> {
+    pub async fn recent(self, before: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
         let end = before.map_or_else(|| "+".to_owned(), |entry| format!("({entry}"));
-        self.dead_page(end, count, Self::dead_before).await
+        self.read_page(end, count, Self::before).await
     }
 
     /// Reads a page in portions, so that Redis is blocked only briefly however large the letters are.
-    async fn dead_page<F>(
-        &self,
+    async fn read_page<F>(
+        self,
         mut from: String,
         count: u64,
         read: impl Fn(Self, String, u64) -> F,
@@ -108,7 +117,7 @@ impl Queue {
         let (mut portion, mut page, mut bytes) = (Portion::new(1, most, PORTION_BYTES), Vec::new(), 0);
         while page.len() < most && bytes < PAGE_BYTES {
             let wanted = portion.count().min(most - page.len());
-            let some = read(self.clone(), from, wanted as u64).await?;
+            let some = read(self, from, wanted as u64).await?;
             portion.saw(some.iter().map(|letter| letter.fields.size()));
             bytes += some.iter().map(|letter| letter.fields.size()).sum::<usize>();
             let is_last = some.len() < wanted;
@@ -119,14 +128,14 @@ impl Queue {
         Ok(page)
     }
 
-    async fn dead_before(self, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
-        let client = self.link.client();
-        let reply = client.xrevrange(self.keys.dead.clone(), end, "-", Some(count));
-        self.letters("xrevrange", self.link.ask("xrevrange", reply).await?).await
+    async fn before(self, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
+        let client = self.queue.link.client();
+        let reply = client.xrevrange(self.queue.keys.dead.clone(), end, "-", Some(count));
+        self.letters("xrevrange", self.queue.link.ask("xrevrange", reply).await?).await
     }
 
-    async fn dead_after(self, start: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
-        self.dead_range(start, "+".to_owned(), count).await
+    async fn after(self, start: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
+        self.range(start, "+".to_owned(), count).await
     }
 
     /// Returns one dead letter by its own entry id.
@@ -134,31 +143,31 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
-    pub async fn dead_letter(&self, entry: EntryId) -> Result<Option<DeadLetter>, Error> {
-        Ok(self.dead_range(entry.to_string(), entry.to_string(), 1).await?.pop())
+    pub async fn get(self, entry: EntryId) -> Result<Option<DeadLetter>, Error> {
+        Ok(self.range(entry.to_string(), entry.to_string(), 1).await?.pop())
     }
 
-    async fn dead_range(&self, start: String, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
-        let client = self.link.client();
-        let reply = client.xrange(self.keys.dead.clone(), start, end, Some(count));
-        self.letters("xrange", self.link.ask("xrange", reply).await?).await
+    async fn range(self, start: String, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
+        let client = self.queue.link.client();
+        let reply = client.xrange(self.queue.keys.dead.clone(), start, end, Some(count));
+        self.letters("xrange", self.queue.link.ask("xrange", reply).await?).await
     }
 
-    async fn letters(&self, command: &'static str, reply: Value) -> Result<Vec<DeadLetter>, Error> {
+    async fn letters(self, command: &'static str, reply: Value) -> Result<Vec<DeadLetter>, Error> {
         let mut entries = decode::entries(command, &reply, Lane::Normal)?;
-        self.restore(&self.link, &mut entries).await?;
+        self.queue.restore(&self.queue.link, &mut entries).await?;
         let letter =
             |entry: Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
         Ok(entries.into_iter().map(letter).collect())
     }
 
     /// The key with the offloaded fields of a letter; if there are none, a key that never exists.
-    pub(in crate::broker) async fn offloaded_of_letter(&self, letter: EntryId) -> Result<Key, Error> {
-        let (client, text) = (self.link.client(), letter.to_string());
-        let reply = client.xrange(self.keys.dead.clone(), text.clone(), text, Some(1));
-        let reply: Value = self.link.ask("xrange", reply).await?;
+    pub(in crate::broker) async fn offloaded_of_letter(self, letter: EntryId) -> Result<Key, Error> {
+        let (client, text) = (self.queue.link.client(), letter.to_string());
+        let reply = client.xrange(self.queue.keys.dead.clone(), text.clone(), text, Some(1));
+        let reply: Value = self.queue.link.ask("xrange", reply).await?;
         let letter = decode::entries("xrange", &reply, Lane::Normal)?.pop().and_then(|entry| entry.envelope);
         let offloaded = letter.and_then(|fields| fields.offloaded());
-        Ok(self.keys.offloaded(offloaded.as_ref().map_or("", |offloaded| &offloaded.token)))
+        Ok(self.queue.keys.offloaded(offloaded.as_ref().map_or("", |offloaded| &offloaded.token)))
     }
 }

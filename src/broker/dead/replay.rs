@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::dead::letter::{Evicted, LetterLimits};
-use crate::broker::{Queue, millis};
+use crate::broker::dead::letter::{DeadLetters, Evicted, LetterLimits};
+use crate::broker::millis;
 use crate::job::{EntryId, JobId, State};
 
 scripts! { DROP "drop", REPLAY "replay" }
@@ -30,13 +30,13 @@ impl Replayed {
     }
 }
 
-impl Queue {
+impl DeadLetters<'_> {
     /// Replays one dead letter. `job` is the letter's job id.
     ///
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe: a letter is replayed once.
-    pub async fn replay(&self, letter: EntryId, job: &JobId) -> Result<Replayed, Error> {
+    pub async fn replay(self, letter: EntryId, job: &JobId) -> Result<Replayed, Error> {
         self.replay_script(letter, job, "").await
     }
 
@@ -45,25 +45,25 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// As [`Queue::replay`].
-    pub async fn replay_all_steps(&self, letter: EntryId, job: &JobId) -> Result<Replayed, Error> {
+    /// As [`DeadLetters::replay`].
+    pub async fn replay_all_steps(self, letter: EntryId, job: &JobId) -> Result<Replayed, Error> {
         self.replay_script(letter, job, "1").await
     }
 
     async fn replay_script(
-        &self,
+        self,
         letter: EntryId,
         job: &JobId,
         all_steps: &'static str,
     ) -> Result<Replayed, Error> {
-        let mut keys = vec![self.keys.dead.clone(), self.keys.record(job)];
-        keys.extend(self.keys.streams().clone());
-        keys.push(self.keys.ledger(job));
+        let mut keys = vec![self.queue.keys.dead.clone(), self.queue.keys.record(job)];
+        keys.extend(self.queue.keys.streams().clone());
+        keys.push(self.queue.keys.ledger(job));
         let call = format!("{:032x}", rand::random::<u128>());
         let args = vec![letter.to_string().into(), all_steps.into(), call.into()];
-        let answer = match self.run(&REPLAY, keys.clone(), args.clone()).await {
+        let answer = match self.queue.run(&REPLAY, keys.clone(), args.clone()).await {
             // The script recognizes the call by its name.
-            Err(Error::Unknown { .. }) => self.run(&REPLAY, keys, args).await?,
+            Err(Error::Unknown { .. }) => self.queue.run(&REPLAY, keys, args).await?,
             answer => answer?,
         };
         let state = || answer.rest.first().and_then(|state| decode::text(state).parse().ok());
@@ -79,7 +79,7 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
-    pub async fn drop_dead(&self, letter: EntryId, job: &JobId) -> Result<bool, Error> {
+    pub async fn drop(self, letter: EntryId, job: &JobId) -> Result<bool, Error> {
         Ok(self.evict(letter, job, LetterLimits::default()).await? == Evicted::Dropped)
     }
 
@@ -89,13 +89,18 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
-    pub async fn evict(&self, letter: EntryId, job: &JobId, limits: LetterLimits) -> Result<Evicted, Error> {
+    pub async fn evict(self, letter: EntryId, job: &JobId, limits: LetterLimits) -> Result<Evicted, Error> {
         let offloaded = self.offloaded_of_letter(letter).await?;
-        let keys = vec![self.keys.dead.clone(), self.keys.record(job), self.keys.ledger(job), offloaded];
+        let keys = vec![
+            self.queue.keys.dead.clone(),
+            self.queue.keys.record(job),
+            self.queue.keys.ledger(job),
+            offloaded,
+        ];
         let retention = limits.retention.map_or_else(|| "".into(), millis);
         let most = limits.most.map_or_else(String::new, |most| most.to_string());
         let args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_KEPT)];
-        let answer = self.run(&DROP, keys, args).await?;
+        let answer = self.queue.run(&DROP, keys, args).await?;
         match answer.status {
             0 => Ok(Evicted::Gone),
             1 => Ok(Evicted::Dropped),

@@ -64,7 +64,7 @@ impl Queue {
         let mut unread = Unread::read(unread, &PARTS, &keys);
         let mut coming = 0;
         if entries > 0 {
-            match self.cron().await {
+            match self.cron().table().await {
                 Ok(table) => coming = ticks(&table),
                 Err(error) if error.class() == Some(Class::Configuration) => {
                     let key = self.keys.cron_ticks.as_str_lossy().into_owned();

@@ -36,7 +36,28 @@ pub struct Upcoming {
     pub fields: Option<(Lane, Envelope)>,
 }
 
+/// The jobs of a queue that are due later. [`Queue::delayed`] returns it.
+#[derive(Clone, Copy)]
+pub struct Delayed<'a> {
+    queue: &'a Queue,
+}
+
 impl Queue {
+    /// Gives access to the jobs that are due later.
+    pub fn delayed(&self) -> Delayed<'_> {
+        Delayed { queue: self }
+    }
+
+    /// Returns the packed fields of a member of the delayed set; `None` if it has none, or is gone.
+    pub(in crate::broker) async fn packed(&self, member: &Value) -> Result<Option<Value>, Error> {
+        let (client, key) = (self.link.client(), self.keys.delayed_fields.clone());
+        let member = Key::from(decode::data(member));
+        let packed: Value = self.link.ask("hget", client.hget(key, member)).await?;
+        Ok(Some(packed).filter(|packed| !packed.is_null()))
+    }
+}
+
+impl Delayed<'_> {
     /// Returns a page of the delayed set, the next due first.
     ///
     /// A page has `count` jobs, or fewer if they are large. An empty page is the end.
@@ -44,17 +65,17 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
-    pub async fn upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
+    pub async fn page(self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         while (page.len() as u64) < count && bytes < PAGE_BYTES {
             let done = page.len() as u64;
-            let some = self.some_upcoming(skip + done, (count - done).min(PORTION)).await?;
+            let some = self.some(skip + done, (count - done).min(PORTION)).await?;
             if some.is_empty() {
                 break;
             }
             for mut job in some {
                 if let Some((_, envelope)) = &mut job.fields {
-                    self.restore_fields(&self.link, envelope).await?;
+                    self.queue.restore_fields(&self.queue.link, envelope).await?;
                     bytes += envelope.size();
                 }
                 page.push(job);
@@ -66,13 +87,14 @@ impl Queue {
         Ok(page)
     }
 
-    async fn some_upcoming(&self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
-        let keys = vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone()];
+    async fn some(self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
+        let keys = vec![self.queue.keys.delayed.clone(), self.queue.keys.delayed_fields.clone()];
         let args = [skip.cast_signed(), count.cast_signed(), PORTION_BYTES, LARGE_BYTES];
-        let answer = self.run(&UPCOMING, keys, args.map(Value::Integer).to_vec()).await?;
+        let answer = self.queue.run(&UPCOMING, keys, args.map(Value::Integer).to_vec()).await?;
         let upcoming = async |item: &[Value]| {
             let fields = &item[2];
-            let packed = if fields.is_null() { self.packed(&item[0]).await? } else { Some(fields.clone()) };
+            let packed =
+                if fields.is_null() { self.queue.packed(&item[0]).await? } else { Some(fields.clone()) };
             let packed = packed.unwrap_or(Value::Null);
             Ok(Upcoming {
                 id: decode::text(&item[0]),
@@ -81,13 +103,5 @@ impl Queue {
             })
         };
         try_join_all(answer.rest.chunks_exact(3).map(upcoming)).await
-    }
-
-    /// Returns the packed fields of a member of the delayed set; `None` if it has none, or is gone.
-    pub(in crate::broker) async fn packed(&self, member: &Value) -> Result<Option<Value>, Error> {
-        let (client, key) = (self.link.client(), self.keys.delayed_fields.clone());
-        let member = Key::from(decode::data(member));
-        let packed: Value = self.link.ask("hget", client.hget(key, member)).await?;
-        Ok(Some(packed).filter(|packed| !packed.is_null()))
     }
 }

@@ -33,14 +33,27 @@ impl PastEvent {
     }
 }
 
+/// The stream of events of a queue. [`Queue::events`] returns it.
+#[derive(Clone, Copy)]
+pub struct EventStream<'a> {
+    queue: &'a Queue,
+}
+
 impl Queue {
+    /// Gives access to the stream of events.
+    pub fn events(&self) -> EventStream<'_> {
+        EventStream { queue: self }
+    }
+}
+
+impl EventStream<'_> {
     /// Appends events, all or none, and keeps about `max_length`.
     ///
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses. Do not send again: the events may have been appended.
     pub(crate) async fn publish(
-        &self,
+        self,
         max_length: u64,
         events: &[Vec<(&'static str, String)>],
     ) -> Result<(), Error> {
@@ -50,7 +63,7 @@ impl Queue {
             let flat = event.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
             args.extend(flat.map(bytes));
         }
-        let answer = self.run(&PUBLISH, vec![self.keys.events.clone()], args).await?;
+        let answer = self.queue.run(&PUBLISH, vec![self.queue.keys.events.clone()], args).await?;
         (answer.status == events.len() as i64).then_some(()).ok_or_else(|| Error::contract("publish", answer))
     }
 
@@ -59,11 +72,11 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
-    pub async fn events(&self, after: Option<EntryId>, count: u64) -> Result<Vec<PastEvent>, Error> {
+    pub async fn page(self, after: Option<EntryId>, count: u64) -> Result<Vec<PastEvent>, Error> {
         let start = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
-        let client = self.link.client();
-        let reply = client.xrange(self.keys.events.clone(), start, "+", Some(count));
-        past("xrange", &self.link.ask("xrange", reply).await?)
+        let client = self.queue.link.client();
+        let reply = client.xrange(self.queue.keys.events.clone(), start, "+", Some(count));
+        past("xrange", &self.queue.link.ask("xrange", reply).await?)
     }
 
     /// Returns the last events, oldest first.
@@ -71,10 +84,10 @@ impl Queue {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
-    pub async fn last_events(&self, count: u64) -> Result<Vec<PastEvent>, Error> {
-        let client = self.link.client();
-        let reply = client.xrevrange(self.keys.events.clone(), "+", "-", Some(count));
-        let mut events = past("xrevrange", &self.link.ask("xrevrange", reply).await?)?;
+    pub async fn last(self, count: u64) -> Result<Vec<PastEvent>, Error> {
+        let client = self.queue.link.client();
+        let reply = client.xrevrange(self.queue.keys.events.clone(), "+", "-", Some(count));
+        let mut events = past("xrevrange", &self.queue.link.ask("xrevrange", reply).await?)?;
         events.reverse();
         Ok(events)
     }

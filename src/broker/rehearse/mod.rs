@@ -24,8 +24,8 @@ use super::{
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
-    Burial, ConsumerName, DeadReason, Deferral, Encoding, EntryId, Envelope, Job, JobId, Lane, Settlement,
-    State, Tracking,
+    Burial, ConsumerName, DeadReason, Deferral, Encoding, EntryId, Envelope, JobId, JobSpec, Lane,
+    Settlement, State, Tracking,
 };
 
 /// How long the rehearsing worker counts as live.
@@ -227,7 +227,7 @@ impl Rehearsal<'_> {
         }
         self.keep_in_mind(call(std::iter::once(new.life)));
         self.queue.schedule(&[(self.id("large"), new)], None).await?;
-        let page = self.queue.upcoming(0, 1).await?;
+        let page = self.queue.delayed().page(0, 1).await?;
         let is_whole =
             page.first().and_then(|job| job.fields.as_ref()).is_some_and(|(_, fields)| fields.is_whole());
         same("get", is_whole, true)?;
@@ -257,9 +257,9 @@ impl Rehearsal<'_> {
     }
 
     async fn replay(&self) -> Result<(), Error> {
-        let letter = self.queue.dead_letters(None, 1).await?.pop();
+        let letter = self.queue.dead_letters().page(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrange", "no dead letter"))?;
-        let replayed = self.queue.replay(letter.entry, &letter.job()).await?;
+        let replayed = self.queue.dead_letters().replay(letter.entry, &letter.job()).await?;
         same("replay", replayed.is_done(), true)?;
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await
@@ -268,9 +268,9 @@ impl Rehearsal<'_> {
     async fn drop(&self) -> Result<(), Error> {
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &burial()).await?;
-        let letter = self.queue.recent_dead_letters(None, 1).await?.pop();
+        let letter = self.queue.dead_letters().recent(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrevrange", "no dead letter"))?;
-        let dropped = self.queue.drop_dead(letter.entry, &letter.job()).await?;
+        let dropped = self.queue.dead_letters().drop(letter.entry, &letter.job()).await?;
         same("drop", dropped, true)
     }
 
@@ -290,25 +290,25 @@ impl Rehearsal<'_> {
         let yearly = Schedule::new("@yearly", "UTC")
             .and_then(|schedule| Entry::new("rehearsal", schedule, "rehearsal"));
         let entry = yearly.expect("a plain word is a valid name and type");
-        let kept = self.queue.put_cron(&entry).await?;
+        let kept = self.queue.cron().put(&entry).await?;
         same("cron_put", kept, Kept::Added)?;
-        let agenda = self.queue.agenda(None, &[]).await?;
+        let agenda = self.queue.cron().agenda(None, &[]).await?;
         let (_, state) = agenda.states.first().ok_or_else(|| Error::contract("agenda", "no state"))?;
         let next = state.moved(&state.progress().moved(&[agenda.now], agenda.now, 0));
-        let ticked = self.queue.tick(&entry, (state, &next), &[agenda.now]).await?;
+        let ticked = self.queue.cron().tick(&entry, (state, &next), &[agenda.now]).await?;
         same("tick", ticked, true)?;
-        same("cron_move", self.queue.move_cron(entry.name(), (&next, state)).await?, true)?;
+        same("cron_move", self.queue.cron().advance(entry.name(), (&next, state)).await?, true)?;
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await?;
         self.broker.delete(vec![self.queue.keys.record(&job.id)]).await?;
-        same("cron_pause", self.queue.pause_cron(entry.name()).await?, Some(true))?;
-        same("cron_remove", self.queue.remove_cron(entry.name()).await?, true)
+        same("cron_pause", self.queue.cron().pause(entry.name()).await?, Some(true))?;
+        same("cron_remove", self.queue.cron().remove(entry.name()).await?, true)
     }
 
     async fn publish(&self) -> Result<(), Error> {
-        self.queue.publish(1, &[vec![("event", "rehearsed".to_owned())]]).await?;
-        same("xrange", self.queue.events(None, 2).await?.len(), 1)?;
-        same("xrevrange", self.queue.last_events(2).await?.len(), 1)
+        self.queue.events().publish(1, &[vec![("event", "rehearsed".to_owned())]]).await?;
+        same("xrange", self.queue.events().page(None, 2).await?.len(), 1)?;
+        same("xrevrange", self.queue.events().last(2).await?.len(), 1)
     }
 
     async fn look(&self) -> Result<(), Error> {
@@ -317,7 +317,7 @@ impl Rehearsal<'_> {
         same("backlog", self.queue.backlog().await?.jobs(), 0)?;
         self.queue.status(&self.id("later")).await?;
         self.queue.seek(&self.id("later"), 1).await?;
-        self.queue.upcoming(0, 1).await?;
+        self.queue.delayed().page(0, 1).await?;
         self.queue.consumers(Lane::Normal).await.map(drop)
     }
 
@@ -349,18 +349,18 @@ impl Rehearsal<'_> {
     }
 
     /// Reads the next entry.
-    async fn read(&self) -> Result<(Envelope, Job), Error> {
+    async fn read(&self) -> Result<(Envelope, JobSpec), Error> {
         parsed(self.queue.read_lane(self.queue.link(), &self.consumer, Lane::Normal, 1).await?)
     }
 
     /// Reads the first entry that is already pending.
-    async fn own(&self) -> Result<(Envelope, Job), Error> {
+    async fn own(&self) -> Result<(Envelope, JobSpec), Error> {
         let after = EntryId::new(0, 0);
         let link = self.queue.link();
         parsed(self.queue.read_own(link, &self.consumer, Lane::Normal, after, 1).await?)
     }
 
-    async fn apply(&self, envelope: &Envelope, job: &Job, settlement: &Settlement) -> Result<(), Error> {
+    async fn apply(&self, envelope: &Envelope, job: &JobSpec, settlement: &Settlement) -> Result<(), Error> {
         let keep = Keep { record: true, tracking: Tracking::All, retention: LIVES, result: None };
         let ran = Ran { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
         let taken = Taken { job, envelope, trace: None };
@@ -389,10 +389,10 @@ fn burial() -> Settlement {
     Settlement::Bury(Burial { reason: DeadReason::Fatal, error, attempts: 1 })
 }
 
-fn parsed(entries: Vec<decode::Entry>) -> Result<(Envelope, Job), Error> {
+fn parsed(entries: Vec<decode::Entry>) -> Result<(Envelope, JobSpec), Error> {
     let entry = entries.into_iter().next().ok_or_else(|| Error::contract("xreadgroup", "no entry"))?;
     let envelope = entry.envelope.ok_or_else(|| Error::contract("xreadgroup", "no fields"))?;
-    let job = Job::parse(&envelope, entry.id, entry.lane);
+    let job = JobSpec::parse(&envelope, entry.id, entry.lane);
     job.map(|job| (envelope, job)).map_err(|why| Error::contract("xreadgroup", why))
 }
 

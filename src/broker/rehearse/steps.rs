@@ -43,11 +43,11 @@ impl Rehearsal<'_> {
         same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
         let step = self.step();
         let run = StepRun { step: &step, kind: StepKind::Once, run };
-        let begun = self.queue.step_begin(&self.consumer, &job, run, PLAN).await?;
+        let begun = self.queue.steps().begin(&self.consumer, &job, run, PLAN).await?;
         same("step_begin", begun, StepBegun::Start)?;
         let error = Some(("error", "rehearsed".to_owned()));
         let end = StepEnd { state: StepState::Failed, attempts: 1, delay: None, error, result: None };
-        let (told, _) = self.queue.step_end(&job, run, &end, None).await?;
+        let (told, _) = self.queue.steps().end(&job, run, &end, None).await?;
         same("step_end", told, StepTold::Noted)?;
         let error = "rehearsed".to_owned();
         let burial = Burial { reason: DeadReason::NeedsDecision, error, attempts: 1 };
@@ -57,7 +57,7 @@ impl Rehearsal<'_> {
     async fn decide(&self, verdict: Verdict) -> Result<Decided, Error> {
         let decider = Decider::new("rehearsal", "rehearsed");
         let (job, step) = (self.id("stepped"), self.step());
-        let decided = self.queue.decide(&job, (&step, verdict), &decider, LIVES).await;
+        let decided = self.queue.steps().decide(&job, (&step, verdict), &decider, LIVES).await;
         decided.map_err(|error| {
             let DecideError::Redis(error) = error else {
                 return Error::contract("decide", error.to_string());

@@ -132,7 +132,7 @@ impl Attempt<'_> {
     async fn seen(&self) -> Result<StepsStatus, Error> {
         let Delivery { job, envelope, .. } = &**self.delivery;
         let known = envelope.get(b"dead_steps").map(|states| (states, self.steps.text.as_str()));
-        self.executor.queue.look_at_steps(&job.id, known).await
+        self.executor.queue.steps().look(&job.id, known).await
     }
 
     /// Runs one step. Returns an outcome if the attempt ends with it.
@@ -188,7 +188,7 @@ impl Attempt<'_> {
     /// Asks until there is an answer: without one, the step must not start.
     async fn begin(&self, run: StepRun<'_>) -> Option<StepBegun> {
         let (executor, job) = (self.executor, &self.delivery.job);
-        let send = || executor.queue.step_begin(&executor.consumer, job, run, &self.steps.text);
+        let send = || executor.queue.steps().begin(&executor.consumer, job, run, &self.steps.text);
         let begun = self.insist(send).await;
         if begun.is_none() {
             // Redis may have received it all the same. Then it should know that nothing was done.
@@ -196,7 +196,7 @@ impl Attempt<'_> {
             let attempts = self.ledger.get(run.step).map_or(0, |record| record.attempts_in(&life, run.kind));
             let nothing =
                 StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None };
-            let told = executor.queue.step_end(job, run, &nothing, None).await;
+            let told = executor.queue.steps().end(job, run, &nothing, None).await;
             tracing::debug!(step = %run.step, ?told, "a step may be recorded as started, but did not run");
         }
         begun
@@ -274,7 +274,7 @@ impl Attempt<'_> {
         end: &StepEnd,
         dropped: Option<&str>,
     ) -> Option<(StepTold, Timestamp)> {
-        let send = || self.executor.queue.step_end(&self.delivery.job, run, end, dropped);
+        let send = || self.executor.queue.steps().end(&self.delivery.job, run, end, dropped);
         let interrupted = end.state == StepState::Pending && end.delay.is_none() && dropped.is_none();
         if end.state == StepState::Unknown || interrupted && run.kind == StepKind::Auto {
             return send().await.ok();
@@ -294,7 +294,7 @@ impl Attempt<'_> {
     /// Resumes a job after the late report of a step that was considered unknown. The job may have been buried for that.
     async fn resume(&self) {
         let job = &self.delivery.job.id;
-        match self.executor.queue.resume_steps(job, self.executor.reporter.retention).await {
+        match self.executor.queue.steps().resume(job, self.executor.reporter.retention).await {
             Ok(resumed) => tracing::info!(%job, resumed, "a step reported its end late"),
             Err(error) => {
                 tracing::warn!(%job, %error, "a step reported its end late, and its job was not resumed; it can be replayed")

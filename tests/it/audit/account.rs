@@ -156,7 +156,7 @@ fn letters(server: &RedisServer) -> Vec<Letter> {
     runtime.block_on(async {
         let (queue, mut letters, mut next) = (queue(server).await, Vec::new(), None);
         loop {
-            let read = async || queue.dead_letters(next, 500).await.ok();
+            let read = async || queue.dead_letters().page(next, 500).await.ok();
             let page = until_async("a page of letters", SOON, read).await;
             let Some(last) = page.last() else { return letters };
             next = Some(streamfleet::job::EntryId::new(last.entry.ms, last.entry.seq + 1));

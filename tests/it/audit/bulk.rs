@@ -111,7 +111,7 @@ impl Carrier {
     async fn produce(&self, batch: &Batch) -> Reply {
         let jobs = batch.marks().map(|mark| job("storm", &mark, "ok").lane(batch.lane));
         let mut done = 0;
-        let sent = self.far.submit_all(jobs.collect::<Vec<_>>(), |more| done += more).await;
+        let sent = self.far.submit_or_find_all(jobs.collect::<Vec<_>>(), |more| done += more.len()).await;
         let reply = sent.map_or_else(|error| reply_of(&error), |_ids| Reply::Accepted);
         for nth in 0..batch.count {
             self.bulk.answered(batch.first + nth, if nth < done { Reply::Accepted } else { reply });

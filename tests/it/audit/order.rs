@@ -30,7 +30,7 @@ pub(crate) enum What {
         delay_ms: u64,
     },
     /// By a producer.
-    Job {
+    JobSpec {
         kind: Kind,
         orders: String,
         delay_ms: u64,
@@ -82,7 +82,7 @@ pub(crate) fn order(random: &mut StdRng) -> Order {
 fn one_job(random: &mut StdRng) -> (&'static str, What) {
     let delay_ms = random.random_range(1..2_500);
     let (work, fails) = (work(random), format!("fail {}", random.random_range(1..4)));
-    let job = |kind, orders: &str, delay_ms| What::Job { kind, orders: orders.to_owned(), delay_ms };
+    let job = |kind, orders: &str, delay_ms| What::JobSpec { kind, orders: orders.to_owned(), delay_ms };
     let raw = |kind, job_type, orders: &str, delay_ms| What::Raw {
         kind,
         job_type,

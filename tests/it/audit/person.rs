@@ -86,13 +86,13 @@ impl Person {
         open: &mut Vec<EntryId>,
         next: &mut Option<EntryId>,
     ) -> Result<(), Error> {
-        for letter in queue.dead_letters(*next, 500).await? {
+        for letter in queue.dead_letters().page(*next, 500).await? {
             *next = Some(EntryId::new(letter.entry.ms, letter.entry.seq + 1));
             open.push(letter.entry);
         }
         let mut left = Vec::new();
         for entry in open.drain(..) {
-            let handled = match queue.dead_letter(entry).await {
+            let handled = match queue.dead_letters().get(entry).await {
                 Ok(Some(letter)) => self.handle(queue, &letter).await,
                 Ok(None) => Left::Nothing,
                 Err(_away) => Left::LookAgain,
@@ -117,7 +117,7 @@ impl Person {
             }
             Some(Kind::Dropped) => {
                 self.register.did(Deed::Dropped { life });
-                queue.drop_dead(letter.entry, &id).await.map_or(Left::LookAgain, |_| Left::Nothing)
+                queue.dead_letters().drop(letter.entry, &id).await.map_or(Left::LookAgain, |_| Left::Nothing)
             }
             Some(Kind::Gift)
                 if letter.text("payload").contains("mail mend") && reason != "needs_decision" =>
@@ -136,7 +136,7 @@ impl Person {
             return self.replay_by_command(letter).await;
         }
         if number(mark).is_multiple_of(3) {
-            return match queue.replay(letter.entry, &letter.job()).await {
+            return match queue.dead_letters().replay(letter.entry, &letter.job()).await {
                 Ok(_entry) => Left::Nothing,
                 Err(_away) => Left::LookAgain,
             };
@@ -201,7 +201,7 @@ impl Person {
         std::fs::write(self.mended.join(mark), "").unwrap();
         self.register.did(replayed);
         if add(&self.server, lane_of(letter), fields).await.0 == Reply::Accepted {
-            queue.drop_dead(letter.entry, &letter.job()).await.ok();
+            queue.dead_letters().drop(letter.entry, &letter.job()).await.ok();
         }
         Left::Nothing
     }
@@ -209,7 +209,7 @@ impl Person {
     async fn decide(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
         let id: JobId = letter.job();
         let charge: StepName = "charge".parse().unwrap();
-        let Ok(Some(steps)) = queue.steps(&id).await else { return Left::LookAgain };
+        let Ok(Some(steps)) = queue.steps().of(&id).await else { return Left::LookAgain };
         let state = steps.ledger.state(&charge);
         let again = Deed::RunAgain { id: id.to_string() };
         let verdict = match (number(mark) % 3, state) {
@@ -227,7 +227,7 @@ impl Person {
             self.register.did(again);
         }
         let decider = Decider::new("ann", "the audit");
-        match queue.decide(&id, (&charge, verdict), &decider, KEPT).await {
+        match queue.steps().decide(&id, (&charge, verdict), &decider, KEPT).await {
             Ok(_decided) => Left::Nothing,
             Err(DecideError::Redis(_) | DecideError::Refused { .. } | DecideError::Changed(_)) => {
                 Left::LookAgain
@@ -241,7 +241,11 @@ impl Person {
 
     async fn replay_decided(&self, queue: &Queue, letter: &DeadLetter, life: &str) -> Left {
         self.register.did(Deed::Replayed { life: life.to_owned() });
-        queue.replay(letter.entry, &letter.job()).await.map_or(Left::LookAgain, |_| Left::Nothing)
+        queue
+            .dead_letters()
+            .replay(letter.entry, &letter.job())
+            .await
+            .map_or(Left::LookAgain, |_| Left::Nothing)
     }
 }
 

@@ -38,7 +38,9 @@ impl Sender {
                 }
                 self.add(mark, entry(kind, delay_ms), lane, own).await;
             }
-            What::Job { kind, orders, delay_ms } => self.submit(mark, kind, &orders, delay_ms, lane).await,
+            What::JobSpec { kind, orders, delay_ms } => {
+                self.submit(mark, kind, &orders, delay_ms, lane).await
+            }
             What::Twice { kind, job_type, orders } => {
                 let submission = job(job_type, &mark, &orders).id(mark.parse().unwrap()).lane(lane);
                 self.register.sent(&mark, entry(kind, 0));

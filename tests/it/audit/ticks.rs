@@ -36,7 +36,7 @@ pub(crate) async fn begin(queue: &Queue, offset_ms: u64) -> Vec<Recurring> {
         let entry = Entry::new(name, Schedule::new(expression, "UTC").unwrap(), "storm").unwrap();
         let entry = entry.when_missed(if all { Missed::All } else { Missed::Skip });
         let entry = entry.payload(b"@cron ok", Encoding::Raw).unwrap();
-        queue.put_cron(&entry).await.unwrap();
+        queue.cron().put(&entry).await.unwrap();
         let first = (status(queue, name).await.unwrap().handled.as_ms() / every_ms + 1) * every_ms;
         begun.push(Recurring { name, every_ms, first, last: 0, all, offset_ms });
     }
@@ -48,13 +48,13 @@ pub(crate) async fn end(queue: &Queue, recurring: &mut [Recurring]) {
     for one in recurring {
         one.last = status(queue, one.name).await.unwrap().handled.as_ms() / one.every_ms * one.every_ms;
         let name = one.name.parse().unwrap();
-        until_async("a recurring job to be removed", SOON, async || queue.remove_cron(&name).await.ok())
+        until_async("a recurring job to be removed", SOON, async || queue.cron().remove(&name).await.ok())
             .await;
     }
 }
 
 async fn status(queue: &Queue, name: &str) -> Option<CronStatus> {
-    let table = until_async("the recurring jobs", SOON, async || queue.cron().await.ok()).await;
+    let table = until_async("the recurring jobs", SOON, async || queue.cron().table().await.ok()).await;
     table.entries.into_iter().find(|status| status.name.to_string() == name)
 }
 

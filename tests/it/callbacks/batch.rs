@@ -74,7 +74,7 @@ async fn a_batch_waits_for_a_dead_member_until_its_replay_succeeds() {
     assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(4), ""));
     let batch = scene.queue.batch_status(&name()).await.unwrap().unwrap();
     assert_eq!((batch.left, awaited(&batch)), (1, vec![of(&ids[1], &ids[1], State::Dead)]));
-    let letter = scene.queue.dead_letter(dead).await.unwrap().unwrap();
+    let letter = scene.queue.dead_letters().get(dead).await.unwrap().unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let fields = letter.fields.fields().flat_map(|(name, value)| [text(name), text(value)]);
     let head = ["XADD", "sf:{default}:jobs", "*"].map(str::to_owned);

@@ -73,10 +73,10 @@ async fn a_job_that_dies_again_after_a_replay_calls_back_once() {
         assert_eq!(status.attempts.len(), life);
         let letter = status.dead.unwrap();
         if life == 1 {
-            assert!(scene.queue.replay(letter, &job).await.unwrap().is_done());
+            assert!(scene.queue.dead_letters().replay(letter, &job).await.unwrap().is_done());
         } else {
             let fields = ["payload", r#"{"act":"die"}"#, "id", "order-7", "h.cured", "yes"];
-            scene.queue.drop_dead(letter, &"another".parse().unwrap()).await.unwrap();
+            scene.queue.dead_letters().drop(letter, &"another".parse().unwrap()).await.unwrap();
             xadd(&scene, &[&fields[..], &both].concat());
         }
         scene.until_at_rest().await;

@@ -102,7 +102,7 @@ pub(super) fn config(cluster: &Cluster, queues: &[String], lease: Duration) -> F
 /// Starts a worker of these queues.
 pub(super) fn worker(cluster: &Cluster, queues: &[String], lease: Duration, notes: &Notes) -> Running {
     let config = config(cluster, queues, lease);
-    Running::of(Fleet::builder(config).handler("test", notes.clone()).unwrap().build())
+    Running::of(Fleet::builder(config).handler_for("test", notes.clone()).unwrap().build())
 }
 
 impl Load {

@@ -32,7 +32,7 @@ async fn no_tick_is_skipped_although_most_workers_counted_alive_are_dead() {
         server.cmd(&[&read[..], &["18446744073709551614-0"]].concat());
     }
     let beat = entry("beat", "* * * * * *").when_missed(Missed::Skip);
-    queue.put_cron(&beat).await.unwrap();
+    queue.cron().put(&beat).await.unwrap();
     // Processes that do not know the entry yet learn of it when they next read the entries.
     let ticks = ran.until("beat", 1).await;
     until_async("fifteen seconds of ticks", SOON, async || {
@@ -40,7 +40,7 @@ async fn no_tick_is_skipped_although_most_workers_counted_alive_are_dead() {
         handled >= ticks[0] + 15_000
     })
     .await;
-    queue.remove_cron(&named("beat")).await.unwrap();
+    queue.cron().remove(&named("beat")).await.unwrap();
     until_empty(&queue).await;
     for process in fleet {
         process.stop().await;
@@ -53,7 +53,7 @@ async fn no_tick_is_skipped_although_most_workers_counted_alive_are_dead() {
 async fn a_clock_that_was_an_hour_ahead_does_not_stop_recurring_jobs() {
     let server = RedisServer::builder().clock_shifts().start();
     let (queue, ran) = (queue(&server).await, Ran::default());
-    queue.put_cron(&each_second("beat").when_missed(Missed::Skip)).await.unwrap();
+    queue.cron().put(&each_second("beat").when_missed(Missed::Skip)).await.unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let tells = Arc::clone(&told);
     let listener = move |event: &Event<'_>| {

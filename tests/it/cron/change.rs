@@ -13,19 +13,19 @@ use crate::harness::wait::until_async;
 async fn a_paused_entry_submits_nothing_and_continues_when_resumed() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
-    queue.put_cron(&each_second("held")).await.unwrap();
-    queue.put_cron(&each_second("other")).await.unwrap();
+    queue.cron().put(&each_second("held")).await.unwrap();
+    queue.cron().put(&each_second("other")).await.unwrap();
     let process = Process::start(config(&server.url()), vec![], ran.handler());
     ran.until("held", 2).await;
-    assert_eq!(queue.pause_cron(&named("held")).await.unwrap(), Some(true));
-    assert_eq!(queue.pause_cron(&named("held")).await.unwrap(), Some(false));
+    assert_eq!(queue.cron().pause(&named("held")).await.unwrap(), Some(true));
+    assert_eq!(queue.cron().pause(&named("held")).await.unwrap(), Some(false));
     until_empty(&queue).await;
     let held = ran.ticks("held");
     let other = ran.ticks("other").len();
     ran.until("other", other + 3).await;
     assert_eq!(ran.ticks("held"), held);
     assert!(status(&queue, "held").await.unwrap().paused);
-    assert_eq!(queue.resume_cron(&named("held")).await.unwrap(), Some(true));
+    assert_eq!(queue.cron().resume(&named("held")).await.unwrap(), Some(true));
     let resumed = status(&queue, "held").await.unwrap().handled.as_ms();
     let ticks = ran.until("held", held.len() + 2).await;
     // All ticks that were due during the pause are gone, although the entry submits all missed ticks.
@@ -38,8 +38,8 @@ async fn a_paused_entry_submits_nothing_and_continues_when_resumed() {
 async fn a_pause_survives_a_restart_and_a_change_of_the_entry() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
-    queue.put_cron(&each_second("held")).await.unwrap();
-    queue.pause_cron(&named("held")).await.unwrap();
+    queue.cron().put(&each_second("held")).await.unwrap();
+    queue.cron().pause(&named("held")).await.unwrap();
     let brought = each_second("held").json(&1).unwrap();
     let process = Process::start(config(&server.url()), vec![brought, each_second("other")], ran.handler());
     ran.until("other", 2).await;
@@ -53,13 +53,13 @@ async fn a_pause_survives_a_restart_and_a_change_of_the_entry() {
 async fn a_manual_run_has_its_own_id_and_leaves_the_schedule_alone() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
-    queue.put_cron(&entry("report", "@yearly")).await.unwrap();
-    queue.pause_cron(&named("report")).await.unwrap();
+    queue.cron().put(&entry("report", "@yearly")).await.unwrap();
+    queue.cron().pause(&named("report")).await.unwrap();
     let before: String = redis::from_redis_value(server.cmd(&["HGET", STATES, "report"])).unwrap();
-    let first = queue.run_cron(&named("report")).await.unwrap().unwrap();
-    let second = queue.run_cron(&named("report")).await.unwrap().unwrap();
+    let first = queue.cron().run(&named("report")).await.unwrap().unwrap();
+    let second = queue.cron().run(&named("report")).await.unwrap().unwrap();
     assert!(first != second && first.to_string().starts_with("cron.report.run-"), "{first}");
-    assert_eq!(queue.run_cron(&named("nothing")).await.unwrap(), None);
+    assert_eq!(queue.cron().run(&named("nothing")).await.unwrap(), None);
     let process = Process::start(config(&server.url()), vec![], ran.handler());
     until_async("both jobs", SOON, async || ran.0.lock().unwrap().len() == 2).await;
     process.stop().await;
@@ -71,12 +71,12 @@ async fn a_manual_run_has_its_own_id_and_leaves_the_schedule_alone() {
 async fn a_removed_entry_submits_nothing_more() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
-    queue.put_cron(&each_second("gone")).await.unwrap();
-    queue.put_cron(&each_second("other")).await.unwrap();
+    queue.cron().put(&each_second("gone")).await.unwrap();
+    queue.cron().put(&each_second("other")).await.unwrap();
     let process = Process::start(config(&server.url()), vec![], ran.handler());
     ran.until("gone", 2).await;
-    assert!(queue.remove_cron(&named("gone")).await.unwrap());
-    assert!(!queue.remove_cron(&named("gone")).await.unwrap());
+    assert!(queue.cron().remove(&named("gone")).await.unwrap());
+    assert!(!queue.cron().remove(&named("gone")).await.unwrap());
     until_empty(&queue).await;
     let (gone, other) = (ran.ticks("gone").len(), ran.ticks("other").len());
     ran.until("other", other + 3).await;
@@ -89,13 +89,13 @@ async fn an_entry_is_added_once_and_restarts_with_another_schedule() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let hourly = entry("report", "@hourly");
-    assert_eq!(queue.add_cron(&hourly).await.unwrap(), Kept::Added);
-    assert_eq!(queue.add_cron(&hourly).await.unwrap(), Kept::Unchanged);
-    assert_eq!(queue.add_cron(&hourly.clone().json(&1).unwrap()).await.unwrap(), Kept::Taken);
+    assert_eq!(queue.cron().add(&hourly).await.unwrap(), Kept::Added);
+    assert_eq!(queue.cron().add(&hourly).await.unwrap(), Kept::Unchanged);
+    assert_eq!(queue.cron().add(&hourly.clone().json(&1).unwrap()).await.unwrap(), Kept::Taken);
     let then = set_back(&server, &queue, "report", Duration::from_secs(7200)).await;
-    assert_eq!(queue.put_cron(&hourly.json(&1).unwrap()).await.unwrap(), Kept::Replaced);
+    assert_eq!(queue.cron().put(&hourly.json(&1).unwrap()).await.unwrap(), Kept::Replaced);
     assert_eq!(status(&queue, "report").await.unwrap().handled, then);
-    assert_eq!(queue.put_cron(&entry("report", "@daily")).await.unwrap(), Kept::Replaced);
+    assert_eq!(queue.cron().put(&entry("report", "@daily")).await.unwrap(), Kept::Replaced);
     assert!(status(&queue, "report").await.unwrap().handled > then);
 }
 
@@ -104,7 +104,7 @@ async fn an_unreadable_entry_is_left_alone_until_a_process_replaces_it() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     for name in ["beat", "other"] {
-        queue.put_cron(&each_second(name)).await.unwrap();
+        queue.cron().put(&each_second(name)).await.unwrap();
         server.cmd(&["HSET", "sf:{default}:cron", name, "of a later version"]);
     }
     let process = Process::start(config(&server.url()), vec![each_second("beat")], ran.handler());
@@ -124,8 +124,8 @@ async fn a_queue_has_a_maximum_number_of_entries() {
         many.arg(format!("x{nth}")).arg("no entry");
     }
     many.exec(&mut server.client()).unwrap();
-    assert_eq!(queue.put_cron(&entry("report", "@hourly")).await.unwrap(), Kept::TooMany);
-    let table = queue.cron().await.unwrap();
+    assert_eq!(queue.cron().put(&entry("report", "@hourly")).await.unwrap(), Kept::TooMany);
+    let table = queue.cron().table().await.unwrap();
     assert_eq!(table.entries.len(), MAX_ENTRIES);
     assert!(table.entries[0].entry.as_ref().unwrap_err().to_string().contains("not a recurring job"));
 }

@@ -14,11 +14,11 @@ use crate::harness::wait::until_async;
 async fn each_tick_is_one_job_for_any_number_of_processes() {
     let server = RedisServer::start();
     let (queue, ran, witness) = (queue(&server).await, Ran::default(), Witness::of(&server));
-    queue.put_cron(&each_second("beat")).await.unwrap();
+    queue.cron().put(&each_second("beat")).await.unwrap();
     let start = |_| Process::start(config(&server.url()), vec![], ran.handler());
     let fleet: Vec<_> = (0..4).map(start).collect();
     ran.until("beat", 8).await;
-    queue.remove_cron(&named("beat")).await.unwrap();
+    queue.cron().remove(&named("beat")).await.unwrap();
     until_empty(&queue).await;
     for process in fleet {
         process.stop().await;
@@ -39,7 +39,7 @@ async fn an_entry_added_to_a_running_fleet_is_noticed_within_seconds() {
     let process = Process::start(config, vec![], ran.handler());
     submit(&queue, "{}").await;
     until_empty(&queue).await;
-    queue.put_cron(&each_second("new")).await.unwrap();
+    queue.cron().put(&each_second("new")).await.unwrap();
     let added = status(&queue, "new").await.unwrap().handled;
     until_async("the first tick", Duration::from_secs(6), async || !ran.ticks("new").is_empty()).await;
     let ticks = ran.ticks("new");
@@ -90,7 +90,7 @@ async fn an_entry_outlives_its_process_and_is_updated_by_a_later_one() {
     let first = Process::start(config(&server.url()), vec![yearly("a")], ran.handler());
     let before = known("a").await;
     first.stop().await;
-    queue.pause_cron(&named("report")).await.unwrap();
+    queue.cron().pause(&named("report")).await.unwrap();
     let year = Duration::from_secs(400 * 24 * 3600);
     let handled = set_back(&server, &queue, "report", year).await;
     // Another schedule would start from now; another payload does not.

@@ -12,7 +12,7 @@ use crate::harness::wait::until_async;
 
 /// Returns an hourly entry whose last tick was about half an hour ago.
 async fn hourly(queue: &Queue, name: &str, missed: Missed) -> Entry {
-    let minutes = queue.cron().await.unwrap().now.as_ms() / 60_000;
+    let minutes = queue.cron().table().await.unwrap().now.as_ms() / 60_000;
     entry(name, &format!("{} * * * *", (minutes + 30) % 60)).when_missed(missed)
 }
 
@@ -23,16 +23,16 @@ async fn after_an_outage_none_one_or_all_missed_ticks_are_submitted() {
     let mut want = Vec::new();
     for missed in Missed::ALL {
         let entry = hourly(&queue, missed.as_str(), missed).await;
-        queue.put_cron(&entry).await.unwrap();
+        queue.cron().put(&entry).await.unwrap();
         let since = set_back(&server, &queue, missed.as_str(), Duration::from_secs(5 * 3600)).await;
-        let now = queue.cron().await.unwrap().now;
+        let now = queue.cron().table().await.unwrap().now;
         let ticks = entry.schedule().upcoming(since).take_while(|tick| *tick <= now);
         want = ticks.map(|tick| tick.as_ms()).collect();
     }
     assert_eq!(want.len(), 5);
     let process = Process::start(config(&server.url()), vec![], ran.handler());
     until_async("all entries to be handled", SOON, async || {
-        let table = queue.cron().await.unwrap();
+        let table = queue.cron().table().await.unwrap();
         table.entries.iter().all(|status| status.handled.as_ms() == want[4])
     })
     .await;
@@ -47,11 +47,11 @@ async fn after_an_outage_none_one_or_all_missed_ticks_are_submitted() {
 async fn after_a_long_outage_the_latest_thousand_ticks_are_submitted() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
-    queue.put_cron(&each_second("beat")).await.unwrap();
+    queue.cron().put(&each_second("beat")).await.unwrap();
     let since = set_back(&server, &queue, "beat", Duration::from_secs(3000)).await;
     let fleet = [(); 2].map(|()| Process::start(config(&server.url()), vec![], ran.handler()));
     ran.until("beat", MAX_CATCH_UP).await;
-    queue.remove_cron(&named("beat")).await.unwrap();
+    queue.cron().remove(&named("beat")).await.unwrap();
     until_empty(&queue).await;
     for process in fleet {
         process.stop().await;
@@ -66,8 +66,8 @@ async fn a_new_entry_submits_no_ticks_from_before_it_was_added() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     let process = Process::start(config(&server.url()), vec![], ran.handler());
-    queue.put_cron(&hourly(&queue, "new", Missed::All).await).await.unwrap();
-    queue.put_cron(&each_second("other")).await.unwrap();
+    queue.cron().put(&hourly(&queue, "new", Missed::All).await).await.unwrap();
+    queue.cron().put(&each_second("other")).await.unwrap();
     ran.until("other", 2).await;
     process.stop().await;
     assert_eq!(ran.ticks("new"), Vec::<u64>::new());

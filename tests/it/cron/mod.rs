@@ -41,7 +41,7 @@ pub(crate) fn named(name: &str) -> CronName {
 
 /// Returns the status of an entry; `None` if there is none with this name.
 pub(crate) async fn status(queue: &Queue, name: &str) -> Option<CronStatus> {
-    let table = queue.cron().await.unwrap();
+    let table = queue.cron().table().await.unwrap();
     table.entries.into_iter().find(|status| status.name == named(name))
 }
 
@@ -104,7 +104,7 @@ impl Process {
 
 /// Sets an entry back, as if no process had handled it since then.
 pub(crate) async fn set_back(server: &RedisServer, queue: &Queue, name: &str, by: Duration) -> Timestamp {
-    let now = queue.cron().await.unwrap().now;
+    let now = queue.cron().table().await.unwrap().now;
     let then = now.as_ms() - u64::try_from(by.as_millis()).unwrap();
     let state: String = redis::from_redis_value(server.cmd(&["HGET", STATES, name])).unwrap();
     let rest = state.split_once(' ').unwrap().1;

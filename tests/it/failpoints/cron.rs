@@ -26,11 +26,11 @@ fn submit(server: &RedisServer) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let queue = queue(server).await;
-        let minute = queue.cron().await.unwrap().now.as_ms() / 60_000 + 30;
+        let minute = queue.cron().table().await.unwrap().now.as_ms() / 60_000 + 30;
         for name in ENTRIES {
             let hourly = entry(name, &format!("{} * * * *", minute % 60)).when_missed(Missed::All);
             let hourly = hourly.payload(b"ok", streamfleet::job::Encoding::Raw).unwrap();
-            queue.put_cron(&hourly).await.unwrap();
+            queue.cron().put(&hourly).await.unwrap();
             set_back(server, &queue, name, Duration::from_secs(7200)).await;
         }
         // The direct change is announced as any change is.

@@ -185,7 +185,7 @@ async fn notifications_that_a_slow_hook_misses_are_counted() {
     let fleet = Running::of(builder.handler_with("test", quick(3), Acts::well()).unwrap().build());
     let jobs = (0..2000).map(|_| Submission::new("test").unwrap());
     let producer = Producer::new(queue.clone());
-    producer.submit_all(jobs, |_| {}).await.unwrap();
+    producer.submit_all(jobs).await.unwrap();
     until_empty(&queue).await;
     until_async("dropped notifications to be counted", SOON, async || faults.untold("hook") > 2000).await;
     fleet.stop().await;

@@ -35,7 +35,7 @@ fn start(config: FleetConfig, faults: &Faults) -> Running {
 
 /// Returns the events with these names, in order.
 async fn named(queue: &Queue, names: &[&str]) -> Vec<PastEvent> {
-    let events = queue.events(None, 1000).await.unwrap();
+    let events = queue.events().page(None, 1000).await.unwrap();
     events.into_iter().filter(|event| names.contains(&&*event.text("event").unwrap())).collect()
 }
 
@@ -69,12 +69,12 @@ async fn the_stream_has_the_same_facts_and_names_as_hooks_and_no_payload() {
     }
     assert_eq!((text(1, "error"), text(1, "delay_ms")), ("not yet".to_owned(), "10".to_owned()));
     assert!(text(5, "error").starts_with("no eee") && text(5, "error").len() <= 200, "{}", text(5, "error"));
-    let letter = queue.dead_letters(None, 1).await.unwrap().remove(0);
+    let letter = queue.dead_letters().page(None, 1).await.unwrap().remove(0);
     assert_eq!(
         (text(5, "reason"), text(5, "fingerprint")),
         ("fatal".to_owned(), letter.text("dead_fingerprint"))
     );
-    let everything = format!("{:?}", queue.events(None, 1000).await.unwrap());
+    let everything = format!("{:?}", queue.events().page(None, 1000).await.unwrap());
     assert!(!everything.contains("canary"), "{everything}");
     fleet.stop().await;
 }
@@ -95,7 +95,7 @@ async fn only_failures_are_published_by_default_and_nothing_if_disabled() {
         until_state(&queue, &dies, State::Dead).await;
         // Notifications from before the stop are published before the process ends.
         fleet.stop().await;
-        let events = queue.events(None, 1000).await.unwrap();
+        let events = queue.events().page(None, 1000).await.unwrap();
         assert_eq!(events.iter().map(|event| event.text("event").unwrap()).collect::<Vec<_>>(), want);
     }
 }
@@ -130,10 +130,10 @@ async fn the_stream_is_capped() {
     config.events.max_length = 50;
     let fleet = start(config, &faults);
     let jobs = (0..600).map(|_| Submission::new("test").unwrap());
-    Producer::new(queue.clone()).submit_all(jobs, |_| {}).await.unwrap();
+    Producer::new(queue.clone()).submit_all(jobs).await.unwrap();
     until_empty(&queue).await;
     fleet.stop().await;
-    let kept = queue.events(None, 1000).await.unwrap().len();
+    let kept = queue.events().page(None, 1000).await.unwrap().len();
     assert!((50..200).contains(&kept), "{kept}");
 }
 
@@ -181,7 +181,7 @@ async fn surplus_events_are_dropped_and_counted_while_all_jobs_run() {
     let server = RedisServer::start();
     let (queue, faults) = (queue(&server).await, Faults::default());
     let jobs = (0..20_000).map(|_| Submission::new("test").unwrap());
-    Producer::new(queue.clone()).submit_all(jobs, |_| {}).await.unwrap();
+    Producer::new(queue.clone()).submit_all(jobs).await.unwrap();
     let handler = Acts::well();
     let builder = builder(&server.url(), Publish::All).events(faults.events());
     let fleet = Running::of(builder.handler_with("test", quick(3), handler.clone()).unwrap().build());
@@ -199,7 +199,7 @@ async fn a_full_server_loses_events_but_no_job() {
     let builder = builder.middleware(Held(Arc::clone(&gate)));
     let fleet = Running::of(builder.handler_with("test", quick(3), handler.clone()).unwrap().build());
     let jobs = (0..300).map(|_| Submission::new("test").unwrap());
-    Producer::new(queue.clone()).submit_all(jobs, |_| {}).await.unwrap();
+    Producer::new(queue.clone()).submit_all(jobs).await.unwrap();
     until_async("some handlers to begin", SOON, async || queue.depths().await.unwrap().running() > 0).await;
     server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     gate.add_permits(300);

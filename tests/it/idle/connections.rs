@@ -28,7 +28,7 @@ async fn opens(url: &str, servers: &[RedisServer], slots: &[(&str, usize)], (all
         (name.parse().unwrap(), queue)
     };
     config.worker.queues = slots.iter().map(queue).collect();
-    let worker = Running::of(Fleet::builder(config).handler("test", Acts::well()).unwrap().build());
+    let worker = Running::of(Fleet::builder(config).handler_for("test", Acts::well()).unwrap().build());
     let opened = async || {
         let open: Vec<_> = servers.iter().map(connections).collect();
         open.iter().sum::<usize>() == all && open.iter().all(|open| *open >= each)

@@ -68,7 +68,7 @@ impl Crowd {
         for queue in config.worker.queues.values_mut() {
             queue.concurrency = 1;
         }
-        let fleet = || Fleet::builder(config.clone()).handler("test", handler.clone()).unwrap().build();
+        let fleet = || Fleet::builder(config.clone()).handler_for("test", handler.clone()).unwrap().build();
         let workers: Vec<_> = (0..workers).map(|_| Running::of(fleet())).collect();
         let crowd = Self { server, handler, workers };
         let alive = async || crowd.signs_of_life() == crowd.workers.len();

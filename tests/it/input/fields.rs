@@ -42,10 +42,10 @@ impl Bench {
 
     /// Asserts that the entry is buried as malformed, byte for byte, with an error that contains this text.
     async fn buries(&self, fields: Fields<'_>, want: &str) {
-        let before = self.queue.dead_letters(None, 1000).await.unwrap().len();
+        let before = self.queue.dead_letters().page(None, 1000).await.unwrap().len();
         self.xadd(fields);
         let letter = until_async(want, SOON, async || {
-            self.queue.dead_letters(None, 1000).await.unwrap().into_iter().nth(before)
+            self.queue.dead_letters().page(None, 1000).await.unwrap().into_iter().nth(before)
         })
         .await;
         assert_eq!(letter.text("dead_reason"), "malformed");
@@ -137,7 +137,7 @@ async fn an_entry_with_too_many_fields_is_buried_with_every_byte() {
     fields.extend(names.iter().map(|name| (name.as_slice(), b"\xff\0".as_slice())));
     bench.xadd(&fields);
     let letter = until_async("the letter", SOON, async || {
-        bench.queue.dead_letters(None, 1).await.unwrap().into_iter().next()
+        bench.queue.dead_letters().page(None, 1).await.unwrap().into_iter().next()
     })
     .await;
     assert!(letter.text("dead_error").contains("5001 fields"), "{}", letter.text("dead_error"));
@@ -195,7 +195,7 @@ async fn odd_bytes_survive_a_retry_a_burial_and_a_replay() {
     server.cmd(&command);
     let id = "j\u{e4}".parse().unwrap();
     let status = until_state(&queue, &id, State::Dead).await;
-    let letter = queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     let fields: Vec<_> = letter.fields.fields().collect();
     for field in odd {
         assert!(fields.contains(&field), "{field:?} is not in {fields:?}");
@@ -242,9 +242,11 @@ async fn a_parked_job_with_unreadable_fields_is_buried() {
         bench.server.cmd(&[&b"HSET"[..], b"sf:{default}:delayed:fields", id.as_bytes(), broken]);
         bench.server.cmd(&["ZADD", "sf:{default}:delayed", "1", &id]);
     }
-    until_async("four letters", SOON, async || bench.queue.dead_letters(None, 9).await.unwrap().len() == 4)
-        .await;
-    for letter in bench.queue.dead_letters(None, 9).await.unwrap() {
+    until_async("four letters", SOON, async || {
+        bench.queue.dead_letters().page(None, 9).await.unwrap().len() == 4
+    })
+    .await;
+    for letter in bench.queue.dead_letters().page(None, 9).await.unwrap() {
         assert_eq!(letter.text("dead_reason"), "malformed");
         assert!(letter.text("dead_error").contains("cannot be read"));
     }

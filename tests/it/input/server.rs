@@ -59,7 +59,7 @@ async fn a_missing_or_wrong_password_is_a_configuration_error() {
 async fn a_fleet_that_cannot_log_in_waits_and_stops_when_asked() {
     let server = RedisServer::builder().password("right").start();
     let config = config(&format!("redis://:wrong@{}", server.addr()));
-    let fleet = Fleet::builder(config).handler("test", Acts::well()).unwrap().build();
+    let fleet = Fleet::builder(config).handler_for("test", Acts::well()).unwrap().build();
     let (probe, shutdown) = (fleet.probe(), Shutdown::new());
     let stop = shutdown.clone();
     let task = tokio::task::spawn(async move { fleet.run(stop).await });

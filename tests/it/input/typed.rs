@@ -54,7 +54,7 @@ async fn is_fatal(handler: impl Handler, payload: Vec<u8>, encoding: Encoding, w
     let submission = Submission::new("test").unwrap().payload(payload.clone(), encoding).unwrap();
     let job = Producer::new(queue.clone()).submit(submission).await.unwrap();
     let status = until_state(&queue, &job, State::Dead).await;
-    let letter = queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     let error = letter.text("dead_error");
     assert_eq!((letter.text("dead_reason").as_str(), status.attempts.len()), ("fatal", 1), "{error}");
     assert!(error.contains(want), "{error}");

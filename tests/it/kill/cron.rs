@@ -31,9 +31,9 @@ fn names() -> Vec<String> {
 async fn begin(queue: &Queue) -> BTreeSet<(String, u64)> {
     for name in names() {
         let entry = each_second(&name).payload(b"ok", streamfleet::job::Encoding::Raw).unwrap();
-        queue.put_cron(&entry).await.unwrap();
+        queue.cron().put(&entry).await.unwrap();
     }
-    let table = queue.cron().await.unwrap();
+    let table = queue.cron().table().await.unwrap();
     let ticks = table.entries.iter().flat_map(|status| {
         let first = status.handled.as_ms() / 1000 + 1;
         (first..first + TICKS).map(|second| (status.name.to_string(), second * 1000))
@@ -63,11 +63,11 @@ fn each_of_1000_ticks_is_one_job_while_workers_are_killed_and_frozen() {
     let last = want.iter().map(|(_, tick)| *tick).max().unwrap();
     runtime.block_on(async {
         until_async("the last tick", Duration::from_secs(30), async || {
-            queue.cron().await.unwrap().entries.iter().all(|status| status.handled.as_ms() >= last)
+            queue.cron().table().await.unwrap().entries.iter().all(|status| status.handled.as_ms() >= last)
         })
         .await;
         for name in names() {
-            queue.remove_cron(&name.parse().unwrap()).await.unwrap();
+            queue.cron().remove(&name.parse().unwrap()).await.unwrap();
         }
     });
     until("the jobs to be done", Duration::from_secs(30), || jobs_left(&server) == 0);
@@ -114,7 +114,7 @@ fn ticks_are_on_time_right_after_the_leader_is_killed() {
     let witness = Witness::of(&server);
     runtime
         .block_on(
-            queue.put_cron(&each_second("beat").payload(b"ok", streamfleet::job::Encoding::Raw).unwrap()),
+            queue.cron().put(&each_second("beat").payload(b"ok", streamfleet::job::Encoding::Raw).unwrap()),
         )
         .unwrap();
     until("some ticks", Duration::from_secs(30), || witness.seen().len() >= 3);

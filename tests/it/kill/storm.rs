@@ -35,7 +35,7 @@ fn submit(server: &RedisServer, seed: u64, writer: &Writer) {
         let mut ticks = tokio::time::interval(STEP);
         for some in jobs(seed, JOBS).chunks(JOBS.div_ceil(steps as usize)) {
             ticks.tick().await;
-            for id in producer.submit_all(some.to_vec(), |_| {}).await.unwrap() {
+            for id in producer.submit_all(some.to_vec()).await.unwrap() {
                 writer.submitted(&id.to_string());
             }
         }

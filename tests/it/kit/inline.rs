@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use streamfleet::job::{
     Backoff, DeadReason, Encoding, EntryId, FailureKind, Lane, Outcome, Policy, Retry, Settlement,
 };
-use streamfleet::testing::{self, Ended, Job};
+use streamfleet::testing::{self, Ended, TestJob};
 use streamfleet::{Handler, JobContext, JobError};
 
 /// Does what its payload says.
@@ -61,8 +61,8 @@ fn facts(context: &JobContext) -> Value {
     })
 }
 
-fn job(what: &str) -> Job {
-    Job::new("test").json(&what)
+fn job(what: &str) -> TestJob {
+    TestJob::new("test").json(&what)
 }
 
 async fn run(what: &str) -> Ended {
@@ -71,7 +71,7 @@ async fn run(what: &str) -> Ended {
 
 #[tokio::test]
 async fn a_handler_sees_every_property_of_the_made_up_job() {
-    let job = Job::new("test")
+    let job = TestJob::new("test")
         .msgpack(&"facts")
         .id("order-7")
         .queue("mail".parse().unwrap())
@@ -161,7 +161,7 @@ async fn a_cancelled_attempt_is_given_back_unless_it_succeeds_in_its_grace() {
 
 #[tokio::test]
 async fn malformed_jobs_and_payloads_are_buried_as_in_production() {
-    let wrong = testing::run(&Told, Job::new("test").json(&7)).await;
+    let wrong = testing::run(&Told, TestJob::new("test").json(&7)).await;
     assert!(wrong.error().is_some_and(|error| error.contains("not the expected JSON")), "{wrong:?}");
     let settlement = wrong.settlement(&Policy::default());
     assert!(matches!(settlement, Settlement::Bury(burial) if burial.reason == DeadReason::Fatal));

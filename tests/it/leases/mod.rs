@@ -63,7 +63,7 @@ impl Scene {
     async fn send(&self, payloads: &[&str]) -> Vec<JobId> {
         let producer = Producer::new(queue(&self.server).await);
         let jobs = payloads.iter().map(|payload| job(*payload));
-        producer.submit_all(jobs, |_| {}).await.unwrap()
+        producer.submit_all(jobs).await.unwrap()
     }
 
     fn records(&self) -> Vec<Record> {

@@ -67,7 +67,7 @@ async fn an_exhausted_job_is_buried_and_can_be_replayed_with_xadd() {
     let job = submit(&queue, "{\"a\":1}").await;
     let status = until_state(&queue, &job, State::Dead).await;
     assert_eq!(handler.runs(&job), 2);
-    let letter = queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     assert_eq!(
         (letter.text("dead_reason"), letter.text("payload")),
         ("exhausted".into(), "{\"a\":1}".into())

@@ -22,7 +22,7 @@ async fn a_job_with_the_most_fields_allowed_is_retried_normally() {
     let job = "wide".parse().unwrap();
     let status = until_state(&queue, &job, State::Dead).await;
     assert_eq!(handler.runs(&job), 3);
-    let letter = queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     assert_eq!((letter.text("dead_reason"), letter.text("field-997")), ("exhausted".into(), "997".into()));
     fleet.stop().await;
 }

@@ -40,7 +40,7 @@ async fn send(queue: &Queue, payload: &str) -> JobId {
 /// Returns in how many minutes a job in the delayed set is due, rounded.
 async fn due_in_minutes(queue: &Queue, job: &JobId) -> u64 {
     let found = until_async("the job to be delayed", Duration::from_secs(20), async || {
-        let upcoming = queue.upcoming(0, 10).await.unwrap();
+        let upcoming = queue.delayed().page(0, 10).await.unwrap();
         upcoming.into_iter().find(|upcoming| upcoming.id == job.to_string())
     });
     let due = found.await.due;
@@ -60,7 +60,7 @@ async fn exec_rules_map_exit_codes_and_stderr_to_outcomes() {
     send(&queue, "7 nothing to do").await;
 
     let status = until_state(&queue, &fatal, State::Dead).await;
-    let letter = queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     let told = (letter.text("dead_reason"), letter.text("dead_error"));
     assert_eq!(told, ("fatal".to_owned(), "exit status: 3: no such customer".to_owned()));
 

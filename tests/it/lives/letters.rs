@@ -34,7 +34,7 @@ async fn dead(handler: &Walks) -> (Scene, JobId, DeadLetter) {
     let job = scene.submit().await;
     let status = until_state(&scene.queue, &job, State::Dead).await;
     fleet.stop().await;
-    let letter = scene.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = scene.queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     assert_eq!(letter.text("dead_steps"), "charge=done mail=exhausted");
     (scene, job, letter)
 }
@@ -64,7 +64,7 @@ async fn a_letter_dropped_after_a_replay_by_xadd_charges_nobody_twice() {
         let handler = handler();
         let (scene, job, letter) = dead(&handler).await;
         xadd(&scene, &letter, |name| dead_fields || !name.starts_with("dead_"));
-        assert!(scene.queue.drop_dead(letter.entry, &job).await.unwrap());
+        assert!(scene.queue.dead_letters().drop(letter.entry, &job).await.unwrap());
         let fleet = ends_charged_once(&scene, &job, &handler).await;
         fleet.stop().await;
     }
@@ -76,7 +76,7 @@ async fn a_letter_evicted_after_a_replay_by_xadd_charges_nobody_twice() {
     let (scene, job, letter) = dead(&handler).await;
     xadd(&scene, &letter, |_| true);
     let none = LetterLimits { most: Some(0), ..LetterLimits::default() };
-    assert_eq!(scene.queue.evict(letter.entry, &job, none).await.unwrap(), Evicted::Dropped);
+    assert_eq!(scene.queue.dead_letters().evict(letter.entry, &job, none).await.unwrap(), Evicted::Dropped);
     // Even if the ledger of the steps is deleted, the replay brings it along.
     scene.server.cmd(&["DEL", &format!("sf:{{default}}:steps:{job}")]);
     let fleet = ends_charged_once(&scene, &job, &handler).await;
@@ -89,14 +89,14 @@ async fn a_replay_by_xadd_moves_its_letter_when_it_begins() {
     let (scene, job, letter) = dead(&handler).await;
     xadd(&scene, &letter, |_| true);
     let fleet = ends_charged_once(&scene, &job, &handler).await;
-    assert_eq!(scene.queue.dead_letter(letter.entry).await.unwrap(), None);
-    let again = scene.queue.replay(letter.entry, &job).await.unwrap();
+    assert_eq!(scene.queue.dead_letters().get(letter.entry).await.unwrap(), None);
+    let again = scene.queue.dead_letters().replay(letter.entry, &job).await.unwrap();
     assert_eq!(again, Replayed::Gone(Some(State::Done)), "it returns the state of the job");
     // Nor later, when the job's record is gone.
     for key in ["job", "steps"] {
         scene.server.cmd(&["DEL", &format!("sf:{{default}}:{key}:{job}")]);
     }
-    assert_eq!(scene.queue.replay(letter.entry, &job).await.unwrap(), Replayed::Gone(None));
+    assert_eq!(scene.queue.dead_letters().replay(letter.entry, &job).await.unwrap(), Replayed::Gone(None));
     assert_eq!((handler.runs("charge"), scene.queue.depths().await.unwrap().waiting()), (1, 0));
     fleet.stop().await;
 }
@@ -112,7 +112,7 @@ async fn a_replay_also_moves_a_letter_of_an_older_version() {
     scene.server.cmd(&["HDEL", &record, &format!("letter:{}", letter.entry)]);
     xadd(&scene, &letter, |name| !matches!(name, "dead_life" | "dead_steps"));
     let fleet = ends_charged_once(&scene, &job, &handler).await;
-    assert_eq!(scene.queue.dead_letter(letter.entry).await.unwrap(), None);
+    assert_eq!(scene.queue.dead_letters().get(letter.entry).await.unwrap(), None);
     fleet.stop().await;
 }
 
@@ -135,7 +135,7 @@ async fn the_end_of_one_life_keeps_what_another_lifes_letter_needs() {
     let ttl = |key: &str| scene.server.cmd(&["PTTL", &format!("sf:{{default}}:{key}:{job}")]);
     until_async("the record to be kept", SOON, async || ttl("job") == redis::Value::Int(-1)).await;
     assert_eq!(ttl("steps"), redis::Value::Int(-1), "the letter still exists");
-    assert!(scene.queue.drop_dead(letter.entry, &job).await.unwrap());
+    assert!(scene.queue.dead_letters().drop(letter.entry, &job).await.unwrap());
     until_async("the record to go", SOON, async || ttl("job") == redis::Value::Int(-2)).await;
     assert_eq!(handler.runs("charge"), 1);
     fleet.stop().await;
@@ -159,7 +159,7 @@ async fn a_letter_keeps_the_producers_times_and_the_start_of_the_life() {
     let entry: String = redis::from_redis_value(entry).unwrap();
     let fleet = scene.fleet(quick(1), Steps::builder().auto("mail", handler).build().unwrap());
     let status = until_state(&scene.queue, &entry.parse().unwrap(), State::Dead).await;
-    let letter = scene.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = scene.queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     let told =
         ["dead_created_ms", "dead_delay_ms", "dead_run_at_ms", "delay_ms"].map(|name| letter.text(name));
     assert_eq!(told, [entry.split('-').next().unwrap(), "1", "7", ""]);

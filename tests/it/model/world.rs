@@ -64,23 +64,23 @@ impl World {
             Op::Cancel(job) => self.cancel(job).await,
             Op::Replay(job) => {
                 let letter = self.status(job).await.and_then(|status| status.dead).unwrap();
-                assert!(self.queue.replay(letter, &id(job)).await.unwrap().is_done());
+                assert!(self.queue.dead_letters().replay(letter, &id(job)).await.unwrap().is_done());
             }
             Op::Drop(job) => {
                 let letter = self.status(job).await.and_then(|status| status.dead).unwrap();
                 // The only letter is the oldest, and the limit is zero.
                 if model.those(&[State::Dead]) == [job] {
                     let limits = LetterLimits { most: Some(0), ..LetterLimits::default() };
-                    let evicted = self.queue.evict(letter, &id(job), limits).await.unwrap();
+                    let evicted = self.queue.dead_letters().evict(letter, &id(job), limits).await.unwrap();
                     assert_eq!(evicted, Evicted::Dropped);
                 } else {
-                    assert!(self.queue.drop_dead(letter, &id(job)).await.unwrap());
+                    assert!(self.queue.dead_letters().drop(letter, &id(job)).await.unwrap());
                 }
             }
             Op::Decide(job, verdict) => {
                 let (step, by) =
                     ("charge".parse().unwrap(), Decider { who: "ann".into(), reason: String::new() });
-                self.queue.decide(&id(job), (&step, verdict), &by, HOUR).await.unwrap();
+                self.queue.steps().decide(&id(job), (&step, verdict), &by, HOUR).await.unwrap();
             }
             Op::Tick => self.tick(model.ticks).await,
             Op::Kill => {
@@ -154,10 +154,10 @@ impl World {
     /// Creates an hourly recurring job that missed its last tick.
     async fn tick(&self, nth: usize) {
         let name = format!("tock-{nth}");
-        let minute = self.queue.cron().await.unwrap().now.as_ms() / 60_000 + 30;
+        let minute = self.queue.cron().table().await.unwrap().now.as_ms() / 60_000 + 30;
         let hourly = entry(&name, &format!("{} * * * *", minute % 60)).when_missed(Missed::All);
         let hourly = hourly.payload(b"ok", streamfleet::job::Encoding::Raw).unwrap();
-        self.queue.put_cron(&hourly).await.unwrap();
+        self.queue.cron().put(&hourly).await.unwrap();
         set_back(&self.server, &self.queue, &name, HOUR).await;
         // The change bypasses the fleet, so the revision is raised here, as after any change.
         self.server.cmd(&["HINCRBY", STATES, ":revision", "1"]);

@@ -57,13 +57,13 @@ async fn recurring_jobs_due_within_a_minute_count_in_the_backlog() {
     let queue = queue(&server).await;
     for (name, expression) in [("minutely", "* * * * *"), ("paused", "* * * * *"), ("yearly", "@yearly")] {
         let schedule = Schedule::new(expression, "UTC").unwrap();
-        queue.put_cron(&Entry::new(name, schedule, "note").unwrap()).await.unwrap();
+        queue.cron().put(&Entry::new(name, schedule, "note").unwrap()).await.unwrap();
     }
-    queue.pause_cron(&"paused".parse().unwrap()).await.unwrap();
+    queue.cron().pause(&"paused".parse().unwrap()).await.unwrap();
     // On New Year's Eve the yearly one is due as well.
     let ticks = queue.backlog().await.unwrap().ticks;
     assert!((1..=2).contains(&ticks), "{ticks}");
-    queue.remove_cron(&"minutely".parse().unwrap()).await.unwrap();
+    queue.cron().remove(&"minutely".parse().unwrap()).await.unwrap();
     assert_eq!(queue.backlog().await.unwrap().ticks, ticks - 1);
 }
 

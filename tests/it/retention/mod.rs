@@ -64,7 +64,7 @@ fn start(server: &RedisServer, limits: LetterLimits) -> (Running, Arc<AtomicU64>
             count.fetch_add(*letters, Ordering::SeqCst);
         }
     })]);
-    let fleet = Fleet::builder(config).handler("test", Acts::well()).unwrap().events(events).build();
+    let fleet = Fleet::builder(config).handler_for("test", Acts::well()).unwrap().events(events).build();
     (Running::of(fleet), told)
 }
 
@@ -78,10 +78,10 @@ fn newest(most: u64) -> LetterLimits {
 
 async fn evict(queue: &Queue, nth: u64, limits: LetterLimits) -> Evicted {
     let job: JobId = format!("j{nth}").parse().unwrap();
-    let letters = queue.dead_letters(None, 1000).await.unwrap();
+    let letters = queue.dead_letters().page(None, 1000).await.unwrap();
     let letter = letters.iter().find(|letter| letter.job() == job);
     let entry = letter.map_or(EntryId::new(1, 0), |letter| letter.entry);
-    queue.evict(entry, &job, limits).await.unwrap()
+    queue.dead_letters().evict(entry, &job, limits).await.unwrap()
 }
 
 #[tokio::test]
@@ -128,8 +128,8 @@ async fn two_concurrent_trims_drop_no_letter_too_many() {
     let queue = &queue;
     let trim = async || {
         let mut dropped = 0;
-        for letter in queue.dead_letters(None, 12).await.unwrap() {
-            let evicted = queue.evict(letter.entry, &letter.job(), newest(10)).await.unwrap();
+        for letter in queue.dead_letters().page(None, 12).await.unwrap() {
+            let evicted = queue.dead_letters().evict(letter.entry, &letter.job(), newest(10)).await.unwrap();
             dropped += u32::from(evicted == Evicted::Dropped);
         }
         dropped

@@ -91,7 +91,7 @@ async fn a_record_is_kept_for_its_queues_retention_or_with_its_letter() {
     let dead = Producer::new(queue.clone()).submit(fails).await.unwrap();
     let status = until_state(&queue, &dead, State::Dead).await;
     assert_eq!(ttl(&dead), -1);
-    assert!(queue.drop_dead(status.dead.unwrap(), &dead).await.unwrap());
+    assert!(queue.dead_letters().drop(status.dead.unwrap(), &dead).await.unwrap());
     assert_eq!(ttl(&dead), -2);
     fleet.stop().await;
 }

@@ -171,7 +171,7 @@ impl Scene {
     /// Waits for the dead letter of a job.
     pub(super) fn until_dead(&self, id: &str) -> Result<DeadLetter, GaveUp> {
         self.wait(&format!("{id} to be dead"), || {
-            let letters = self.runtime.block_on(self.queue.dead_letters(None, 100)).ok()?;
+            let letters = self.runtime.block_on(self.queue.dead_letters().page(None, 100)).ok()?;
             letters.into_iter().find(|letter| {
                 let own = letter.job().to_string();
                 self.names.get(&own).unwrap_or(&own) == id

@@ -59,13 +59,13 @@ impl Story {
 fn calm(scene: &mut Scene) -> Step {
     scene.hire(MANY)?;
     scene.hire(MANY)?;
-    scene.runtime.block_on(scene.queue.put_cron(&ticking())).map_err(|_| GaveUp)?;
+    scene.runtime.block_on(scene.queue.cron().put(&ticking())).map_err(|_| GaveUp)?;
     work(scene);
     let started =
         [waiting(scene), replayed(scene), lives(scene), unique(scene), cancelled(scene), steps(scene)];
     started.into_iter().collect::<Step>()?;
     scene.until_ended("long", 1)?;
-    scene.runtime.block_on(scene.queue.remove_cron(&crate::cron::named("tick"))).map_err(|_| GaveUp)?;
+    scene.runtime.block_on(scene.queue.cron().remove(&crate::cron::named("tick"))).map_err(|_| GaveUp)?;
     Ok(())
 }
 
@@ -126,7 +126,10 @@ fn replayed(scene: &mut Scene) -> Step {
     for id in ["called", "repaired"] {
         let letter = scene.until_dead(id)?;
         scene.open("repair", "ok");
-        scene.runtime.block_on(scene.queue.replay(letter.entry, &letter.job())).map_err(|_| GaveUp)?;
+        scene
+            .runtime
+            .block_on(scene.queue.dead_letters().replay(letter.entry, &letter.job()))
+            .map_err(|_| GaveUp)?;
     }
     scene.until_ended("called", 2)
 }

@@ -83,7 +83,7 @@ impl Load {
         let broker = Broker::connect(config(url).redis).await.unwrap();
         let queue = broker.queue("default".parse().unwrap());
         let sent = Instant::now();
-        let backlog = Producer::new(queue.clone()).submit_all((0..BACKLOG).map(job), |_| ()).await.unwrap();
+        let backlog = Producer::new(queue.clone()).submit_all((0..BACKLOG).map(job)).await.unwrap();
         let accepted = (0..).zip(&backlog).map(|(number, _id)| (number, (sent, Instant::now())));
         seen.lock().unwrap().accepted.extend(accepted);
         let mut producers = JoinSet::new();

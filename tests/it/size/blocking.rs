@@ -179,14 +179,14 @@ async fn many_jobs() -> Verdict {
     let plain = (0..1_000).map(|_| job("{}"));
     let own = (0..1_000).map(|nth| job("{}").id(format!("own-{nth}").parse().unwrap()));
     let later = (0..4_000).map(|_| job("{}").at(due));
-    producer.submit_all(plain.chain(own).chain(later), |_| {}).await.unwrap();
+    producer.submit_all(plain.chain(own).chain(later)).await.unwrap();
     // The other jobs wait in another lane, and never run.
     scene.server.cmd(&["RENAME", OTHERS, "sf:{default}:aside"]);
     let fleet = fleet(&scene, fails_twice());
     until_dead(&scene, 6_000).await;
     let unknown = "nobody".parse().unwrap();
     scene.queue.cancel(&unknown, "a test", LONG).await.unwrap();
-    scene.queue.upcoming(0, 1_000).await.unwrap();
+    scene.queue.delayed().page(0, 1_000).await.unwrap();
     fleet.stop().await;
     yardstick.judge(&scene.server)
 }
@@ -212,10 +212,10 @@ async fn large_jobs() -> Verdict {
     let running = fleet(&scene, fails_twice());
     until_dead(&scene, JOBS).await;
     running.stop().await;
-    let page = scene.queue.recent_dead_letters(None, 100).await.unwrap();
+    let page = scene.queue.dead_letters().recent(None, 100).await.unwrap();
     assert!(page.iter().all(|letter| letter.fields.get(b"payload") == Some(&large[..])));
     for letter in page.iter().take(3) {
-        scene.queue.replay(letter.entry, &letter.job()).await.unwrap();
+        scene.queue.dead_letters().replay(letter.entry, &letter.job()).await.unwrap();
     }
     yardstick.judge(&scene.server)
 }

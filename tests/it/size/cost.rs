@@ -60,11 +60,11 @@ async fn pages_of_large_dead_letters_are_read_in_portions() {
     let queue = queue(&server).await;
     fill(&server, DEAD, 1_000, 10);
     fill(&server, DEAD, 12, 4 * 1024 * 1024);
-    let newest = queue.recent_dead_letters(None, 100).await.unwrap();
+    let newest = queue.dead_letters().recent(None, 100).await.unwrap();
     assert_eq!(newest.len(), 4, "a page holds at most 16 MiB");
     let (mut all, mut from) = (0, None);
     loop {
-        let page = queue.dead_letters(from, 200).await.unwrap();
+        let page = queue.dead_letters().page(from, 200).await.unwrap();
         let Some(last) = page.last() else { break };
         from = Some(streamfleet::job::EntryId::new(last.entry.ms, last.entry.seq + 1));
         all += page.len();
@@ -89,7 +89,7 @@ async fn pages_of_large_delayed_jobs_are_read_in_portions() {
     }
     let mut seen = 0;
     loop {
-        let page = queue.upcoming(seen, 100).await.unwrap();
+        let page = queue.delayed().page(seen, 100).await.unwrap();
         assert!(page.len() <= 4, "{}", page.len());
         if page.is_empty() {
             break;

@@ -51,7 +51,7 @@ async fn a_job_with_too_many_fields_is_refused_on_every_path() {
     assert!(is_refused(&refused), "{refused:?}");
     let message = refused.unwrap_err().to_string();
     assert!(message.starts_with("the job own has 1003 fields"), "{message}");
-    let refused = producer.submit_all([job("{}"), with_headers(4100)], |_| {}).await;
+    let refused = producer.submit_all([job("{}"), with_headers(4100)]).await;
     assert!(is_refused(&refused), "{refused:?}");
     let depths = queue.depths().await.unwrap();
     assert_eq!((depths.waiting(), depths.delayed), (1, 0), "a refused call accepted something");
@@ -109,8 +109,8 @@ async fn jobs_are_refused_whole_if_a_queue_key_has_the_wrong_type() {
     let producer = Producer::new(queue.clone());
     server.cmd(&["SET", DELAYED, "no set"]);
     let own = |id: &str| job("{}").id(id.parse().unwrap());
-    producer.submit_all([job("{}").delay(LONG), job("{}").delay(LONG)], |_| {}).await.unwrap_err();
-    producer.submit_all([own("now"), own("later").delay(LONG)], |_| {}).await.unwrap_err();
+    producer.submit_all([job("{}").delay(LONG), job("{}").delay(LONG)]).await.unwrap_err();
+    producer.submit_all([own("now"), own("later").delay(LONG)]).await.unwrap_err();
     server.cmd(&["DEL", DELAYED]);
     assert_eq!(server.cmd(&["EXISTS", FIELDS, "sf:{default}:jobs", "sf:{default}:job:now"]), Value::Int(0));
     producer.submit(own("later").delay(LONG)).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_delayed_job_with_too_many_fields_is_buried_and_blocks_no_other() {
     let good = producer.submit(job("{}").delay(std::time::Duration::from_millis(50))).await.unwrap();
     until_async("the job behind it to run", SOON, async || handler.runs(&good) == 1).await;
     scene.until_at_rest().await;
-    let letters = scene.queue.dead_letters(None, 10).await.unwrap();
+    let letters = scene.queue.dead_letters().page(None, 10).await.unwrap();
     let told: Vec<_> =
         letters.iter().map(|letter| (letter.text("dead_job"), letter.text("dead_reason"))).collect();
     let malformed = |id: &str| (id.to_owned(), "malformed".to_owned());
@@ -158,7 +158,7 @@ async fn a_batch_follower_that_cannot_be_appended_is_buried() {
     until_state(&scene.queue, &ids[0], State::Done).await;
     scene.until_at_rest().await;
     assert_eq!(handler.all_runs(), 1);
-    let letters = scene.queue.dead_letters(None, 10).await.unwrap();
+    let letters = scene.queue.dead_letters().page(None, 10).await.unwrap();
     assert_eq!(letters.len(), 1);
     assert_eq!(
         (letters[0].text("dead_job"), letters[0].fields.get(b"raw")),

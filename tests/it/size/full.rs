@@ -25,7 +25,7 @@ async fn a_fleet_on_a_full_server_finishes_its_delayed_jobs() {
     let payload = "x".repeat(20_000);
     let waiting = (0..100).map(|_| job(payload.clone()));
     let delayed = (0..100).map(|_| job(payload.clone()).delay(Duration::from_millis(300)));
-    let jobs = producer.submit_all(waiting.chain(delayed), |_| {}).await.unwrap();
+    let jobs = producer.submit_all(waiting.chain(delayed)).await.unwrap();
     // Below the current use, so that no command that adds data is admitted.
     scene.server.cmd(&["CONFIG", "SET", "maxmemory", "1mb"]);
     match producer.submit(job("one too many")).await {

@@ -174,7 +174,7 @@ async fn a_page_of_delayed_jobs_passes_no_large_job_to_its_script() {
     server.cmd(&["ZADD", DELAYED, "9000000000009", "bare"]);
     let mut sizes = Vec::new();
     let commands = inside(&server, async {
-        let page = queue.upcoming(0, 100).await.unwrap();
+        let page = queue.delayed().page(0, 100).await.unwrap();
         let size = |fields: &streamfleet::job::Envelope| fields.get(b"payload").unwrap().len();
         sizes.extend(page.iter().map(|job| job.fields.as_ref().map(|(_, fields)| size(fields))));
     })
@@ -222,11 +222,11 @@ async fn recurring_jobs_beyond_half_a_megabyte_are_read_one_by_one() {
     for nth in 0..50 {
         let schedule = Schedule::new("@yearly", "UTC").unwrap();
         let entry = Entry::new(&format!("entry-{nth}"), schedule, "note").unwrap();
-        queue.put_cron(&entry.payload(&payload, Encoding::Raw).unwrap()).await.unwrap();
+        queue.cron().put(&entry.payload(&payload, Encoding::Raw).unwrap()).await.unwrap();
     }
     let mut read = 0;
     let commands = inside(&server, async {
-        let table = queue.cron().await.unwrap();
+        let table = queue.cron().table().await.unwrap();
         read = table.entries.iter().filter(|status| status.entry.is_ok()).count();
     })
     .await;

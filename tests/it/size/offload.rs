@@ -126,9 +126,9 @@ async fn a_letter_keeps_its_large_fields_and_a_replay_takes_them_over() {
     let status = until_state(&scene.queue, &id, State::Dead).await;
     running.stop().await;
     assert_eq!(offloaded(&scene), [-1]);
-    let letter = scene.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = scene.queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     assert_eq!(letter.fields.get(b"payload"), Some(&large("fatal")[..]));
-    assert!(scene.queue.replay(letter.entry, &id).await.unwrap().is_done());
+    assert!(scene.queue.dead_letters().replay(letter.entry, &id).await.unwrap().is_done());
     assert_eq!(offloaded(&scene), [-1]);
     let running = fleet(&scene);
     let status = until_state(&scene.queue, &id, State::Dead).await;
@@ -137,7 +137,7 @@ async fn a_letter_keeps_its_large_fields_and_a_replay_takes_them_over() {
     let mut kept = offloaded(&scene);
     kept.sort_unstable();
     assert!(kept[0] == -1 && kept[1] > 80_000_000 && kept.len() == 2, "{kept:?}");
-    assert!(scene.queue.drop_dead(status.dead.unwrap(), &id).await.unwrap());
+    assert!(scene.queue.dead_letters().drop(status.dead.unwrap(), &id).await.unwrap());
     assert!(offloaded(&scene).iter().all(|ms| *ms > 80_000_000));
 }
 
@@ -155,13 +155,13 @@ async fn each_copy_of_a_letter_runs_with_all_its_fields() {
     );
     xadd(&scene, &letter);
     xadd(&scene, &letter);
-    let entry = scene.queue.dead_letters(None, 1).await.unwrap()[0].entry;
-    scene.queue.drop_dead(entry, &id).await.unwrap();
+    let entry = scene.queue.dead_letters().page(None, 1).await.unwrap()[0].entry;
+    scene.queue.dead_letters().drop(entry, &id).await.unwrap();
     // Both die again, and their payloads are intact byte for byte.
     let running = fleet(&scene);
     until_async("two letters", SOON, async || scene.int(&["XLEN", DEAD]) == 2).await;
     running.stop().await;
-    for letter in scene.queue.dead_letters(None, 10).await.unwrap() {
+    for letter in scene.queue.dead_letters().page(None, 10).await.unwrap() {
         assert_eq!(
             (letter.fields.get(b"payload"), letter.text("dead_error")),
             (Some(&large("fatal")[..]), "no".into())
@@ -175,7 +175,7 @@ async fn buried(scene: &Scene) -> (JobId, EntryId) {
     let running = fleet(scene);
     until_async("a letter", SOON, async || scene.int(&["XLEN", DEAD]) == 1).await;
     running.stop().await;
-    (id, scene.queue.dead_letters(None, 1).await.unwrap()[0].entry)
+    (id, scene.queue.dead_letters().page(None, 1).await.unwrap()[0].entry)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,7 +196,7 @@ async fn a_letter_keeps_its_large_fields_whatever_happens_to_its_copies() {
             running.stop().await;
         }
         assert_eq!((offloaded(&scene), scene.int(&["XLEN", DEAD])), (vec![-1], 1), "{is_cancelled}");
-        assert!(scene.queue.replay(letter, &id).await.unwrap().is_done());
+        assert!(scene.queue.dead_letters().replay(letter, &id).await.unwrap().is_done());
         let running = scene.sound_fleet(LONG, Acts::well());
         scene.until_at_rest().await;
         running.stop().await;
@@ -211,7 +211,7 @@ async fn a_replay_keeps_large_fields_that_were_about_to_expire() {
     let keys: Vec<String> =
         redis::from_redis_value(scene.server.cmd(&["KEYS", "sf:{default}:offloaded:*"])).unwrap();
     scene.server.cmd(&["PEXPIRE", &keys[0], "86400000"]);
-    assert!(scene.queue.replay(letter, &id).await.unwrap().is_done());
+    assert!(scene.queue.dead_letters().replay(letter, &id).await.unwrap().is_done());
     assert_eq!(offloaded(&scene), [-1]);
 }
 
@@ -262,7 +262,7 @@ async fn a_job_whose_large_fields_are_gone_dies_and_blocks_no_other() {
     until_async("both to be dead", SOON, async || scene.int(&["XLEN", DEAD]) == 2).await;
     scene.until_at_rest().await;
     well.stop().await;
-    for letter in scene.queue.dead_letters(None, 10).await.unwrap() {
+    for letter in scene.queue.dead_letters().page(None, 10).await.unwrap() {
         let (reason, error) = (letter.text("dead_reason"), letter.text("dead_error"));
         assert!(reason == "malformed" && error.contains(" is gone"), "{reason}: {error}");
     }
@@ -287,7 +287,7 @@ async fn a_large_job_is_debounced_and_edited_with_all_its_fields() {
     // The key that the second submission created was not needed, and expires on its own.
     assert_eq!((kept[0], kept.len()), (-1, 2), "{kept:?}");
     assert!(kept[1] > 0);
-    let upcoming = scene.queue.upcoming(0, 10).await.unwrap();
+    let upcoming = scene.queue.delayed().page(0, 10).await.unwrap();
     let fields = &upcoming[0].fields.as_ref().unwrap().1;
     assert_eq!(
         (fields.get(b"payload"), fields.get(b"h.tenant")),
@@ -301,7 +301,7 @@ async fn a_large_job_is_debounced_and_edited_with_all_its_fields() {
     // A job that has become small needs no key.
     let small = later(&scene, "ok").await;
     producer.edit(&small, "ok", Encoding::Raw).await.unwrap().unwrap();
-    let of_small = scene.queue.upcoming(0, 10).await.unwrap();
+    let of_small = scene.queue.delayed().page(0, 10).await.unwrap();
     assert_eq!(of_small[0].fields.as_ref().unwrap().1.get(b"offloaded"), None);
     assert!(offloaded(&scene).iter().all(|ms| *ms > 0));
 }

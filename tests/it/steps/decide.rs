@@ -59,7 +59,7 @@ async fn giving_up_a_step_skips_the_steps_after_it() {
     let standing = seen.ledger.plan.as_ref().unwrap().standing(&seen.ledger, &super::scene::name("mail"));
     assert_eq!(standing, streamfleet::job::Standing::Skipped);
     // A replay does not run it either.
-    scene.queue.replay(seen.dead.unwrap(), &job).await.unwrap();
+    scene.queue.dead_letters().replay(seen.dead.unwrap(), &job).await.unwrap();
     assert_eq!(scene.reason(&job).await, "fatal");
     assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 1, 0]);
     fleet.stop().await;

@@ -63,7 +63,7 @@ async fn a_once_step_whose_worker_was_killed_after_it_began_never_reruns() {
     assert_eq!(["audit", "charge", "mail", "render"].map(|step| killed.starts(step)), [1, 1, 0, 1]);
     // Not even when its dead letter is replayed.
     let letter = scene.queue.status(&job).await.unwrap().unwrap().dead.unwrap();
-    assert!(scene.queue.replay(letter, &job).await.unwrap().is_done());
+    assert!(scene.queue.dead_letters().replay(letter, &job).await.unwrap().is_done());
     until("the job to be buried again", SOON, || {
         let letters = scene.server.cmd(&["XLEN", "sf:{default}:dead"]);
         letters == redis::Value::Int(1)

@@ -33,7 +33,7 @@ async fn dead() -> (Scene, Walks, Running, JobId) {
 async fn a_replay_runs_only_unfinished_steps_with_fresh_attempts() {
     let (scene, handler, fleet, job) = dead().await;
     let letter = scene.seen(&job).await.dead.unwrap();
-    assert!(scene.queue.replay(letter, &job).await.unwrap().is_done());
+    assert!(scene.queue.dead_letters().replay(letter, &job).await.unwrap().is_done());
     until_state(&scene.queue, &job, State::Done).await;
     assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 2, 1]);
     assert_eq!(scene.step(&job, "render").await.attempts, 1);
@@ -43,7 +43,7 @@ async fn a_replay_runs_only_unfinished_steps_with_fresh_attempts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_by_xadd_runs_only_the_steps_that_have_not_succeeded() {
     let (scene, handler, fleet, job) = dead().await;
-    let letter = scene.queue.dead_letters(None, 1).await.unwrap().remove(0);
+    let letter = scene.queue.dead_letters().page(None, 1).await.unwrap().remove(0);
     let fields = letter.fields.fields().flat_map(|(name, value)| [name, value]);
     let head: [&[u8]; 3] = [b"XADD", b"sf:{default}:jobs", b"*"];
     scene.server.cmd(&head.into_iter().chain(fields).collect::<Vec<_>>());
@@ -57,7 +57,7 @@ async fn a_replay_by_xadd_runs_only_the_steps_that_have_not_succeeded() {
 async fn a_replay_of_all_steps_starts_over() {
     let (scene, handler, fleet, job) = dead().await;
     let letter = scene.seen(&job).await.dead.unwrap();
-    assert!(scene.queue.replay_all_steps(letter, &job).await.unwrap().is_done());
+    assert!(scene.queue.dead_letters().replay_all_steps(letter, &job).await.unwrap().is_done());
     until_state(&scene.queue, &job, State::Done).await;
     assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [2, 2, 2]);
     fleet.stop().await;
@@ -67,7 +67,7 @@ async fn a_replay_of_all_steps_starts_over() {
 async fn a_ledger_with_a_started_once_step_outlives_its_letter_by_a_week() {
     let (scene, _handler, fleet, job) = dead().await;
     let letter = scene.seen(&job).await.dead.unwrap();
-    assert!(scene.queue.drop_dead(letter, &job).await.unwrap());
+    assert!(scene.queue.dead_letters().drop(letter, &job).await.unwrap());
     assert_eq!(scene.state_of(&job, "charge").await, StepState::Done);
     let ttl = scene.server.cmd(&["PTTL", &format!("sf:{{default}}:steps:{job}")]);
     let redis::Value::Int(ttl) = ttl else { panic!("no time to live") };

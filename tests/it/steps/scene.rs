@@ -102,7 +102,7 @@ impl Scene {
 
     /// Returns what the ledger says about a job's steps.
     pub(crate) async fn seen(&self, job: &JobId) -> Seen {
-        self.queue.steps(job).await.unwrap().expect("the job has a ledger")
+        self.queue.steps().of(job).await.unwrap().expect("the job has a ledger")
     }
 
     pub(crate) async fn step(&self, job: &JobId, step: &str) -> StepRecord {
@@ -115,7 +115,7 @@ impl Scene {
 
     pub(crate) async fn until_step(&self, job: &JobId, step: &str, state: StepState) {
         until_async(&format!("{step} to be {state}"), Duration::from_secs(20), async || {
-            let seen = self.queue.steps(job).await.unwrap();
+            let seen = self.queue.steps().of(job).await.unwrap();
             seen.is_some_and(|seen| seen.ledger.state(&name(step)) == state)
         })
         .await;
@@ -124,7 +124,7 @@ impl Scene {
     /// Waits until the job is dead, and returns the reason.
     pub(crate) async fn reason(&self, job: &JobId) -> String {
         let status = crate::harness::fleet::until_state(&self.queue, job, State::Dead).await;
-        let letter = self.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+        let letter = self.queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
         letter.text("dead_reason")
     }
 
@@ -135,7 +135,7 @@ impl Scene {
         verdict: Verdict,
     ) -> Result<Decided, DecideError> {
         let decider = Decider::new("ann", "asked the bank");
-        self.queue.decide(job, (&name(step), verdict), &decider, Duration::from_secs(60)).await
+        self.queue.steps().decide(job, (&name(step), verdict), &decider, Duration::from_secs(60)).await
     }
 }
 

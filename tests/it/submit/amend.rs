@@ -28,9 +28,9 @@ async fn a_delayed_job_is_postponed_brought_forward_and_run_now() {
     let (producer, id) = scheduled(&queue).await;
     let instant = Timestamp::from_ms(4_102_444_800_000).unwrap();
     assert_eq!(producer.reschedule(&id, Due::At(instant)).await.unwrap(), Some(instant));
-    assert_eq!(queue.upcoming(0, 1).await.unwrap()[0].due, instant);
+    assert_eq!(queue.delayed().page(0, 1).await.unwrap()[0].due, instant);
     let sooner = producer.reschedule(&id, Due::In(Duration::from_secs(60))).await.unwrap().unwrap();
-    assert!(sooner < instant && queue.upcoming(0, 1).await.unwrap()[0].due == sooner);
+    assert!(sooner < instant && queue.delayed().page(0, 1).await.unwrap()[0].due == sooner);
     let handler = Acts::well();
     let fleet = Running::start(&server.url(), quick(1), handler.clone());
     assert!(producer.run_now(&id).await.unwrap().is_some());
@@ -56,7 +56,7 @@ async fn a_retry_is_changed_and_keeps_its_attempts() {
     let id = producer.submit(broken).await.unwrap();
     until_state(&queue, &id, State::Retrying).await;
     let due = producer.edit(&id, "fixed", Encoding::Raw).await.unwrap().unwrap();
-    let upcoming = queue.upcoming(0, 1).await.unwrap().remove(0);
+    let upcoming = queue.delayed().page(0, 1).await.unwrap().remove(0);
     let (_, fields) = upcoming.fields.unwrap();
     let field =
         |name: &str| fields.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned());
@@ -79,7 +79,7 @@ async fn an_edit_has_a_submissions_limits_and_changes_the_encoding() {
     let refused = producer.clone().max_payload(3).edit(&id, "four", Encoding::Raw).await;
     assert!(matches!(refused, Err(SubmitError::TooLarge { bytes: 4, limit: 3 })), "{refused:?}");
     producer.edit(&id, "{}", Encoding::Json).await.unwrap().unwrap();
-    let upcoming = queue.upcoming(0, 1).await.unwrap().remove(0);
+    let upcoming = queue.delayed().page(0, 1).await.unwrap().remove(0);
     let (_, fields) = upcoming.fields.unwrap();
     assert_eq!((fields.get(b"payload"), fields.get(b"encoding")), (Some(b"{}".as_slice()), None));
 }

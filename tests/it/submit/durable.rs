@@ -44,7 +44,7 @@ async fn a_job_for_a_replica_is_on_it_when_its_submission_returns() {
         assert_eq!(length(&replica), nth);
     }
     let jobs = (0..600).map(|_| job("{}").durability(Durability::Replicas(1)));
-    producer.submit_all(jobs, |_| {}).await.unwrap();
+    producer.submit_all(jobs).await.unwrap();
     assert_eq!(length(&replica), 620);
 }
 
@@ -132,7 +132,7 @@ async fn a_job_confirmed_on_the_disk_survives_a_kill() {
     }
     let producer = Producer::new(queue(&server).await);
     let jobs = (0..600).map(|_| job("{}").durability(Durability::Aof));
-    producer.submit_all(jobs, |_| {}).await.unwrap();
+    producer.submit_all(jobs).await.unwrap();
     assert_eq!(length(&server), 603);
 }
 

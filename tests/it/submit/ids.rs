@@ -54,7 +54,7 @@ async fn a_resent_delayed_job_is_answered_and_stays_unchanged() {
     for other in [own("second"), own("second").delay(Duration::from_secs(1))] {
         assert_eq!(producer.submit_or_find(other).await.unwrap().existing(), Some(State::Scheduled));
     }
-    let upcoming = queue.upcoming(0, 10).await.unwrap();
+    let upcoming = queue.delayed().page(0, 10).await.unwrap();
     let (_, fields) = upcoming[0].fields.as_ref().unwrap();
     assert_eq!((upcoming.len(), fields.get(b"payload")), (1, Some(b"first".as_slice())));
     let depths = queue.depths().await.unwrap();
@@ -75,7 +75,7 @@ async fn a_job_resent_after_death_failure_or_cancellation_does_not_run() {
     until_state(&queue, &id, State::Dead).await;
     assert_eq!(again(&queue).await, Some(State::Dead));
     let status = queue.status(&id).await.unwrap().unwrap();
-    assert!(queue.drop_dead(status.dead.unwrap(), &id).await.unwrap());
+    assert!(queue.dead_letters().drop(status.dead.unwrap(), &id).await.unwrap());
     // Dropping a dead letter frees its id.
     assert_eq!(again(&queue).await, None);
     until_state(&queue, &id, State::Retrying).await;
@@ -250,9 +250,9 @@ async fn an_expired_job_that_is_replayed_runs() {
     let handler = Acts::new(|_, _| Ok(Value::Null));
     let fleet = Running::start(&server.url(), quick(1), handler.clone());
     let status = until_state(&queue, &id, State::Dead).await;
-    let letter = queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     assert_eq!((letter.text("dead_reason").as_str(), handler.runs(&id)), ("expired", 0));
-    queue.replay(letter.entry, &id).await.unwrap();
+    queue.dead_letters().replay(letter.entry, &id).await.unwrap();
     until_state(&queue, &id, State::Done).await;
     assert_eq!(handler.runs(&id), 1);
     fleet.stop().await;

@@ -22,7 +22,7 @@ async fn a_full_queue_refuses_new_jobs_whole_and_loses_none() {
     let producer = Producer::new(queue.clone()).max_depth(3);
     producer.submit(super::ids::own("{}")).await.unwrap();
     producer.submit(job("{}").lane(streamfleet::job::Lane::High)).await.unwrap();
-    let refused = producer.submit_all([job("{}"), job("{}")], |_| {}).await;
+    let refused = producer.submit_all([job("{}"), job("{}")]).await;
     assert!(matches!(refused, Err(SubmitError::Full { depth: 2, limit: 3 })), "{refused:?}");
     producer.submit(job("{}").delay(LONG)).await.unwrap();
     assert!(is_full(producer.submit(job("{}")).await));
@@ -75,7 +75,7 @@ async fn a_payload_over_the_producers_limit_is_refused_before_sending() {
     let queue = queue(&server).await;
     let producer = Producer::new(queue.clone()).max_payload(10);
     producer.submit(job("0123456789")).await.unwrap();
-    let refused = producer.submit_all([job("fits"), job("0123456789a")], |_| {}).await;
+    let refused = producer.submit_all([job("fits"), job("0123456789a")]).await;
     assert!(matches!(refused, Err(SubmitError::TooLarge { bytes: 11, limit: 10 })), "{refused:?}");
     assert_eq!(queue.depths().await.unwrap().waiting(), 1);
 }

@@ -94,7 +94,7 @@ async fn a_due_holder_is_replaced_however_many_jobs_wait_behind_it() {
     let (producer, handler) = (scene.producer().await, Gate::closed());
     let (fleet, holder) = promoted(&scene, &producer, handler.clone()).await;
     let behind = (0..25_000).map(|_| Submission::new("test").unwrap());
-    Producer::new(queue(&scene.server).await).submit_all(behind, |_| {}).await.unwrap();
+    Producer::new(queue(&scene.server).await).submit_all(behind).await.unwrap();
     let newer = accepted(&producer, unique("{}", UniqueMode::Replace).lane(Lane::High)).await;
     assert_eq!(newer, Accepted::Replacing(holder));
     scene.server.cmd(&["DEL", STREAM]);
@@ -114,7 +114,7 @@ async fn a_debounced_snoozed_holder_keeps_all_but_its_payload_and_time() {
     let first = unique("old", UniqueMode::Debounce).header("tenant", "acme").unwrap();
     let holder = producer.submit(first).await.unwrap();
     let parked = async || {
-        let upcoming = scene.queue.upcoming(0, 1).await.unwrap();
+        let upcoming = scene.queue.delayed().page(0, 1).await.unwrap();
         let fields = upcoming.first()?.fields.as_ref()?.1.clone();
         let left = upcoming[0].due.since(scene.queue.clock().await.unwrap());
         (fields.get(b"attempt") == Some(b"1") && left > LONG / 2).then_some(fields)
@@ -123,7 +123,7 @@ async fn a_debounced_snoozed_holder_keeps_all_but_its_payload_and_time() {
     let before = parked().await.unwrap();
     let put_off = producer.submit_or_find(unique("new", UniqueMode::Debounce).delay(LONG)).await.unwrap();
     assert_eq!((put_off.id, put_off.accepted), (holder.clone(), Accepted::Debounced));
-    let after = scene.queue.upcoming(0, 1).await.unwrap()[0].fields.clone().unwrap().1;
+    let after = scene.queue.delayed().page(0, 1).await.unwrap()[0].fields.clone().unwrap().1;
     assert_eq!(after.get(b"payload"), Some(b"new".as_slice()));
     for name in ["life", "created_ms", "attempt", "id", "h.tenant", "unique"] {
         assert_eq!(after.get(name.as_bytes()), before.get(name.as_bytes()), "{name}");

@@ -28,7 +28,7 @@ async fn is_free(producer: &Producer, scope: UniqueScope) -> bool {
 }
 
 async fn payloads(scene: &Scene) -> Vec<String> {
-    let upcoming = scene.queue.upcoming(0, 10).await.unwrap();
+    let upcoming = scene.queue.delayed().page(0, 10).await.unwrap();
     let payload = |fields: &streamfleet::job::Envelope| fields.get(b"payload").unwrap().to_vec();
     upcoming.iter().map(|job| String::from_utf8(payload(&job.fields.as_ref().unwrap().1)).unwrap()).collect()
 }
@@ -107,7 +107,7 @@ async fn dead_cancelled_and_dropped_jobs_hold_no_lock() {
             redis::Value::Int(i64::from(scope != UniqueScope::Running))
         );
         assert_eq!(offer(&producer, delayed.clone()).await.accepted, Accepted::New);
-        assert!(queue.drop_dead(letter, &dead).await.unwrap());
+        assert!(queue.dead_letters().drop(letter, &dead).await.unwrap());
         server.cmd(&["FLUSHALL"]);
     }
 }
@@ -188,12 +188,12 @@ async fn a_debounced_job_keeps_its_id_and_gets_the_new_payload_and_time() {
         unique(payload, UniqueScope::Waiting, UniqueMode::Debounce).delay(delay)
     };
     let first = offer(&producer, debounced("old", LONG)).await;
-    let before = scene.queue.upcoming(0, 1).await.unwrap()[0].due;
+    let before = scene.queue.delayed().page(0, 1).await.unwrap()[0].due;
     let second = offer(&producer, debounced("new", 2 * LONG)).await;
     assert_eq!((first.accepted, second.accepted), (Accepted::New, Accepted::Debounced));
     assert_eq!(second.id, first.id);
     assert_eq!(payloads(&scene).await, ["new"]);
-    let after = scene.queue.upcoming(0, 1).await.unwrap()[0].due;
+    let after = scene.queue.delayed().page(0, 1).await.unwrap()[0].due;
     assert!(after.since(before) > LONG / 2, "{before:?} {after:?}");
     // Without a delay it is due now.
     let third = offer(&producer, unique("last", UniqueScope::Waiting, UniqueMode::Debounce)).await;
@@ -266,7 +266,7 @@ async fn a_replayed_job_runs_without_the_lock_and_leaves_anothers_alone() {
     let letter = until_state(&queue, &first, State::Dead).await.dead.unwrap();
     let other = unique("{}", UniqueScope::Running, UniqueMode::Reject).delay(LONG);
     let other: JobId = offer(&producer, other).await.id;
-    queue.replay(letter, &first).await.unwrap();
+    queue.dead_letters().replay(letter, &first).await.unwrap();
     until_state(&queue, &first, State::Done).await;
     let holder: String = redis::from_redis_value(server.cmd(&["GET", LOCK])).unwrap();
     assert_eq!(holder, other.to_string());

@@ -106,7 +106,7 @@ async fn a_replayed_dead_letter_links_to_the_attempt_that_killed_it() {
     let died = scene.collector.spans(1).await.remove(0);
     assert_eq!(scene.dead("trace_link").await, place(&died).to_string());
     // Appending a copy of the letter's fields is a replay, as any client could do it.
-    let letter = scene.queue.dead_letters(None, 1).await.unwrap().remove(0);
+    let letter = scene.queue.dead_letters().page(None, 1).await.unwrap().remove(0);
     let mut copy = vec![b"XADD".to_vec(), b"sf:{default}:jobs".to_vec(), b"*".to_vec()];
     copy.extend(letter.fields.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]));
     copy.extend([b"h.well".to_vec(), b"yes".to_vec()]);
@@ -180,7 +180,7 @@ async fn an_interrupted_attempt_has_a_span_and_the_next_one_links_to_it() {
     let scene = Scene::start().await;
     let mut config = crate::harness::fleet::config(&scene.server.url());
     config.worker.drain_timeout = Duration::ZERO;
-    let builder = streamfleet::Fleet::builder(config).handler("test", Waits).unwrap();
+    let builder = streamfleet::Fleet::builder(config).handler_for("test", Waits).unwrap();
     let fleet = crate::harness::fleet::Running::of(builder.traced().build());
     scene.submit(Some(SUBMITTER)).await;
     until_async("the job to run", Duration::from_secs(20), async || {

@@ -46,7 +46,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
 #[tokio::test]
 async fn a_handlers_spans_log_lines_and_jobs_are_children_of_its_attempt() {
     let scene = Scene::start().await;
-    let builder = scene.builder(Works(scene.queue.clone())).handler("other", Acts::well()).unwrap();
+    let builder = scene.builder(Works(scene.queue.clone())).handler_for("other", Acts::well()).unwrap();
     let fleet = crate::harness::fleet::Running::of(builder.traced().build());
     scene.submit(Some(SUBMITTER)).await;
     until_empty(&scene.queue).await;
@@ -71,7 +71,7 @@ async fn a_handlers_spans_log_lines_and_jobs_are_children_of_its_attempt() {
 #[tokio::test]
 async fn a_follow_up_job_is_a_child_of_the_attempt_it_follows() {
     let scene = Scene::start().await;
-    let builder = scene.builder(Acts::well()).handler("after", Acts::well()).unwrap();
+    let builder = scene.builder(Acts::well()).handler_for("after", Acts::well()).unwrap();
     let fleet = crate::harness::fleet::Running::of(builder.traced().build());
     let job = Submission::new("test").unwrap().on_success("after").unwrap().traceparent(SUBMITTER);
     Producer::new(scene.queue.clone()).submit(job).await.unwrap();

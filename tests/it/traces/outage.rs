@@ -30,7 +30,7 @@ fn worker(server: &RedisServer, traces: &str) -> Worker {
 
 async fn submit(queue: &Queue, count: usize) {
     let jobs = (0..count).map(|_| Submission::new("test").unwrap());
-    Producer::new(queue.clone()).submit_all(jobs, |_| {}).await.unwrap();
+    Producer::new(queue.clone()).submit_all(jobs).await.unwrap();
 }
 
 async fn until_done(server: &RedisServer) {

@@ -65,7 +65,7 @@ impl Scene {
 
     /// Returns this field of the first dead letter.
     pub(super) async fn dead(&self, field: &str) -> String {
-        self.queue.dead_letters(None, 1).await.unwrap()[0].text(field)
+        self.queue.dead_letters().page(None, 1).await.unwrap()[0].text(field)
     }
 
     pub(super) async fn end(self, fleet: Running) {

@@ -27,8 +27,8 @@ pub(crate) async fn jobs_that_cannot_be_buried_stop_no_other() {
     let (handler, tally) = (obeys(), Tally::default());
     scene.server.cmd(&["SET", "sf:{default}:dead", "a string"]);
     let producer = streamfleet::Producer::new(scene.queue.clone());
-    let bad = producer.submit_all((0..700).map(|_| job("fatal")), |_| {}).await.unwrap();
-    let good = producer.submit_all((0..1000).map(|_| job("ok")), |_| {}).await.unwrap();
+    let bad = producer.submit_all((0..700).map(|_| job("fatal"))).await.unwrap();
+    let good = producer.submit_all((0..1000).map(|_| job("ok"))).await.unwrap();
     let fleet = start(scene.config(LONG), handler.clone(), &tally);
     until_async("the good ones to be done", SOON, async || {
         good.iter().all(|job| tally.of(job) == ["succeeded"])

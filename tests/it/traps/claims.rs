@@ -73,7 +73,7 @@ async fn a_live_worker_keeps_its_long_jobs() {
 async fn more_stale_entries_than_one_page_are_all_taken_over_once() {
     let scene = Scene::new().await;
     let producer = Producer::new(scene.queue.clone());
-    producer.submit_all((0..350).map(|_| job("{}")), |_| {}).await.unwrap();
+    producer.submit_all((0..350).map(|_| job("{}"))).await.unwrap();
     deliver_to_nobody(&scene, "gone");
     let handler = Acts::well();
     let fleet = scene.fleet(Duration::from_secs(1), handler.clone());
@@ -91,7 +91,7 @@ async fn a_job_that_loses_every_worker_is_buried_as_lost() {
     let handler = Acts::well();
     let fleet = scene.fleet(Duration::from_secs(1), handler.clone());
     let status = until_state(&scene.queue, &"poison".parse().unwrap(), State::Dead).await;
-    let letter = scene.queue.dead_letter(status.dead.unwrap()).await.unwrap().unwrap();
+    let letter = scene.queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     assert_eq!((letter.text("dead_reason"), letter.text("payload")), ("lost".into(), "p".into()));
     assert_eq!(letter.text("lost"), "", "a replay starts with no losses");
     assert_eq!(handler.all_runs(), 0);

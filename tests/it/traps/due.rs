@@ -15,7 +15,7 @@ async fn all_run_once(count: u32) {
     let now = scene.queue.depths().await.unwrap().now;
     let due: Timestamp = now.after(Duration::from_millis(500));
     let producer = Producer::new(scene.queue.clone());
-    producer.submit_all((0..count).map(|_| job("{}").at(due)), |_| {}).await.unwrap();
+    producer.submit_all((0..count).map(|_| job("{}").at(due))).await.unwrap();
     let handler = Acts::well();
     let fleet = scene.fleet(LONG, handler.clone());
     let ready = submit(&scene.queue, "ready").await;

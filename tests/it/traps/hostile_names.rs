@@ -55,7 +55,7 @@ async fn dead_letters_that_look_like_published_messages_are_listed_as_they_are()
         scene.server.cmd(&["XADD", STREAM, "*", word, word, "type", "test", "id", word]);
         until_state(&scene.queue, &word.parse().unwrap(), State::Dead).await;
     }
-    let letters = scene.queue.dead_letters(None, 100).await.unwrap();
+    let letters = scene.queue.dead_letters().page(None, 100).await.unwrap();
     let ids: Vec<_> = letters.iter().map(|letter| letter.job().to_string()).collect();
     assert_eq!(ids, WORDS);
     for (letter, word) in letters.iter().zip(WORDS) {

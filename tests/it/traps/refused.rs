@@ -115,7 +115,7 @@ async fn a_full_server_refuses_new_jobs_and_lets_the_fleet_finish() {
     let handler = obeys();
     let producer = scene.producer().await;
     let payload = "x".repeat(20_000);
-    let mut jobs = producer.submit_all((0..200).map(|_| job(payload.clone())), |_| {}).await.unwrap();
+    let mut jobs = producer.submit_all((0..200).map(|_| job(payload.clone()))).await.unwrap();
     for _ in 0..5 {
         jobs.push(producer.submit(job("fails once")).await.unwrap());
     }

@@ -52,7 +52,7 @@ async fn a_job_of_unknown_type_dies_when_its_time_is_up() {
     let odd = "odd".parse().unwrap();
     until_state(&scene.queue, &odd, State::Dead).await;
     assert!(begun.elapsed() >= time, "{:?}", begun.elapsed());
-    let letter = scene.queue.dead_letters(None, 1).await.unwrap().remove(0);
+    let letter = scene.queue.dead_letters().page(None, 1).await.unwrap().remove(0);
     assert_eq!(letter.text("dead_reason"), "unroutable");
     assert_eq!(letter.text("unroutable_ms"), "");
     fleet.stop().await;
