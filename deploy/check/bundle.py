@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What runs an image by runc as a cluster would: not root, nothing writable but /tmp, no capabilities, no way to gain any.
+"""Writes a configuration for runc that runs an image as a cluster would: not as root, only /tmp writable, no capabilities, no new privileges.
 
 usage: bundle.py IMAGE.json CONFIG.json MOUNT... -- ARGUMENT...
 
-IMAGE.json is what `buildah inspect --type image` says; CONFIG.json is written for runc. A MOUNT is FROM:TO. The arguments take the place
-of the image's command. The host's network is used, so that a server on the loopback address can be reached.
+IMAGE.json is the output of `buildah inspect --type image`. CONFIG.json is written for runc. A MOUNT is FROM:TO. The arguments replace
+the image's command. The container uses the host's network, so that it can reach a server on the loopback address.
 """
 
 import json

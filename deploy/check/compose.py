@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Is compose.yaml what the Compose Specification allows, is each service kept within bounds, is what is mounted there, do ports and paths
-meet?
+"""Checks that compose.yaml follows the Compose Specification, that each service is confined, that mounted files exist, and that ports
+and paths match.
 
 usage: compose.py COMPOSE.yaml FOLDER
 
-FOLDER is where the file belongs, with its passwords made. Prints one line per problem, and exits with 1 if there is one.
+FOLDER is the folder of the file, with the passwords already created. Prints one line per problem, and exits with 1 if there is any.
 """
 
 import os
@@ -17,9 +17,9 @@ from compose_spec import PyCompose
 
 BOUNDS = {
     "read_only": (True, "its root file system is writable"),
-    "cap_drop": (["ALL"], "it keeps capabilities"),
+    "cap_drop": (["ALL"], "it does not drop all capabilities"),
     "security_opt": (["no-new-privileges:true"], "it may gain privileges"),
-    "restart": ("always", "it is not started anew"),
+    "restart": ("always", "it is not restarted when it ends"),
 }
 
 
@@ -43,10 +43,10 @@ class Composition:
             for key, (want, problem) in BOUNDS.items():
                 self.demand(service.get(key) == want, f"{name}: {problem}")
             tag = service["image"].rpartition(":")[2]
-            self.demand(re.search(r"\d", tag) or "build" in service, f"{name}: {service['image']} names no version")
+            self.demand(re.search(r"\d", tag) or "build" in service, f"{name}: {service['image']} has no version")
             for port in service.get("ports", []):
                 self.demand(port.startswith("127.0.0.1:"), f"{name}: {port} is open to other machines")
-            self.demand(name != "redis" or not service.get("ports"), "redis: it has a port on the machine")
+            self.demand(name != "redis" or not service.get("ports"), "redis: it publishes a port on the host")
 
     def files(self):
         paths = [secret["file"] for secret in self.all["secrets"].values()]
@@ -58,12 +58,12 @@ class Composition:
                 if source in self.all["volumes"]:
                     continue
                 paths.append(source)
-                self.demand(mount.endswith(":ro"), f"{name}: {source} can be written")
+                self.demand(mount.endswith(":ro"), f"{name}: {source} is mounted writable")
         for path in paths:
-            self.demand(os.path.exists(os.path.join(self.folder, path)), f"there is no {path}")
+            self.demand(os.path.exists(os.path.join(self.folder, path)), f"{path} does not exist")
 
     def source(self, service, target):
-        """What is mounted there."""
+        """Returns the path that is mounted at `target`, or None."""
         for mount in self.services[service].get("volumes", []):
             if mount.split(":")[1] == target:
                 return mount.split(":")[0]
@@ -76,9 +76,9 @@ class Composition:
             return
         config = tomllib.loads(self.text(path))
         secret = config["redis"]["password_file"].removeprefix("/run/secrets/")
-        self.demand(secret in self.services["worker"].get("secrets", []), f"worker: it is not given {secret}")
+        self.demand(secret in self.services["worker"].get("secrets", []), f"worker: it has no secret {secret}")
         listen = config["telemetry"]["listen"].rpartition(":")[2]
-        self.demand(listen in self.services["worker"]["expose"], f"worker: it listens at {listen}, which is not exposed")
+        self.demand(listen in self.services["worker"]["expose"], f"worker: it listens on port {listen}, which is not exposed")
         scraped = yaml.safe_load(self.text("prometheus.yml"))["scrape_configs"][0]["dns_sd_configs"][0]
         self.demand(scraped["names"] == ["worker"] and str(scraped["port"]) == listen, "prometheus: it does not scrape the workers")
 

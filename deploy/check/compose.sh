@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Sourced by check.sh: is the compose file right, alone and with what it mounts, and are mistakes noticed?
+# Sourced by check.sh: checks the compose file and the files that it mounts, and that mistakes in them are detected.
 
 compose() {
   patience compose/compose.yaml stop_grace_period
-  # A copy of what it mounts, in which the passwords are made.
+  # The passwords are created in a copy of the files that it mounts.
   mkdir -p "$work/composed/deploy"
   cp -R compose redis docker prometheus "$work/composed/deploy"
   cp -R ../grafana "$work/composed"
@@ -13,16 +13,16 @@ compose() {
     expect "compose/compose.yaml: docker compose config" docker compose --file "$folder/compose.yaml" config --quiet
   fi
   if ! tool_module PyYAML==6.0.3 yaml || ! tool_module compose-spec==0.2.1 compose_spec; then
-    skip "compose/compose.yaml: what reads it cannot be installed here"
+    skip "compose/compose.yaml: PyYAML or compose-spec is not available on this machine"
     return
   fi
-  expect "compose/compose.yaml: the specification, services within bounds, files that exist, ports and paths that meet" composed compose/compose.yaml
+  expect "compose/compose.yaml: follows the specification; services are confined; files exist; ports and paths match" composed compose/compose.yaml
   badly_composed
   if tool_debian prometheus promtool sid; then
     sed "s#/etc/prometheus/#$PWD/prometheus/#" compose/prometheus.yml >"$work/prometheus.yml"
     expect "compose/prometheus.yml: promtool, with the rules" promtool check config "$work/prometheus.yml"
   else
-    skip "compose/prometheus.yml: promtool cannot be had"
+    skip "compose/prometheus.yml: promtool is not available on this machine"
   fi
 }
 
@@ -37,14 +37,14 @@ badly_composed() {
 s/stop_grace_period/stop_grace_perod/|extension key `stop_grace_perod`
 s/restart: always/restart: alway/|unknown variant `alway`
 /read_only: true/d|its root file system is writable
-/cap_drop/d|it keeps capabilities
+/cap_drop/d|it does not drop all capabilities
 /no-new-privileges/d|it may gain privileges
-s/streamfleet.toml:/other.toml:/|there is no ./other.toml
-s#/rules.yaml:/#/rule.yaml:/#|there is no ../prometheus/rule.yaml
+s/streamfleet.toml:/other.toml:/|./other.toml does not exist
+s#/rules.yaml:/#/rule.yaml:/#|../prometheus/rule.yaml does not exist
 s/127.0.0.1:9090/9090/|is open to other machines
 s/secrets: \[worker\]/secrets: [operator]/|secret `operator` (used in the `worker` service) is not defined
-s/expose: \["9464"\]/expose: ["9465"]/|it listens at 9464, which is not exposed
+s/expose: \["9464"\]/expose: ["9465"]/|it listens on port 9464, which is not exposed
 s#:/var/lib/grafana/dashboards:#:/dashboards:#|nothing is mounted at /var/lib/grafana/dashboards
-s/image: redis:8.2-bookworm/image: redis:latest/|names no version
+s/image: redis:8.2-bookworm/image: redis:latest/|has no version
 MISTAKES
 }

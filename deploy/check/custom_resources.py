@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Are the objects of KEDA and of the Prometheus operator what their definitions allow, to the last key?
+"""Validates objects of KEDA and of the Prometheus operator against their definitions, including unknown keys.
 
 usage: custom_resources.py RENDERED.yaml…
 
-The definitions come as classes, of KEDA 2.16 and operator 0.80, which let unknown keys pass; here they do not. Prints one line per problem,
-and exits with 1 if there is one. Loading them takes seconds, so one call is for all files.
+The definitions are Python classes for KEDA 2.16 and operator 0.80. By default these classes accept unknown keys; here they do not. Prints
+one line per problem, and exits with 1 if there is any. Loading the classes takes seconds, so one call checks all files.
 """
 
 import importlib
@@ -15,14 +15,14 @@ import pydantic
 import yaml
 from cloudcoil.pydantic import BaseModel
 
-# Before the classes are made, which take this over.
+# This must come before the classes are created, because they inherit it.
 BaseModel.model_config.update(extra="forbid", populate_by_name=False)
 
 CLASSES = {
     "keda.sh/v1alpha1": "cloudcoil.models.keda.v1alpha1",
     "monitoring.coreos.com/v1": "cloudcoil.models.prometheus_operator.v1",
 }
-# What later versions have.
+# Keys that only later versions have.
 NEWER = {"spec.fallback.behavior"}
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds both images by their Dockerfile, without a registry, and runs them as a cluster would, on a Redis of their own.
+# Builds both images from their Dockerfile, without a registry, and runs them as a cluster would, with a private Redis.
 #
-# The program is compiled here, as the Dockerfile's stage `build` does it, and given to the Dockerfile as that stage; in place of the
-# images that the stages `runtime` and `shell` stand on, which only a registry has, come nothing at all and a minimal Debian. It takes
+# The script compiles the program as the Dockerfile's stage `build` does, and passes the result to the Dockerfile as that stage. Only a
+# registry has the base images of the stages `runtime` and `shell`, so an empty image and a minimal Debian replace them. The script needs
 # root, a few minutes for the first build, and about a gigabyte in the folder of tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,22 +20,22 @@ finish() {
 }
 trap finish EXIT
 
-# What this machine must have; else the reason why nothing can be tried.
+# Prints what this machine lacks, or nothing.
 missing() {
-  [ "$(id -u)" = 0 ] || { echo "building without a registry takes root"; return; }
-  command -v cargo >/dev/null || { echo "cargo is not here"; return; }
-  command -v gcc >/dev/null || { echo "gcc is not here"; return; }
-  command -v redis-server >/dev/null || { echo "redis-server is not here"; return; }
+  [ "$(id -u)" = 0 ] || { echo "building without a registry requires root"; return; }
+  command -v cargo >/dev/null || { echo "cargo is not on the PATH"; return; }
+  command -v gcc >/dev/null || { echo "gcc is not on the PATH"; return; }
+  command -v redis-server >/dev/null || { echo "redis-server is not on the PATH"; return; }
   [ -e "$(rustc --print sysroot)/lib/rustlib/$target" ] || rustup target add "$target" >"$work/said" 2>&1 ||
-    { echo "Rust's libraries for $target cannot be had"; return; }
+    { echo "Rust's libraries for $target are not available on this machine"; return; }
   for each in buildah runc debootstrap patchelf; do
-    tool_debian "$each" "$each" || { echo "$each cannot be had"; return; }
+    tool_debian "$each" "$each" || { echo "$each is not available on this machine"; return; }
   done
-  tool_debian musl-tools musl-gcc || { echo "musl-tools cannot be had"; return; }
-  tool_module PyYAML==6.0.3 yaml || { echo "Python cannot be had"; return; }
+  tool_debian musl-tools musl-gcc || { echo "musl-tools is not available on this machine"; return; }
+  tool_module PyYAML==6.0.3 yaml || { echo "PyYAML is not available on this machine"; return; }
 }
 
-# buildah starts itself anew, and forgets meanwhile where the libraries are that came with it.
+# buildah re-executes itself and then no longer finds the libraries that came with it, so their path is written into the program.
 lend_libraries() {
   local each
   for each in "$tools"/debian-*/usr/bin/buildah; do
@@ -43,7 +43,7 @@ lend_libraries() {
   done
 }
 
-# The compiler of musl-tools, which looks for its files where it was not installed.
+# Prints the compiler of musl-tools. It expects its files where they would be if it were installed, so a wrapper gives it the right paths.
 musl_compiler() {
   local specs folder
   for specs in "$tools"/debian-*/usr/lib/*-linux-musl/musl-gcc.specs; do
@@ -57,7 +57,7 @@ musl_compiler() {
   echo "$tools/bin/musl-compiler"
 }
 
-# From what the Dockerfile is given, and nothing more.
+# Compiles the program from the files that the Dockerfile gets, and no others.
 compile() {
   local each compiler variable context=$tools/context
   rm -rf "$context" && mkdir "$context"
@@ -74,7 +74,7 @@ buildah() {
   command buildah --storage-driver vfs --root "$store" --runroot "$work/storage" "$@"
 }
 
-# build STAGE ARGUMENT…: the image streamfleet:STAGE.
+# build STAGE ARGUMENT…: builds the image streamfleet:STAGE.
 build() {
   local stage=$1
   shift
@@ -83,7 +83,7 @@ build() {
     --target "$stage" --file docker/Dockerfile --tag "streamfleet:$stage" "$@" ..
 }
 
-# A Debian with nothing in it but what a Debian must have; kept in the folder of tools.
+# Creates a Debian with only the essential packages, and keeps it in the folder of tools.
 minimal_debian() {
   local each base=$tools/minimal-debian
   [ ! -e "$base/ready" ] || return 0
@@ -99,7 +99,7 @@ shell_image() {
   build shell --build-arg SHELL_BASE=localhost/minimal-debian
 }
 
-# unpack IMAGE: its files into $work/IMAGE/rootfs, what it says of itself into $work/IMAGE/image.json.
+# unpack_image IMAGE: writes its files to $work/IMAGE/rootfs and its configuration to $work/IMAGE/image.json.
 unpack_image() {
   local container
   mkdir -p "$work/$1"
@@ -107,7 +107,7 @@ unpack_image() {
   container=$(buildah from --signature-policy "$work/policy.json" --pull-never "localhost/streamfleet:$1")
   cp -a "$(buildah mount "$container")" "$work/$1/rootfs"
   (cd "$work/$1/rootfs" && find . -type f) >"$work/$1/files"
-  # What is mounted needs a place.
+  # Mounts need a mount point.
   mkdir -p "$work/$1"/rootfs/{proc,dev,sys,tmp,etc/streamfleet,run/secrets}
 }
 
@@ -118,7 +118,7 @@ static() {
   case $said in *'not a dynamic'* | *'statically linked'*) ;; *) return 1 ;; esac
 }
 
-# One file that is ours, and no other program.
+# Succeeds if the image contains our program and no other file.
 nothing_else() {
   cat "$work/runtime/files"
   [ "$(cat "$work/runtime/files")" = ./usr/bin/streamfleet ]
@@ -139,7 +139,7 @@ assert "9464/tcp" in config["ExposedPorts"], config["ExposedPorts"]
 PYTHON
 }
 
-# A Redis with the logins and the configuration of redis/.
+# Starts a Redis with the logins and the configuration of redis/.
 start_redis() {
   redis/passwords.sh "$work/logins"
   mkdir "$work/data"
@@ -155,7 +155,7 @@ as() {
   redis-cli -p "$port" --no-auth-warning --user "$login" --pass "$(cat "$work/logins/$login")" -e "$@"
 }
 
-# within SECONDS COMMAND…: tries until it succeeds.
+# within SECONDS COMMAND…: repeats the command until it succeeds.
 within() {
   local until=$((SECONDS + $1))
   shift
@@ -167,7 +167,7 @@ within() {
 
 get() { python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=3).read().decode())' "http://127.0.0.1:$listen$1"; }
 
-# start NAME: the worker of an image, in the background. Its exit code comes to $work/NAME/code.
+# start NAME: starts the worker of an image in the background. Its exit code is written to $work/NAME/code.
 start() {
   printf 'redis://worker@127.0.0.1:%s\n' "$port" >"$work/url"
   mkdir -p "$work/config" && cp "check/$1.toml" "$work/config/streamfleet.toml"
@@ -179,7 +179,7 @@ start() {
   within 20 get /readyz
 }
 
-# stop NAME: told to, it ends with 0.
+# stop NAME: sends SIGTERM, and succeeds if the worker ends with 0.
 stop() {
   runc --root "$work/runc" kill "$1" TERM
   within 30 test -s "$work/$1/code" && [ "$(cat "$work/$1/code")" = 0 ] || { cat "$work/$1/log"; return 1; }
@@ -192,7 +192,7 @@ unhealthy() {
     grep 'not live' "$work/health"
 }
 
-# works TYPE: a job of this type is done within a while.
+# works TYPE: succeeds if a job of this type is done within 20 s.
 works() {
   local before
   before=$(finished "$1")
@@ -204,7 +204,7 @@ finished() { get /metrics | sed -n "s/^streamfleet_jobs_finished_total{.*job_typ
 
 more_than() { [ "$(finished "$2")" -gt "$1" ]; }
 
-# The child that the program left behind has ended, and somebody has buried it.
+# The child process that the program left behind has ended and has been reaped.
 buried() { runc --root "$work/runc" exec "$1" /bin/sh -c '! grep -l "^Name:.sleep$" /proc/[0-9]*/status'; }
 
 restricted() {
@@ -221,22 +221,22 @@ free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1
 images() {
   expect "the program: built for $target" compile
   [ -x "$work/build/out/streamfleet" ] || return 0
-  expect "the program: static" static "$work/build/out/streamfleet"
+  expect "the program: statically linked" static "$work/build/out/streamfleet"
   expect "image runtime: built by buildah" build runtime --build-arg RUNTIME_BASE=scratch
   expect "image shell: built by buildah" shell_image
 }
 
 runs() {
   expect "image $1: unpacked" unpack_image "$1"
-  expect "image $1: what it says of itself" says_of_itself "$1" "$2"
+  expect "image $1: configuration" says_of_itself "$1" "$2"
   listen=$(free_port)
-  expect "image $1: a worker starts, and is ready" start "$1"
+  expect "image $1: a worker starts and is ready" start "$1"
   if [ "$wrong" -gt 0 ]; then account image; fi
   expect "image $1: user 65532, no capabilities, no new privileges, read-only root" restricted "$1"
   expect "image $1: a job is done" works "$3"
   expect "image $1: /livez answers" get /livez
   expect "image $1: healthcheck ends with 0" healthy "$1"
-  expect "image $1: healthcheck ends with 1 where nobody answers" unhealthy "$1"
+  expect "image $1: healthcheck ends with 1 if nothing answers" unhealthy "$1"
 }
 
 why=$(missing)
@@ -252,11 +252,11 @@ if [ "$wrong" -gt 0 ]; then account image; fi
 port=$(free_port)
 expect "a Redis with the logins of redis/users.acl" start_redis
 runs runtime /usr/bin/streamfleet example.noop
-expect "image runtime: one file, and no other program" nothing_else
+expect "image runtime: contains only the program" nothing_else
 expect "image runtime: SIGTERM ends it with 0" stop runtime
 runs shell "/usr/bin/tini -- /usr/bin/streamfleet" example.shell
-expect "image shell: what a program leaves behind is buried" within 10 buried shell
+expect "image shell: a process that a program leaves behind is reaped" within 10 buried shell
 expect "image shell: SIGTERM ends it with 0" stop shell
-printf '      runtime: %s bytes; shell: %s; all of it took %s s\n' "$(stat -c %s "$work/build/out/streamfleet")" \
+printf '      runtime: %s bytes; shell: %s; duration: %s s\n' "$(stat -c %s "$work/build/out/streamfleet")" \
   "$(buildah images --format '{{.Size}}' streamfleet:shell)" "$((SECONDS - began))"
 account image

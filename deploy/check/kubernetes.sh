@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Sourced by check.sh: are the manifests right, alone and put together, and are mistakes noticed?
+# Sourced by check.sh: checks the manifests, alone and combined, and that mistakes in them are detected.
 
 KUBERNETES=1.34
 
-# Prints what renders a kustomization here.
+# Prints the command that renders a kustomization on this machine.
 renderer() {
   if command -v kustomize >/dev/null; then echo kustomize build; return; fi
   if tool_debian kubernetes-client kubectl sid; then echo kubectl kustomize; fi
@@ -12,7 +12,7 @@ renderer() {
 # render TREE OVERLAY FILE
 render() { $render "$1/overlays/$2" >"$3"; }
 
-# Is the rendered overlay right? Further arguments go to manifests.py.
+# Checks a rendered overlay. Further arguments go to manifests.py.
 judge() {
   local file=$1
   shift
@@ -20,7 +20,7 @@ judge() {
     python3 check/manifests.py "$file" ../docs "$@"
 }
 
-# An overlay of the base and one component, in a copy of the tree.
+# Creates an overlay of the base and one component, in a copy of the tree.
 with_component() {
   mkdir "$work/tree/overlays/$1"
   printf 'namespace: streamfleet\nresources: [../../base]\ncomponents: [../../components/%s]\n' "$1" \
@@ -41,25 +41,25 @@ manifests() {
   done
 }
 
-# The objects of KEDA and of the Prometheus operator, in all that was rendered above.
+# Checks the objects of KEDA and of the Prometheus operator in everything that was rendered above.
 custom_resources() {
   if ! tool_module cloudcoil-models-keda==2.16.1.0 cloudcoil.models.keda ||
     ! tool_module cloudcoil-models-prometheus-operator==0.80.1.0 cloudcoil.models.prometheus_operator; then
-    skip "kubernetes: the definitions of keda.sh and monitoring.coreos.com cannot be installed here"
+    skip "kubernetes: the definitions of keda.sh and monitoring.coreos.com are not available on this machine"
     return
   fi
-  expect "kubernetes: objects of keda.sh and monitoring.coreos.com, to the last key" python3 check/custom_resources.py "$work"/*.yaml
+  expect "kubernetes: objects of keda.sh and monitoring.coreos.com match their definitions" python3 check/custom_resources.py "$work"/*.yaml
   local words
   sed -e 's/pollingInterval/pollInterval/' -e 's/maxReplicaCount: 20/maxReplicaCount: "20"/' -e 's/formula:/formulae:/' \
     -e 's/interval: 15s/interval: 15 seconds/' -e 's/parameter:/parametre:/' "$work/prod.yaml" >"$work/customs"
-  python3 check/custom_resources.py "$work/customs" >"$work/said" && fail "spoiled objects of keda.sh were let through"
+  python3 check/custom_resources.py "$work/customs" >"$work/said" && fail "accepted: objects of keda.sh and monitoring.coreos.com with mistakes"
   for words in pollInterval 'maxReplicaCount: Input should be a valid integer' scalingModifiers.formulae \
     'interval: String should match pattern' parametre; do
-    if grep -qF "$words" "$work/said"; then right "refused: $words"; else fail "let through: $words"; fi
+    if grep -qF "$words" "$work/said"; then right "refused: $words"; else fail "not reported: $words"; fi
   done
 }
 
-# spoiled OVERLAY FILE SED-EXPRESSION WORDS: a copy with this mistake must be refused, in these words.
+# spoiled OVERLAY FILE SED-EXPRESSION WORDS: checks that a copy with this mistake is refused, with these words.
 spoiled() {
   local overlay=$1 file=$2 mistake=$3 words=$4
   rm -rf "$work/spoiled"
@@ -68,11 +68,11 @@ spoiled() {
   if cmp -s "$work/spoiled/$file" "$work/spoiled/$file.before"; then
     fail "the mistake '$mistake' does not change $file"
   elif rendered_and_judged "$work/spoiled" "$overlay" --pinned >"$work/said" 2>&1; then
-    fail "a spoiled copy was let through: $mistake in $file"
+    fail "accepted: $file with the mistake $mistake"
   elif grep -q -- "$words" "$work/said"; then
     right "refused: $words"
   else
-    fail "refused for another reason than '$words'"
+    fail "refused, but not because '$words'"
     quote
   fi
 }
@@ -80,46 +80,46 @@ spoiled() {
 spoiled_copies() {
   local worker=base/deployment.yaml
   spoiled prod $worker 's/minReadySeconds/minRedySeconds/' 'minRedySeconds'
-  spoiled prod $worker 's/cpu: 250m/cpu: 250mm/' 'cpu is 250mm, which is no quantity'
+  spoiled prod $worker 's/cpu: 250m/cpu: 250mm/' 'cpu is 250mm, which is not a valid quantity'
   spoiled prod $worker 's/ScheduleAnyway/ScheduleSometime/' 'whenUnsatisfiable is ScheduleSometime'
   spoiled prod $worker 's/runAsNonRoot: true/runAsNonRoot: false/' 'it may run as root'
   spoiled prod $worker 's/readOnlyRootFilesystem: true/readOnlyRootFilesystem: false/' 'its root file system is writable'
   spoiled prod $worker 's/allowPrivilegeEscalation: false/allowPrivilegeEscalation: true/' 'it may gain privileges'
-  spoiled prod $worker 's/drop: \[ALL\]/drop: [NET_RAW]/' 'it keeps capabilities'
+  spoiled prod $worker 's/drop: \[ALL\]/drop: [NET_RAW]/' 'it does not drop all capabilities'
   spoiled prod $worker 's/type: RuntimeDefault/type: Unconfined/' 'seccomp is not RuntimeDefault'
-  spoiled prod $worker 's/GracePeriodSeconds: 80/GracePeriodSeconds: 70/' '70 s of grace are too short'
-  spoiled prod $worker 's/path: \/livez/path: \/readyz/' 'its livenessProbe does not ask /livez'
-  spoiled prod $worker 's/path: \/startupz/path: \/readyz/' 'its startupProbe does not ask /startupz'
-  spoiled prod $worker 's/containerPort: 9464/containerPort: 9465/' 'and its port is 9465'
+  spoiled prod $worker 's/GracePeriodSeconds: 80/GracePeriodSeconds: 70/' 'a grace period of 70 s is too short'
+  spoiled prod $worker 's/path: \/livez/path: \/readyz/' 'its livenessProbe does not request /livez'
+  spoiled prod $worker 's/path: \/startupz/path: \/readyz/' 'its startupProbe does not request /startupz'
+  spoiled prod $worker 's/containerPort: 9464/containerPort: 9465/' 'but its port is 9465'
   spoiled prod $worker 's/secretName: streamfleet-redis/secretName: redis/' 'there is no Secret redis'
-  spoiled prod $worker 's/path: password/path: word/' 'no secret is mounted at redis.password_file'
+  spoiled prod $worker 's/path: password/path: word/' 'no secret is mounted at the path in redis.password_file'
   spoiled prod $worker 's/name: streamfleet-config/name: streamfleet-settings/' 'there is no ConfigMap'
-  spoiled prod base/kustomization.yaml 's/includeTemplates/includeSelectors/' 'workers may only talk to workers'
-  spoiled prod base/poddisruptionbudget.yaml 's/component: worker/component: server/' 'it selects no pod'
-  spoiled prod base/networkpolicy.yaml 's/port: telemetry/port: metrics/' 'no port is called metrics'
-  spoiled prod overlays/prod/streamfleet.toml 's/^url_file.*/url = "redis:\/\/somewhere"/' 'belongs into a Secret'
+  spoiled prod base/kustomization.yaml 's/includeTemplates/includeSelectors/' 'it lets workers connect only to workers'
+  spoiled prod base/poddisruptionbudget.yaml 's/component: worker/component: server/' 'it selects no pods'
+  spoiled prod base/networkpolicy.yaml 's/port: telemetry/port: metrics/' 'there is no port metrics'
+  spoiled prod overlays/prod/streamfleet.toml 's/^url_file.*/url = "redis:\/\/somewhere"/' 'must be in a Secret'
   spoiled prod overlays/prod/kustomization.yaml '/digest:/d' 'has no digest'
-  spoiled prod components/keda-redis-streams/scaledobject.yaml 's/streamLength/lagCount/' 'lag leaves out what runs'
-  spoiled prod components/keda-redis-streams/scaledobject.yaml 's/:jobs:high/:high/' 'is no lane'
+  spoiled prod components/keda-redis-streams/scaledobject.yaml 's/streamLength/lagCount/' 'lag does not include running jobs'
+  spoiled prod components/keda-redis-streams/scaledobject.yaml 's/:jobs:high/:high/' 'is not a lane'
   local prometheus=components/keda-prometheus/scaledobject.yaml metrics_api=components/keda-metrics-api
-  spoiled keda-prometheus $prometheus 's/streamfleet_queue_[a-z_]*/streamfleet_queue_length/' 'no metric is called'
+  spoiled keda-prometheus $prometheus 's/streamfleet_queue_[a-z_]*/streamfleet_queue_length/' 'there is no metric'
   spoiled keda-prometheus $prometheus 's/ignoreNullValues: "false"/ignoreNullValues: "true"/' 'a lost target would look like an empty queue'
-  spoiled hpa-external components/hpa-external/horizontalpodautoscaler.yaml 's/streamfleet_queue_[a-z_]*/streamfleet_queue_length/' 'no metric is called'
-  spoiled hpa-external components/hpa-external/horizontalpodautoscaler.yaml 's/minReplicas: 1/minReplicas: 0/' 'nobody would promote'
-  spoiled keda-metrics-api $metrics_api/scaledobject.yaml 's/valueLocation: jobs/valueLocation: backlog/' 'an answer has no backlog'
-  spoiled keda-metrics-api $metrics_api/scaledobject.yaml 's/9464.scale/9464\/scaling/' 'no worker answers /scaling'
-  spoiled keda-metrics-api $metrics_api/scaledobject.yaml 's/:9464/:80/' 'streamfleet-telemetry.streamfleet is 80'
+  spoiled hpa-external components/hpa-external/horizontalpodautoscaler.yaml 's/streamfleet_queue_[a-z_]*/streamfleet_queue_length/' 'there is no metric'
+  spoiled hpa-external components/hpa-external/horizontalpodautoscaler.yaml 's/minReplicas: 1/minReplicas: 0/' 'delayed jobs are not promoted'
+  spoiled keda-metrics-api $metrics_api/scaledobject.yaml 's/valueLocation: jobs/valueLocation: backlog/' 'the answer has no field backlog'
+  spoiled keda-metrics-api $metrics_api/scaledobject.yaml 's/9464.scale/9464\/scaling/' 'workers do not serve /scaling'
+  spoiled keda-metrics-api $metrics_api/scaledobject.yaml 's/:9464/:80/' 'streamfleet-telemetry.streamfleet has no port 80'
   spoiled keda-metrics-api $metrics_api/service.yaml 's/name: streamfleet-telemetry/name: telemetry/' 'there is no Service streamfleet-telemetry'
-  spoiled keda-metrics-api $metrics_api/networkpolicy.yaml 's/: keda$/: scaler/' 'KEDA is not let in'
+  spoiled keda-metrics-api $metrics_api/networkpolicy.yaml 's/: keda$/: scaler/' 'no NetworkPolicy admits KEDA'
   spoiled dev base/serviceaccount.yaml 's/name: streamfleet/name: fleet/' 'its service account does not exist'
 }
 
 kubernetes() {
   render=$(renderer)
   if [ -z "$render" ]; then
-    skip "kubernetes: neither kustomize nor kubectl is here"
+    skip "kubernetes: neither kustomize nor kubectl is available on this machine"
   elif ! tool_python kubernetes-validate==1.37.0 kubernetes-validate || ! tool_module PyYAML==6.0.3 yaml; then
-    skip "kubernetes: kubernetes-validate cannot be installed here"
+    skip "kubernetes: kubernetes-validate or PyYAML is not available on this machine"
   else
     manifests
     custom_resources

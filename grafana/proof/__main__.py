@@ -30,7 +30,7 @@ class Lines:
     def judge(self, what, complaints):
         """Right if there is nothing to complain of."""
         complaints = list(complaints)
-        print(f"WRONG {what}" if complaints else f"ok    {what}", flush=True)
+        print(f"FAIL  {what}" if complaints else f"ok    {what}", flush=True)
         for each in complaints[:40]:
             print(f"      {each}", flush=True)
         self.wrong += bool(complaints)
