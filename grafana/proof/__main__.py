@@ -1,6 +1,6 @@
-"""python3 -m proof PROGRAM REDIS-SERVER ALERTMANAGER: are the dashboards and rules right, and answered, by real servers for a real fleet?
+"""python3 -m proof PROGRAM REDIS-SERVER ALERTMANAGER: checks the dashboards and rules with real servers and a real fleet.
 
-A line per check. Without an ALERTMANAGER ("") what it would tell is left out. The exit code is 1 if anything is wrong.
+Prints one line per check. If ALERTMANAGER is "", notifications are not checked. The exit code is 1 if a check fails.
 """
 
 import json
@@ -22,13 +22,13 @@ LOADED = 30
 
 
 class Lines:
-    """What is said."""
+    """Prints the results, and counts the checks that failed."""
 
     def __init__(self):
         self.wrong = 0
 
     def judge(self, what, complaints):
-        """Right if there is nothing to complain of."""
+        """Passes if there are no complaints."""
         complaints = list(complaints)
         print(f"FAIL  {what}" if complaints else f"ok    {what}", flush=True)
         for each in complaints[:40]:
@@ -36,21 +36,21 @@ class Lines:
         self.wrong += bool(complaints)
 
     def refused(self, what, words, complaints):
-        """Right if there is something to complain of, in these words."""
+        """Passes if a complaint contains these words."""
         complaints = list(complaints)
         if any(words in each for each in complaints):
             self.judge(f"refused: {what}", [])
         else:
-            self.judge(f"let through: {what}", [f"not said: {words}", *complaints])
+            self.judge(f"accepted: {what}", [f"no complaint contains: {words}", *complaints])
 
 
 def dashboards():
-    """What is in the folder."""
+    """Returns the dashboards in the folder, by file name."""
     return {path.name: json.loads(path.read_text()) for path in sorted((ROOT / "grafana/dashboards").glob("*.json"))}
 
 
 def copy_without(dashboard, key):
-    """A copy whose first panel lacks something."""
+    """Returns a copy whose first panel lacks `key`."""
     copy = json.loads(json.dumps(dashboard))
     first = judge.panels(copy)[0]
     (first["fieldConfig"]["defaults"] if key == "unit" else first).pop(key)
@@ -58,71 +58,71 @@ def copy_without(dashboard, key):
 
 
 def shapes(lines, all_dashboards, catalogue):
-    """What needs no data."""
-    lines.judge("dashboards: what grafana/dashboards.py makes", drift())
+    """Runs the checks that need no data."""
+    lines.judge("dashboards: as grafana/dashboards.py generates them", drift())
     for name, dashboard in all_dashboards.items():
-        lines.judge(f"{name}: titles, units, descriptions, places, rates", judge.shape(dashboard))
-        lines.judge(f"{name}: metrics, labels and maxima are those of the catalogue", judge.foreign(catalogue, dashboard))
+        lines.judge(f"{name}: titles, units, descriptions, positions, rates", judge.shape(dashboard))
+        lines.judge(f"{name}: metrics, labels and the use of max match the catalogue", judge.foreign(catalogue, dashboard))
     uids = [dashboard["uid"] for dashboard in all_dashboards.values()]
-    lines.judge("dashboards: one uid each", [] if len(set(uids)) == len(uids) else uids)
+    lines.judge("dashboards: each has its own uid", [] if len(set(uids)) == len(uids) else uids)
     fleet = all_dashboards["fleet.json"]
     for key in ("unit", "title", "description"):
         lines.refused(f"a panel without a {key}", f"it has no {key}", judge.shape(copy_without(fleet, key)))
     copy = json.loads(json.dumps(fleet).replace("$__rate_interval", "5m"))
-    lines.refused("a rate over a time of its own", "a rate over 5m", judge.shape(copy))
+    lines.refused("a rate over a fixed time", "a rate over 5m", judge.shape(copy))
     copy = json.loads(json.dumps(fleet).replace("max by (namespace, queue, state)", "sum by (namespace, queue, state)"))
-    lines.refused("a leader's figure that is added up", "not asked for as a maximum", judge.foreign(catalogue, copy))
+    lines.refused("a sum of what only the leader reports", "not queried as a maximum", judge.foreign(catalogue, copy))
     copy = json.loads(json.dumps(fleet).replace("succeeded|dead", "succeded|dead"))
     lines.refused("a value that a label never has", "outcome is never succeded", judge.foreign(catalogue, copy))
 
 
 def drift():
-    """Whether what is in the folder is what the program makes."""
+    """Returns why the folder differs from what grafana/dashboards.py generates, or nothing."""
     done = subprocess.run([sys.executable, ROOT / "grafana/dashboards.py", "--check"], capture_output=True, text=True, check=False)
     return done.stderr.splitlines()[-1:]
 
 
 def answers(lines, all_dashboards, cluster, bare):
-    """What needs data."""
+    """Runs the checks that need data."""
     for name, dashboard in all_dashboards.items():
         asked = [target for panel in judge.panels(dashboard) for target in panel["targets"]]
         variables = [each for each in dashboard["templating"]["list"] if each["type"] == "query"]
         what = f"{name}: {len(asked)} queries and {len(variables)} variables"
-        lines.judge(f"{what} answered, in Kubernetes", [*judge.answered(cluster, dashboard, LOADED), *judge.variables(cluster, dashboard)])
+        lines.judge(f"{what} return data, in Kubernetes", [*judge.answered(cluster, dashboard, LOADED), *judge.variables(cluster, dashboard)])
         without = [*judge.answered(bare, dashboard, LOADED), *judge.variables(bare, dashboard, absent=["namespace"])]
-        lines.judge(f"{what} answered, without namespaces", without)
+        lines.judge(f"{what} return data, without namespaces", without)
     renamed = json.loads(json.dumps(all_dashboards["fleet.json"]).replace("streamfleet_jobs_running", "streamfleet_jobs_runing"))
-    lines.refused("a metric that nobody has", "no series: streamfleet_jobs_runing", judge.answered(cluster, renamed, LOADED))
+    lines.refused("an unknown metric", "no series: streamfleet_jobs_runing", judge.answered(cluster, renamed, LOADED))
 
 
 def alerts(lines, catalogue, cluster, program):
-    """What must hold for rules, and the pages they lead to."""
+    """Checks the rules, and the runbooks that they link to."""
     groups = cluster.ask("rules")["groups"]
     every = runbooks.alerts(groups)
-    lines.judge("rules: metrics, labels and maxima are those of the catalogue", judge.foreign_rules(catalogue, groups))
-    lines.judge("rules: every series and every value of a label that they name is there", judge.rules(cluster, groups))
+    lines.judge("rules: metrics, labels and the use of max match the catalogue", judge.foreign_rules(catalogue, groups))
+    lines.judge("rules: every series and every label value that they name exists", judge.rules(cluster, groups))
     lines.judge(f"alerts: {len(every)}, each with a severity, a summary, a description and a page", runbooks.words(every))
     lines.judge("runbooks: a page per alert, an alert per page", runbooks.pages(every, ROOT))
     lines.judge("runbooks: every streamfleet command and option exists", runbooks.commands(program, ROOT))
-    # Processor time may be short here, so that a lease is lost in earnest.
+    # This machine may be so busy that leases are really lost.
     firing = cluster.ask("query", query='ALERTS{alertstate="firing",alertname!="StreamfleetLeasesLost"}')["result"]
     found = sorted(each["metric"]["alertname"] for each in firing)
-    what = "alerts: for a fleet at work none fires, but that a queue with a limit drops dead letters"
+    what = "alerts: none fires for a healthy fleet, except that a queue with a limit drops dead letters"
     lines.judge(what, [] if found == ["StreamfleetDeadLettersEvicted"] else [f"firing: {', '.join(found) or 'none'}"])
 
 
 def told(lines, fleet, listener, called):
-    """A mishap, from Redis by way of a worker, Prometheus and Alertmanager to whoever is on call."""
-    lines.judge("alertmanager: what something worse explains is kept quiet, and nothing else", alertmanager.kept_quiet(called))
+    """Follows an incident from Redis through a worker, Prometheus and Alertmanager to the person on call."""
+    lines.judge("alertmanager: mutes the alerts that a worse one explains, and no others", alertmanager.kept_quiet(called))
     alert, queues = "StreamfleetGroupRecreated", ["default", "mail"]
     for queue in queues:
         fleet.redis("XGROUP", "DESTROY", f"sf:{{{queue}}}:jobs", "fleet")
-    until(f"{alert} to be told", lambda: any(post["commonLabels"].get("alertname") == alert for _, post in list(listener.posts)))
-    lines.judge("alertmanager: groups that vanish are told once, for both queues", alertmanager.told(listener, alert, queues))
+    until(f"notification of {alert}", lambda: any(post["commonLabels"].get("alertname") == alert for _, post in list(listener.posts)))
+    lines.judge("alertmanager: one notification about vanished groups, for both queues", alertmanager.told(listener, alert, queues))
 
 
 def noticed(lines, fleet, cluster):
-    """Mishaps that Prometheus must notice by the rules as they are. It waits for their `for` then, and we do not."""
+    """Checks that Prometheus notices incidents with the unmodified rules: their alerts become pending. We do not wait for their `for`."""
 
     def pending(alert):
         wanted = f'ALERTS{{alertname="{alert}",alertstate=~"pending|firing"}}'
@@ -130,22 +130,22 @@ def noticed(lines, fleet, cluster):
 
     with fleet.without_redis():
         until("StreamfleetRedisUnreachable", lambda: pending("StreamfleetRedisUnreachable"))
-    until("the end of StreamfleetRedisUnreachable", lambda: not pending("StreamfleetRedisUnreachable"))
-    lines.judge("alerts: a Redis that does not answer is noticed, and so is its return", [])
+    until("end of StreamfleetRedisUnreachable", lambda: not pending("StreamfleetRedisUnreachable"))
+    lines.judge("alerts: detect that Redis does not answer, and that it answers again", [])
     fleet.stop_workers()
     for alert in ("StreamfleetNoWorker", "StreamfleetQueueAbandoned", "StreamfleetTargetDown"):
         until(alert, lambda alert=alert: pending(alert))
-    lines.judge("alerts: that no worker is left for queues with work is noticed, though their figures left with them", [])
+    lines.judge("alerts: detect queues with jobs but no workers, although their metrics disappeared with the workers", [])
 
 
 def metrics_checked(text):
-    """What promtool says of a worker's figures."""
+    """Returns what promtool reports about a worker's metrics."""
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     return (done.stdout + done.stderr).splitlines() if done.returncode else []
 
 
 def prove(lines, program, redis_server, alertmanager_program, folder):
-    """Starts everything, asks everything, ends everything."""
+    """Starts everything, runs all checks, and stops everything."""
     all_dashboards, catalogue = dashboards(), Catalogue(program)
     shapes(lines, all_dashboards, catalogue)
     listener = alertmanager.Listener()
@@ -164,7 +164,7 @@ def prove(lines, program, redis_server, alertmanager_program, folder):
                 until("load", lambda: time.monotonic() - begun > LOADED / 3)
                 fleet.kill_a_worker()
                 until("load", lambda: time.monotonic() - begun > LOADED)
-                # The leader looks twice a minute.
+                # The leader enforces retention twice a minute.
                 dropped = "streamfleet_dead_jobs_evicted_total > 0"
                 until("retention", lambda: cluster.instant(dropped) and bare.instant(dropped))
                 for number in range(len(targets)):
@@ -175,7 +175,7 @@ def prove(lines, program, redis_server, alertmanager_program, folder):
                     told(lines, fleet, listener, called)
                 noticed(lines, fleet, cluster)
         except Wrong as wrong:
-            lines.judge("the fleet and those who watch it", [str(wrong), *programs.words()])
+            lines.judge("the fleet and the servers that watch it", [str(wrong), *programs.words()])
 
 
 def main():

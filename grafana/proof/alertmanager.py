@@ -1,4 +1,4 @@
-"""A real Alertmanager with the example's routes, and somebody who is told."""
+"""A real Alertmanager with the example's routes, and a receiver of its notifications."""
 
 import http.server
 import json
@@ -10,7 +10,7 @@ from .process import answers, until
 
 
 class Listener:
-    """Takes what Alertmanager posts."""
+    """Receives what Alertmanager posts."""
 
     def __init__(self):
         self.posts = posts = []
@@ -30,7 +30,7 @@ class Listener:
 
 
 def start(programs, command, port, example, listener):
-    """Runs the example, with waits of seconds and with an address that exists."""
+    """Runs the example, with short waits and with the address of the listener. Returns its own address."""
     config = re.sub(r"http://([\w-]+)\.example\.internal/alerts", rf"{listener.address}/\1", example.read_text())
     config = re.sub(r"group_wait: \d+s", "group_wait: 5s", config)
     path = programs.folder / "alertmanager.yml"
@@ -41,7 +41,7 @@ def start(programs, command, port, example, listener):
     return f"127.0.0.1:{port}"
 
 
-# What is kept quiet because something worse explains it, and what is not: (alert, severity, queue), each in a namespace of its own.
+# A source alert, the alerts that it must mute, and those that it must not: (alert, severity, queue). Each row has its own namespace.
 QUIET = [
     (("RedisUnreachable", "critical", ""), [("NoLeader", "critical", "a")], [("RedisUnreachable", "critical", "")]),
     (("NoWorker", "critical", "a"), [("QueueAbandoned", "warning", "a")], [("QueueAbandoned", "warning", "b")]),
@@ -51,7 +51,7 @@ QUIET = [
 
 
 def kept_quiet(address):
-    """What the example's inhibitions do not do as they should."""
+    """Yields alerts that the example's inhibitions wrongly mute or do not mute."""
     for number, (source, quiet, loud) in enumerate(QUIET):
         namespace = f"lab-{number}"
         post(address, [labels(namespace, each) for each in [source, *quiet, *loud]])
@@ -60,31 +60,31 @@ def kept_quiet(address):
         for each, suppressed in [(each, True) for each in quiet] + [(each, False) for each in [source, *loud]]:
             state = states.get(json.dumps(labels(namespace, each), sort_keys=True))
             if (state == "suppressed") != suppressed:
-                yield f"{each} is {state} while there is {source}"
+                yield f"{each} is {state} while {source} is active"
 
 
 def labels(namespace, alert):
-    """The labels of an alert; no queue is no label."""
+    """Returns the labels of an alert. An empty queue has no label."""
     name, severity, queue = alert
     made = {"alertname": f"Streamfleet{name}", "severity": severity, "namespace": namespace}
     return {**made, "queue": queue} if queue else made
 
 
 def post(address, every):
-    """Has Alertmanager know of alerts."""
+    """Sends alerts to Alertmanager."""
     body = json.dumps([{"labels": each} for each in every]).encode()
     request = urllib.request.Request(f"http://{address}/api/v2/alerts", body, {"content-type": "application/json"})
     urllib.request.urlopen(request, timeout=10).close()
 
 
 def told(listener, alert, queues):
-    """What is wrong with how it was told: one post, to whoever is on call, with an alert for each of the queues."""
+    """Yields what is wrong with the notification. There must be one post, to the person on call, with an alert for each queue."""
     about = [(path, post) for path, post in listener.posts if post["commonLabels"].get("alertname") == alert]
     for path, post in about:
         if path != "/on-call":
-            yield f"a post to {path}"
+            yield f"posted to {path}, not to /on-call"
         if post["version"] != "4" or not post["commonAnnotations"].get("runbook_url"):
-            yield f"not what Alertmanager 4 posts: {post}"
+            yield f"the post is not of version 4, or has no runbook_url: {post}"
     found = sorted(each["labels"]["queue"] for _, post in about for each in post["alerts"])
     if len(about) != 1 or found != sorted(queues):
-        yield f"{len(about)} posts, about {found}, and not one about {sorted(queues)}"
+        yield f"{len(about)} posts about {found}, but expected one about {sorted(queues)}"

@@ -1,4 +1,4 @@
-"""What the program says that it tells (`streamfleet metrics --json`), and what of an expression is not in it."""
+"""The catalogue of the program's metrics (`streamfleet metrics --json`), and a check of expressions against it."""
 
 import json
 import re
@@ -10,13 +10,13 @@ METRIC = re.compile(r"(?<![:\w])((?:streamfleet|process)_\w+)(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
 GROUPING = re.compile(r"\b(?:by|on|without|ignoring)\s*\(([^)]*)\)")
 
-# What Prometheus adds where it scrapes.
+# Labels that Prometheus adds when it scrapes.
 ADDED = {"namespace", "job", "instance", "pod"}
 SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
 
 
 class Catalogue:
-    """Every metric, with its labels and their values."""
+    """All metrics, with their labels and the values of these."""
 
     def __init__(self, program):
         done = subprocess.run([program, "metrics", "--json"], capture_output=True, text=True, check=False)
@@ -25,28 +25,28 @@ class Catalogue:
         self.metrics = {each["name"]: each for each in json.loads(done.stdout)}
 
     def find(self, name):
-        """The metric of a series, which may be a part of a histogram."""
+        """Returns the metric of a series, which may be part of a histogram."""
         whole = self.metrics.get(SUFFIX.sub("", name))
         if whole and whole["kind"] == "histogram":
             return whole
         return self.metrics.get(name)
 
     def foreign(self, expression):
-        """Names, labels, and values of labels that nobody tells; leader's figures that are not asked for as a maximum."""
+        """Yields unknown metrics, labels and label values, and gauges of the leader that are not queried as a maximum."""
         labels = ADDED | ({"queue"} if "namespace_queue:" in expression else set())
         for found in METRIC.finditer(expression):
             name, matchers = found[1], found[2] or ""
             metric = self.find(name)
             if not metric:
-                yield f"no metric is called {name}: {expression}"
+                yield f"there is no metric {name}: {expression}"
                 continue
             own = {each["name"]: each.get("values", []) for each in metric["labels"]}
             labels |= own.keys() | ({"le"} if metric["kind"] == "histogram" else set())
             yield from self._matchers(name, own, matchers)
             if self._needs_max(metric) and not re.search(r"\bmax\s*(?:by \([^)]*\) )?\($", expression[: found.start()]):
-                yield f"{name} is told by the leader, and not asked for as a maximum: {expression}"
+                yield f"{name} is reported by the leader, but not queried as a maximum: {expression}"
         for label in sorted(grouped(expression) - labels):
-            yield f"no metric of it has the label {label}: {expression}"
+            yield f"none of its metrics has the label {label}: {expression}"
 
     @staticmethod
     def _matchers(name, own, matchers):
@@ -55,7 +55,7 @@ class Catalogue:
                 yield f"{name} has no label {label}"
             for value in wanted.split("|") if own.get(label) and re.fullmatch(r"[\w|]+", wanted) else []:
                 if value not in own[label]:
-                    yield f"{name}: {label} is never {value}, but one of {', '.join(own[label])}"
+                    yield f"{name}: {label} is never {value}, only one of {', '.join(own[label])}"
 
     @staticmethod
     def _needs_max(metric):
@@ -63,5 +63,5 @@ class Catalogue:
 
 
 def grouped(expression):
-    """The labels that an expression groups or joins by."""
+    """Returns the labels that an expression groups or joins by."""
     return {label.strip() for found in GROUPING.findall(expression) for label in found.split(",") if label.strip()}

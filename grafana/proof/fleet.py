@@ -1,4 +1,4 @@
-"""A fleet under load: a private Redis, two workers that are scraped, one that is killed, and jobs of every fate."""
+"""A fleet under load: a private Redis, two workers that are scraped, one that is killed, and jobs that end in every possible way."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from .process import answers, end, free_ports, until
 
 CONFIG = pathlib.Path(__file__).parent / "streamfleet.toml"
 
-# What is submitted each second: (queue, type) -> jobs.
+# Jobs submitted per second, by (queue, type).
 LOAD = {
     ("default", "quick"): 20,
     ("default", "report"): 16,
@@ -30,7 +30,7 @@ LOAD = {
 
 
 class Fleet:
-    """Redis, workers, and who submits."""
+    """Redis, the workers, and a thread that submits jobs."""
 
     def __init__(self, programs, program, redis_server):
         self.programs, self.program = programs, str(program)
@@ -64,20 +64,20 @@ class Fleet:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
 
     def worker(self, name, listen="off"):
-        """Starts a worker; `listen` is where it tells its figures."""
+        """Starts a worker. `listen` is the address that serves its metrics."""
         command = [self.program, "--config", CONFIG, "--redis", self._address(), "worker"]
         return self.programs.start(name, command, STREAMFLEET__TELEMETRY__LISTEN=listen, STREAMFLEET__TELEMETRY__LOG="warn")
 
     def kill_a_worker(self):
-        """Starts a third worker, and kills it while it runs jobs, so that others take them over."""
+        """Starts a third worker and kills it while it runs jobs, so that the others take them over."""
         victim = self.worker("worker-3")
-        until("a third worker that runs jobs", lambda: sum(each["running"] > 0 for each in self.live()) >= 3)
+        until("third worker to run jobs", lambda: sum(each["running"] > 0 for each in self.live()) >= 3)
         victim.kill()
         victim.wait()
 
     @contextlib.contextmanager
     def without_redis(self):
-        """Redis does not answer for a while."""
+        """Freezes Redis for the duration of the block."""
         self.server.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -85,17 +85,17 @@ class Fleet:
             self.server.send_signal(signal.SIGCONT)
 
     def stop_workers(self):
-        """Stops those that are scraped, in good order."""
+        """Stops the scraped workers gracefully."""
         for each in self.workers:
             end(each)
 
     def live(self):
-        """The workers that give signs of life."""
+        """Returns the live workers."""
         said = self.streamfleet("workers", "--json").stdout
         return json.loads(said)["live"] if said else []
 
     def metrics(self, number=0):
-        """What a worker tells."""
+        """Returns the metrics of a worker."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.worker_ports[number]}/metrics", timeout=10) as answer:
             return answer.read().decode()
 

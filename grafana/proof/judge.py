@@ -1,4 +1,4 @@
-"""What must hold for dashboards and rules: what a reader needs is said, and every expression is answered with data."""
+"""Checks dashboards and rules: panels have what a reader needs, and every expression returns data."""
 
 import re
 
@@ -9,45 +9,45 @@ SELECTOR = re.compile(r"\b((?:streamfleet|process|namespace_queue:streamfleet)_\
 ALTERNATIVES = re.compile(r'(\w+)=~"(\w+(?:\|\w+)+)"')
 WIDTH = 24
 
-# What is 0 as long as all is well.
+# Expressions that are 0 while nothing is wrong.
 CALM = re.compile(r"vector\(0\)|bodies_lost|groups_recreated|hook_failures|events_dropped|redis_errors|reconnects|cron_skipped"
                   r"|cron_overdue|queue_overdue|leases_lost|fenced|panic")  # fmt: skip
 
 
 def panels(dashboard):
-    """All but the headings."""
+    """Returns all panels except the headings."""
     return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
 
 
 def shape(dashboard):
-    """What is wrong with a dashboard that can be seen without data."""
+    """Yields what is wrong with a dashboard, without data."""
     for key in ("uid", "title", "description", "schemaVersion", "links"):
         if not dashboard.get(key):
             yield f"it has no {key}"
     if not re.fullmatch(r"streamfleet-[a-z]+", dashboard.get("uid", "")):
-        yield f"its uid {dashboard.get('uid')} is not streamfleet-<name>"
+        yield f"its uid {dashboard.get('uid')} does not have the form streamfleet-<name>"
     ids = [panel["id"] for panel in dashboard["panels"]]
     if len(ids) != len(set(ids)):
         yield "two panels have the same id"
     for one, other in overlapping(dashboard["panels"]):
-        yield f"'{one}' covers '{other}'"
+        yield f"'{one}' overlaps '{other}'"
     for panel in panels(dashboard):
         for complaint in panel_shape(panel):
             yield f"panel '{panel.get('title') or panel['id']}': {complaint}"
     for each in dashboard["templating"]["list"]:
         if each["type"] == "query" and each.get("includeAll") and each.get("allValue") != ".*":
-            yield f"variable {each['name']}: All would miss series without the label"
+            yield f"variable {each['name']}: All would omit series without the label"
 
 
 def panel_shape(panel):
-    """What is wrong with one panel."""
+    """Yields what is wrong with one panel."""
     for key in ("title", "description"):
         if not panel.get(key, "").strip():
             yield f"it has no {key}"
     if not panel["fieldConfig"]["defaults"].get("unit"):
         yield "it has no unit"
     if not panel["targets"]:
-        yield "it asks for nothing"
+        yield "it has no queries"
     for each in [panel, *panel["targets"]]:
         if each.get("datasource", {}).get("uid") != "${datasource}":
             yield "its data source is not the variable"
@@ -56,14 +56,14 @@ def panel_shape(panel):
 
 
 def expression_shape(expression):
-    """What is wrong with how something is asked for."""
+    """Yields what is wrong with an expression."""
     for window in re.findall(r"(?:rate|increase)\([^\[]*\[([^\]]*)\]", expression):
         if window not in ("$__rate_interval", "$__range", "1h", "6h"):
-            yield f"a rate over {window}: {expression}"
+            yield f"a rate over {window} instead of $__rate_interval: {expression}"
 
 
 def overlapping(all_panels):
-    """Panels that lie on each other, or beyond the right edge."""
+    """Yields pairs of panels that overlap, and panels that extend beyond the right edge."""
     places = [(panel.get("title"), panel["gridPos"]) for panel in all_panels]
     for at, (one, a) in enumerate(places):
         if a["x"] + a["w"] > WIDTH:
@@ -74,7 +74,7 @@ def overlapping(all_panels):
 
 
 def answered(prometheus, dashboard, seconds):
-    """What of a dashboard is answered with no data."""
+    """Yields queries and annotations of a dashboard that return no data."""
     labels = set(prometheus.ask("labels"))
     for panel in panels(dashboard):
         for target in panel["targets"]:
@@ -86,7 +86,7 @@ def answered(prometheus, dashboard, seconds):
 
 
 def unanswered(prometheus, target, seconds, labels):
-    """What of one query is answered with no data."""
+    """Yields what is wrong with the result of one query."""
     expression = target["expr"]
     try:
         found = prometheus.instant(expression) if target["instant"] else prometheus.over_time(expression, seconds)
@@ -96,15 +96,15 @@ def unanswered(prometheus, target, seconds, labels):
     if not found:
         yield f"no data: {expression}"
     elif not any(found) and not CALM.search(expression):
-        yield f"nothing but 0: {expression}"
+        yield f"all values are 0: {expression}"
     yield from unmatched(prometheus, expression)
     used = set(re.findall(r"{{(\w+)}}", target["legendFormat"])) | grouped(expression)
     for label in sorted(used - labels - {"namespace"}):
-        yield f"nothing has the label {label}: {expression}"
+        yield f"no series has the label {label}: {expression}"
 
 
 def unmatched(prometheus, expression):
-    """Selectors, and values of labels that are named in them, which no series has."""
+    """Yields selectors, and label values named in them, that match no series."""
     for metric, matchers in SELECTOR.findall(expression):
         selector = metric + matchers
         if not prometheus.instant(f"last_over_time({selector}[5m])"):
@@ -116,7 +116,7 @@ def unmatched(prometheus, expression):
 
 
 def variables(prometheus, dashboard, absent=()):
-    """Template variables without values. Those in `absent` must have none."""
+    """Yields template variables without values. Those in `absent` must have none."""
     for each in dashboard["templating"]["list"]:
         if each["type"] != "query":
             continue
@@ -127,7 +127,7 @@ def variables(prometheus, dashboard, absent=()):
 
 
 def foreign(catalogue, dashboard):
-    """What a dashboard asks for that nobody tells."""
+    """Yields what a dashboard queries that is not in the catalogue."""
     for panel in panels(dashboard):
         for target in panel["targets"]:
             for complaint in catalogue.foreign(target["expr"]):
@@ -138,7 +138,7 @@ def foreign(catalogue, dashboard):
 
 
 def foreign_rules(catalogue, groups):
-    """What rules ask for that nobody tells."""
+    """Yields what rules query that is not in the catalogue."""
     for group in groups:
         for rule in group["rules"]:
             for complaint in catalogue.foreign(rule["query"]):
@@ -146,7 +146,7 @@ def foreign_rules(catalogue, groups):
 
 
 def rules(prometheus, groups):
-    """What of the rules is broken, or names what no series has."""
+    """Yields rules that fail to evaluate, and selectors in rules that match no series."""
     for group in groups:
         for rule in group["rules"]:
             if rule["health"] != "ok":

@@ -1,4 +1,4 @@
-"""The programs that the proof runs. Each is ended by its id, whatever happens; what they say is kept in files."""
+"""The programs that the proof runs. Each is always stopped by its process id. Their output goes to files."""
 
 import contextlib
 import os
@@ -10,11 +10,11 @@ import time
 
 
 class Wrong(Exception):
-    """What was found is not what must be."""
+    """Something was found that is wrong."""
 
 
 def free_ports(count):
-    """Ports of this machine that nobody has. All are held at once, so that they differ."""
+    """Returns free ports of this machine. All are held at the same time, so that they differ."""
     with contextlib.ExitStack() as held:
         ports = []
         for _ in range(count):
@@ -25,18 +25,18 @@ def free_ports(count):
 
 
 def until(what, condition, seconds=30):
-    """Waits for a condition, and gives what it gave."""
+    """Waits for a condition to be true, and returns its value."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
         if found:
             return found
         time.sleep(0.1)
-    raise Wrong(f"{what}: not within {seconds} s")
+    raise Wrong(f"timed out after {seconds} s: {what}")
 
 
 class Programs:
-    """Everything that was started. Leaving it ends them, the last one first."""
+    """All programs that were started. Leaving the context stops them, the last one first."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -50,7 +50,7 @@ class Programs:
             end(process)
 
     def start(self, name, command, **environment):
-        """Starts a program that goes on."""
+        """Starts a program in the background."""
         with open(self.folder / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
                 [str(word) for word in command],
@@ -64,14 +64,14 @@ class Programs:
         return process
 
     def words(self):
-        """The end of what each program said."""
+        """Yields the last lines of each program's output."""
         for path in sorted(self.folder.glob("*.log")):
             for line in path.read_text(errors="replace").splitlines()[-8:]:
                 yield f"{path.stem}: {line}"
 
 
 def end(process):
-    """Asks it to end; makes it end after 10 s."""
+    """Terminates a process, and kills it after 10 s."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:
@@ -82,7 +82,7 @@ def end(process):
 
 
 def answers(port):
-    """Whether somebody listens."""
+    """Returns whether something listens on the port."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False

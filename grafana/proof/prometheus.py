@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes the fleet, and what is asked of it."""
+"""A real Prometheus that scrapes the fleet, and queries to it."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import urllib.request
 
 from .process import Wrong, answers, until
 
-# What Grafana would put in for a scrape each second.
+# The values that Grafana would use for a scrape every second.
 VARIABLES = {
     "${__url_time_range}": "",
     "$__rate_interval": "20s",
@@ -22,7 +22,7 @@ VARIABLES = {
 
 
 class Prometheus:
-    """One server. With `labels`, every target has them, as in Kubernetes."""
+    """One server. If there are `labels`, every target has them, as in Kubernetes."""
 
     def __init__(self, programs, name, port, targets, labels=None, rules=None, alertmanager=None):
         self.address = f"http://127.0.0.1:{port}"
@@ -50,14 +50,14 @@ class Prometheus:
         until(name, lambda: answers(port) and self.ready())
 
     def ready(self):
-        """Whether it answers queries."""
+        """Returns whether it answers queries."""
         try:
             return urllib.request.urlopen(f"{self.address}/-/ready", timeout=5).status == 200
         except OSError:
             return False
 
     def ask(self, path, **parameters):
-        """What its HTTP API answers."""
+        """Returns the answer of its HTTP API."""
         url = f"{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters, doseq=True)}"
         try:
             with urllib.request.urlopen(url, timeout=30) as answer:
@@ -66,29 +66,29 @@ class Prometheus:
             raise Wrong(json.load(error).get("error", str(error))) from error
 
     def instant(self, expression):
-        """The values now."""
+        """Returns the current values."""
         found = self.ask("query", query=fill(expression))["result"]
         return real(each["value"] for each in found)
 
     def over_time(self, expression, seconds, step=2):
-        """The values of the last seconds."""
+        """Returns the values of the last seconds."""
         now = time.time()
         found = self.ask("query_range", query=fill(expression), start=now - seconds, end=now, step=step)["result"]
         return real(value for each in found for value in each["values"])
 
     def values(self, label, selector):
-        """The values of a label."""
+        """Returns the values of a label."""
         return self.ask(f"label/{label}/values", **{"match[]": fill(selector)})
 
 
 def fill(expression):
-    """The expression with Grafana's variables put in."""
+    """Returns the expression with Grafana's variables replaced."""
     for name, value in VARIABLES.items():
         expression = expression.replace(name, value)
     return expression
 
 
 def real(samples):
-    """Numbers that can be drawn."""
+    """Returns the values that can be drawn, without NaN."""
     numbers = [float(value) for _, value in samples]
     return [number for number in numbers if not math.isnan(number)]

@@ -1,4 +1,4 @@
-"""What must hold for alerts and their runbooks: each has a page, each page an alert, and the commands in it exist."""
+"""Checks alerts and their runbooks: each alert has a page, each page has an alert, and the commands in it exist."""
 
 import re
 import shlex
@@ -13,22 +13,22 @@ INLINE = re.compile(r"`(streamfleet [^`]*)`")
 
 
 def alerts(groups):
-    """The alerting rules of what Prometheus says of its rules."""
+    """Returns the alerting rules among the rules that Prometheus lists."""
     return [rule for group in groups for rule in group["rules"] if rule["type"] == "alerting"]
 
 
 def words(every):
-    """What is missing in what an alert says."""
+    """Yields labels and annotations that an alert lacks."""
     for rule in every:
         if rule["labels"].get("severity") not in SEVERITIES:
-            yield f"{rule['name']}: its severity is none of {', '.join(sorted(SEVERITIES))}"
+            yield f"{rule['name']}: its severity must be one of {', '.join(sorted(SEVERITIES))}"
         for key in ("summary", "description", "runbook_url"):
             if not rule["annotations"].get(key, "").strip():
                 yield f"{rule['name']}: it has no {key}"
 
 
 def pages(every, root):
-    """Alerts without a page, pages without an alert, pages that are not linked or lack a section."""
+    """Yields alerts without a page, pages without an alert, and pages that are not linked or lack a section."""
     folder = root / "docs/runbooks"
     index = (folder / "README.md").read_text()
     wanted = {}
@@ -37,7 +37,7 @@ def pages(every, root):
         path = root / url.removeprefix(BASE)
         wanted[path] = rule["name"]
         if not url.startswith(BASE) or not path.is_file():
-            yield f"{rule['name']}: there is no {url}"
+            yield f"{rule['name']}: its runbook does not exist: {url}"
         if f"[{rule['name']}]({path.name})" not in index:
             yield f"{rule['name']}: docs/runbooks/README.md does not link its page"
     for path in sorted(folder.glob("*.md")):
@@ -45,18 +45,18 @@ def pages(every, root):
             continue
         text = path.read_text()
         if path not in wanted:
-            yield f"{path.name}: no alert has this page"
+            yield f"{path.name}: no alert links to this page"
         elif not text.startswith(f"# {wanted[path]}\n"):
-            yield f"{path.name}: its title is not {wanted[path]}"
+            yield f"{path.name}: its title must be {wanted[path]}"
         if re.findall(r"^## .*", text, re.MULTILINE) != SECTIONS:
-            yield f"{path.name}: its sections are not {', '.join(SECTIONS)}"
+            yield f"{path.name}: its sections must be {', '.join(SECTIONS)}"
         for link in re.findall(r"\]\(([\w-]+\.md)\)", text):
             if not (folder / link).is_file():
-                yield f"{path.name}: there is no {link}"
+                yield f"{path.name}: it links to {link}, which does not exist"
 
 
 def commands(program, root):
-    """Commands and options in runbooks that the program does not have."""
+    """Yields commands and options in runbooks that the program does not have."""
     helps = {}
     for path in sorted((root / "docs/runbooks").glob("*.md")):
         text = path.read_text()
@@ -66,7 +66,7 @@ def commands(program, root):
 
 
 def command(program, words_of_line, helps):
-    """What of one line the program does not know."""
+    """Yields the command or options of one line that the program does not have."""
     options = [word.split("=")[0] for word in words_of_line if word.startswith("--")]
     path = ()
     text = help_of(program, path, helps)
@@ -85,12 +85,12 @@ def command(program, words_of_line, helps):
 
 
 def section(text, heading):
-    """The lines below a heading of a help."""
+    """Returns the lines below a heading of a help text."""
     return text.partition(heading)[2].partition("\n\n")[0]
 
 
 def help_of(program, path, helps):
-    """What `streamfleet … --help` says."""
+    """Returns the output of `streamfleet … --help`."""
     if path not in helps:
         helps[path] = subprocess.run([program, *path, "--help"], capture_output=True, text=True, check=False).stdout
     return helps[path]
