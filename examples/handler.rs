@@ -59,9 +59,9 @@ pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn E
     let fleet = Fleet::builder(config).handler_with("invoice.charge", tracked, Charge)?.build();
     let shutdown = Shutdown::new();
     let submitted = async {
-        let told = submit(&queue, out).await;
+        let result = submit(&queue, out).await;
         shutdown.request(); // the fleet stops gracefully
-        told
+        result
     };
     let (submitted, worked) = tokio::join!(submitted, fleet.run(shutdown.clone()));
     worked?;

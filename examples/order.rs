@@ -41,9 +41,9 @@ impl Handler for Pack {
 }
 
 /// Runs after an order has ended, whether it succeeded or failed.
-struct Tell;
+struct Notify;
 
-impl Handler for Tell {
+impl Handler for Notify {
     type Payload = serde_json::Value;
     type Output = serde_json::Value;
 
@@ -66,10 +66,10 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let steps =
         Steps::builder().once("charge", Charge).auto("pack", Pack).after("pack", ["charge"]).build()?;
     let fleet = Fleet::builder(FleetConfig::default());
-    let fleet = fleet.steps("order", Policy::default(), steps)?.handler_for("order.tell", Tell)?;
+    let fleet = fleet.steps("order", Policy::default(), steps)?.handler_for("order.notify", Notify)?;
     let sandbox = Sandbox::start(fleet).await?;
     let order = |cents: u64| {
-        Submission::new("order")?.json(&cents)?.on_success("order.tell")?.on_failure("order.tell")
+        Submission::new("order")?.json(&cents)?.on_success("order.notify")?.on_failure("order.notify")
     };
 
     let small = sandbox.submit(order(4_200)?).await?;

@@ -16,7 +16,7 @@ use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, S
 
 /// Sends mail while its server is up.
 struct SendMail {
-    server_is_there: Arc<AtomicBool>,
+    server_is_up: Arc<AtomicBool>,
 }
 
 impl Handler for SendMail {
@@ -24,7 +24,7 @@ impl Handler for SendMail {
     type Output = String;
 
     async fn run(&self, to: String, context: JobContext) -> Result<String, JobError> {
-        if !self.server_is_there.load(Ordering::Relaxed) {
+        if !self.server_is_up.load(Ordering::Relaxed) {
             return Err(JobError::retry("the mail server does not answer"));
         }
         Ok(format!("sent to {to} at attempt {}", context.attempt()))
@@ -42,8 +42,8 @@ pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn E
     let mut config = FleetConfig::default();
     config.redis.url = url.into();
     let queue = Broker::connect(config.redis.clone()).await?.queue("default".parse()?);
-    let server_is_there = Arc::new(AtomicBool::new(false));
-    let handler = SendMail { server_is_there: Arc::clone(&server_is_there) };
+    let server_is_up = Arc::new(AtomicBool::new(false));
+    let handler = SendMail { server_is_up: Arc::clone(&server_is_up) };
     // Pauses are longer in production; these are short enough to watch.
     let patient = Policy {
         max_attempts: 3,
@@ -56,17 +56,21 @@ pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn E
     };
     let fleet = Fleet::builder(config).handler_with("mail.send", patient, handler)?.build();
     let shutdown = Shutdown::new();
-    let told = async {
-        let told = tell(&queue, &server_is_there, out).await;
+    let replayed = async {
+        let result = fail_and_replay(&queue, &server_is_up, out).await;
         shutdown.request();
-        told
+        result
     };
-    let (told, worked) = tokio::join!(told, fleet.run(shutdown.clone()));
+    let (replayed, worked) = tokio::join!(replayed, fleet.run(shutdown.clone()));
     worked?;
-    told
+    replayed
 }
 
-async fn tell(queue: &Queue, mended: &AtomicBool, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+async fn fail_and_replay(
+    queue: &Queue,
+    server_is_up: &AtomicBool,
+    out: &mut impl Write,
+) -> Result<(), Box<dyn Error>> {
     let mail = Submission::new("mail.send")?.json(&"ann@example.com")?;
     let id = Producer::new(queue.clone()).submit(mail).await?;
     let dead = in_state(queue, &id, State::Dead).await?;
@@ -76,7 +80,7 @@ async fn tell(queue: &Queue, mended: &AtomicBool, out: &mut impl Write) -> Resul
     // A dead letter has all fields of its job, and the reason why it died.
     for letter in queue.dead_letters().page(None, 100).await?.iter().filter(|letter| letter.job() == id) {
         writeln!(out, "dead: {}: {}", letter.text("dead_reason"), letter.text("dead_error"))?;
-        mended.store(true, Ordering::Relaxed);
+        server_is_up.store(true, Ordering::Relaxed);
         queue.dead_letters().replay(letter.entry, &letter.job()).await?; // runs once, however often the replay is sent
     }
     let done = in_state(queue, &id, State::Done).await?;

@@ -30,7 +30,7 @@ def report(year, measure, months):
     lines = [
         f"# Seattle, {year}: {measure} ({unit})",
         "",
-        "| month | days | mean | least | most |",
+        "| month | days | mean | min | max |",
         "|---|---|---|---|---|",
     ]
     for month, values in sorted(months.items()):

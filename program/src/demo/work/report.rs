@@ -14,7 +14,7 @@ pub(super) fn month(days: &[&Day], measure: Measure) -> Option<(String, Summary)
     let Summary { days: count, mean, least, most, total } = summary;
     let first = days.first()?;
     let mut text = format!(
-        "# Seattle, {}-{:02}: {name} ({unit})\n\n| days | mean | least | most | total |\n|---|---|---|---|---|\n\
+        "# Seattle, {}-{:02}: {name} ({unit})\n\n| days | mean | min | max | total |\n|---|---|---|---|---|\n\
          | {count} | {mean:.2} | {least:.1} | {most:.1} | {total:.1} |\n\n| day | {unit} | | |\n|---|---|---|---|\n",
         first.year, first.month
     );
