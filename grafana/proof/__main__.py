@@ -111,14 +111,14 @@ def alerts(lines, catalogue, cluster, program):
     lines.judge(what, [] if found == ["StreamfleetDeadLettersEvicted"] else [f"firing: {', '.join(found) or 'none'}"])
 
 
-def told(lines, fleet, listener, called):
+def notified(lines, fleet, listener, called):
     """Follows an incident from Redis through a worker, Prometheus and Alertmanager to the person on call."""
-    lines.judge("alertmanager: mutes the alerts that a worse one explains, and no others", alertmanager.kept_quiet(called))
+    lines.judge("alertmanager: mutes the alerts that a worse one explains, and no others", alertmanager.muted(called))
     alert, queues = "StreamfleetGroupRecreated", ["default", "mail"]
     for queue in queues:
         fleet.redis("XGROUP", "DESTROY", f"sf:{{{queue}}}:jobs", "fleet")
     until(f"notification of {alert}", lambda: any(post["commonLabels"].get("alertname") == alert for _, post in list(listener.posts)))
-    lines.judge("alertmanager: one notification about vanished groups, for both queues", alertmanager.told(listener, alert, queues))
+    lines.judge("alertmanager: one notification about vanished groups, for both queues", alertmanager.notified(listener, alert, queues))
 
 
 def noticed(lines, fleet, cluster):
@@ -172,7 +172,7 @@ def prove(lines, program, redis_server, alertmanager_program, folder):
                 answers(lines, all_dashboards, cluster, bare)
                 alerts(lines, catalogue, cluster, program)
                 if called:
-                    told(lines, fleet, listener, called)
+                    notified(lines, fleet, listener, called)
                 noticed(lines, fleet, cluster)
         except Wrong as wrong:
             lines.judge("the fleet and the servers that watch it", [str(wrong), *programs.words()])

@@ -50,7 +50,7 @@ QUIET = [
 ]
 
 
-def kept_quiet(address):
+def muted(address):
     """Yields alerts that the example's inhibitions wrongly mute or do not mute."""
     for number, (source, quiet, loud) in enumerate(QUIET):
         namespace = f"lab-{number}"
@@ -77,7 +77,7 @@ def post(address, every):
     urllib.request.urlopen(request, timeout=10).close()
 
 
-def told(listener, alert, queues):
+def notified(listener, alert, queues):
     """Yields what is wrong with the notification. There must be one post, to the person on call, with an alert for each queue."""
     about = [(path, post) for path, post in listener.posts if post["commonLabels"].get("alertname") == alert]
     for path, post in about:

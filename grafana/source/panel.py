@@ -38,7 +38,7 @@ class Panel:
 
 
 def stat(title, unit, description, expr, steps=(), link=None):
-    """One number, now."""
+    """One current number."""
     return Panel(title, "stat", unit, description, [Query(expr)], width=4, height=4, steps=list(steps), link=link)
 
 
@@ -104,7 +104,7 @@ def datasource():
 
 
 def variable(name, label, metric, multi=True):
-    """A variable with the values of a label. All also matches series without the label, as outside of Kubernetes."""
+    """A variable with the values of a label. All also matches series without the label, as outside Kubernetes."""
     query = f"label_values({metric}, {name})"
     return {
         "name": name,
