@@ -59,7 +59,7 @@
 //! | [`event`] | the events that a process emits |
 //! | [`hooks`] | notifications about jobs: hooks inside the process, a stream for other processes |
 //! | [`traces`] | spans of attempts (feature `otlp`) |
-//! | `config`, `telemetry` | the configuration file, logs, metrics and probes (feature `service`) |
+//! | `service`, `config`, `telemetry` | a process of its own: the configuration file, logs, metrics, probes, signals (feature `service`) |
 //! | `dev_server` | a private Redis for development (feature `dev-server`) |
 //! | `testing` | for your own tests: a single handler inline, or a fleet on a private Redis (feature `testing`) |
 //!
@@ -89,6 +89,8 @@ mod recycle;
 pub mod sabotage;
 #[cfg(not(all(feature = "sabotage", debug_assertions)))]
 mod sabotage;
+#[cfg(feature = "service")]
+pub mod service;
 mod shutdown;
 #[cfg(feature = "service")]
 pub mod telemetry;

@@ -7,11 +7,11 @@ use streamfleet::config::{Effective, TypeSection};
 use streamfleet::dev_server::{self, DevServer};
 use streamfleet::handlers;
 use streamfleet::job::{Lane, Tracking};
+use streamfleet::service::Port;
 
 use super::exit::Exit;
-use super::output::shell_word;
-use super::serve::{Port, Process, listed};
-use super::{Context, Wrong};
+use super::output::{listed, shell_word};
+use super::{Context, Wrong, worker};
 
 /// The type that is served if the configuration has none.
 const DEMO: &str = "demo.echo";
@@ -54,7 +54,7 @@ async fn work(
     server: &mut DevServer,
     folder: &Path,
 ) -> anyhow::Result<Exit> {
-    let process = Process::prepare(effective, Port::IfFree).await?;
+    let process = worker::prepared(effective, Port::IfFree).await?;
     let metrics = process.metrics_url().unwrap_or_else(|| "off".to_owned());
     context.output.line(&greeting(effective, server, folder, &metrics))?;
     let shutdown = context.shutdown.clone();

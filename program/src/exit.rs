@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use streamfleet::SubmitError;
-use streamfleet::broker;
+use streamfleet::{broker, service};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,12 @@ impl Exit {
             Some(SubmitError::Unconfirmed { .. }) => return Self::Unconfirmed,
             Some(_) | None => {}
         }
-        match error.chain().find_map(|cause| cause.downcast_ref::<broker::Error>()) {
+        let of_service = match error.downcast_ref() {
+            Some(service::Error::Configuration(_)) => return Self::Usage,
+            Some(service::Error::Redis(error)) => Some(error),
+            Some(_) | None => None,
+        };
+        match of_service.or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<broker::Error>())) {
             // An invalid address is a mistake in the configuration.
             Some(broker::Error::Address(_)) => Self::Usage,
             Some(_) => Self::Redis,

@@ -19,11 +19,8 @@ mod healthcheck;
 mod metrics;
 mod output;
 mod queues;
-mod serve;
-mod signals;
 mod status;
 mod steps;
-mod systemd;
 mod times;
 mod watch;
 mod worker;
@@ -36,14 +33,17 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use exit::Exit;
 use output::Output;
-use signals::{Early, Watch};
 use streamfleet::Shutdown;
 use streamfleet::broker::Broker;
 use streamfleet::config::{Effective, Flags, Sources};
+use streamfleet::service::Signals;
 
 /// Every job makes many small allocations, and this allocator handles them faster than the system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The commands that a signal stops gracefully. It ends the others at once.
+const SERVING: [&str; 4] = ["worker", "dev", "demo", "demo-worker"];
 
 /// The exit codes, which scripts may rely on.
 const EXIT_CODES: &str = "\
@@ -192,7 +192,7 @@ impl Context {
 pub(crate) struct Wrong(pub(crate) String);
 
 fn main() -> ExitCode {
-    let signals = Early::catch();
+    let signals = early_signals();
     let cli = Cli::parse();
     let is_healthcheck = matches!(cli.command, Command::Healthcheck(_));
     match try_main(cli, signals) {
@@ -205,14 +205,24 @@ fn main() -> ExitCode {
     }
 }
 
-fn try_main(cli: Cli, signals: Early) -> anyhow::Result<Exit> {
+/// Starts to catch signals if an argument names a command that they stop gracefully. Everything that takes time comes
+/// afterwards: an earlier signal would end the process, and its sender would see a worker that failed.
+fn early_signals() -> Option<Signals> {
+    let serves = std::env::args_os().skip(1).any(|arg| SERVING.iter().any(|name| arg == *name));
+    serves.then(Signals::catch).and_then(Result::ok)
+}
+
+fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     let shutdown = Shutdown::new();
-    let _watched = if cli.command.serves() {
-        Some(Watch::start(signals, shutdown.clone()).context("failed to watch for signals")?)
-    } else {
-        signals.release();
-        None
-    };
+    match (cli.command.serves(), signals) {
+        (true, Some(signals)) => signals.request(shutdown.clone()).context("failed to watch for signals")?,
+        (true, None) => {
+            let signals = Signals::catch().context("failed to catch signals")?;
+            signals.request(shutdown.clone()).context("failed to watch for signals")?;
+        }
+        (false, Some(signals)) => signals.release(),
+        (false, None) => {}
+    }
     let output = if cli.json { Output::Programs } else { Output::People };
     let mut flags = Flags { redis: cli.redis, namespace: cli.namespace, ..Flags::default() };
     if let Command::Worker(args) = &cli.command {

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use streamfleet::config::Effective;
 use streamfleet::job::QueueName;
+use streamfleet::service::{Port, Process};
 
 use super::exit::Exit;
-use super::serve::{Port, Process, listed};
+use super::output::listed;
 use super::{Context, Flags, Wrong};
 
 /// The arguments of `worker`.
@@ -37,6 +39,12 @@ struct Serving {
     metrics: Option<String>,
 }
 
+/// Creates the configured handlers, and prepares the process that runs them.
+pub(super) async fn prepared(effective: &Effective, port: Port) -> anyhow::Result<Process> {
+    let fleet = effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
+    Ok(Process::prepare(fleet, effective, port).await?)
+}
+
 /// Runs until stopped.
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let config = &context.effective.config;
@@ -46,7 +54,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
         return Err(Wrong(why.to_owned()).into());
     }
     let process = tokio::select! {
-        prepared = Process::prepare(&context.effective, Port::Required) => prepared?,
+        prepared = prepared(&context.effective, Port::Required) => prepared?,
         () = context.shutdown.requested() => return Ok(Exit::Done),
     };
     let serving = Serving {

@@ -95,13 +95,13 @@ pub struct Queue {
 }
 
 impl Broker {
-    /// Connects to Redis.
+    /// Connects to Redis: to an address, such as `redis://127.0.0.1:6379`, or with a [`Config`].
     ///
     /// # Errors
     ///
     /// [`Error`] if the address is unusable, nobody listens there, or the login is refused.
-    pub async fn connect(config: Config) -> Result<Self, Error> {
-        Self::connect_with(config, None).await
+    pub async fn connect(config: impl Into<Config>) -> Result<Self, Error> {
+        Self::connect_with(config.into(), None).await
     }
 
     /// Connects, and reports every round trip to `meter`.

@@ -48,6 +48,11 @@ pub struct Flags {
 }
 
 impl Sources {
+    /// Returns [`DEFAULT_FILE`] and this process's environment.
+    pub fn from_environment() -> Self {
+        Self::of_process(Vec::new(), Flags::default())
+    }
+
     /// Returns these files and flags with this process's environment.
     pub fn of_process(files: Vec<PathBuf>, flags: Flags) -> Self {
         Self { files, environment: std::env::vars_os().collect(), flags }

@@ -91,8 +91,7 @@ fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize
         Err(error) => (None, Some(error.to_string())),
     };
     let schedule = entry.as_ref().filter(|_| !paused).map(Entry::schedule);
-    let next: Vec<_> =
-        schedule.iter().flat_map(|schedule| schedule.upcoming(now).take(count)).collect();
+    let next: Vec<_> = schedule.iter().flat_map(|schedule| schedule.upcoming(now).take(count)).collect();
     let overdue = schedule.and_then(|schedule| schedule.next(handled)).filter(|tick| *tick <= now);
     let text = |text: fn(&Entry) -> String| entry.as_ref().map(text);
     Recurring {

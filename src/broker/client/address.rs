@@ -45,6 +45,13 @@ impl Default for Config {
     }
 }
 
+impl From<&str> for Config {
+    /// Returns the configuration for this address. Whether the address is valid is checked when it is used.
+    fn from(url: &str) -> Self {
+        Self { url: url.into(), ..Self::default() }
+    }
+}
+
 fn namespace<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Namespace, D::Error> {
     let text: String = serde::Deserialize::deserialize(from)?;
     text.parse().map_err(serde::de::Error::custom)

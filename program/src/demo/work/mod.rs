@@ -13,13 +13,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use handlers::{Averages, Desk, Flaky, Hang};
 use streamfleet::job::{Backoff, Policy, Tracking};
+use streamfleet::service::{Port, Process};
 use streamfleet::{Builder, Shutdown};
 use table::Table;
 
 use super::folder;
 use crate::Context;
 use crate::exit::Exit;
-use crate::serve::{Port, Process};
 use crate::{Wrong, times};
 
 /// How long a worker may take to exit after its parent is gone.
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let table = Arc::new(Table::parse(&csv).map_err(anyhow::Error::msg)?);
     let desk = Desk { table, folder: args.folder, pace: args.pace };
     let builder = context.effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
-    let process = Process::of(native(builder, &desk)?, &context.effective, Port::IfFree).await?;
+    let process = Process::prepare(native(builder, &desk)?, &context.effective, Port::IfFree).await?;
     let shutdown = context.shutdown.clone();
     follow_parent(shutdown.clone())?;
     Box::pin(process.run(shutdown)).await?;

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::health::Probe;
 use sd_notify::NotifyState;
-use streamfleet::Probe;
 
 /// How often the state of the process is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);

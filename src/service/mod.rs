@@ -1,0 +1,167 @@
+//! A process of its own around a fleet: logs, metrics and probes, traces, signals, and notifications to systemd.
+//!
+//! ```no_run
+//! use streamfleet::config::Sources;
+//! use streamfleet::service::{Port, Process};
+//! use streamfleet::{Handler, Job, Shutdown};
+//!
+//! # async fn example<H: Handler<Payload: Job>>(send_mail: H) -> Result<(), Box<dyn std::error::Error>> {
+//! let shutdown = Shutdown::on_signals()?;
+//! let effective = Sources::from_environment().read()?; // streamfleet.toml and STREAMFLEET__… variables
+//! let fleet = effective.fleet()?.handler(send_mail);
+//! Process::prepare(fleet, &effective, Port::Required).await?.run(shutdown).await?;
+//! # Ok(()) }
+//! ```
+
+mod signals;
+mod systemd;
+
+use std::io;
+use std::thread::JoinHandle;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::broker;
+use crate::config::Effective;
+use crate::event::Events;
+use crate::fleet::Builder;
+use crate::shutdown::Shutdown;
+use crate::telemetry::{Answers, Listen, Listener, Metrics, NotListening, ServedQueue, logs};
+use crate::traces::Traces;
+
+pub use signals::Signals;
+use systemd::Telling;
+
+/// Why a process could not start, or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A value of the configuration cannot be used.
+    #[error("{0}")]
+    Configuration(String),
+    /// The telemetry port cannot be opened.
+    #[error(transparent)]
+    Port(#[from] NotListening),
+    /// The system cannot start a thread.
+    #[error("failed to start the thread {thread}: {error}")]
+    Thread {
+        /// What the thread is for.
+        thread: &'static str,
+        /// The system's error.
+        #[source]
+        error: io::Error,
+    },
+    /// The address of Redis, or a bound, cannot be used.
+    #[error(transparent)]
+    Redis(#[from] broker::Error),
+}
+
+/// What to do if the telemetry port cannot be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    /// Refuse to start: a worker that nobody can monitor is worse than none.
+    Required,
+    /// Run without it.
+    IfFree,
+}
+
+/// A process that is ready to run.
+pub struct Process {
+    builder: Builder,
+    metrics: Metrics,
+    listener: Option<Listener>,
+    traces: Option<Traces>,
+    // Declared last, so that it is dropped last.
+    _logs: logs::Flush,
+}
+
+impl Process {
+    /// Starts the logs and opens the telemetry port, as the configuration says. Does not connect to Redis yet.
+    ///
+    /// The builder has its handlers; [`Effective::fleet`] returns one with the configured types.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Configuration`] if the logs or traces cannot be used as configured, [`Error::Port`] if the port is
+    /// [required](Port::Required) and cannot be opened.
+    pub async fn prepare(builder: Builder, effective: &Effective, port: Port) -> Result<Self, Error> {
+        let telemetry = &effective.config.telemetry;
+        let traces =
+            Traces::configured(&telemetry.traces).map_err(|error| Error::Configuration(error.to_string()))?;
+        let logs = logs::start(telemetry, traces.as_ref()).map_err(Error::Configuration)?;
+        let builder = if traces.is_some() { builder.traced() } else { builder };
+        let listener = match telemetry.listen {
+            Listen::Off => None,
+            Listen::At(address) => opened(Listener::open(address), port)?,
+        };
+        let queues = effective.config.queues.iter().map(|(name, queue)| ServedQueue {
+            name,
+            slots: queue.concurrency,
+            objectives: (&queue.objectives).into(),
+        });
+        let metrics = Metrics::new(queues, &builder.types(), &effective.config.programs());
+        Ok(Self { builder, metrics, listener, traces, _logs: logs })
+    }
+
+    /// Returns the URL of the metrics, with the actual port if the configured one is 0.
+    pub fn metrics_url(&self) -> Option<String> {
+        let address = self.listener.as_ref()?.address().ok()?;
+        Some(format!("http://{address}/metrics"))
+    }
+
+    /// Runs until `shutdown` is requested or the worker recycles itself, then stops gracefully.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Redis`] if the address or a bound is unusable, [`Error::Thread`] if the system cannot start a thread.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+        let listeners = match &self.listener {
+            Some(_) => vec![self.metrics.listener(), logs::listener()],
+            // Without a listener, nobody would read the metrics or clear what they collect.
+            None => vec![logs::listener()],
+        };
+        let events = Events::new(listeners);
+        let exporting = self.traces.map(|traces| traces.start(events.clone())).transpose();
+        let exporting = exporting.map_err(|error| Error::Configuration(error.to_string()))?;
+        let fleet = self.builder.events(events).build();
+        let stop = CancellationToken::new();
+        let answers = Answers { metrics: self.metrics, probe: fleet.probe(), scale: fleet.autoscale() };
+        let telling =
+            Telling::start(fleet.probe()).map_err(|error| Error::Thread { thread: "systemd", error })?;
+        let answering = answer(self.listener, answers, stop.clone())
+            .map_err(|error| Error::Thread { thread: "telemetry", error })?;
+        let ran = Box::pin(fleet.run(shutdown)).await;
+        if let Some(exporting) = exporting {
+            exporting.close().await;
+        }
+        stop.cancel();
+        // It ends within half a second. A panic in it was already reported and affects nothing else.
+        tokio::task::spawn_blocking(move || answering.map(JoinHandle::join)).await.ok();
+        telling.stop();
+        Ok(ran?)
+    }
+}
+
+fn opened(opened: Result<Listener, NotListening>, port: Port) -> Result<Option<Listener>, Error> {
+    match opened {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if port == Port::IfFree => {
+            tracing::warn!(%error, "running without metrics and probes");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Serves probes and metrics until the fleet has stopped, so that somebody can still inspect it. Runs on a separate thread,
+/// so that handlers that block the other threads do not make the process look dead.
+fn answer(
+    listener: Option<Listener>,
+    answers: Answers,
+    stop: CancellationToken,
+) -> io::Result<Option<JoinHandle<()>>> {
+    let Some(listener) = listener else { return Ok(None) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let named = std::thread::Builder::new().name("telemetry".to_owned());
+    named.spawn(move || runtime.block_on(listener.run(answers, stop))).map(Some)
+}
