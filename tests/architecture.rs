@@ -24,7 +24,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("broker", &["job", "cron", "sabotage", "tls"]),
     ("tls", &[]),
     ("traces", &["job", "event", "tls"]),
-    ("telemetry", &["job", "event", "broker", "traces", "health", "autoscale"]),
+    ("telemetry", &["job", "event", "broker", "traces"]),
     ("producer", &["job", "broker", "sabotage", "traces"]),
     ("health", &["job", "broker"]),
     ("worker", &["job", "event", "broker", "sabotage", "traces", "health"]),
@@ -74,7 +74,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "handlers",
         ],
     ),
-    ("lib", &["*"]),
+    (
+        "service",
+        &["broker", "event", "traces", "telemetry", "health", "autoscale", "fleet", "shutdown", "config"],
+    ),
 ];
 
 struct Source {

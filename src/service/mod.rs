@@ -13,6 +13,9 @@
 //! # Ok(()) }
 //! ```
 
+mod listener;
+mod places;
+mod scale;
 mod signals;
 mod systemd;
 
@@ -26,9 +29,11 @@ use crate::config::Effective;
 use crate::event::Events;
 use crate::fleet::Builder;
 use crate::shutdown::Shutdown;
-use crate::telemetry::{Answers, Listen, Listener, Metrics, NotListening, ServedQueue, logs};
+use crate::telemetry::{Listen, Metrics, ServedQueue, logs};
 use crate::traces::Traces;
 
+pub use listener::NotListening;
+use listener::{Answers, Listener};
 pub use signals::Signals;
 use systemd::Telling;
 

@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::job::{JobType, QueueName};
 
 /// How often [`Metrics::upkeep`] must run.
-pub(super) const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// The metrics of one process. They are not global: if a program runs several processes of a fleet, each has its own.
 #[derive(Clone)]

@@ -1,18 +1,11 @@
-//! Logs, metrics, probes and traces: what a process reports about itself. Nothing here can change what happens to a
-//! job.
-//!
-//! Events go to the [`Metrics`] and to the [`logs`], which only listen. The [`Listener`] serves `/metrics` from the
-//! metrics, `/livez`, `/readyz` and `/startupz` from the process's [`Probe`](crate::Probe), and `/scale` from its
-//! [`Autoscale`](crate::Autoscale).
+//! Logs and metrics: what a process reports about itself. Events go to the [`Metrics`] and to the [`logs`], which only
+//! listen. Nothing here can change what happens to a job.
 
-mod autoscale;
 mod catalogue;
 mod histogram;
-mod listener;
 pub mod logs;
 mod metrics;
 mod objectives;
-mod places;
 mod process;
 mod series;
 
@@ -23,7 +16,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use catalogue::{Aggregate, CATALOGUE, Descriptor, Group, Kind, Label, Teller, Values};
-pub use listener::{Answers, Listener, NotListening};
+pub(crate) use metrics::UPKEEP_EVERY;
 pub use metrics::{Metrics, ServedQueue};
 pub use objectives::Objectives;
 

@@ -13,11 +13,11 @@ use axum::routing::get;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use super::autoscale;
-use super::metrics::{Metrics, UPKEEP_EVERY};
 use super::places::Bounded;
+use super::scale;
 use crate::autoscale::Autoscale;
 use crate::health::Probe;
+use crate::telemetry::{Metrics, UPKEEP_EVERY};
 
 /// How many connections may wait to be accepted. The system ignores further clients, and they try again after a second:
 /// too late for most probes. See `listen(2)`.
@@ -25,13 +25,13 @@ const QUEUED: u32 = 1024;
 
 /// The state that the answers come from.
 #[derive(Clone)]
-pub struct Answers {
+pub(super) struct Answers {
     /// The process's metrics.
-    pub metrics: Metrics,
+    pub(super) metrics: Metrics,
     /// Whether the process is alive and ready.
-    pub probe: Probe,
+    pub(super) probe: Probe,
     /// How much work there is.
-    pub scale: Autoscale,
+    pub(super) scale: Autoscale,
 }
 
 /// Why the listener could not be opened.
@@ -43,7 +43,7 @@ pub struct NotListening {
 }
 
 /// An open port that does not answer yet. It belongs to no runtime until it runs.
-pub struct Listener {
+pub(super) struct Listener {
     listener: std::net::TcpListener,
 }
 
@@ -57,18 +57,18 @@ impl Listener {
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub fn open(address: SocketAddr) -> Result<Self, NotListening> {
+    pub(super) fn open(address: SocketAddr) -> Result<Self, NotListening> {
         let listener = listen(address).and_then(TcpListener::into_std);
         listener.map(|listener| Self { listener }).map_err(|cause| NotListening { address, cause })
     }
 
     /// Returns the address, with the port that the system chose for port 0.
-    pub fn address(&self) -> io::Result<SocketAddr> {
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
     /// Answers requests until it is stopped, and does the upkeep of the metrics.
-    pub async fn run(self, answers: Answers, stop: CancellationToken) {
+    pub(super) async fn run(self, answers: Answers, stop: CancellationToken) {
         let listener = match TcpListener::from_std(self.listener) {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "the metrics listener cannot be used"),
@@ -134,7 +134,7 @@ async fn started(State(answers): State<Answers>) -> (StatusCode, String) {
 }
 
 async fn scale(State(answers): State<Answers>, RawQuery(query): RawQuery) -> impl IntoResponse {
-    let (status, body) = autoscale::answer(&answers.scale, query.as_deref().unwrap_or_default()).await;
+    let (status, body) = scale::answer(&answers.scale, query.as_deref().unwrap_or_default()).await;
     (status, [(header::CONTENT_TYPE, "application/json")], body)
 }
 
