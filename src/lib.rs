@@ -5,7 +5,6 @@
 //! it.
 //!
 //! ```no_run
-//! use streamfleet::broker::Broker;
 //! use streamfleet::{Fleet, FleetConfig, Handler, Job, JobContext, JobError, Producer, Shutdown};
 //!
 //! #[derive(serde::Serialize, serde::Deserialize)]
@@ -35,8 +34,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = FleetConfig::default(); // redis://127.0.0.1:6379, the queue `default`
 //!
-//! let broker = Broker::connect(config.redis.clone()).await?;
-//! let producer = Producer::new(broker.queue("default".parse()?));
+//! let producer = Producer::connect(config.redis.clone(), "default").await?;
 //! let mail = Mail { to: "ann@example.com".to_owned() };
 //! let id = producer.enqueue(&mail).await?;
 //! println!("submitted {id}");

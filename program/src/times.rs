@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use streamfleet::job::Timestamp;
+use streamfleet::job::{Timestamp, parse_duration};
 
 /// RFC 3339 in UTC, with milliseconds.
 pub(crate) fn rfc3339(time: Timestamp) -> String {
@@ -45,10 +45,9 @@ pub(crate) fn short(duration: Duration) -> String {
 ///
 /// Says what a valid text looks like.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    const RULE: &str = "a duration must be a number with a unit, such as 500ms, 10s, 1h30m or 2d";
-    let span: jiff::Span = text.trim().parse().map_err(|_| RULE.to_owned())?;
-    let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| RULE.to_owned())?;
-    Duration::try_from(length).map_err(|_| format!("{RULE}, and must not be negative"))
+    const RULE: &str =
+        "a duration must be a number with a unit, such as 500ms, 10s, 1h30m or 2d, and must not be negative";
+    parse_duration(text).ok_or_else(|| RULE.to_owned())
 }
 
 /// Reads an instant such as `2026-12-01T10:00:00Z` or `2026-12-01T10:00[Europe/Berlin]`.

@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::sections::{Config, CronSection, EventsSection, TypeSection, WorkerSection};
-use super::values::shown;
 use super::{objectives, steps};
 use crate::cron::{Expression, Invalid, Zone};
+use crate::job::format_duration;
 use crate::job::{CronName, JobSpec};
 use crate::producer::MAX_PAYLOAD_BYTES;
 
@@ -148,8 +148,8 @@ fn within(value: Duration, allowed: RangeInclusive<Duration>, at: &[&str]) -> Op
     if allowed.contains(&value) {
         return None;
     }
-    let (least, most) = (shown(*allowed.start()), shown(*allowed.end()));
-    Some((path(at), format!("is {}, but must be between {least} and {most}", shown(value))))
+    let (least, most) = (format_duration(*allowed.start()), format_duration(*allowed.end()));
+    Some((path(at), format!("is {}, but must be between {least} and {most}", format_duration(value))))
 }
 
 /// Places problems that a component reports as `its.own.key: reason` below the key `at`.

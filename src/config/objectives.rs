@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::values::{self, shown};
+use super::values;
+use crate::job::{duration, format_duration};
 use crate::telemetry::Objectives;
 
 /// The range of latencies that can be an objective.
@@ -16,7 +17,7 @@ const LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::f
 #[serde(default, deny_unknown_fields)]
 pub struct ObjectivesSection {
     /// How long a ready job may wait before it starts.
-    #[serde(with = "values::duration")]
+    #[serde(with = "duration")]
     pub latency: Duration,
     /// The fraction of ended jobs that may be dead.
     #[serde(deserialize_with = "values::fraction")]
@@ -41,8 +42,11 @@ pub(super) fn check(section: &ObjectivesSection) -> Vec<(&'static str, String)> 
     let ObjectivesSection { latency, dead_ratio } = section;
     let mut wrong = Vec::new();
     if !LATENCY.contains(latency) {
-        let (least, most) = (shown(*LATENCY.start()), shown(*LATENCY.end()));
-        wrong.push(("latency", format!("is {}, but must be between {least} and {most}", shown(*latency))));
+        let (least, most) = (format_duration(*LATENCY.start()), format_duration(*LATENCY.end()));
+        wrong.push((
+            "latency",
+            format!("is {}, but must be between {least} and {most}", format_duration(*latency)),
+        ));
     }
     if !(*dead_ratio > 0.0 && *dead_ratio <= 1.0) {
         let reason = format!(

@@ -9,6 +9,7 @@ use super::objectives::ObjectivesSection;
 use super::steps::StepSection;
 use super::values;
 use crate::cron::Missed;
+use crate::job::duration;
 use crate::job::{Backoff, CronName, Encoding, JobType, Lane, Policy, QueueName, StepName, Tracking};
 use crate::producer::MAX_PAYLOAD_BYTES;
 use crate::{broker, handlers, hooks, telemetry, worker};
@@ -57,19 +58,19 @@ impl Default for Config {
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerSection {
     /// How long a worker may go without renewing an entry's lease before another worker claims the entry.
-    #[serde(with = "values::duration")]
+    #[serde(with = "duration")]
     pub lease: Duration,
     /// How long running handlers have to finish when the worker stops.
-    #[serde(with = "values::duration")]
+    #[serde(with = "duration")]
     pub drain_timeout: Duration,
     /// How many unstarted entries the worker holds beyond its free slots.
     #[serde(deserialize_with = "values::count")]
     pub prefetch: usize,
     /// How long the record of a finished or cancelled job is kept.
-    #[serde(with = "values::duration")]
+    #[serde(with = "duration")]
     pub retention: Duration,
     /// How long jobs of unknown types are offered to other workers.
-    #[serde(with = "values::duration")]
+    #[serde(with = "duration")]
     pub unroutable_after: Duration,
     /// The worker stops after this many attempts, for its supervisor to restart it; see [`worker::Recycle`].
     #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
@@ -109,7 +110,7 @@ pub struct QueueSection {
     #[serde(with = "values::tracking")]
     pub tracking: Tracking,
     /// How long records of finished jobs are kept, instead of the worker's `retention`.
-    #[serde(with = "values::optional_duration", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "values::some_duration", skip_serializing_if = "Option::is_none")]
     pub retention: Option<Duration>,
     /// The largest number of jobs that the queue accepts.
     #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
@@ -155,7 +156,7 @@ pub struct EventsSection {
     #[serde(deserialize_with = "values::count")]
     pub max_length: u64,
     /// How often the lengths of queues are published.
-    #[serde(with = "values::duration")]
+    #[serde(with = "duration")]
     pub queue_length_every: Duration,
 }
 
@@ -178,7 +179,7 @@ pub struct TypeSection {
     #[serde(with = "values::some_named", skip_serializing_if = "Option::is_none")]
     pub steps: Option<BTreeMap<StepName, StepSection>>,
     /// How long one attempt may run. For jobs made of steps, how long one step may run.
-    #[serde(with = "values::duration")]
+    #[serde(with = "duration")]
     pub timeout: Duration,
     /// After how many failures a job is buried.
     #[serde(deserialize_with = "values::count")]
@@ -276,20 +277,20 @@ enum MissedSection {
 #[derive(Deserialize, Serialize)]
 #[serde(remote = "Backoff", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum BackoffSection {
-    Fixed(#[serde(with = "values::duration")] Duration),
+    Fixed(#[serde(with = "duration")] Duration),
     List(#[serde(with = "values::durations")] Vec<Duration>),
     Linear {
-        #[serde(with = "values::duration")]
+        #[serde(with = "duration")]
         step: Duration,
-        #[serde(with = "values::duration")]
+        #[serde(with = "duration")]
         max: Duration,
     },
     Exponential {
-        #[serde(with = "values::duration")]
+        #[serde(with = "duration")]
         base: Duration,
         #[serde(default = "doubling", deserialize_with = "values::fraction")]
         factor: f64,
-        #[serde(with = "values::duration")]
+        #[serde(with = "duration")]
         max: Duration,
     },
 }

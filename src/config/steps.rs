@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::sections::{BackoffSection, TypeSection};
-use super::values::{self, shown};
+use super::values;
 use crate::handlers;
 use crate::job::{Backoff, JobSpec, Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
+use crate::job::{duration, format_duration};
 
 /// One step of a type's jobs.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
@@ -72,10 +73,10 @@ impl StepSection {
         }
         match timeout {
             Some(timeout) if timeout.is_zero() || *timeout > JobSpec::LONGEST_TIMEOUT => {
-                say("timeout", &format!("is {}, but must be between 1ms and 7d", shown(*timeout)));
+                say("timeout", &format!("is {}, but must be between 1ms and 7d", format_duration(*timeout)));
             }
             Some(timeout) if *timeout > of.timeout => {
-                let (own, types) = (shown(*timeout), shown(of.timeout));
+                let (own, types) = (format_duration(*timeout), format_duration(of.timeout));
                 say("timeout", &format!("is {own}, but the type's timeout is shorter: {types}"));
             }
             Some(_) | None => {}
@@ -149,7 +150,7 @@ fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Backoff>, D::Err
 }
 
 fn length<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    values::duration::deserialize(from).map(Some)
+    duration::deserialize(from).map(Some)
 }
 
 fn text<S: Serializer>(kind: &Option<StepKind>, to: S) -> Result<S::Ok, S::Error> {
@@ -168,5 +169,5 @@ fn as_backoff<S: Serializer>(backoff: &Option<Backoff>, to: S) -> Result<S::Ok, 
 }
 
 fn as_length<S: Serializer>(length: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-    length.map(shown).serialize(to)
+    length.map(format_duration).serialize(to)
 }

@@ -8,45 +8,7 @@ use std::time::Duration;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Durations such as `500ms`, `15s`, `1h 30m`, `3d`.
-pub(super) mod duration {
-    use super::*;
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        let value = serde_json::Value::deserialize(from)?;
-        parse(&value).map_err(D::Error::custom)
-    }
-
-    pub(in crate::config) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&shown(*value))
-    }
-
-    pub(super) fn parse(value: &serde_json::Value) -> Result<Duration, String> {
-        let wrong = || format!("expected a duration such as \"15s\", \"5m\" or \"3d\", not {value}");
-        let text = value.as_str().ok_or_else(wrong)?;
-        let span: jiff::Span = text.trim().parse().map_err(|_| wrong())?;
-        let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
-        Duration::try_from(length).map_err(|_| wrong())
-    }
-}
-
-/// A duration that may be missing.
-pub(super) mod optional_duration {
-    use super::*;
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        duration::deserialize(from).map(Some)
-    }
-
-    pub(in crate::config) fn serialize<S: Serializer>(
-        value: &Option<Duration>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        value.map(shown).serialize(to)
-    }
-}
+use crate::job::{duration, format_duration};
 
 /// Which jobs leave a record.
 pub(super) mod tracking {
@@ -91,27 +53,12 @@ pub(super) mod durations {
         from: D,
     ) -> Result<Vec<Duration>, D::Error> {
         let values: Vec<serde_json::Value> = Vec::deserialize(from)?;
-        values.iter().map(|value| duration::parse(value).map_err(D::Error::custom)).collect()
+        values.iter().map(|value| duration::from_json(value).map_err(D::Error::custom)).collect()
     }
 
     pub(in crate::config) fn serialize<S: Serializer>(value: &[Duration], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(value.iter().map(|value| shown(*value)))
+        to.collect_seq(value.iter().map(|value| format_duration(*value)))
     }
-}
-
-/// Formats a duration as the file writes it.
-pub(super) fn shown(duration: Duration) -> String {
-    const UNITS: [(&str, u128); 5] =
-        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-    let mut left = duration.as_millis();
-    let mut parts = Vec::new();
-    for (unit, size) in UNITS {
-        if left >= size {
-            parts.push(format!("{}{unit}", left / size));
-            left %= size;
-        }
-    }
-    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
 /// Reads a count. From the environment it arrives as a string.
@@ -144,7 +91,7 @@ pub(super) mod some_duration {
         value: &Option<Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        value.map(shown).serialize(to)
+        value.map(format_duration).serialize(to)
     }
 }
 
@@ -287,22 +234,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parsed(text: &str) -> Result<Duration, String> {
-        duration::parse(&text.into())
-    }
-
-    #[test]
-    fn durations_are_read_with_days_and_in_parts() {
-        let want =
-            [("500ms", 500), ("15s", 15_000), ("5m", 300_000), ("1h 30m", 5_400_000), ("3d", 259_200_000)];
-        for (text, ms) in want {
-            assert_eq!(parsed(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        for text in ["", "15", "-3s", "3 parsecs", "1y", "1mo"] {
-            assert!(parsed(text).unwrap_err().contains("expected a duration"), "{text}");
-        }
-    }
-
     #[test]
     fn sizes_are_read_in_binary_units() {
         let want =
@@ -319,12 +250,6 @@ mod tests {
         #[test]
         fn a_size_survives_being_shown_and_read(bytes: u64) {
             prop_assert_eq!(some_size::parse(&some_size::shown(bytes)), Some(bytes));
-        }
-
-        #[test]
-        fn a_duration_survives_being_shown_and_read(ms in 0_u64..40_000_000_000) {
-            let duration = Duration::from_millis(ms);
-            prop_assert_eq!(parsed(&shown(duration)), Ok(duration));
         }
     }
 }

@@ -109,7 +109,11 @@ mod tests {
 
     #[test]
     fn a_configuration_survives_being_written_and_read() {
-        for json in [r#""noop""#, r#"{"exec": {"command": ["a"], "env": {"K": "v"}, "snooze": "1m 30s"}}"#] {
+        for json in [
+            r#""noop""#,
+            r#"{"exec": {"command": ["a"], "env": {"K": "v"}, "snooze": "1m 30s"}}"#,
+            r#"{"exec": {"command": ["a"], "snooze": "1d"}}"#,
+        ] {
             let config = parsed(json).unwrap();
             let written = serde_json::to_string(&config).unwrap();
             assert_eq!(parsed(&written).unwrap(), config, "{written}");

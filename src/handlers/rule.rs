@@ -6,13 +6,13 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use jiff::fmt::serde::unsigned_duration::friendly::compact::required as humane;
 use regex::{Regex, RegexBuilder};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::job::Backoff;
+use crate::job::duration;
 
 /// The most rules of one handler.
 const MAX_RULES: usize = 100;
@@ -54,9 +54,9 @@ pub enum RuleAction {
     /// run twice becomes unknown.
     Unknown,
     /// Failed: retried according to the policy, but not earlier than this.
-    RetryAfter(#[serde(with = "humane")] Duration),
+    RetryAfter(#[serde(with = "duration")] Duration),
     /// Not a failure: runs again after this, and no attempt is spent.
-    Snooze(#[serde(with = "humane")] Duration),
+    Snooze(#[serde(with = "duration")] Duration),
     /// No longer wanted: ends as cancelled, neither done nor dead.
     Drop,
     /// Done after all. The output is the result.

@@ -14,6 +14,7 @@
 //!                        └───── ack ──────► done
 //! ```
 
+pub(crate) mod duration;
 mod envelope;
 mod followup;
 mod id;
@@ -34,6 +35,7 @@ mod time;
 mod trace;
 mod typed;
 
+pub use duration::{format_duration, parse_duration};
 pub use envelope::Envelope;
 pub(crate) use envelope::pack_texts;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};

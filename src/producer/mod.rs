@@ -27,7 +27,7 @@ pub use submitted::{Accepted, Submitted};
 pub use crate::broker::{Durability, UniqueMode, UniqueScope};
 pub use wait::{Ended, WaitError};
 
-use crate::broker::{self, Class, Due, Identified, NewJob, Queue, RECEIPTS, Untaken};
+use crate::broker::{self, Broker, Class, Due, Identified, NewJob, Queue, RECEIPTS, Untaken};
 use crate::job::{JobId, Lane, TraceContext};
 
 /// The largest payload. Redis is for the job, not for its data: store large data elsewhere and send its address.
@@ -54,6 +54,17 @@ pub struct Producer {
 }
 
 impl Producer {
+    /// Connects to Redis, and creates a producer for the queue of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::Name`] if the name breaks the rule for queues, [`SubmitError::Broker`] if Redis cannot be reached or
+    /// refuses the login.
+    pub async fn connect(redis: impl Into<broker::Config>, queue: &str) -> Result<Self, SubmitError> {
+        let queue = queue.parse()?;
+        Ok(Self::new(Broker::connect(redis).await?.queue(queue)))
+    }
+
     /// Creates a producer for this queue.
     pub fn new(queue: Queue) -> Self {
         Self {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jiff::fmt::serde::unsigned_duration::friendly::compact::required as humane;
 use serde::{Deserialize, Serialize};
 
 use super::PAYLOAD_BYTES;
 use crate::handlers::rule::{Kind, Rule};
+use crate::job::duration;
 
 /// Names with this prefix belong to the handler.
 const RESERVED: &str = "STREAMFLEET_JOB_";
@@ -35,10 +35,10 @@ pub struct ExecConfig {
     /// Variables with fixed values. They override the worker's.
     pub env: BTreeMap<String, String>,
     /// How long the program may take to end after SIGTERM, before SIGKILL; default 5 s, at most 1 h.
-    #[serde(with = "humane")]
+    #[serde(with = "duration")]
     pub grace: Duration,
     /// After what pause a job runs again if its program exited with 75; default 30 s, greater than zero.
-    #[serde(with = "humane")]
+    #[serde(with = "duration")]
     pub snooze: Duration,
     /// Rules that map exit codes and error output to outcomes, before the built-in meanings; default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jiff::fmt::serde::unsigned_duration::friendly::compact::required as humane;
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use super::headers::is_reserved;
 use crate::handlers::rule::{Kind, Rule};
+use crate::job::duration;
 
 /// Where a job's POST goes, and what it carries.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -26,10 +26,10 @@ pub struct HttpConfig {
     pub bearer_file: Option<PathBuf>,
     /// How long connecting may take; default 5 s, greater than zero. The response may take as long as the job's
     /// timeout.
-    #[serde(with = "humane")]
+    #[serde(with = "duration")]
     pub connect_timeout: Duration,
     /// A longer `Retry-After` is shortened to this; default 10 min.
-    #[serde(with = "humane")]
+    #[serde(with = "duration")]
     pub max_retry_after: Duration,
     /// Rules that map statuses and bodies to outcomes, before the built-in meanings; default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
