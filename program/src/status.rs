@@ -160,7 +160,7 @@ pub(super) fn result(text: &str) -> serde_json::Value {
 }
 
 fn progress(progress: &Progress) -> ProgressReport {
-    let Progress { percent, note, at } = progress.clone();
+    let Progress { percent, note, at, .. } = progress.clone();
     ProgressReport { percent, note, at: rfc3339(at), at_ms: at.as_ms() }
 }
 

@@ -50,6 +50,7 @@ impl fmt::Display for Problem {
 
 /// All problems of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub struct Invalid {
     /// The problems; at least one.
     pub problems: Vec<Problem>,

@@ -7,6 +7,7 @@ use crate::job::{DeadReason, JobId, JobSpec, JobType, QueueName, Settlement};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Finished<'a> {
     /// The queue that the job came from.
     pub queue: &'a QueueName,

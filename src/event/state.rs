@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// A queue's state at one moment, by the clock of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
 pub struct QueueState {
     /// Jobs that no worker has taken.
     pub waiting: u64,
@@ -39,6 +40,7 @@ pub struct QueueState {
 
 /// What Redis reports about its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct RedisMemory {
     /// Bytes in use.
     pub used: u64,

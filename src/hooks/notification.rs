@@ -11,6 +11,7 @@ const ERROR_BYTES: usize = 200;
 
 /// Which job and which attempt a notification is about, and which process sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct About {
     /// The queue that the job came from.
     pub queue: QueueName,
@@ -26,6 +27,7 @@ pub struct About {
 
 /// A handler is about to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BeforeHandle {
     /// The attempt.
     pub about: About,
@@ -35,6 +37,7 @@ pub struct BeforeHandle {
 
 /// An attempt ended without a failure, and Redis has recorded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AfterHandle {
     /// The attempt.
     pub about: About,
@@ -46,6 +49,7 @@ pub struct AfterHandle {
 
 /// An attempt failed or was lost, and its job will run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RetryHandle {
     /// The attempt.
     pub about: About,
@@ -59,6 +63,7 @@ pub struct RetryHandle {
 
 /// A job is dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FailedHandle {
     /// The last attempt.
     pub about: About,
@@ -72,6 +77,7 @@ pub struct FailedHandle {
 
 /// The length of a queue. It is sent at regular intervals, so that a queue in which nothing moves is reported too.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QueueLength {
     /// The queue.
     pub queue: QueueName,

@@ -22,6 +22,7 @@ pub struct Ledger {
 
 /// What is known about one step.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct StepRecord {
     /// Where it is in its life.
     pub state: StepState,
@@ -47,6 +48,7 @@ pub struct StepRecord {
 
 /// One error of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StepError {
     /// When it was reported.
     pub at: Timestamp,
@@ -58,6 +60,7 @@ pub struct StepError {
 
 /// What a person decided about a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Decision {
     /// When it was made.
     pub at: Timestamp,

@@ -35,6 +35,7 @@ pub enum Outcome {
 
 /// Why a handler's attempt failed, and whether it may be retried.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Failure {
     /// What kind of failure it was.
     pub kind: FailureKind,

@@ -49,6 +49,7 @@ impl Encoding {
 
 /// A job, as one of its entries describes it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct JobSpec {
     /// Its identity, the same in all attempts.
     pub id: JobId,

@@ -22,6 +22,7 @@ pub enum Settlement {
 
 /// How a job goes to the delayed set.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Deferral {
     /// How long from now, by the server's clock.
     pub delay: Duration,
@@ -46,6 +47,7 @@ pub enum Unroutable {
 
 /// How a job goes to the dead stream.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Burial {
     /// Why the job is dead.
     pub reason: DeadReason,
@@ -57,6 +59,7 @@ pub struct Burial {
 
 /// How long, and how often, jobs of unknown types are offered to other workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Routing {
     /// If no worker knows the type for this long, the job is dead.
     pub give_up_after: Duration,

@@ -167,6 +167,7 @@ impl StepLimits {
 
 /// What the end of one run means for its step.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct StepEnd {
     /// The step's new state.
     pub state: StepState,

@@ -19,6 +19,7 @@ const GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ended {
     /// The job.
     pub job: JobId,

@@ -85,7 +85,7 @@ pub(super) async fn run(
 }
 
 fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize) -> Recurring {
-    let CronStatus { name, entry, handled, paused } = status;
+    let CronStatus { name, entry, handled, paused, .. } = status;
     let (entry, error) = match entry {
         Ok(entry) => (Some(entry), None),
         Err(error) => (None, Some(error.to_string())),

@@ -19,6 +19,7 @@ const KEEPALIVE_BATCH: usize = 500;
 
 /// What `join` found out about the fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Joined {
     /// Groups that had to be created. If the queue was in use, they had been lost.
     pub groups_created: u64,
@@ -30,6 +31,7 @@ pub struct Joined {
 
 /// One member of the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Consumer {
     /// Its name.
     pub name: String,

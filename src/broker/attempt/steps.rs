@@ -18,6 +18,7 @@ scripts! { DECIDE "decide", STEP_BEGIN "step_begin", STEP_END "step_end", STEPS 
 
 /// A snapshot of the ledger of a job's steps.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct StepsStatus {
     /// When the snapshot was taken.
     pub now: Timestamp,

@@ -93,6 +93,7 @@ impl Agenda {
 
 /// The recurring jobs of a queue.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct CronTable {
     /// When the table was read.
     pub now: Timestamp,
@@ -102,6 +103,7 @@ pub struct CronTable {
 
 /// One recurring job and its progress.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct CronStatus {
     /// Its name.
     pub name: CronName,

@@ -18,6 +18,7 @@ const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// A dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeadLetter {
     /// Its entry in the dead stream.
     pub entry: EntryId,

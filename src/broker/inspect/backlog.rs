@@ -14,6 +14,7 @@ scripts! { BACKLOG "backlog" }
 
 /// The amount of work that a queue has now and soon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Backlog {
     /// Jobs that no worker has taken.
     pub waiting: u64,

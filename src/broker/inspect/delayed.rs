@@ -27,6 +27,7 @@ const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// A job in the delayed set.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Upcoming {
     /// Its id.
     pub id: String,

@@ -16,6 +16,7 @@ scripts! { DEPTHS "depths" }
 
 /// How many jobs a queue has in each state.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Depths {
     /// The time of the server's clock.
     pub now: Timestamp,
@@ -35,6 +36,7 @@ pub struct Depths {
 
 /// How many jobs one lane has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LaneDepth {
     /// Jobs that no worker has taken.
     pub waiting: u64,
@@ -66,6 +68,7 @@ impl Depths {
 
 /// Everything known about one job.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Status {
     /// The time of the server's clock.
     pub now: Timestamp,

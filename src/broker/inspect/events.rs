@@ -14,6 +14,7 @@ scripts! { PUBLISH "publish" }
 
 /// One event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PastEvent {
     /// Its entry. Later events have greater ids.
     pub entry: EntryId,

@@ -30,6 +30,7 @@ impl Attempt {
 
 /// The progress of a job, as its handler reported it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// From 0 to 100.
     pub percent: u8,
@@ -41,6 +42,7 @@ pub struct Progress {
 
 /// A line that a job's handler logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine {
     /// When it was logged.
     pub at: Timestamp,

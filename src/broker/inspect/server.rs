@@ -21,6 +21,7 @@ scripts! { BEAT "beat" }
 
 /// The relevant facts of `INFO`.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Server {
     /// The node of the cluster, as `host:port`; `None` for a single server.
     pub node: Option<String>,
@@ -90,6 +91,7 @@ impl Server {
 
 /// A live worker, as it reports itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WorkerInfo {
     /// Its consumer name.
     pub consumer: String,

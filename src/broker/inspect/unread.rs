@@ -29,6 +29,7 @@ pub enum Part {
 
 /// A key that cannot be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Unread {
     /// The part whose figures are missing.
     #[serde(skip)]

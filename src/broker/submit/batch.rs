@@ -18,6 +18,7 @@ const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The progress of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Batch {
     /// `open` while members can be added, `closed` while the batch waits for them, or `done`.
     pub state: String,

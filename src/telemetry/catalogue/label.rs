@@ -4,6 +4,7 @@ use crate::broker;
 
 /// A label.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Label {
     /// Its name.
     pub name: &'static str,
