@@ -38,7 +38,7 @@ pub use client::keys::stream_name;
 use client::link::WeakLink;
 pub(crate) use client::link::{Link, Role};
 use client::locator::Locator;
-pub use client::meter::COMMANDS;
+pub(crate) use client::meter::COMMANDS;
 pub(crate) use client::meter::{Meter, Reading};
 #[cfg(test)]
 pub(crate) use client::script::sources as script_sources;
@@ -56,8 +56,8 @@ pub use inspect::unread::{Part, Unread};
 pub use rehearse::Step;
 pub use submit::batch::{Awaited, Batch};
 pub use submit::durability::Durability;
-pub use submit::enqueue::{Due, NewJob};
-pub(crate) use submit::enqueue::{RECEIPTS, Untaken};
+pub use submit::enqueue::Due;
+pub(crate) use submit::enqueue::{NewJob, RECEIPTS, Untaken};
 pub(crate) use submit::unique::{Holder, Identified, Placed, Unique};
 pub use submit::unique::{UniqueMode, UniqueScope};
 

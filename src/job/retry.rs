@@ -115,19 +115,19 @@ impl Default for Policy {
 
 /// The policies of the types that this process knows. All other types have the default policy.
 #[derive(Debug, Clone, Default)]
-pub struct Policies {
+pub(crate) struct Policies {
     by_type: HashMap<JobType, Policy>,
     default: Policy,
 }
 
 impl Policies {
     /// Creates policies by type.
-    pub fn new(policies: impl IntoIterator<Item = (JobType, Policy)>) -> Self {
+    pub(crate) fn new(policies: impl IntoIterator<Item = (JobType, Policy)>) -> Self {
         Self { by_type: policies.into_iter().collect(), default: Policy::default() }
     }
 
     /// Returns the policy of a type.
-    pub fn of(&self, job_type: &JobType) -> &Policy {
+    pub(crate) fn of(&self, job_type: &JobType) -> &Policy {
         self.by_type.get(job_type).unwrap_or(&self.default)
     }
 }

@@ -74,7 +74,13 @@ impl Default for Routing {
 }
 
 /// Decides what follows from `outcome`. `roll` is a random number in 0..1 that spreads retries.
-pub fn settle(job: &JobSpec, policy: &Policy, routing: Routing, outcome: &Outcome, roll: f64) -> Settlement {
+pub(crate) fn settle(
+    job: &JobSpec,
+    policy: &Policy,
+    routing: Routing,
+    outcome: &Outcome,
+    roll: f64,
+) -> Settlement {
     match outcome {
         Outcome::Done(_) => Settlement::Ack,
         Outcome::Interrupted => Settlement::Release,

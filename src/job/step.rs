@@ -168,7 +168,7 @@ impl StepLimits {
 /// What the end of one run means for its step.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct StepEnd {
+pub(crate) struct StepEnd {
     /// The step's new state.
     pub state: StepState,
     /// The number of runs that count, including this one if it does.
@@ -185,7 +185,7 @@ pub struct StepEnd {
 ///
 /// `attempts` is the number of runs that counted before. `by_job` is the job's own limit of failures per step, if it
 /// has one. `roll` is a random number in 0..1 that spreads retries.
-pub fn end_step(
+pub(crate) fn end_step(
     (kind, attempts, by_job): (StepKind, u32, Option<u32>),
     limits: &StepLimits,
     policy: &Policy,
@@ -320,7 +320,7 @@ pub enum Undecidable {
 /// # Errors
 ///
 /// [`Undecidable`] if the step's state does not permit this verdict. A started step can be decided about only if its job is dead.
-pub fn judge(state: StepState, is_dead: bool, verdict: Verdict) -> Result<StepState, Undecidable> {
+pub(crate) fn judge(state: StepState, is_dead: bool, verdict: Verdict) -> Result<StepState, Undecidable> {
     match (state, verdict) {
         (StepState::Done, _) => Err(Undecidable::Done),
         (StepState::GivenUp, _) => Err(Undecidable::GivenUp),

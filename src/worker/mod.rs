@@ -37,10 +37,9 @@ pub use handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload, RawP
 #[cfg(feature = "testing")]
 pub(crate) use inline::{Circumstances, Inline, inline};
 pub use middleware::{Handled, Middleware, Next};
-pub(crate) use process::Served;
-pub use process::Worker;
+pub(crate) use process::{Served, Worker};
 pub(crate) use quota::Quota;
-pub use registry::Registry;
+pub(crate) use registry::Registry;
 pub use steps::{Steps, StepsBuilder};
 
 use crate::broker::LetterLimits;

@@ -22,7 +22,7 @@ use crate::job::{ConsumerName, Timestamp};
 use crate::traces::Tracer;
 
 /// One running worker process.
-pub struct Worker {
+pub(crate) struct Worker {
     shared: Arc<Shared>,
     queue_workers: Arc<Stations>,
     /// The queues that have been joined, for the tasks that do their chores.
@@ -109,11 +109,6 @@ impl Worker {
         })
     }
 
-    /// Returns the name under which this process joined.
-    pub fn consumer(&self) -> &ConsumerName {
-        &self.shared.consumer
-    }
-
     /// Returns the queues that it should serve, whether or not it has joined them.
     pub(crate) fn queues(&self) -> Vec<Queue> {
         self.queue_health.iter().map(|(queue, _)| queue.clone()).collect()
@@ -152,7 +147,7 @@ impl Worker {
 
     /// Stops in order. Reading ends first, and unstarted jobs go back at once. Running ones have until the drain timeout
     /// (or `hurry`), then they are cancelled and given back. Returns when Redis knows every outcome, or does not answer.
-    pub async fn stop(mut self, hurry: CancellationToken) {
+    pub(crate) async fn stop(mut self, hurry: CancellationToken) {
         self.stop_joining.cancel();
         while self.joining.join_next().await.is_some() {}
         let mut queue_workers = self.queue_workers.take();

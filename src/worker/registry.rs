@@ -17,7 +17,7 @@ use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry
 
 /// The handlers of a fleet, by type, and what is wrapped around them.
 #[derive(Default)]
-pub struct Registry {
+pub(crate) struct Registry {
     handlers: FxHashMap<JobType, Arc<Registered>>,
     /// In the order of registration, outermost first; each applies to all types or to one.
     middleware: Vec<(Option<JobType>, Arc<dyn ErasedMiddleware>)>,
@@ -68,12 +68,12 @@ impl<M: Middleware> ErasedMiddleware for M {
 
 impl Registry {
     /// Adds a handler. It replaces any previous one of the type.
-    pub fn add<H: Handler>(&mut self, job_type: JobType, policy: Policy, handler: H) {
+    pub(crate) fn add<H: Handler>(&mut self, job_type: JobType, policy: Policy, handler: H) {
         self.insert(job_type, policy, Runner::Whole(Erased::of(handler)));
     }
 
     /// Adds the steps of a type. They replace any previous ones of the type.
-    pub fn add_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
+    pub(crate) fn add_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
         self.insert(job_type, policy, Runner::Steps(Arc::new(steps)));
     }
 
@@ -87,7 +87,7 @@ impl Registry {
     }
 
     /// Wraps a middleware around the handlers of all types, or of one, inside what was wrapped around them before.
-    pub fn wrap(&mut self, only: Option<JobType>, middleware: impl Middleware) {
+    pub(crate) fn wrap(&mut self, only: Option<JobType>, middleware: impl Middleware) {
         let link: Arc<dyn ErasedMiddleware> = Arc::new(middleware);
         for (job_type, registered) in &mut self.handlers {
             if only.as_ref().is_none_or(|only| only == job_type) {
@@ -110,7 +110,7 @@ impl Registry {
     }
 
     /// Returns the types that have a handler, sorted.
-    pub fn types(&self) -> Vec<JobType> {
+    pub(crate) fn types(&self) -> Vec<JobType> {
         let mut types: Vec<_> = self.handlers.keys().cloned().collect();
         types.sort();
         types

@@ -43,7 +43,7 @@ impl Due {
 
 /// A job to be appended or scheduled: its fields as in the wire contract, without its id.
 #[derive(Debug, Clone)]
-pub struct NewJob {
+pub(crate) struct NewJob {
     pub(crate) lane: Lane,
     pub(crate) due: Due,
     pub(crate) fields: Vec<(Bytes, Bytes)>,
