@@ -11,7 +11,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test bench lint unit redis deploy-check grafana-check image-check servers servers-check soak audit
+.PHONY: demo test bench lint lua unit redis deploy-check grafana-check image-check servers servers-check soak audit
 
 demo: redis
 	$(CARGO) build --release --locked
@@ -21,7 +21,7 @@ bench: redis
 	$(CARGO) build --release --locked
 	./target/release/streamfleet bench $(ARGS)
 
-test: redis lint unit servers-check deploy-check grafana-check
+test: redis lint lua unit servers-check deploy-check grafana-check
 
 lint:
 	$(CARGO) fmt --all --check
@@ -29,6 +29,10 @@ lint:
 	$(CARGO) check --locked --package streamfleet --lib
 	$(CARGO) check --locked --package streamfleet --lib --features service
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features
+
+lua:
+	@command -v luacheck >/dev/null || $(MAKE) --no-print-directory install-luacheck
+	./tests/lua.sh
 
 # The tests that kill and freeze processes measure how soon others take over, and one measures what hundreds of workers cost Redis. So these
 # run one at a time. The short audit is a separate test program. The other tests wait more than they compute, so four run at once, even on
@@ -68,13 +72,20 @@ image-check: redis
 redis:
 	@command -v "$${STREAMFLEET_TEST_REDIS:-redis-server}" >/dev/null || command -v valkey-server >/dev/null || $(MAKE) --no-print-directory install-redis
 
-.PHONY: install-redis
-install-redis:
-	@command -v apt-get >/dev/null || { \
-	  echo "streamfleet needs redis-server (7.0 or later) or valkey-server on the PATH; install it with your system's package manager"; exit 1; }
+# install PACKAGE… and the program that it brings
+define install
+	@command -v apt-get >/dev/null || { echo "streamfleet needs $(2); install it with your system's package manager"; exit 1; }
 	@sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	  command -v $${sudo:-true} >/dev/null || { echo "streamfleet needs redis-server: as root, run apt-get install redis-server"; exit 1; }; \
-	  echo "installing redis-server from the system's packages"; \
+	  command -v $${sudo:-true} >/dev/null || { echo "streamfleet needs $(2): as root, run apt-get install $(1)"; exit 1; }; \
+	  echo "installing $(1) from the system's packages"; \
 	  $$sudo apt-get update -qq && \
-	  RUNLEVEL=1 $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server redis-tools >/dev/null || { \
-	    echo "redis-server could not be installed; install it by hand and try again"; exit 1; }
+	  RUNLEVEL=1 $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1) >/dev/null || { \
+	    echo "$(1) could not be installed; install it by hand and try again"; exit 1; }
+endef
+
+.PHONY: install-redis install-luacheck
+install-redis:
+	$(call install,redis-server redis-tools,redis-server (7.0 or later) or valkey-server on the PATH)
+
+install-luacheck:
+	$(call install,lua-check,luacheck on the PATH to lint the scripts)

@@ -22,7 +22,8 @@ for at = 1, #due, 2 do
   end
   packed = packed or redis.call('HGET', KEYS[2], id) or ''
   local fields = unpacked(packed)
-  local stream, added = fields and lanes[fields[1]], nil
+  local stream = fields and lanes[fields[1]]
+  local added
   if stream then
     added = append(stream, fields, 2, #fields)
   else

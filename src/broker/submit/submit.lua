@@ -143,7 +143,7 @@ local function judged(job)
 end
 -- Nothing is written if one of these fails.
 redis.call('ZCARD', KEYS[2])
-for at = 5, 7 do redis.call('XLEN', KEYS[at]) end
+for lane = 5, 7 do redis.call('XLEN', KEYS[lane]) end
 local limit = depth_limit(KEYS[1], ARGV[1])
 if limit then
   local more = 0
@@ -158,7 +158,8 @@ local function due_of(job)
   return now + tonumber(job.ms)
 end
 local function add(job)
-  local state, created, fields = 'waiting', string.format('%013.0f', now), nil
+  local state, created = 'waiting', string.format('%013.0f', now)
+  local fields
   if job.due == 'now' then
     local entry = must_append(lanes[job.lane], ARGV, job.first, job.last)
     created = string.match(entry, '^%d+')
