@@ -10,12 +10,17 @@ use std::time::Duration;
 
 use streamfleet::broker::{Broker, Queue, Status};
 use streamfleet::job::{JobId, Policy, Tracking};
-use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Shutdown, Submission};
+use streamfleet::{Fleet, FleetConfig, Handler, Job, JobContext, JobError, Producer, Shutdown};
 
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Invoice {
     customer: String,
     cents: u64,
+}
+
+/// Producers and handlers cannot disagree about the type.
+impl Job for Invoice {
+    const TYPE: &str = "invoice.charge";
 }
 
 #[derive(serde::Serialize)]
@@ -41,6 +46,11 @@ impl Handler for Charge {
         let card: u16 = "4242".parse()?; // any error is a failure, and the job is retried
         Ok(Receipt { number: format!("{card}-{}", context.attempt()), cents: invoice.cents })
     }
+
+    /// Every job leaves a record, so that its status can be read afterwards. By default only failures do.
+    fn policy(&self) -> Policy {
+        Policy { tracking: Some(Tracking::All), ..Policy::default() }
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -54,9 +64,7 @@ pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn E
     let mut config = FleetConfig::default();
     config.redis.url = url.into();
     let queue = Broker::connect(config.redis.clone()).await?.queue("default".parse()?);
-    // Every job leaves a record, so that its status can be read afterwards. By default only failures do.
-    let tracked = Policy { tracking: Some(Tracking::All), ..Policy::default() };
-    let fleet = Fleet::builder(config).handler_with("invoice.charge", tracked, Charge)?.build();
+    let fleet = Fleet::builder(config).handler(Charge).build();
     let shutdown = Shutdown::new();
     let submitted = async {
         let result = submit(&queue, out).await;
@@ -72,7 +80,7 @@ async fn submit(queue: &Queue, out: &mut impl Write) -> Result<(), Box<dyn Error
     let producer = Producer::new(queue.clone());
     for (customer, cents) in [("ann", 1200), ("", 700), ("bob", 0)] {
         let invoice = Invoice { customer: customer.to_owned(), cents };
-        let id = producer.submit(Submission::new("invoice.charge")?.json(&invoice)?).await?;
+        let id = producer.enqueue(&invoice).await?;
         let Status { state, result, error, .. } = ended(queue, &id).await?;
         writeln!(out, "{state}: {}", result.or(error).unwrap_or_default())?;
     }
