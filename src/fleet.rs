@@ -1,6 +1,7 @@
 //! Assembles a process of the fleet (handlers, worker, chores), runs it, and stops its parts in order.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -62,6 +63,8 @@ pub struct Fleet {
     consumer: ConsumerName,
     probe: Probe,
     scale: Autoscale,
+    /// True once standard error says that Redis cannot be reached.
+    warned: AtomicBool,
 }
 
 impl Fleet {
@@ -93,7 +96,7 @@ impl Fleet {
     }
 
     /// Works until `shutdown` is requested or a bound of [`worker::Recycle`] is reached, then stops gracefully. If
-    /// Redis cannot be reached yet, waits for it.
+    /// Redis cannot be reached yet, waits for it, and says so in the log, or on standard error if there is no log.
     ///
     /// # Errors
     ///
@@ -201,11 +204,23 @@ impl Fleet {
             self.events.redis_error(error.kind(), &error);
             let at = self.config.redis.shown();
             tracing::warn!(%error, redis = at, retry_in = ?pause, "cannot start yet");
+            self.warn_without_logs(&error);
             tokio::select! {
                 () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
                 () = shutdown.requested() => return Ok(None),
             }
             pause = (pause * 2).min(Duration::from_secs(5));
+        }
+    }
+
+    /// Says on standard error, once, that Redis cannot be reached, if the program has installed nothing that shows log lines.
+    #[expect(clippy::print_stderr, reason = "waiting in silence would look like a hang")]
+    fn warn_without_logs(&self, error: &broker::Error) {
+        if !tracing::dispatcher::has_been_set() && !self.warned.swap(true, Ordering::Relaxed) {
+            let at = self.config.redis.shown();
+            eprintln!(
+                "streamfleet: waiting for redis at {at}: {error} (install a tracing subscriber to see logs)"
+            );
         }
     }
 
@@ -378,6 +393,7 @@ impl Builder {
     pub fn build(self) -> Fleet {
         Fleet {
             scale: Autoscale::new(self.config.worker.queues.keys().cloned()),
+            warned: AtomicBool::new(false),
             config: self.config,
             registry: Arc::new(self.registry),
             hooks: self.hooks,
