@@ -26,9 +26,9 @@ test: redis lint lua unit servers-check deploy-check grafana-check
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
-	$(CARGO) check --locked --package streamfleet --lib
-	$(CARGO) check --locked --package streamfleet --lib --features service
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features
+	$(CARGO) clippy --locked --package streamfleet --lib -- -D warnings
+	$(CARGO) clippy --locked --package streamfleet --lib --features service -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features --package streamfleet
 
 lua:
 	@command -v luacheck >/dev/null || $(MAKE) --no-print-directory install-luacheck

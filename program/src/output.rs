@@ -140,6 +140,12 @@ pub(crate) fn progress(output: Output, total: Option<u64>, what: &'static str) -
     bar.with_style(style).with_message(what)
 }
 
+/// Joins names on one line.
+pub(crate) fn listed<T: ToString>(names: impl IntoIterator<Item = T>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,10 +166,4 @@ mod tests {
         }
         assert_eq!(harmless_lines("a\u{202e}\nb"), "a\\u{202e}\nb");
     }
-}
-
-/// Joins names on one line.
-pub(crate) fn listed<T: ToString>(names: impl IntoIterator<Item = T>) -> String {
-    let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
-    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }

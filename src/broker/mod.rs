@@ -38,7 +38,7 @@ pub use client::keys::stream_name;
 use client::link::WeakLink;
 pub(crate) use client::link::{Link, Role};
 use client::locator::Locator;
-pub(crate) use client::meter::COMMANDS;
+pub use client::meter::COMMANDS;
 pub(crate) use client::meter::{Meter, Reading};
 #[cfg(test)]
 pub(crate) use client::script::sources as script_sources;

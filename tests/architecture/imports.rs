@@ -51,9 +51,9 @@ pub(crate) fn reexports(root: &str) -> BTreeMap<String, String> {
 /// Returns the modules that a file declares as files of their own.
 pub(crate) fn declared(file: &str, text: &str) -> Vec<Vec<String>> {
     let tree: File = syn::parse_file(text).unwrap();
-    let outer = |item: &Item| match item {
-        Item::Mod(item) if item.content.is_none() => Some(item.ident.to_string()),
-        _ => None,
+    let outer = |item: &Item| {
+        let Item::Mod(item) = item else { return None };
+        item.content.is_none().then(|| item.ident.to_string())
     };
     tree.items.iter().filter_map(outer).map(|name| [module(file), vec![name]].concat()).collect()
 }
@@ -169,6 +169,7 @@ fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds cannot import anything")]
 fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,

@@ -233,6 +233,9 @@ impl Sending {
     }
 
     fn so_far(&self) -> String {
+        if self.accepted == 0 {
+            return "no job was accepted".to_owned();
+        }
         format!("{} jobs were accepted, all up to line {}", self.accepted, self.accepted_line)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The commands whose round trips are measured separately: scripts by their names, and the plain commands that workers
 /// send. All others are `other`.
-pub(crate) const COMMANDS: [&str; 28] = [
+pub const COMMANDS: [&str; 28] = [
     "xreadgroup",
     "acknowledge",
     "xrange",

@@ -82,7 +82,7 @@ fn a_line_with_too_many_fields_is_named() {
     let lines = format!("{{\"type\": \"test\"}}\n{line}\n");
     let output = run(&["--redis", &server.url(), "enqueue", "--bulk"], lines.as_bytes());
     assert_eq!(output.code, Some(1), "{output:?}");
-    let told = "line 2 is no job: the job of type test has 4105 fields";
+    let told = "line 2 is not a valid job: the job of type test has 4105 fields";
     assert!(output.stderr.contains(told), "{output:?}");
     assert_eq!(server.cmd(&["EXISTS", DELAYED]), Value::Int(0));
 }

@@ -167,7 +167,7 @@ fn exit_codes_distinguish_refused_from_unconfirmed() {
     let output = enqueue("replicas:1");
     assert_eq!(output.code, Some(8), "{output:?}");
     assert!(
-        output.stderr.contains("is accepted, but not confirmed to be durable: 0 of 1 replicas"),
+        output.stderr.contains("is accepted, but not confirmed to be durable: after 2s, 0 of 1 replicas"),
         "{output:?}"
     );
     assert_eq!(length(&server), 1);

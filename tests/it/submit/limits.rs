@@ -100,7 +100,7 @@ fn a_full_queue_exits_with_7_and_says_what_to_do() {
     }
     let output = enqueue(&server, &["--bulk"], "{\"type\":\"a\"}\n");
     assert_eq!(output.code, Some(7), "{output:?}");
-    assert!(output.stderr.contains("0 jobs are accepted"), "{}", output.stderr);
+    assert!(output.stderr.contains("no job was accepted"), "{}", output.stderr);
 }
 
 #[test]
@@ -112,5 +112,9 @@ fn the_payload_limit_is_set_per_queue_and_the_error_names_the_line() {
     let lines = "{\"type\":\"a\"}\n{\"type\":\"a\",\"payload\":\"0123456789\"}\n";
     let output = enqueue(&server, &["--bulk"], lines);
     assert_eq!(output.code, Some(1), "{output:?}");
-    assert!(output.stderr.contains("line 2 is no job: the payload has 12 bytes"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("line 2 is not a valid job: the payload has 12 bytes"),
+        "{}",
+        output.stderr
+    );
 }
