@@ -1,4 +1,4 @@
-//! Assembles a process of the fleet (handlers, worker, chores), runs it, and stops its parts in order.
+//! Assembles a process of the fleet (handlers, worker, maintenance), runs it, and stops its parts in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::hooks::{self, Called, Dispatch, Hook};
 #[cfg(feature = "testing")]
 use crate::job::QueueName;
 use crate::job::{ConsumerName, InvalidName, Job, JobType, Policy, type_of};
-use crate::maintenance::{self, Duty};
+use crate::maintenance;
 use crate::recycle::Recycler;
 use crate::shutdown::Shutdown;
 use crate::traces::Tracer;
@@ -116,7 +116,7 @@ impl Fleet {
         let mut attending = dispatch.attend(worker.broker(), worker.queues(), &last_word);
         self.tell_idle_entries();
         tracing::info!(consumer = %self.consumer, "working");
-        let mut chores = JoinSet::new();
+        let mut maintained = JoinSet::new();
         let mut due = std::pin::pin!(recycler.due(&self.probe));
         loop {
             tokio::select! {
@@ -129,16 +129,16 @@ impl Fleet {
                     break;
                 }
                 Some(served) = worker.served() => {
-                    chores.spawn(maintenance::keep(self.duty(&worker, served, &events, &stop)));
+                    maintained.spawn(maintenance::keep(self.maintenance(&worker, served, &events, &stop)));
                 }
             }
         }
         tracing::info!("stopping: taking no new jobs, letting running ones finish");
         self.probe.stops();
         self.events.tell(&Event::Stopping);
-        // The chores stop first, so that another process takes them over while this one drains.
+        // Maintenance stops first, so that another process takes it over while this one drains.
         stop.cancel();
-        while chores.join_next().await.is_some() {}
+        while maintained.join_next().await.is_some() {}
         worker.stop(shutdown.hurry()).await;
         last_word.cancel();
         let told = async { while attending.join_next().await.is_some() {} };
@@ -149,12 +149,18 @@ impl Fleet {
         Ok(())
     }
 
-    /// Returns the chores of a queue that this process has joined.
-    fn duty(&self, worker: &Worker, served: Served, events: &Events, stop: &CancellationToken) -> Duty {
+    /// Returns what the maintenance of a queue that this process has joined needs.
+    fn maintenance(
+        &self,
+        worker: &Worker,
+        served: Served,
+        events: &Events,
+        stop: &CancellationToken,
+    ) -> maintenance::Context {
         let Served { queue, lease, health } = served;
         let own = self.cron.iter().filter(|entry| entry.queue() == queue.name());
         let config = &self.config.worker;
-        Duty {
+        maintenance::Context {
             tracking: config.queue(queue.name()).tracking,
             retention: config.retention_of(queue.name()),
             letters: config.letters_of(queue.name()),

@@ -49,7 +49,7 @@ ROOM = [
           (f"sum by (state) (max by (namespace, queue, state) ({series('queue_jobs', FLEET)}))", "{{state}}"), stacked=True),
     lines("Events", "ops", "Events written to the event streams, and events that were dropped.",
           (f"sum(rate({series('events_published_total', FLEET)}[$__rate_interval]))", "written"),
-          (rate("events_dropped_total", "whom", FLEET), "dropped: {{whom}}")),
+          (rate("events_dropped_total", "recipient", FLEET), "dropped: {{recipient}}")),
 ]  # fmt: skip
 
 

@@ -7,10 +7,10 @@
 //! outcome to the caller.
 
 mod attempt;
-mod chores;
 mod client;
 mod dead;
 mod inspect;
+mod maintenance;
 mod rehearse;
 mod submit;
 
@@ -26,10 +26,6 @@ pub use attempt::read::{Consumer, Joined};
 pub(crate) use attempt::settle::{Applied, Begun, Keep, Ran, Taken};
 pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
 pub(crate) use attempt::steps::{StepBegun, StepRun, StepTold};
-pub(crate) use chores::claim::{ClaimFrom, Silent};
-pub(crate) use chores::cron::CronState;
-pub use chores::cron::{Cron, CronStatus, CronTable, Kept, MAX_ENTRIES};
-pub(crate) use chores::promote::Promoted;
 pub use client::address::Config;
 pub(crate) use client::decode::Entry;
 pub use client::error::{Class, Error};
@@ -53,6 +49,10 @@ pub use inspect::history::{Attempt, LogLine, Progress};
 pub(crate) use inspect::seek::Sought;
 pub use inspect::server::{Listed, Missing, Server, WorkerInfo};
 pub use inspect::unread::{Part, Unread};
+pub(crate) use maintenance::claim::{ClaimFrom, Silent};
+pub(crate) use maintenance::cron::CronState;
+pub use maintenance::cron::{Cron, CronStatus, CronTable, Kept, MAX_ENTRIES};
+pub(crate) use maintenance::promote::Promoted;
 pub use rehearse::Step;
 pub use submit::batch::{Awaited, Batch};
 pub use submit::durability::Durability;

@@ -173,7 +173,7 @@ pub enum Event<'a> {
         /// How many. Beyond a thousand, they are not counted.
         ticks: usize,
     },
-    /// The clock of a queue's Redis was set back by more than a minute, as seen by the process that does the queue's chores.
+    /// The clock of a queue's Redis was set back by more than a minute, as seen by the queue's leader.
     ClockSetBack {
         /// The queue.
         queue: &'a QueueName,
@@ -185,7 +185,7 @@ pub enum Event<'a> {
         /// The queue.
         queue: &'a QueueName,
     },
-    /// This process began or stopped doing a queue's chores.
+    /// This process began or stopped leading a queue.
     Leading {
         /// The queue.
         queue: &'a QueueName,
@@ -208,7 +208,7 @@ pub enum Event<'a> {
         /// The full error text.
         error: &'a str,
     },
-    /// The length of a queue whose chores this process does. Reported at regular intervals, whether or not jobs run.
+    /// The length of a queue that this process leads. Reported at regular intervals, whether or not jobs run.
     QueueLength {
         /// The queue.
         queue: &'a QueueName,
@@ -223,7 +223,7 @@ pub enum Event<'a> {
         /// How long the oldest waiting job has been in its stream.
         oldest_waiting: Option<Duration>,
     },
-    /// Everything that this process knows about a queue whose chores it does. Reported at the same intervals.
+    /// Everything that this process knows about a queue that it leads. Reported at the same intervals.
     Surveyed {
         /// The queue.
         queue: &'a QueueName,
@@ -316,7 +316,7 @@ pub enum Recipient {
 }
 
 impl Recipient {
-    /// Returns the value of the metrics' `whom` label.
+    /// Returns the value of the metrics' label `recipient`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hook => "hook",

@@ -1,4 +1,4 @@
-//! What the process that does a queue's chores learns about it, once per interval.
+//! What a queue's leader learns about it, once per interval.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Notifies hooks of a queue's length at regular intervals, even while nothing moves in it. The stream and the metrics
-//! get the same from the process that does the queue's chores.
+//! get the same from the queue's leader.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::Duty;
+use super::Context;
 use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Silent, Taken};
 use crate::event::{Event, Finished};
 use crate::job::{
@@ -34,13 +34,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_TRY: Duration = Duration::from_secs(30);
 
 /// Claims entries until stopped.
-pub(super) async fn run(duty: Duty, stop: CancellationToken) {
-    let duty = Duty { consumer: claimant(&duty.consumer), ..duty };
-    let mut claimer = Claimer::new(&duty);
+pub(super) async fn run(context: Context, stop: CancellationToken) {
+    let context = Context { consumer: claimant(&context.consumer), ..context };
+    let mut claimer = Claimer::new(&context);
     let every = claimer.lease.search_every();
     loop {
         if let Err(error) = claimer.pass().await {
-            duty.events.redis_error(error.kind(), &error);
+            context.events.redis_error(error.kind(), &error);
             claimer.watch.fail(claimer.now());
         }
         tokio::select! {
@@ -48,7 +48,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
             () = stop.cancelled() => break,
         }
     }
-    if let Err(error) = duty.queue.reap(duty.queue.link(), duty.consumer.as_str()).await {
+    if let Err(error) = context.queue.reap(context.queue.link(), context.consumer.as_str()).await {
         tracing::debug!(%error, "failed to remove the claimer's consumer; the reaper will find it");
     }
 }
@@ -62,7 +62,7 @@ fn claimant(consumer: &ConsumerName) -> ConsumerName {
 /// Claims what has been silent for too long, but nothing that only looks so because the server's clock was set, or
 /// because nobody could renew for a while.
 struct Claimer<'a> {
-    duty: &'a Duty,
+    context: &'a Context,
     lease: Lease,
     began: Instant,
     watch: ClockWatch,
@@ -75,12 +75,12 @@ struct Claimer<'a> {
 }
 
 impl<'a> Claimer<'a> {
-    fn new(duty: &'a Duty) -> Self {
+    fn new(context: &'a Context) -> Self {
         let early = if sabotage::is(Sabotage::ClaimedEarly) { 4 } else { 1 };
-        let lease = Lease::of(duty.lease / early);
+        let lease = Lease::of(context.lease / early);
         // Entries may be dated wrong, because nobody knows what the server's clock did before.
         Self {
-            duty,
+            context,
             lease,
             began: Instant::now(),
             watch: ClockWatch::new(lease),
@@ -98,14 +98,14 @@ impl<'a> Claimer<'a> {
         let asked = self.now();
         let silence = self.watch.silence(asked).unwrap_or_else(|| self.lease.stale_after());
         // Per entry, XPENDING finds the first silent entry twenty times cheaper than XAUTOCLAIM.
-        let stale = self.duty.queue.stale(silence).await?;
+        let stale = self.context.queue.stale(silence).await?;
         let shown = self.watch.look([asked, self.now()], stale.now_ms);
         if shown != Shown::Steady {
-            tracing::warn!(queue = %self.duty.queue.name(), ?shown, "the clock of redis jumped, or its answer was slow; taking over nothing for a while");
+            tracing::warn!(queue = %self.context.queue.name(), ?shown, "the clock of redis jumped, or its answer was slow; taking over nothing for a while");
         }
         self.is_dated_wrong |= shown == Shown::Back;
         if self.is_dated_wrong {
-            self.duty.queue.redate().await?;
+            self.context.queue.redate().await?;
             self.is_dated_wrong = false;
         }
         for (lane, first) in stale.first {
@@ -123,7 +123,10 @@ impl<'a> Claimer<'a> {
         }
         if self.has_settled {
             // Every answer has arrived.
-            self.duty.queue.forget_receipts(self.duty.queue.link(), &self.duty.consumer, &[]).await?;
+            self.context
+                .queue
+                .forget_receipts(self.context.queue.link(), &self.context.consumer, &[])
+                .await?;
             self.has_settled = false;
         }
         Ok(())
@@ -132,7 +135,7 @@ impl<'a> Claimer<'a> {
     /// Claims and settles what is silent in one lane, page by page, until `pages` pages had nothing. Returns where to
     /// continue; `None` at the end of the lane.
     async fn take(&mut self, lane: Lane, first: EntryId, mut pages: u32) -> Result<Option<EntryId>, Error> {
-        let (duty, queue) = (self.duty, self.duty.queue.name());
+        let (context, queue) = (self.context, self.context.queue.name());
         let mut next = Some(first);
         while let Some(start) = next.filter(|_| pages > 0) {
             let (now, trusts) = (self.now(), sabotage::is(Sabotage::ClockTrusted));
@@ -141,21 +144,21 @@ impl<'a> Claimer<'a> {
                 break;
             };
             let from = ClaimFrom { start, silence, count: PAGE, window };
-            let Some(claimed) = duty.queue.claim(&duty.consumer, lane, from).await? else {
+            let Some(claimed) = context.queue.claim(&context.consumer, lane, from).await? else {
                 tracing::warn!(%queue, "the clock of redis was set, or redis was frozen; taking over nothing for a while");
                 self.watch.fail(self.now());
                 break;
             };
             if claimed.deleted > 0 {
-                duty.events.tell(&Event::BodiesLost { queue, entries: claimed.deleted });
+                context.events.tell(&Event::BodiesLost { queue, entries: claimed.deleted });
             }
             if claimed.entries.is_empty() {
                 pages -= 1;
             } else {
-                duty.events.tell(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
+                context.events.tell(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
                 self.has_settled = true;
             }
-            let settling = claimed.entries.into_iter().map(|silent| settle_taken(duty, lane, silent));
+            let settling = claimed.entries.into_iter().map(|silent| settle_taken(context, lane, silent));
             let mut settling = futures_util::stream::iter(settling).buffer_unordered(AT_ONCE);
             while let Some(settled) = settling.next().await {
                 settled?;
@@ -166,16 +169,16 @@ impl<'a> Claimer<'a> {
     }
 }
 
-async fn settle_taken(duty: &Duty, lane: Lane, silent: Silent) -> Result<(), Error> {
-    let read = || duty.queue.read_entry(lane, silent.id);
-    match insist(duty, &JobId::derived(silent.id, lane), read).await? {
-        Some(Some(entry)) => settle_lost(duty, entry, &silent).await,
+async fn settle_taken(context: &Context, lane: Lane, silent: Silent) -> Result<(), Error> {
+    let read = || context.queue.read_entry(lane, silent.id);
+    match insist(context, &JobId::derived(silent.id, lane), read).await? {
+        Some(Some(entry)) => settle_lost(context, entry, &silent).await,
         // Its owner has just settled it after all. If it is still pending, the next pass clears it up.
         Some(None) | None => Ok(()),
     }
 }
 
-async fn settle_lost(duty: &Duty, entry: Entry, silent: &Silent) -> Result<(), Error> {
+async fn settle_lost(context: &Context, entry: Entry, silent: &Silent) -> Result<(), Error> {
     let ran = Ran { elapsed: silent.silence, outcome: "lost", worker: &silent.owner };
     let name = JobId::derived(entry.id, entry.lane);
     let empty = crate::job::Envelope::default();
@@ -184,35 +187,35 @@ async fn settle_lost(duty: &Duty, entry: Entry, silent: &Silent) -> Result<(), E
         Ok(job) => job,
         Err(why) => {
             let why = why.to_string();
-            let bury = || duty.queue.bury_malformed(&duty.consumer, &entry, &why, &ran);
-            if let Some(Some(job)) = insist(duty, &name, bury).await? {
-                duty.events.tell(&Event::Finished(Finished::malformed(duty.queue.name(), &job, &why)));
+            let bury = || context.queue.bury_malformed(&context.consumer, &entry, &why, &ran);
+            if let Some(Some(job)) = insist(context, &name, bury).await? {
+                context.events.tell(&Event::Finished(Finished::malformed(context.queue.name(), &job, &why)));
             }
             return Ok(());
         }
     };
-    let policy = duty.policies.of(&job.job_type);
+    let policy = context.policies.of(&job.job_type);
     let settlement = settle(&job, policy, Routing::default(), &Outcome::Lost, rand::random());
-    let tracking = job.tracking(policy, duty.tracking);
-    let keep = Keep { record: true, tracking, retention: duty.retention, result: None };
+    let tracking = job.tracking(policy, context.tracking);
+    let keep = Keep { record: true, tracking, retention: context.retention, result: None };
     let taken = Taken { job: &job, envelope, trace: None };
-    let apply = || duty.queue.apply(&duty.consumer, taken, &settlement, keep, &ran);
-    let told = match insist(duty, &job.id, apply).await? {
+    let apply = || context.queue.apply(&context.consumer, taken, &settlement, keep, &ran);
+    let told = match insist(context, &job.id, apply).await? {
         Some(Applied::Moved) => settlement,
         Some(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),
         Some(Applied::Stale | Applied::Late | Applied::Untraced) | None => return Ok(()),
     };
-    let queue = duty.queue.name();
-    duty.events.tell(&Event::Lost { queue, job_type: &job.job_type });
-    let told = Finished::new(queue, &job, &told, (Duration::ZERO, (duty.age)(job.created)));
-    duty.events.tell(&Event::Finished(told));
+    let queue = context.queue.name();
+    context.events.tell(&Event::Lost { queue, job_type: &job.job_type });
+    let told = Finished::new(queue, &job, &told, (Duration::ZERO, (context.age)(job.created)));
+    context.events.tell(&Event::Finished(told));
     Ok(())
 }
 
 /// Sends a command until Redis answers: without an answer, nobody would report what was done. Returns `None` if Redis
 /// refuses this job alone. The other jobs continue, and this one is tried again when it is next found silent.
 async fn insist<T, F: Future<Output = Result<T, Error>>>(
-    duty: &Duty,
+    context: &Context,
     job: &JobId,
     send: impl Fn() -> F,
 ) -> Result<Option<T>, Error> {
@@ -221,13 +224,13 @@ async fn insist<T, F: Future<Output = Result<T, Error>>>(
         match send().await {
             Ok(answer) => return Ok(Some(answer)),
             Err(error) if !error.is_transient() => {
-                duty.events.redis_error(error.kind(), &error);
-                let (queue, keys) = (duty.queue.name(), duty.queue.keys_of(job));
-                duty.events.tell(&Event::SetAside { queue, job, keys: &keys, error: &error.to_string() });
+                context.events.redis_error(error.kind(), &error);
+                let (queue, keys) = (context.queue.name(), context.queue.keys_of(job));
+                context.events.tell(&Event::SetAside { queue, job, keys: &keys, error: &error.to_string() });
                 return Ok(None);
             }
             Err(error) if began.elapsed() > LONGEST_TRY => return Err(error),
-            Err(error) => duty.events.redis_error(error.kind(), &error),
+            Err(error) => context.events.redis_error(error.kind(), &error),
         }
         tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
         pause = (2 * pause).min(LONGEST_PAUSE);

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::Duty;
+use super::Context;
 use super::leader::LeaderView;
 use crate::broker::{CronState, Error, Kept};
 use crate::cron::{Entry, Progress};
@@ -53,9 +53,9 @@ const BATCH_JOBS: usize = 200;
 const BATCH_BYTES: usize = 512 * 1024;
 
 /// Handles the recurring jobs of one queue until stopped.
-pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, owed: Arc<Owed>) {
-    let mut keeper = Keeper { duty, told, table: Table::new(), is_laid: false, owed, steps: 0 };
-    while !keeper.duty.stop.is_cancelled() {
+pub(super) async fn run(context: Context, told: watch::Receiver<LeaderView>, owed: Arc<Owed>) {
+    let mut keeper = Keeper { context, told, table: Table::new(), is_laid: false, owed, steps: 0 };
+    while !keeper.context.stop.is_cancelled() {
         keeper.steps = keeper.told.borrow_and_update().steps;
         let turn = keeper.turn().await;
         keeper.owed.note(keeper.table.rows.values().filter_map(|row| row.owed).min());
@@ -63,7 +63,10 @@ pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, owed: Arc
             Ok(true) => keeper.sleep().await,
             Ok(false) => keeper.pause().await,
             Err(error) => {
-                keeper.duty.events.tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+                keeper
+                    .context
+                    .events
+                    .tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
                 keeper.pause().await;
                 keeper.pause().await;
             }
@@ -94,7 +97,7 @@ impl Owed {
 }
 
 struct Keeper {
-    duty: Duty,
+    context: Context,
     /// What the leader's script last returned: the revision of the entries, and whether this process leads.
     told: watch::Receiver<LeaderView>,
     owed: Arc<Owed>,
@@ -160,7 +163,7 @@ impl Keeper {
     async fn set_back(&mut self, name: &CronName) -> Result<bool, Error> {
         let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
         let Some(progress) = row.progress.set_back(self.table.now) else { return Ok(true) };
-        let (queue, next) = (&self.duty.queue, row.state.moved(&progress));
+        let (queue, next) = (&self.context.queue, row.state.moved(&progress));
         if !queue.cron().advance(name, (&row.state, &next)).await? {
             return Ok(false);
         }
@@ -174,7 +177,7 @@ impl Keeper {
 
     async fn read(&mut self) -> Result<(), Error> {
         let asked = self.table.due_soon();
-        let agenda = self.duty.queue.cron().agenda(self.table.revision, &asked).await?;
+        let agenda = self.context.queue.cron().agenda(self.table.revision, &asked).await?;
         let was_emptied = self.table.revision.is_some_and(|known| agenda.revision < known);
         let table = &mut self.table;
         (table.revision, table.live) = (Some(agenda.revision), agenda.live);
@@ -197,7 +200,7 @@ impl Keeper {
         table.rows.clear();
         table.unread.clear();
         for (name, entry) in entries {
-            let queue = self.duty.queue.name();
+            let queue = self.context.queue.name();
             match (entry, states.remove(&name)) {
                 (Ok(entry), Some(state)) => {
                     table.rows.insert(name, Row::new(entry, state));
@@ -215,16 +218,16 @@ impl Keeper {
     /// Stores this process's own entries if they differ from those in Redis. Returns false if another process changed
     /// one at the same time.
     async fn lay(&self) -> Result<bool, Error> {
-        let queue = self.duty.queue.name();
+        let queue = self.context.queue.name();
         let mut all = true;
-        for entry in &*self.duty.cron {
+        for entry in &*self.context.cron {
             let row = self.table.rows.get(entry.name());
             if row.is_some_and(|row| row.entry == *entry) {
                 continue;
             }
             let old = row.map(|row| (&row.entry, &row.state));
             let state = row.map(|row| &row.state).or_else(|| self.table.unread.get(entry.name()));
-            let kept = self.duty.queue.cron().replace(entry, old, state).await?;
+            let kept = self.context.queue.cron().replace(entry, old, state).await?;
             match kept {
                 Some(Kept::TooMany) => {
                     tracing::error!(%queue, entry = %entry.name(), "a recurring job is not stored: there are too many");
@@ -245,7 +248,7 @@ impl Keeper {
         let Some(due) = row.progress.due(row.entry.missed(), row.entry.schedule(), now) else {
             return Ok(true);
         };
-        let (queue, events) = (&self.duty.queue, &self.duty.events);
+        let (queue, events) = (&self.context.queue, &self.context.events);
         let most = (BATCH_BYTES / row.entry.job_bytes()).clamp(1, BATCH_JOBS);
         // The state moves even if nothing is submitted.
         let batches =
@@ -286,7 +289,7 @@ impl Keeper {
             let at = at.filter(|at| *at < ends);
             tokio::select! {
                 biased;
-                () = self.duty.stop.cancelled() => return,
+                () = self.context.stop.cancelled() => return,
                 () = changed(&mut self.told, (self.table.revision, steps)) => return,
                 () = tokio::time::sleep_until(at.unwrap_or(ends).into()) => {}
             }
@@ -304,7 +307,7 @@ impl Keeper {
 
     async fn pause(&self) {
         tokio::select! {
-            () = self.duty.stop.cancelled() => {}
+            () = self.context.stop.cancelled() => {}
             () = tokio::time::sleep(PAUSE.mul_f64(rand::random())) => {}
         }
     }

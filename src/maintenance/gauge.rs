@@ -5,37 +5,37 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::Duty;
+use super::Context;
 use super::cron::Owed;
 use crate::broker::Gauge;
 use crate::event::{Event, QueueState, RedisMemory};
 
 /// Reports until stopped.
-pub(super) async fn run(duty: Duty, owed: Arc<Owed>, stop: CancellationToken) {
+pub(super) async fn run(context: Context, owed: Arc<Owed>, stop: CancellationToken) {
     loop {
         let asked = Instant::now();
-        match duty.queue.gauge(duty.lease).await {
+        match context.queue.gauge(context.lease).await {
             Ok(gauge) => {
                 for unread in &gauge.unread {
                     let error = unread.to_error("gauge");
-                    duty.events.redis_error(error.kind(), &error);
+                    context.events.redis_error(error.kind(), &error);
                 }
-                tell(&duty, &state(&gauge, owed.overdue(gauge.now), asked.elapsed()));
+                tell(&context, &state(&gauge, owed.overdue(gauge.now), asked.elapsed()));
             }
-            Err(error) => duty.events.redis_error(error.kind(), &error),
+            Err(error) => context.events.redis_error(error.kind(), &error),
         }
         tokio::select! {
-            () = tokio::time::sleep(spread(duty.gauge_every, rand::random())) => {}
+            () = tokio::time::sleep(spread(context.gauge_every, rand::random())) => {}
             () = stop.cancelled() => return,
         }
     }
 }
 
-fn tell(duty: &Duty, state: &QueueState) {
+fn tell(context: &Context, state: &QueueState) {
     let (queue, QueueState { waiting, running, delayed, dead, oldest_waiting, .. }) =
-        (duty.queue.name(), *state);
-    duty.events.tell(&Event::QueueLength { queue, waiting, running, delayed, dead, oldest_waiting });
-    duty.events.tell(&Event::Surveyed { queue, state });
+        (context.queue.name(), *state);
+    context.events.tell(&Event::QueueLength { queue, waiting, running, delayed, dead, oldest_waiting });
+    context.events.tell(&Event::Surveyed { queue, state });
 }
 
 fn state(gauge: &Gauge, cron_overdue: Duration, took: Duration) -> QueueState {

@@ -1,4 +1,4 @@
-//! Which process does a queue's chores: the holder of a short lease in Redis. Candidates ask for the lease at a rate
+//! Which process leads a queue, and so maintains it: the holder of a short lease in Redis. Candidates ask for the lease at a rate
 //! that does not depend on how many there are.
 
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::cron::Owed;
-use super::{Duty, claimer, gauge, promoter, reaper, sweeper, trimmer, waker};
+use super::{Context, claimer, gauge, promoter, reaper, sweeper, trimmer, waker};
 use crate::event::Event;
 use crate::job::{Pacing, Timestamp};
 
@@ -63,21 +63,21 @@ fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
 }
 
 /// Leads when it can, until stopped; then releases the lease. `owed` is what it reports about the recurring jobs.
-pub(super) async fn run(duty: Duty, told: watch::Sender<LeaderView>, owed: Arc<Owed>) {
-    let tenure = tenure(duty.lease);
+pub(super) async fn run(context: Context, told: watch::Sender<LeaderView>, owed: Arc<Owed>) {
+    let tenure = tenure(context.lease);
     let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
-    let monitor = duty.liveness.monitor("the leader election", Some(duty.queue.name()));
+    let monitor = context.liveness.monitor("the leader election", Some(context.queue.name()));
     let mut clock = ClockSeen::default();
     loop {
         let asked = Instant::now();
-        let answer = monitor.ask(Duration::ZERO, duty.queue.lead(&duty.consumer, tenure)).await;
+        let answer = monitor.ask(Duration::ZERO, context.queue.lead(&context.consumer, tenure)).await;
         let mut pause = tenure / 3;
         if let Ok(answer) = &answer {
             let (revision, leads, pacing) = (answer.revision, answer.leading, Pacing::of(answer.consumers));
-            (duty.consumers)(answer.consumers);
+            (context.consumers)(answer.consumers);
             let back = clock.set_back([asked, Instant::now()], answer.now);
             if back > WORTH_TELLING && (leads || term.is_some()) {
-                duty.events.tell(&Event::ClockSetBack { queue: duty.queue.name(), by: back });
+                context.events.tell(&Event::ClockSetBack { queue: context.queue.name(), by: back });
             }
             let news = LeaderView { revision, leads, pacing, steps: clock.steps };
             told.send_if_modified(|known| std::mem::replace(known, news) != news);
@@ -85,30 +85,30 @@ pub(super) async fn run(duty: Duty, told: watch::Sender<LeaderView>, owed: Arc<O
         match answer {
             Ok(answer) if answer.leading => {
                 if term.is_none() {
-                    duty.events.tell(&Event::Leading { queue: duty.queue.name(), leading: true });
+                    context.events.tell(&Event::Leading { queue: context.queue.name(), leading: true });
                 }
-                term.get_or_insert_with(|| Term::begin(&duty, (&told, &owed))).until = asked + tenure;
+                term.get_or_insert_with(|| Term::begin(&context, (&told, &owed))).until = asked + tenure;
             }
             Ok(answer) => {
-                Term::end(&mut term, &duty).await;
-                pause = pause_of(asked_in_vain, pace(answer.consumers, duty.lease), rand::random());
+                Term::end(&mut term, &context).await;
+                pause = pause_of(asked_in_vain, pace(answer.consumers, context.lease), rand::random());
                 asked_in_vain = asked_in_vain.saturating_add(1);
             }
             Err(error) => {
-                duty.events.redis_error(error.kind(), &error);
+                context.events.redis_error(error.kind(), &error);
                 if term.as_ref().is_some_and(|term| Instant::now() > term.until) {
-                    Term::end(&mut term, &duty).await;
+                    Term::end(&mut term, &context).await;
                 }
             }
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = duty.stop.cancelled() => break,
+            () = context.stop.cancelled() => break,
         }
     }
     let led = term.is_some();
-    Term::end(&mut term, &duty).await;
-    if led && let Err(error) = duty.queue.lead(&duty.consumer, Duration::ZERO).await {
+    Term::end(&mut term, &context).await;
+    if led && let Err(error) = context.queue.lead(&context.consumer, Duration::ZERO).await {
         tracing::debug!(%error, "failed to release the leader's lease; it will expire");
     }
 }
@@ -156,39 +156,40 @@ impl ClockSeen {
     }
 }
 
-/// One of the chores.
-type Chore = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// One of the leader's tasks.
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The time during which this process does the chores.
+/// The time during which this process leads.
 struct Term {
     until: Instant,
     stop: CancellationToken,
-    chores: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Term {
-    fn begin(duty: &Duty, (told, owed): (&watch::Sender<LeaderView>, &Arc<Owed>)) -> Self {
-        let stop = duty.stop.child_token();
-        let mut chores = JoinSet::new();
-        let watch =
-            |what, chore: Chore| duty.liveness.watch(format!("the {what} of {}", duty.queue.name()), chore);
-        let reaper = reaper::run(duty.clone(), told.subscribe(), stop.clone());
-        let waker = waker::run(duty.clone(), told.subscribe(), stop.clone());
-        chores.spawn(watch("promoter", Box::pin(promoter::run(duty.clone(), stop.clone()))));
-        chores.spawn(watch("claimer", Box::pin(claimer::run(duty.clone(), stop.clone()))));
-        chores.spawn(watch("reaper", Box::pin(reaper)));
-        chores.spawn(watch("waker", Box::pin(waker)));
-        chores.spawn(watch("sweeper", Box::pin(sweeper::run(duty.clone(), stop.clone()))));
-        chores.spawn(watch("trimmer", Box::pin(trimmer::run(duty.clone(), stop.clone()))));
-        chores.spawn(watch("gauge", Box::pin(gauge::run(duty.clone(), Arc::clone(owed), stop.clone()))));
-        Self { until: Instant::now(), stop, chores }
+    fn begin(context: &Context, (told, owed): (&watch::Sender<LeaderView>, &Arc<Owed>)) -> Self {
+        let stop = context.stop.child_token();
+        let mut tasks = JoinSet::new();
+        let watch = |what, task: Task| {
+            context.liveness.watch(format!("the {what} of {}", context.queue.name()), task)
+        };
+        let reaper = reaper::run(context.clone(), told.subscribe(), stop.clone());
+        let waker = waker::run(context.clone(), told.subscribe(), stop.clone());
+        tasks.spawn(watch("promoter", Box::pin(promoter::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch("claimer", Box::pin(claimer::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch("reaper", Box::pin(reaper)));
+        tasks.spawn(watch("waker", Box::pin(waker)));
+        tasks.spawn(watch("sweeper", Box::pin(sweeper::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch("trimmer", Box::pin(trimmer::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch("gauge", Box::pin(gauge::run(context.clone(), Arc::clone(owed), stop.clone()))));
+        Self { until: Instant::now(), stop, tasks }
     }
 
-    async fn end(term: &mut Option<Self>, duty: &Duty) {
+    async fn end(term: &mut Option<Self>, context: &Context) {
         if let Some(mut term) = term.take() {
             term.stop.cancel();
-            while term.chores.join_next().await.is_some() {}
-            duty.events.tell(&Event::Leading { queue: duty.queue.name(), leading: false });
+            while term.tasks.join_next().await.is_some() {}
+            context.events.tell(&Event::Leading { queue: context.queue.name(), leading: false });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Maintenance: the chores of a queue, done by the process that leads it. Leadership saves work. Correctness is in the
+//! Maintenance: what the leader of a queue does for all of its workers. Leadership saves work. Correctness is in the
 //! scripts, which are safe even if two processes run them.
 //!
 //! The [leader](leader) takes the lease. While it holds the lease, it runs the [promoter](promoter) (due jobs to their
@@ -29,9 +29,9 @@ use crate::event::Events;
 use crate::health::Liveness;
 use crate::job::{ConsumerName, Policies, Timestamp, Tracking};
 
-/// What the chores of one queue need.
+/// What the maintenance of one queue needs.
 #[derive(Clone)]
-pub(crate) struct Duty {
+pub(crate) struct Context {
     pub(crate) queue: Queue,
     pub(crate) consumer: ConsumerName,
     pub(crate) lease: Duration,
@@ -54,16 +54,16 @@ pub(crate) struct Duty {
     pub(crate) stop: CancellationToken,
 }
 
-/// Does the chores of one queue whenever this process leads it, and handles its recurring jobs, until stopped.
-pub(crate) async fn keep(duty: Duty) {
+/// Maintains one queue whenever this process leads it, and handles its recurring jobs, until stopped.
+pub(crate) async fn keep(context: Context) {
     let (teller, told) = watch::channel(leader::LeaderView::nothing());
     let owed = Arc::new(cron::Owed::default());
-    let (liveness, queue) = (duty.liveness.clone(), duty.queue.name().clone());
+    let (liveness, queue) = (context.liveness.clone(), context.queue.name().clone());
     tokio::join!(
         liveness.watch(
             format!("the leader election of {queue}"),
-            leader::run(duty.clone(), teller, Arc::clone(&owed))
+            leader::run(context.clone(), teller, Arc::clone(&owed))
         ),
-        liveness.watch(format!("the schedule of recurring jobs of {queue}"), cron::run(duty, told, owed)),
+        liveness.watch(format!("the schedule of recurring jobs of {queue}"), cron::run(context, told, owed)),
     );
 }

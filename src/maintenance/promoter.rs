@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::Duty;
+use super::Context;
 use crate::broker::{Error, Link, Promoted, Role};
 use crate::event::Event;
 
@@ -28,14 +28,14 @@ const BLOCK: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Promotes until stopped.
-pub(super) async fn run(duty: Duty, stop: CancellationToken) {
+pub(super) async fn run(context: Context, stop: CancellationToken) {
     let nudged = Arc::new(Notify::new());
     let mut listening = JoinSet::new();
-    let listen = listen(duty.clone(), Arc::clone(&nudged), stop.clone());
-    listening.spawn(duty.liveness.watch(format!("the promoter of {}", duty.queue.name()), listen));
+    let listen = listen(context.clone(), Arc::clone(&nudged), stop.clone());
+    listening.spawn(context.liveness.watch(format!("the promoter of {}", context.queue.name()), listen));
     let mut ahead = 1;
     while !stop.is_cancelled() {
-        let sleep = match promote(&duty, ahead).await {
+        let sleep = match promote(&context, ahead).await {
             Ok(promoted) => {
                 // Large jobs go one script at a time, so that others get their turn in between.
                 ahead = if promoted.more && promoted.moved >= u64::from(BATCH) { AHEAD } else { 1 };
@@ -45,7 +45,7 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
                 promoted.next_in.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)
             }
             Err(error) => {
-                duty.events.redis_error(error.kind(), &error);
+                context.events.redis_error(error.kind(), &error);
                 PAUSE.mul_f64(0.5 + rand::random::<f64>())
             }
         };
@@ -60,24 +60,24 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
 }
 
 /// Runs this many scripts, sent together, and reports what they did. Returns the answer of the last one.
-async fn promote(duty: &Duty, scripts: usize) -> Result<Promoted, Error> {
-    let all = (0..scripts).map(|_| duty.queue.promote(BATCH));
+async fn promote(context: &Context, scripts: usize) -> Result<Promoted, Error> {
+    let all = (0..scripts).map(|_| context.queue.promote(BATCH));
     let all = futures_util::future::join_all(all).await;
     for promoted in all.iter().flatten() {
-        duty.events.tell(&Event::Looked { queue: duty.queue.name() });
-        tell(duty, *promoted);
+        context.events.tell(&Event::Looked { queue: context.queue.name() });
+        tell(context, *promoted);
     }
     let all: Result<Vec<Promoted>, Error> = all.into_iter().collect();
     all?.pop().ok_or_else(|| Error::contract("promote", "nothing, since nothing was sent"))
 }
 
 /// Passes on the nudges that scripts leave for the promoter.
-async fn listen(duty: Duty, nudged: Arc<Notify>, stop: CancellationToken) {
+async fn listen(context: Context, nudged: Arc<Notify>, stop: CancellationToken) {
     let mut link: Option<Link> = None;
     while !stop.is_cancelled() {
         let waited = match &link {
-            Some(link) => tokio::time::timeout(2 * BLOCK, duty.queue.await_nudge(link, BLOCK)).await,
-            None => match duty.queue.open(Role::Blocking).await {
+            Some(link) => tokio::time::timeout(2 * BLOCK, context.queue.await_nudge(link, BLOCK)).await,
+            None => match context.queue.open(Role::Blocking).await {
                 Ok(open) => {
                     link = Some(open);
                     continue;
@@ -98,9 +98,9 @@ async fn listen(duty: Duty, nudged: Arc<Notify>, stop: CancellationToken) {
     }
 }
 
-fn tell(duty: &Duty, promoted: Promoted) {
+fn tell(context: &Context, promoted: Promoted) {
     if promoted.moved > 0 {
-        let queue = duty.queue.name();
-        duty.events.tell(&Event::Promoted { queue, jobs: promoted.moved, late: promoted.late });
+        let queue = context.queue.name();
+        context.events.tell(&Event::Promoted { queue, jobs: promoted.moved, late: promoted.late });
     }
 }

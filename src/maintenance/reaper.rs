@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Duty;
+use super::Context;
 use super::leader::LeaderView;
 use crate::broker::Error;
 use crate::job::{Lane, Pacing};
@@ -19,35 +19,37 @@ const LEASES: u32 = 10;
 const LEAST: Duration = Duration::from_secs(5);
 
 /// Reaps until stopped.
-pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, stop: CancellationToken) {
-    let every = (duty.lease * LEASES / 2).max(LEAST);
+pub(super) async fn run(context: Context, told: watch::Receiver<LeaderView>, stop: CancellationToken) {
+    let every = (context.lease * LEASES / 2).max(LEAST);
     loop {
         tokio::select! {
             () = tokio::time::sleep(every.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
         }
         let pacing = told.borrow().pacing;
-        if let Err(error) = pass(&duty, pacing).await {
-            duty.events.redis_error(error.kind(), &error);
+        if let Err(error) = pass(&context, pacing).await {
+            context.events.redis_error(error.kind(), &error);
         }
     }
 }
 
-async fn pass(duty: &Duty, pacing: Pacing) -> Result<(), Error> {
+async fn pass(context: &Context, pacing: Pacing) -> Result<(), Error> {
     // In a large fleet, most workers stand by and do not read for a long time.
-    let gone = (duty.lease * LEASES).max(2 * LEAST).max(pacing.rests());
+    let gone = (context.lease * LEASES).max(2 * LEAST).max(pacing.rests());
     // A live consumer reads every lane, but may be known in only some of them. Its shortest idle time counts.
     let mut idle: BTreeMap<String, Duration> = BTreeMap::new();
     for lane in Lane::ALL {
-        for consumer in duty.queue.consumers(lane).await? {
+        for consumer in context.queue.consumers(lane).await? {
             let least = idle.entry(consumer.name).or_insert(consumer.idle);
             *least = (*least).min(consumer.idle);
         }
     }
     for (name, idle) in idle {
-        if idle >= gone && name != duty.consumer.as_str() && duty.queue.reap(duty.queue.link(), &name).await?
+        if idle >= gone
+            && name != context.consumer.as_str()
+            && context.queue.reap(context.queue.link(), &name).await?
         {
-            tracing::info!(queue = %duty.queue.name(), consumer = name, "removed a consumer that is gone");
+            tracing::info!(queue = %context.queue.name(), consumer = name, "removed a consumer that is gone");
         }
     }
     Ok(())

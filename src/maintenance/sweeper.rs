@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Duty;
+use super::Context;
 use crate::broker::Error;
 use crate::event::{Event, Finished};
 
@@ -17,38 +17,38 @@ const EVERY: Duration = Duration::from_secs(5);
 const PASS: u64 = 20_000;
 
 /// Sweeps until stopped.
-pub(super) async fn run(duty: Duty, stop: CancellationToken) {
+pub(super) async fn run(context: Context, stop: CancellationToken) {
     let mut skip = 0;
     loop {
         tokio::select! {
             () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
         }
-        for swept in [tell_endings(&duty).await, pass(&duty, &mut skip, &stop).await] {
+        for swept in [tell_endings(&context).await, pass(&context, &mut skip, &stop).await] {
             if let Err(error) = swept {
-                duty.events.redis_error(error.kind(), &error);
+                context.events.redis_error(error.kind(), &error);
             }
         }
     }
 }
 
-async fn tell_endings(duty: &Duty) -> Result<(), Error> {
+async fn tell_endings(context: &Context) -> Result<(), Error> {
     loop {
-        let endings = duty.queue.endings().await?;
+        let endings = context.queue.endings().await?;
         if endings.is_empty() {
             return Ok(());
         }
         for (job, job_type, why) in &endings {
-            let told = Finished::cancelled(duty.queue.name(), job, job_type.as_ref(), why);
-            duty.events.tell(&Event::Finished(told));
+            let told = Finished::cancelled(context.queue.name(), job, job_type.as_ref(), why);
+            context.events.tell(&Event::Finished(told));
         }
     }
 }
 
-async fn pass(duty: &Duty, skip: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
+async fn pass(context: &Context, skip: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
     let end = *skip + PASS;
     while *skip < end && !stop.is_cancelled() {
-        let (kept, all) = duty.queue.forget_wishes(*skip).await?;
+        let (kept, all) = context.queue.forget_wishes(*skip).await?;
         *skip += kept;
         if *skip >= all {
             *skip = 0;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Duty;
+use super::Context;
 use crate::broker::{Error, Evicted};
 use crate::event::Event;
 
@@ -23,19 +23,19 @@ const LOT: u64 = 1000;
 const PAGE: u64 = 20;
 
 /// Trims until stopped; does nothing if all letters are kept.
-pub(super) async fn run(duty: Duty, stop: CancellationToken) {
-    if duty.letters.keep_all() {
+pub(super) async fn run(context: Context, stop: CancellationToken) {
+    if context.letters.keep_all() {
         return stop.cancelled().await;
     }
     loop {
         let mut letters = 0;
-        let lot = lot(&duty, &mut letters, &stop).await;
+        let lot = lot(&context, &mut letters, &stop).await;
         // Includes what was dropped before an error.
         if letters > 0 {
-            duty.events.tell(&Event::Evicted { queue: duty.queue.name(), letters });
+            context.events.tell(&Event::Evicted { queue: context.queue.name(), letters });
         }
         if let Err(error) = &lot {
-            duty.events.redis_error(error.kind(), error);
+            context.events.redis_error(error.kind(), error);
         }
         let pause = if letters >= LOT && lot.is_ok() { PAUSE } else { EVERY };
         tokio::select! {
@@ -46,16 +46,16 @@ pub(super) async fn run(duty: Duty, stop: CancellationToken) {
 }
 
 /// Drops a lot of letters, and counts them.
-async fn lot(duty: &Duty, letters: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
+async fn lot(context: &Context, letters: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
     // The first page is the oldest letter alone, because it usually stays.
     let mut count = 1;
     loop {
-        let page = duty.queue.dead_letters().page(None, count).await?;
+        let page = context.queue.dead_letters().page(None, count).await?;
         if page.is_empty() {
             return Ok(());
         }
         for letter in page {
-            match duty.queue.dead_letters().evict(letter.entry, &letter.job(), duty.letters).await? {
+            match context.queue.dead_letters().evict(letter.entry, &letter.job(), context.letters).await? {
                 Evicted::Dropped => *letters += 1,
                 // Somebody else was first, or has replayed it.
                 Evicted::Gone => {}

@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Duty;
+use super::Context;
 use super::leader::LeaderView;
 
 /// The longest time that an unnoticed job waits.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Calls until stopped.
-pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, stop: CancellationToken) {
+pub(super) async fn run(context: Context, told: watch::Receiver<LeaderView>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}
@@ -21,8 +21,8 @@ pub(super) async fn run(duty: Duty, told: watch::Receiver<LeaderView>, stop: Can
         }
         // In a small fleet, every worker waits on the streams.
         let is_large = told.borrow().pacing.is_large();
-        if is_large && let Err(error) = duty.queue.call(0).await {
-            duty.events.redis_error(error.kind(), &error);
+        if is_large && let Err(error) = context.queue.call(0).await {
+            context.events.redis_error(error.kind(), &error);
         }
     }
 }

@@ -101,7 +101,7 @@ impl Joiner {
         let charge = Arc::new(queue_worker.charge(&self.shared.liveness));
         charges.send_modify(|charges| charges.push(charge));
         let (queue, lease) = (self.queue.clone(), queue_worker.lease);
-        // There is room for each queue. The task that does the chores may have stopped.
+        // There is room for each queue. The task that maintains queues may have stopped.
         served.try_send(Served { queue, lease, health: Arc::clone(&self.health) }).ok();
         queue_worker.read(&self.shared.liveness);
         queue_workers.add(queue_worker);

@@ -25,7 +25,7 @@ use crate::traces::Tracer;
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     queue_workers: Arc<Stations>,
-    /// The queues that have been joined, for the tasks that do their chores.
+    /// The queues that have been joined, for the tasks that maintain them.
     served: mpsc::Receiver<Served>,
     queue_health: Vec<(Queue, Arc<QueueHealth>)>,
     joining: JoinSet<()>,
@@ -35,7 +35,7 @@ pub(crate) struct Worker {
     heartbeat_stop: DropGuard,
 }
 
-/// A queue that the worker serves, for the task that does its chores.
+/// A queue that the worker serves, for the task that maintains it.
 pub(crate) struct Served {
     pub(crate) queue: Queue,
     pub(crate) lease: Duration,
@@ -114,7 +114,7 @@ impl Worker {
         self.queue_health.iter().map(|(queue, _)| queue.clone()).collect()
     }
 
-    /// Returns the next queue that it has joined, for the task that does its chores; `None` when there will be no more.
+    /// Returns the next queue that it has joined, for the task that maintains it; `None` when there will be no more.
     pub(crate) async fn served(&mut self) -> Option<Served> {
         self.served.recv().await
     }

@@ -1,4 +1,4 @@
-//! Reading the delayed set page by page. The scripts in `chores` move its jobs.
+//! Reading the delayed set page by page. The scripts in `maintenance` move its jobs.
 
 use fred::interfaces::HashesInterface;
 use fred::types::{Key, Value};

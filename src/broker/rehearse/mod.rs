@@ -12,11 +12,11 @@ use fred::types::Key;
 
 use super::attempt::progress::Saying;
 use super::attempt::settle::{Applied, Begun, Keep, Ran, Taken};
-use super::chores::claim::ClaimFrom;
 use super::client::decode;
 use super::client::error::Error;
 use super::client::keys::{self, Keys};
 use super::client::link::{Link, Role};
+use super::maintenance::claim::ClaimFrom;
 use super::submit::enqueue::call;
 use super::{
     Broker, Cancellation, Due, Holder, Identified, Kept, NewJob, Placed, Queue, Unique, UniqueMode,
@@ -52,7 +52,7 @@ pub struct Step {
 impl Broker {
     /// Runs one small job's whole life on the queue `check-<random>`.
     ///
-    /// It does everything that producers, workers, chores and admins do, through the same functions. It stops at the
+    /// It does everything that producers, workers, leaders and operators do, through the same functions. It stops at the
     /// first failure, and deletes what it created. In a cluster, it runs on this node
     /// ([`Server::node`](super::Server::node)).
     pub async fn rehearse(&self, node: Option<&str>) -> Vec<Step> {

@@ -73,7 +73,7 @@ pub(in super::super) const CHILDREN: [&str; 5] = ["exited", "failed", "signal", 
 pub(super) const CHILD: Label = closed("outcome", &CHILDREN);
 
 pub(super) const HOOK: Label = closed("reason", &["error", "panic", "timeout"]);
-pub(super) const WHOM: Label = closed("whom", &["hook", "stream"]);
+pub(super) const RECIPIENT: Label = closed("recipient", &["hook", "stream"]);
 pub(super) const SPAN_LOSS: Label = closed("reason", &["full", "refused", "unreachable"]);
 pub(super) const ERROR: Label = closed("kind", &broker::Error::KINDS);
 pub(super) const COMMAND: Label = closed("command", &broker::COMMANDS);

@@ -78,7 +78,7 @@ impl Log {
             Event::GroupRecreated { queue } => {
                 error!(%queue, "somebody deleted streams or groups; recreating them");
             }
-            Event::Leading { .. } | Event::Promoted { .. } | Event::CronTicked { .. } => chores(event),
+            Event::Leading { .. } | Event::Promoted { .. } | Event::CronTicked { .. } => maintenance(event),
             Event::CronSkipped { queue, entry, ticks } => self.skipped.then(|suppressed| {
                 warn!(%queue, %entry, ticks, suppressed, "ticks of a recurring job were missed and are skipped");
             }),
@@ -134,7 +134,7 @@ impl Log {
 
 /// Logs events from the leader's maintenance of a queue.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
-fn chores(event: &Event<'_>) {
+fn maintenance(event: &Event<'_>) {
     match *event {
         Event::Leading { queue, leading } => debug!(%queue, leading, "leadership changed"),
         Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),

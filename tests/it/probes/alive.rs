@@ -72,19 +72,19 @@ impl Scene {
 fn a_wedged_connection_fails_liveness_within_30_s_and_is_named() {
     let manager = Manager::new();
     let reader = Scene::with(|launch| manager.supervises(launch));
-    let (settler, heartbeat, chores) = (Scene::new(), Scene::new(), Scene::new());
+    let (settler, heartbeat, leader) = (Scene::new(), Scene::new(), Scene::new());
     reader.wedge("XREADGROUP");
     settler.wedge(&format!("XACK {}", sha(&settler.server, source("acknowledge"))));
     settler.submit("note");
     heartbeat.wedge(&heartbeat.worker_key());
-    chores.wedge("sf:{default}:leader");
+    leader.wedge("sf:{default}:leader");
     // The last two send a command every few seconds, and wait from the next one on.
     let later = WITHIN + Duration::from_secs(15);
     let scenes = [
         (&reader, "the reader of default", WITHIN),
         (&settler, "the settler of default", WITHIN),
         (&heartbeat, "the heartbeat", later),
-        (&chores, "the leader election of default", later),
+        (&leader, "the leader election of default", later),
     ];
     let since = Instant::now();
     for (scene, who, within) in scenes {
