@@ -82,7 +82,8 @@ tool_module() {
 }
 
 tool_debian() {
-  command -v "$2" >/dev/null || alone from_debian "$@"
+  # Not `command -v`, which also finds a function of the same name.
+  type -P "$2" >/dev/null || alone from_debian "$@"
 }
 
 from_debian() {
