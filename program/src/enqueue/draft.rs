@@ -1,4 +1,4 @@
-//! A job as flags or a line of a file describe it, before it becomes a submission.
+//! A job as described by flags or by a line of a file, before it becomes a submission.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

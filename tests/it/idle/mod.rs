@@ -122,7 +122,7 @@ async fn a_dead_leader_of_a_large_fleet_is_replaced_within_its_lease() {
     crowd.stop().await;
 }
 
-/// The group has so many members that a worker leaves the waiting to the others, but the others are all dead.
+/// The group has enough members for a worker to leave the waiting to others, but the others are all dead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_noticed_within_seconds_although_no_worker_waits_for_it() {
     let server = RedisServer::start();
