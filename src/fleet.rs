@@ -1,7 +1,6 @@
 //! Assembles a process of the fleet (handlers, worker, maintenance), runs it, and stops its parts in order.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -63,8 +62,6 @@ pub struct Fleet {
     consumer: ConsumerName,
     probe: Probe,
     scale: Autoscale,
-    /// True once standard error says that Redis cannot be reached.
-    warned: AtomicBool,
 }
 
 impl Fleet {
@@ -189,7 +186,7 @@ impl Fleet {
     /// Starts the worker as soon as Redis can be reached; `None` if shutdown comes first. The worker itself retries the
     /// queues that it cannot join then.
     async fn start(&self, shutdown: &Shutdown, events: &Events) -> Result<Option<Worker>, broker::Error> {
-        let mut pause = Duration::from_millis(200);
+        let (mut pause, mut warned) = (Duration::from_millis(200), false);
         loop {
             let connected = tokio::select! {
                 biased;
@@ -210,7 +207,9 @@ impl Fleet {
             self.events.redis_error(error.kind(), &error);
             let at = self.config.redis.shown();
             tracing::warn!(%error, redis = at, retry_in = ?pause, "cannot start yet");
-            self.warn_without_logs(&error);
+            if !std::mem::replace(&mut warned, true) {
+                self.warn_without_logs(&error);
+            }
             tokio::select! {
                 () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
                 () = shutdown.requested() => return Ok(None),
@@ -219,10 +218,10 @@ impl Fleet {
         }
     }
 
-    /// Says on standard error, once, that Redis cannot be reached, if the program has installed nothing that shows log lines.
+    /// Says on standard error that Redis cannot be reached, if the program has installed nothing that shows log lines.
     #[expect(clippy::print_stderr, reason = "waiting in silence would look like a hang")]
     fn warn_without_logs(&self, error: &broker::Error) {
-        if !tracing::dispatcher::has_been_set() && !self.warned.swap(true, Ordering::Relaxed) {
+        if !tracing::dispatcher::has_been_set() {
             let at = self.config.redis.shown();
             eprintln!(
                 "streamfleet: waiting for redis at {at}: {error} (install a tracing subscriber to see logs)"
@@ -399,7 +398,6 @@ impl Builder {
     pub fn build(self) -> Fleet {
         Fleet {
             scale: Autoscale::new(self.config.worker.queues.keys().cloned()),
-            warned: AtomicBool::new(false),
             config: self.config,
             registry: Arc::new(self.registry),
             hooks: self.hooks,

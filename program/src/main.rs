@@ -214,14 +214,11 @@ fn early_signals() -> Option<Signals> {
 
 fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     let shutdown = Shutdown::new();
-    match (cli.command.serves(), signals) {
-        (true, Some(signals)) => signals.request(shutdown.clone()).context("failed to watch for signals")?,
-        (true, None) => {
-            let signals = Signals::catch().context("failed to catch signals")?;
-            signals.request(shutdown.clone()).context("failed to watch for signals")?;
-        }
-        (false, Some(signals)) => signals.release(),
-        (false, None) => {}
+    if cli.command.serves() {
+        let signals = signals.map_or_else(Signals::catch, Ok).context("failed to catch signals")?;
+        signals.request(shutdown.clone()).context("failed to watch for signals")?;
+    } else if let Some(signals) = signals {
+        signals.release();
     }
     let output = if cli.json { Output::Programs } else { Output::People };
     let mut flags = Flags { redis: cli.redis, namespace: cli.namespace, ..Flags::default() };
