@@ -57,26 +57,27 @@ impl Bounded {
         Self { listener, places: Arc::new(Semaphore::new(PLACES_MAX)), held: VecDeque::new() }
     }
 
-    /// If all places are taken, closes the oldest unanswered connection, or the oldest one if all have been answered.
+    /// If all places are taken, closes a connection.
     async fn make_room(&mut self) {
-        self.held.retain(|place| place.strong_count() > 0);
-        if self.held.len() < PLACES {
-            return;
-        }
-        if let Some(place) = self.oldest_unanswered().and_then(|nth| self.held[nth].upgrade()) {
+        if let Some(place) = self.surplus() {
             tokio::time::sleep_until(place.accepted + CLOSED_AFTER).await;
         }
-        let nth = self.oldest_unanswered().unwrap_or(0);
-        if let Some(place) = self.held.remove(nth).and_then(|place| place.upgrade()) {
+        // Some may have ended in the meantime.
+        if let Some(place) = self.surplus() {
             place.end.cancel();
         }
     }
 
-    fn oldest_unanswered(&self) -> Option<usize> {
-        let is_idle = |place: &Weak<Place>| {
-            place.upgrade().is_none_or(|place| !place.is_answered.load(Ordering::Relaxed))
-        };
-        self.held.iter().position(is_idle)
+    /// Returns the connection to close if all places are taken: the oldest unanswered one, or the oldest if all have been
+    /// answered.
+    fn surplus(&mut self) -> Option<Arc<Place>> {
+        self.held.retain(|place| place.upgrade().is_some_and(|place| !place.end.is_cancelled()));
+        if self.held.len() < PLACES {
+            return None;
+        }
+        let mut held = self.held.iter().filter_map(Weak::upgrade);
+        let unanswered = held.find(|place| !place.is_answered.load(Ordering::Relaxed));
+        unanswered.or_else(|| self.held.front()?.upgrade())
     }
 }
 
