@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
@@ -12,9 +12,11 @@ use tokio_util::sync::CancellationToken;
 use super::delivery::Delivery;
 use crate::job::{EntryId, Lane, Outcome};
 
-/// The lease of one entry that this process holds, and the end of its attempt.
+/// The lease of one entry that this process holds, and the end of its attempt. Times are milliseconds since the read.
 #[derive(Debug)]
 pub(crate) struct HeldLease {
+    /// When the read was certainly not yet answered. This may be long before the process noticed the entry.
+    read_at: Instant,
     /// When Redis last confirmed that the entry is ours.
     renewed: AtomicU64,
     /// The lease is not renewed after this time, so that a handler that cannot be stopped does not keep its job.
@@ -46,18 +48,11 @@ pub(crate) struct HeldLeases {
     table: Mutex<FxHashMap<Held, Option<Arc<Delivery>>>>,
 }
 
-static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
-
-/// Returns milliseconds of this process's monotonic clock: for leases held here, never for anything that is stored.
-fn ticks(at: Instant) -> u64 {
-    u64::try_from(at.saturating_duration_since(*EPOCH).as_millis()).unwrap_or(u64::MAX)
-}
-
 impl HeldLease {
     pub(crate) fn new(read_at: Instant) -> Self {
-        LazyLock::force(&EPOCH);
         Self {
-            renewed: AtomicU64::new(ticks(read_at)),
+            read_at,
+            renewed: AtomicU64::new(0),
             renew_until: AtomicU64::new(u64::MAX),
             begun: AtomicU64::new(u64::MAX),
             lost: AtomicBool::new(false),
@@ -67,32 +62,36 @@ impl HeldLease {
         }
     }
 
+    fn ticks(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.read_at).as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Notes that Redis confirmed the lease of an entry; `asked` is when the question was sent.
     pub(crate) fn renew(&self, asked: Instant) {
-        self.renewed.fetch_max(ticks(asked), Ordering::Relaxed);
+        self.renewed.fetch_max(self.ticks(asked), Ordering::Relaxed);
     }
 
     /// Returns how long ago Redis last confirmed that the entry is ours.
     pub(crate) fn silent(&self, now: Instant) -> Duration {
-        Duration::from_millis(ticks(now).saturating_sub(self.renewed.load(Ordering::Relaxed)))
+        Duration::from_millis(self.ticks(now).saturating_sub(self.renewed.load(Ordering::Relaxed)))
     }
 
     /// Notes that the attempt begins.
     pub(crate) fn begin(&self, now: Instant) {
-        self.begun.store(ticks(now), Ordering::Relaxed);
+        self.begun.store(self.ticks(now), Ordering::Relaxed);
     }
 
     /// Returns how long the attempt has run; zero before it begins.
     pub(crate) fn running(&self, now: Instant) -> Duration {
-        Duration::from_millis(ticks(now).saturating_sub(self.begun.load(Ordering::Relaxed)))
+        Duration::from_millis(self.ticks(now).saturating_sub(self.begun.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn renew_until(&self, deadline: Instant) {
-        self.renew_until.store(ticks(deadline), Ordering::Relaxed);
+        self.renew_until.store(self.ticks(deadline), Ordering::Relaxed);
     }
 
     pub(crate) fn is_renewable(&self, now: Instant) -> bool {
-        !self.lost.load(Ordering::Relaxed) && ticks(now) < self.renew_until.load(Ordering::Relaxed)
+        !self.lost.load(Ordering::Relaxed) && self.ticks(now) < self.renew_until.load(Ordering::Relaxed)
     }
 
     /// Marks the lease as lost and ends the attempt. Returns true the first time.
@@ -211,6 +210,13 @@ mod tests {
         held_lease.renew(start + Duration::from_secs(5));
         held_lease.renew(start + Duration::from_secs(2));
         assert_eq!(held_lease.silent(start + Duration::from_secs(6)), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_lease_counts_from_its_read_however_long_ago_that_was() {
+        let hour = Duration::from_secs(3_600);
+        let read_at = Instant::now().checked_sub(hour).unwrap();
+        assert!(HeldLease::new(read_at).silent(Instant::now()) >= hour);
     }
 
     #[test]

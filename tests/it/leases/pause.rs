@@ -114,6 +114,16 @@ async fn jobs_delivered_to_a_frozen_worker_do_not_start_after_a_takeover() {
     assert_eq!(scene.starts()[&job], [scene.workers[1].pid()]);
 }
 
+/// The same, for the first jobs that a worker process ever receives.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_jobs_of_a_frozen_worker_do_not_start_after_a_takeover() {
+    let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 1);
+    let mut sent = 0;
+    let job = deliver_to_frozen(&scene, &mut sent).await;
+    takeover(&mut scene, sent);
+    assert_eq!(scene.starts()[&job], [scene.workers[1].pid()]);
+}
+
 /// Freezes the worker while it waits for jobs, and sends one that Redis delivers to it. A worker that is frozen between two
 /// reads gets nothing: it continues, and is frozen again.
 async fn deliver_to_frozen(scene: &Scene, sent: &mut usize) -> String {
