@@ -48,7 +48,10 @@ async fn begin(queue: &Queue) -> BTreeSet<(String, u64)> {
 fn each_of_1000_ticks_is_one_job_while_workers_are_killed_and_frozen() {
     let server = RedisServer::builder().aof(Aof::EverySec).start();
     let dir = tempfile::tempdir().unwrap();
-    let (ledger, program) = (Ledger::new(dir.path()), Program::new(&server.url(), dir.path()));
+    let (ledger, program) = (
+        Ledger::new(dir.path()),
+        Program { retention_ms: 600_000, ..Program::new(&server.url(), dir.path()) },
+    );
     let seed = seed();
     let freeze_for = Duration::from_millis(1_300)..=Duration::from_millis(3_000);
     let plan =
@@ -80,7 +83,7 @@ fn each_of_1000_ticks_is_one_job_while_workers_are_killed_and_frozen() {
     let done = done(&ledger);
     let id = |(entry, tick): &(String, u64)| format!("cron.{entry}.{tick}");
     let undone: Vec<_> = want.iter().map(id).filter(|id| !done.contains_key(id)).collect();
-    assert!(undone.is_empty(), "SEED={seed}: never done: {undone:?}");
+    assert!(undone.is_empty(), "SEED={seed}: never done: {}", explained(&undone, &ledger, &server));
     let mut late: Vec<_> = witness.seen().iter().map(|seen| seen.at_ms - seen.tick).collect();
     late.sort_unstable();
     let (half, most) = (late[late.len() / 2], late[late.len() - 1]);
@@ -89,6 +92,22 @@ fn each_of_1000_ticks_is_one_job_while_workers_are_killed_and_frozen() {
         want.len(),
         late.len()
     );
+}
+
+/// Adds what is known about these jobs: their runs, their records, and all dead letters.
+fn explained(jobs: &[String], ledger: &Ledger, server: &RedisServer) -> String {
+    let records = ledger.read();
+    let mut text = String::new();
+    for job in jobs {
+        let runs = records.iter().filter(|record| match record {
+            Record::Submit { job: own, .. } | Record::Unknown { job: own, .. } => own == job,
+            Record::Start { run, .. } | Record::End { run, .. } => run.job == *job,
+        });
+        let record = server.cmd(&["HGETALL", &format!("sf:{{default}}:job:{job}")]);
+        text += &format!("{job}: runs {:?}, record {record:?}\n", runs.collect::<Vec<_>>());
+    }
+    let letters = server.cmd(&["XRANGE", "sf:{default}:dead", "-", "+", "COUNT", "10"]);
+    text + &format!("dead letters: {letters:?}")
 }
 
 /// Returns how often each job was done.
