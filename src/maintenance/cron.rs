@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::Context;
-use super::leader::LeaderView;
+use super::leader_view::LeaderView;
 use crate::broker::{CronState, Error, Kept};
 use crate::cron::{Entry, Progress};
 use crate::event::Event;

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::cron::Owed;
+use super::leader_view::LeaderView;
 use super::{Context, claimer, gauge, promoter, reaper, sweeper, trimmer, waker};
 use crate::event::Event;
 use crate::job::{Pacing, Timestamp};
@@ -110,26 +111,6 @@ pub(super) async fn run(context: Context, told: watch::Sender<LeaderView>, owed:
     Term::end(&mut term, &context).await;
     if led && let Err(error) = context.queue.lead(&context.consumer, Duration::ZERO).await {
         tracing::debug!(%error, "failed to release the leader's lease; it will expire");
-    }
-}
-
-/// What a candidate learns by asking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LeaderView {
-    /// Grows with every change of the recurring jobs.
-    pub(super) revision: u64,
-    /// Whether this process leads.
-    pub(super) leads: bool,
-    /// How many workers the queue has.
-    pub(super) pacing: Pacing,
-    /// How often the server's clock has been set back.
-    pub(super) steps: u64,
-}
-
-impl LeaderView {
-    /// Returns what a candidate knows before it has asked.
-    pub(super) fn nothing() -> Self {
-        Self { revision: 0, leads: false, pacing: Pacing::of(1), steps: 0 }
     }
 }
 

@@ -11,6 +11,7 @@ mod claimer;
 mod cron;
 mod gauge;
 mod leader;
+mod leader_view;
 mod promoter;
 mod reaper;
 mod sweeper;
@@ -56,7 +57,7 @@ pub(crate) struct Context {
 
 /// Maintains one queue whenever this process leads it, and handles its recurring jobs, until stopped.
 pub(crate) async fn keep(context: Context) {
-    let (teller, told) = watch::channel(leader::LeaderView::nothing());
+    let (teller, told) = watch::channel(leader_view::LeaderView::nothing());
     let owed = Arc::new(cron::Owed::default());
     let (liveness, queue) = (context.liveness.clone(), context.queue.name().clone());
     tokio::join!(

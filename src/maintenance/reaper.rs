@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use super::leader::LeaderView;
+use super::leader_view::LeaderView;
 use crate::broker::Error;
 use crate::job::{Lane, Pacing};
 

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use super::leader::LeaderView;
+use super::leader_view::LeaderView;
 
 /// The longest time that an unnoticed job waits.
 const EVERY: Duration = Duration::from_secs(1);

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use super::{PAUSES, Producer, Submission, SubmitError, Submitted, may_pass};
 use crate::broker::{self, Durability, Link, Queue, RECEIPTS};
-use crate::job::JobId;
 use crate::traces;
 
 /// The connection for durable jobs, opened when it is first needed. Clones of a producer share it.
@@ -122,12 +121,4 @@ fn not_offered(error: broker::Error) -> SubmitError {
         );
     }
     if *class == broker::Class::Busy { error.into() } else { SubmitError::NotOffered(detail.clone()) }
-}
-
-/// Lists the jobs in words.
-pub(super) fn listed(jobs: &[JobId]) -> String {
-    match jobs {
-        [job] => format!("the job {job} is"),
-        jobs => format!("{} jobs are", jobs.len()),
-    }
 }

@@ -1,6 +1,5 @@
 //! Why a job was not submitted.
 
-use super::durable::listed;
 use crate::broker::{self, Identified, Untaken};
 use crate::job::{InvalidName, JobId, State};
 
@@ -135,5 +134,13 @@ impl From<Untaken> for SubmitError {
             Untaken::Full { depth, limit } => Self::Full { depth, limit },
             Untaken::Broker(error) => Self::Broker(error),
         }
+    }
+}
+
+/// Lists the jobs in words.
+fn listed(jobs: &[JobId]) -> String {
+    match jobs {
+        [job] => format!("the job {job} is"),
+        jobs => format!("{} jobs are", jobs.len()),
     }
 }

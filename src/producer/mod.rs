@@ -21,7 +21,7 @@ use batches::Batches;
 pub use enqueue::Enqueue;
 pub use error::SubmitError;
 use futures_util::{StreamExt, TryStreamExt};
-pub use submission::Submission;
+pub use submission::{MAX_PAYLOAD_BYTES, Submission};
 pub use submitted::{Accepted, Submitted};
 
 pub use crate::broker::{Durability, UniqueMode, UniqueScope};
@@ -29,9 +29,6 @@ pub use wait::{Ended, WaitError};
 
 use crate::broker::{self, Broker, Class, Due, Identified, NewJob, Queue, RECEIPTS, Untaken};
 use crate::job::{JobId, Lane, TraceContext};
-
-/// The largest payload. Redis is for the job, not for its data: store large data elsewhere and send its address.
-pub const MAX_PAYLOAD_BYTES: usize = 8 * 1024 * 1024;
 
 /// How many round trips are in flight at once.
 const IN_FLIGHT: usize = 4;

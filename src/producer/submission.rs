@@ -5,12 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::{MAX_PAYLOAD_BYTES, SubmitError};
+use super::SubmitError;
 use crate::broker::{Due, Durability, NewJob, Unique, UniqueMode, UniqueScope};
 use crate::job::{
     Encoding, Envelope, Job, JobId, JobType, Lane, Timestamp, TraceContext, Tracking, UniqueKey, type_of,
 };
 use crate::sabotage::{self, Sabotage};
+
+/// The largest payload. Redis is for the job, not for its data: store large data elsewhere and send its address.
+pub const MAX_PAYLOAD_BYTES: usize = 8 * 1024 * 1024;
 
 /// How long a job's own id is remembered, unless the submission sets another time.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);

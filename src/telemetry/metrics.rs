@@ -13,6 +13,7 @@ use super::process::ProcessFigures;
 use super::series::{
     ChildSeries, Maker, NotificationSeries, PAIRS_MAX, QueueSeries, RedisSeries, Rendered, RuntimeSeries,
 };
+use super::unix_time::unix_seconds;
 use crate::event::Event;
 use crate::job::{JobType, QueueName};
 
@@ -213,12 +214,6 @@ impl Metrics {
             record(series);
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "Prometheus compares it with its own clock, not with Redis's")]
-pub(super) fn unix_seconds() -> f64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.unwrap_or_default().as_secs_f64()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod metrics;
 mod objectives;
 mod process;
 mod series;
+mod unix_time;
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -8,8 +8,8 @@ use rustix::process::{Resource, getrlimit};
 
 use super::catalogue::{self, Descriptor};
 use super::histogram::line;
-use super::metrics::unix_seconds;
 use super::series::head;
+use super::unix_time::unix_seconds;
 
 /// The values that stay the same while the process runs.
 pub(super) struct ProcessFigures {

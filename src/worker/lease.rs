@@ -1,15 +1,11 @@
-//! What this process holds of one queue: every entry, from its delivery until Redis knows its outcome. The heartbeat
-//! renews the leases; the reader asks whether an entry is known.
+//! The lease of an entry that this process holds: when Redis last confirmed it, and whether its attempt is cut short.
 
-use std::collections::HashSet;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
 
-use super::delivery::Delivery;
 use crate::job::{EntryId, Lane, Outcome};
 
 /// The lease of one entry that this process holds, and the end of its attempt. Times are milliseconds since the read.
@@ -39,14 +35,8 @@ const CUT: u8 = 1;
 /// It was cut short, and its job ends with it.
 const CANCELLED: u8 = 2;
 
-/// A key of the table: an entry of one lane.
+/// The place of an entry: its lane and its id.
 pub(crate) type Held = (Lane, EntryId);
-
-/// The entries that this process holds of one queue. Bytes that are not a job are held without a delivery.
-#[derive(Debug, Default)]
-pub(crate) struct HeldLeases {
-    table: Mutex<FxHashMap<Held, Option<Arc<Delivery>>>>,
-}
 
 impl HeldLease {
     pub(crate) fn new(read_at: Instant) -> Self {
@@ -161,41 +151,6 @@ impl HeldLease {
             token.cancel();
         }
         token
-    }
-}
-
-impl HeldLeases {
-    pub(crate) fn insert(&self, held: impl Iterator<Item = (Held, Option<Arc<Delivery>>)>) {
-        self.lock().extend(held);
-    }
-
-    pub(crate) fn remove<'a>(&self, held: impl Iterator<Item = &'a Held>) {
-        let mut table = self.lock();
-        for key in held {
-            table.remove(key);
-        }
-    }
-
-    /// Returns the deliveries that are held now.
-    pub(crate) fn snapshot(&self) -> Vec<(Held, Arc<Delivery>)> {
-        let table = self.lock();
-        table.iter().filter_map(|(held, delivery)| Some((*held, Arc::clone(delivery.as_ref()?)))).collect()
-    }
-
-    /// Returns every entry that is held now.
-    pub(crate) fn known(&self) -> HashSet<Held> {
-        self.lock().keys().copied().collect()
-    }
-
-    /// Ends every attempt.
-    pub(crate) fn cut_all(&self) {
-        for (_, delivery) in self.snapshot() {
-            delivery.held_lease.cut();
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<Held, Option<Arc<Delivery>>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,6 +13,7 @@ mod dispatcher;
 mod executor;
 mod handler;
 mod heartbeat;
+mod held_leases;
 #[cfg(feature = "testing")]
 mod inline;
 mod joiner;

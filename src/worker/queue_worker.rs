@@ -11,7 +11,7 @@ use super::delivery::{FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::executor::Executor;
 use super::heartbeat::Charge;
-use super::lease::HeldLeases;
+use super::held_leases::HeldLeases;
 use super::outbox::Outbox;
 use super::quota::Quota;
 use super::reader::{Reader, Reading};

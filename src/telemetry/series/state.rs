@@ -8,7 +8,7 @@ use metrics::{Counter, Gauge};
 use super::Maker;
 use crate::event::QueueState;
 use crate::telemetry::catalogue::{self, CONSUMERS, LANES, STATES};
-use crate::telemetry::metrics::unix_seconds;
+use crate::telemetry::unix_time::unix_seconds;
 
 /// The series of a queue's state.
 pub(in super::super) struct StateSeries {

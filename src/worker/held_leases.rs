@@ -1,0 +1,51 @@
+//! All entries of one queue that this process holds, from their delivery until Redis knows their outcome. The heartbeat
+//! renews their leases; the reader asks whether an entry is known.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use super::delivery::Delivery;
+use super::lease::Held;
+
+/// The entries that this process holds of one queue. Bytes that are not a job are held without a delivery.
+#[derive(Debug, Default)]
+pub(crate) struct HeldLeases {
+    table: Mutex<FxHashMap<Held, Option<Arc<Delivery>>>>,
+}
+
+impl HeldLeases {
+    pub(crate) fn insert(&self, held: impl Iterator<Item = (Held, Option<Arc<Delivery>>)>) {
+        self.lock().extend(held);
+    }
+
+    pub(crate) fn remove<'a>(&self, held: impl Iterator<Item = &'a Held>) {
+        let mut table = self.lock();
+        for key in held {
+            table.remove(key);
+        }
+    }
+
+    /// Returns the deliveries that are held now.
+    pub(crate) fn snapshot(&self) -> Vec<(Held, Arc<Delivery>)> {
+        let table = self.lock();
+        table.iter().filter_map(|(held, delivery)| Some((*held, Arc::clone(delivery.as_ref()?)))).collect()
+    }
+
+    /// Returns every entry that is held now.
+    pub(crate) fn known(&self) -> HashSet<Held> {
+        self.lock().keys().copied().collect()
+    }
+
+    /// Ends every attempt.
+    pub(crate) fn cut_all(&self) {
+        for (_, delivery) in self.snapshot() {
+            delivery.held_lease.cut();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<Held, Option<Arc<Delivery>>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
