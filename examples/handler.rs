@@ -8,9 +8,11 @@ use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
-use streamfleet::broker::{Broker, Queue, Status};
+use streamfleet::admin::Status;
 use streamfleet::job::{JobId, Policy, Tracking};
-use streamfleet::{Fleet, FleetConfig, Handler, Job, JobContext, JobError, Producer, Shutdown};
+use streamfleet::{
+    Broker, Fleet, FleetConfig, Handler, Job, JobContext, JobError, Producer, Queue, Shutdown,
+};
 
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Invoice {

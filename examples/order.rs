@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::io::Write;
 
-use streamfleet::broker::{Decided, Decider};
+use streamfleet::admin::{Decided, Decider};
 use streamfleet::job::{Policy, State, Verdict};
 use streamfleet::testing::Sandbox;
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Steps, Submission};

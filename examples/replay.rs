@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use streamfleet::broker::{Broker, Queue, Status};
+use streamfleet::admin::Status;
 use streamfleet::job::{Backoff, JobId, Policy, State};
-use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Shutdown, Submission};
+use streamfleet::{
+    Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, Shutdown, Submission,
+};
 
 /// Sends mail while its server is up.
 struct SendMail {

@@ -135,7 +135,7 @@ impl DevServer {
         self.port
     }
 
-    /// Returns the address for [`broker::Config`](crate::broker::Config), with the password.
+    /// Returns the address for [`RedisConfig`](crate::RedisConfig), with the password.
     pub fn url(&self) -> SecretString {
         format!("redis://:{}@127.0.0.1:{}", self.password.expose_secret(), self.port).into()
     }

@@ -97,7 +97,7 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// [`broker::Error::Address`] if the address or a bound is unusable, because waiting cannot fix that.
+    /// [`RedisError::Address`](crate::RedisError::Address) if the address or a bound is unusable, because waiting cannot fix that.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), broker::Error> {
         let bounds = self.config.worker.recycle;
         // Before the first contact with Redis, so that an unusable bound is reported at once.

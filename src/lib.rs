@@ -1,8 +1,7 @@
 //! Background jobs on Redis Streams, run by a fleet of identical workers.
 //!
 //! A job is one entry of a stream. Any language can submit it with `XADD`, as `docs/wire.md` describes. This library
-//! runs jobs, submits them from Rust, and inspects what Redis holds. The `streamfleet` program is a command line around
-//! it.
+//! runs jobs and submits them from Rust. The `streamfleet` program is a command line around it.
 //!
 //! ```no_run
 //! use streamfleet::{Fleet, FleetConfig, Handler, Job, JobContext, JobError, Producer, Shutdown};
@@ -50,9 +49,9 @@
 //! |---|---|
 //! | [`job`] | the domain: ids, policies, outcomes, and the rules that connect them |
 //! | [`cron`] | recurring jobs and their schedules |
-//! | [`broker`] | access to Redis: queues, their contents, dead letters |
 //! | [`producer`] | submitting jobs |
 //! | [`worker`] | [`Handler`] and the view it has of its job |
+//! | [`admin`] | inspecting and repairing queues: jobs, dead letters, recurring jobs, workers, servers |
 //! | [`handlers`] | the built-in handlers: a program or an HTTP POST per job |
 //! | [`event`] | the events that a process emits |
 //! | [`hooks`] | notifications about jobs: hooks inside the process, a stream for other processes |
@@ -63,11 +62,12 @@
 //!
 //! No feature is on by default. The feature `http` adds the handler that POSTs a job to a URL.
 //!
-//! [`Fleet`] assembles a process, [`Shutdown`] stops it, [`Probe`] reports its health, and [`Autoscale`] reports its
-//! load.
+//! [`Broker`] is a connection to one Redis, and [`Queue`] is one of its queues. [`Fleet`] assembles a process,
+//! [`Shutdown`] stops it, [`Probe`] reports its health, and [`Autoscale`] reports its load.
 
+pub mod admin;
 mod autoscale;
-pub mod broker;
+mod broker;
 #[cfg(feature = "service")]
 pub mod config;
 pub mod cron;
@@ -99,6 +99,9 @@ pub mod traces;
 pub mod worker;
 
 pub use autoscale::{Autoscale, NoBacklog};
+pub use broker::{
+    Broker, Class as ErrorClass, Config as RedisConfig, Error as RedisError, Queue, Tls as RedisTls,
+};
 pub use fleet::{Builder, Config as FleetConfig, Fleet};
 pub use health::Probe;
 pub use job::Job;

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker;
+use streamfleet::admin;
 use streamfleet::job::{BatchId, QueueName};
 
 use super::Context;
@@ -41,8 +41,8 @@ struct Awaited {
     state: &'static str,
 }
 
-impl From<broker::Awaited> for Awaited {
-    fn from(broker::Awaited { member, job, state }: broker::Awaited) -> Self {
+impl From<admin::Awaited> for Awaited {
+    fn from(admin::Awaited { member, job, state }: admin::Awaited) -> Self {
         Self { member, job, state: state.map_or("unknown", |state| state.as_str()) }
     }
 }

@@ -2,7 +2,8 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Cancellation, Queue};
+use streamfleet::Queue;
+use streamfleet::admin::Cancellation;
 use streamfleet::job::{JobId, QueueName, State};
 
 use super::exit::Exit;

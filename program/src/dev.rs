@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use streamfleet::broker::{self, stream_name};
+use streamfleet::RedisConfig;
+use streamfleet::admin::stream_name;
 use streamfleet::config::{Effective, TypeSection};
 use streamfleet::dev_server::{self, DevServer};
 use streamfleet::handlers;
@@ -42,7 +43,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
     let mut server = DevServer::start(&args.folder).await?;
     let namespace = effective.config.redis.namespace.clone();
-    effective.config.redis = broker::Config { url: server.url(), namespace, ..broker::Config::default() };
+    effective.config.redis = RedisConfig { url: server.url(), namespace, ..RedisConfig::default() };
     let worked = work(&effective, context, &mut server, &args.folder).await;
     server.stop().await?;
     worked
@@ -89,7 +90,7 @@ fn greeting(effective: &Effective, server: &DevServer, folder: &Path, metrics: &
         "STREAMFLEET__REDIS__URL=redis://127.0.0.1:{port} STREAMFLEET__REDIS__PASSWORD_FILE={password} \
          REDISCLI_AUTH=\"$(cat {password})\""
     );
-    if *namespace != broker::Config::default().namespace {
+    if *namespace != RedisConfig::default().namespace {
         variables.push_str(&format!(" STREAMFLEET__REDIS__NAMESPACE={namespace}"));
     }
     let queue = if queue.as_str() == "default" { String::new() } else { format!(" --queue {queue}") };

@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use streamfleet::broker::{PastEvent, Queue};
+use streamfleet::Queue;
+use streamfleet::admin::PastEvent;
 use streamfleet::job::{EntryId, QueueName};
 
 use super::Context;

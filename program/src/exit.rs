@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use streamfleet::SubmitError;
-use streamfleet::{broker, service};
+use streamfleet::{RedisError, service};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,9 +60,9 @@ impl Exit {
             Some(service::Error::Redis(error)) => Some(error),
             Some(_) | None => None,
         };
-        match of_service.or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<broker::Error>())) {
+        match of_service.or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<RedisError>())) {
             // An invalid address is a mistake in the configuration.
-            Some(broker::Error::Address(_)) => Self::Usage,
+            Some(RedisError::Address(_)) => Self::Usage,
             Some(_) => Self::Redis,
             None => Self::Failed,
         }

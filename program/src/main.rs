@@ -33,10 +33,9 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use exit::Exit;
 use output::Output;
-use streamfleet::Shutdown;
-use streamfleet::broker::Broker;
 use streamfleet::config::{Effective, Flags, Sources};
 use streamfleet::service::Signals;
+use streamfleet::{Broker, Shutdown};
 
 /// Every job makes many small allocations, and this allocator handles them faster than the system's.
 #[global_allocator]

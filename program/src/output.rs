@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use streamfleet::broker::Missing;
+use streamfleet::admin::Missing;
 
 use super::exit::Exit;
 

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::broker::{self, Backlog, Broker, Depths, LaneDepth, Listed, Part, Queue, Unread};
+use streamfleet::admin::{Backlog, Depths, LaneDepth, Listed, Part, Unread};
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
+use streamfleet::{Broker, Queue, RedisError};
 
 use super::Context;
 use super::exit::Exit;
@@ -96,7 +97,7 @@ fn unknown_queue(broker: &Broker, name: &QueueName, known: &[QueueName]) -> Stri
 }
 
 /// The names of the members of a queue's groups.
-async fn consumers(queue: &Queue, unread: &[Unread]) -> Result<BTreeSet<String>, broker::Error> {
+async fn consumers(queue: &Queue, unread: &[Unread]) -> Result<BTreeSet<String>, RedisError> {
     let mut names = BTreeSet::new();
     for lane in Lane::ALL.into_iter().filter(|lane| !Unread::is_among(Part::Lane(*lane), unread)) {
         let members = queue.consumers(lane).await?;
@@ -144,7 +145,7 @@ fn report(queue: &Queue, depths: Depths, backlog: Backlog, consumers: usize) -> 
 }
 
 /// The report on a queue that cannot be read, with the reason.
-fn unknown(queue: &Queue, error: &broker::Error) -> Report {
+fn unknown(queue: &Queue, error: &RedisError) -> Report {
     let unknown = |lane: Lane| LaneReport { lane: lane.as_str(), waiting: None, running: None };
     Report {
         queue: queue.name().to_string(),

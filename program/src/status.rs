@@ -2,7 +2,8 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Attempt, LogLine, Progress, Queue, Status};
+use streamfleet::Queue;
+use streamfleet::admin::{Attempt, LogLine, Progress, Status};
 use streamfleet::job::{JobId, Lane, QueueName};
 
 use super::exit::Exit;

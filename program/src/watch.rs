@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use streamfleet::broker::{Queue, Status};
+use streamfleet::Queue;
+use streamfleet::admin::Status;
 use streamfleet::job::{JobId, State};
 
 use super::exit::Exit;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Broker, Listed, Missing, WorkerInfo};
+use streamfleet::Broker;
+use streamfleet::admin::{Listed, Missing, WorkerInfo};
 use streamfleet::job::Lane;
 
 use super::Context;

@@ -1,4 +1,4 @@
-//! Access to Redis. Only this folder names the client crate.
+//! Access to Redis. Only this folder names the client crate. The crate root and `admin` export what is public here.
 //!
 //! [`Broker`] is the process's access to one Redis; [`Queue`] is one of its queues. Every transition of a job is one
 //! script, a `.lua` file beside the Rust code that calls it. The exceptions are reading jobs and acknowledging plain
@@ -34,7 +34,8 @@ pub use client::keys::stream_name;
 use client::link::WeakLink;
 pub(crate) use client::link::{Link, Role};
 use client::locator::Locator;
-pub use client::meter::COMMANDS;
+#[cfg(feature = "service")]
+pub(crate) use client::meter::COMMANDS;
 pub(crate) use client::meter::{Meter, Reading};
 #[cfg(test)]
 pub(crate) use client::script::sources as script_sources;

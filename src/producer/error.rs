@@ -104,7 +104,7 @@ pub enum SubmitError {
         /// The most that are allowed.
         limit: u64,
     },
-    /// Redis refused, or did not answer. After [`broker::Error::Unknown`] the job may have been accepted.
+    /// Redis refused, or did not answer. After [`RedisError::Unknown`](crate::RedisError::Unknown) the job may have been accepted.
     #[error(transparent)]
     Broker(#[from] broker::Error),
 }

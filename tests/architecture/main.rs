@@ -24,6 +24,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("cron", &["job"]),
     ("event", &["job"]),
     ("sabotage", &[]),
+    ("admin", &["broker"]),
     ("broker", &["job", "cron", "sabotage", "tls"]),
     ("tls", &[]),
     ("traces", &["job", "event", "tls"]),

@@ -5,10 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use streamfleet::broker::{Broker, Config};
 use streamfleet::dev_server;
 use streamfleet::job::Encoding;
-use streamfleet::{Producer, Submission};
+use streamfleet::{Broker, Producer, RedisConfig, Submission};
 
 use super::fleet::{Running, Seen};
 use super::raw::{self, Raw};
@@ -76,7 +75,7 @@ impl Bench {
 
     async fn broker(&self) -> Result<Broker> {
         let url = format!("redis://127.0.0.1:{}", self.server.port);
-        Ok(Broker::connect(Config { url: url.into(), ..Config::default() }).await?)
+        Ok(Broker::connect(RedisConfig { url: url.into(), ..RedisConfig::default() }).await?)
     }
 
     async fn producer(&self) -> Result<Producer> {

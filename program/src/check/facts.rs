@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::Server;
+use streamfleet::admin::Server;
 
 use super::Finding;
 use crate::times::short;

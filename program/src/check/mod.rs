@@ -6,7 +6,8 @@ mod facts;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use streamfleet::broker::{self, Broker, Class, Listed, Missing, Step};
+use streamfleet::admin::{Listed, Missing, Step};
+use streamfleet::{Broker, ErrorClass, RedisError};
 
 use super::Context;
 use super::exit::Exit;
@@ -70,7 +71,7 @@ struct Report {
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let (findings, exit) = match reach(context).await {
-        Err(broker::Error::Address(why)) => return Err(super::Wrong(why).into()),
+        Err(RedisError::Address(why)) => return Err(super::Wrong(why).into()),
         Err(error) => (vec![unreachable(&error)], Exit::Redis),
         Ok(broker) => {
             let mut findings = vec![Finding::ok("reachable", format!("in {}", short(started.elapsed())))];
@@ -90,16 +91,18 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Connects and sends a PING: some servers accept a connection without a login, and then refuse every command.
-async fn reach(context: &Context) -> Result<Broker, broker::Error> {
+async fn reach(context: &Context) -> Result<Broker, RedisError> {
     let broker = Broker::connect(context.effective.config.redis.clone()).await?;
     match broker.ping().await {
         // The login may have no right to PING itself.
-        Err(error) if !refuses_login(&error) && error.class() == Some(Class::Configuration) => Ok(broker),
+        Err(error) if !refuses_login(&error) && error.class() == Some(ErrorClass::Configuration) => {
+            Ok(broker)
+        }
         other => other.map(|()| broker),
     }
 }
 
-fn refuses_login(error: &broker::Error) -> bool {
+fn refuses_login(error: &RedisError) -> bool {
     let text = error.to_string();
     ["NOAUTH", "WRONGPASS", "invalid password", "Authentication"].iter().any(|word| text.contains(word))
 }
@@ -108,16 +111,16 @@ fn refuses_login(error: &broker::Error) -> bool {
 const DISK: &str = "free space on the disk of its `dir` or repair it (CONFIG GET dir; see its log), or allow it to write there: \
     it accepts jobs again after the next successful snapshot or write";
 
-fn cannot_write(error: &broker::Error) -> bool {
+fn cannot_write(error: &RedisError) -> bool {
     error.to_string().contains("MISCONF")
 }
 
-fn unreachable(error: &broker::Error) -> Finding {
+fn unreachable(error: &RedisError) -> Finding {
     let remedy = if refuses_login(error) {
         "set the user and the password in redis.url, or the password in redis.password_file"
     } else if cannot_write(error) {
         DISK
-    } else if error.class() == Some(Class::Busy) {
+    } else if error.class() == Some(ErrorClass::Busy) {
         "wait until this server is ready, or name one that is"
     } else if error.to_string().starts_with("TLS with ") {
         "correct [redis.tls], the address or the server's certificate; see docs/tls.md"
@@ -145,7 +148,7 @@ async fn examine(broker: &Broker) -> Vec<Finding> {
     }
     for Missing { node, error } in missing {
         let finding = match error.class() {
-            Some(Class::Configuration) => no_info(&error),
+            Some(ErrorClass::Configuration) => no_info(&error),
             _ => unreachable(&error),
         };
         findings.push(Finding { node: Some(node), ..finding });
@@ -156,13 +159,13 @@ async fn examine(broker: &Broker) -> Vec<Finding> {
 }
 
 /// What can be checked if the server does not answer INFO.
-async fn without_info(broker: &Broker, error: &broker::Error) -> Vec<Finding> {
+async fn without_info(broker: &Broker, error: &RedisError) -> Vec<Finding> {
     let started = Instant::now();
     let rights = rights(&broker.rehearse(None).await, started.elapsed(), broker.namespace().as_str());
     [no_info(error), rights].into_iter().chain(listing(broker).await).collect()
 }
 
-fn no_info(error: &broker::Error) -> Finding {
+fn no_info(error: &RedisError) -> Finding {
     let found = format!("version, eviction and persistence are unknown: {error}");
     Finding::warning("info", found, "grant INFO: ACL SETUSER <user> +info")
 }
@@ -190,7 +193,7 @@ async fn listing(broker: &Broker) -> Option<Finding> {
     let listed = async { broker.queues().await.map(drop).and(broker.workers().await.map(drop)) };
     match listed.await {
         Ok(()) => Some(Finding::ok(CHECK, "this login may list queues and workers")),
-        Err(error) if error.class() == Some(Class::Configuration) => Some(Finding::ok(
+        Err(error) if error.class() == Some(ErrorClass::Configuration) => Some(Finding::ok(
             CHECK,
             "this login may not list queues and workers, which needs +scan; a worker does not need it",
         )),
@@ -207,7 +210,7 @@ fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
             format!("a test job went through its whole life in {} steps and {}", steps.len(), short(took));
         return Finding::ok(CHECK, found);
     };
-    let remedy = if error.class() == Some(Class::Configuration) {
+    let remedy = if error.class() == Some(ErrorClass::Configuration) {
         format!("ACL SETUSER <user> ~{namespace}:* {RIGHTS}")
     } else if cannot_write(error) {
         DISK.to_owned()
@@ -244,7 +247,7 @@ mod tests {
     fn the_remedy_for_a_server_that_cannot_write_is_about_its_disk() {
         let detail = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.";
         let error =
-            broker::Error::Refused { command: "connect", class: Class::Busy, detail: detail.to_owned() };
+            RedisError::Refused { command: "connect", class: ErrorClass::Busy, detail: detail.to_owned() };
         for finding in [
             unreachable(&error),
             rights(&[Step { name: "enqueue", result: Err(error.clone()) }], Duration::ZERO, "sf"),

@@ -2,7 +2,8 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Kept, MAX_ENTRIES, Queue};
+use streamfleet::Queue;
+use streamfleet::admin::{Kept, MAX_ENTRIES};
 use streamfleet::cron::{Entry, Invalid, Missed, Schedule};
 use streamfleet::job::{CronName, Encoding, JobType, Lane, QueueName, Timestamp};
 

@@ -2,7 +2,8 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Broker, CronStatus, Listed};
+use streamfleet::Broker;
+use streamfleet::admin::{CronStatus, Listed};
 use streamfleet::cron::Entry;
 use streamfleet::job::{QueueName, Timestamp};
 

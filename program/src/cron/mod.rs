@@ -5,7 +5,7 @@ mod list;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::Queue;
+use streamfleet::Queue;
 use streamfleet::job::{CronName, QueueName};
 
 use super::Context;

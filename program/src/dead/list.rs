@@ -2,7 +2,8 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{DeadLetter, Queue};
+use streamfleet::Queue;
+use streamfleet::admin::DeadLetter;
 use streamfleet::job::{EntryId, Timestamp};
 
 use super::Filter;

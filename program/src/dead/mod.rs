@@ -5,7 +5,8 @@ mod show;
 mod sweep;
 
 use anyhow::Context as _;
-use streamfleet::broker::{DeadLetter, Queue};
+use streamfleet::Queue;
+use streamfleet::admin::DeadLetter;
 use streamfleet::job::{DeadReason, EntryId, JobId, JobType, QueueName};
 
 use super::Context;

@@ -1,7 +1,8 @@
 //! `dead show`: every field of one dead letter: as is if it is text, otherwise in hexadecimal.
 
 use serde::Serialize;
-use streamfleet::broker::{DeadLetter, Queue};
+use streamfleet::Queue;
+use streamfleet::admin::DeadLetter;
 use streamfleet::job::{JobId, Timestamp};
 
 use super::list::{self, Letter};

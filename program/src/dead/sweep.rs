@@ -6,8 +6,9 @@ use std::io::{IsTerminal, Write};
 use anyhow::Context as _;
 use futures_util::{StreamExt, TryStreamExt};
 use serde::Serialize;
-use streamfleet::broker::{self, DeadLetter, Queue, Replayed};
+use streamfleet::admin::{DeadLetter, Replayed};
 use streamfleet::job::{EntryId, JobId, QueueName, State};
+use streamfleet::{Queue, RedisError};
 
 use super::Filter;
 use crate::exit::Exit;
@@ -205,7 +206,7 @@ impl Sweep {
 }
 
 /// Returns true if the letter still existed.
-async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, broker::Error> {
+async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, RedisError> {
     match deed {
         Deed::Replay => {
             Ok(is_replayed(queue.dead_letters().replay(letter.entry, &letter.job()).await?, letter))

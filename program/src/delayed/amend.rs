@@ -2,7 +2,8 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Due, Queue};
+use streamfleet::Queue;
+use streamfleet::admin::Due;
 use streamfleet::job::{Encoding, JobId};
 
 use crate::Context;

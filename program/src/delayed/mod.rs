@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Due, Queue, Upcoming};
+use streamfleet::Queue;
+use streamfleet::admin::{Due, Upcoming};
 use streamfleet::job::{Encoding, JobId, QueueName, Timestamp};
 
 use super::exit::Exit;

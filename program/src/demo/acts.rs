@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use streamfleet::broker::{Broker, Queue};
 use streamfleet::job::{EntryId, JobId, Timestamp};
+use streamfleet::{Broker, Queue};
 use tokio::time::Instant;
 
 use super::account::{Account, Balance, Kill, Replay, Reports, Share};

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
 use secrecy::{ExposeSecret, SecretString};
-use streamfleet::broker;
+use streamfleet::RedisConfig;
 use streamfleet::dev_server::{self, DevServer};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -33,11 +33,11 @@ impl Target {
     }
 
     /// The same server as a configuration of the library.
-    pub(super) fn config(&self) -> broker::Config {
-        broker::Config {
+    pub(super) fn config(&self) -> RedisConfig {
+        RedisConfig {
             url: format!("redis://127.0.0.1:{}", self.port).into(),
             password_file: Some(self.password_file.clone()),
-            ..broker::Config::default()
+            ..RedisConfig::default()
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
-use streamfleet::broker::{DeadLetter, stream_name};
+use streamfleet::admin::{DeadLetter, stream_name};
 use streamfleet::job::Lane;
 
 use super::command::Command;

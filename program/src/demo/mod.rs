@@ -27,7 +27,7 @@ use endpoint::Endpoint;
 use folder::Folder;
 use plan::Python;
 use screen::Screen;
-use streamfleet::broker::Broker;
+use streamfleet::Broker;
 use streamfleet::dev_server::DevServer;
 use streamfleet::job::{InvalidName, QueueName};
 use tokio::time::Instant;

@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use streamfleet::broker::stream_name;
+use streamfleet::admin::stream_name;
 use streamfleet::job::{Lane, Namespace, QueueName};
 
 use super::command::Command;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use streamfleet::broker::Broker;
+use streamfleet::Broker;
 use streamfleet::config::PREFIX;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;

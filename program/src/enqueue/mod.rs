@@ -15,12 +15,11 @@ use bulk::BadLine;
 pub(super) use draft::refused;
 use draft::{Draft, Follow, When};
 use serde::Serialize;
-use streamfleet::broker::Queue;
 use streamfleet::config::QueueSection;
 use streamfleet::job::{
     Encoding, JobId, JobType, Lane, QueueName, State, Timestamp, TraceContext, UniqueKey,
 };
-use streamfleet::{Accepted, Durability, Producer, SubmitError, Submitted, UniqueMode, UniqueScope};
+use streamfleet::{Accepted, Durability, Producer, Queue, SubmitError, Submitted, UniqueMode, UniqueScope};
 
 use super::exit::Exit;
 use super::output::{self, Output};

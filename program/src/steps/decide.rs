@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{DecideError, Decided, Decider};
+use streamfleet::admin::{DecideError, Decided, Decider};
 use streamfleet::job::{JobId, QueueName, StepName, Verdict};
 
 use crate::Context;

@@ -4,7 +4,8 @@ mod decide;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::broker::{Queue, StepsStatus};
+use streamfleet::Queue;
+use streamfleet::admin::StepsStatus;
 use streamfleet::job::{JobId, Plan, QueueName, Standing, StepKind, StepRecord, StepState};
 
 use super::exit::Exit;

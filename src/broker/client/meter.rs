@@ -5,7 +5,8 @@ use std::time::Duration;
 
 /// The commands whose round trips are measured separately: scripts by their names, and the plain commands that workers
 /// send. All others are `other`.
-pub const COMMANDS: [&str; 28] = [
+#[cfg(any(feature = "service", test))]
+pub(crate) const COMMANDS: [&str; 28] = [
     "xreadgroup",
     "acknowledge",
     "xrange",

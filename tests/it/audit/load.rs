@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use streamfleet::Producer;
-use streamfleet::broker::Broker;
+use streamfleet::{Broker, Producer};
 use tokio::task::JoinSet;
 
 use super::bulk::{Bulk, Carrier};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use streamfleet::broker::{Cancellation, DeadLetter, DecideError, Decider, Error, Queue};
+use streamfleet::admin::{Cancellation, DeadLetter, DecideError, Decider};
 use streamfleet::job::{EntryId, JobId, Lane, StepName, StepState, Verdict};
+use streamfleet::{Queue, RedisError};
 
 use super::register::{Deed, Kind, Register, Reply, ToCancel};
 use super::send::add;
@@ -85,7 +86,7 @@ impl Person {
         queue: &Queue,
         open: &mut Vec<EntryId>,
         next: &mut Option<EntryId>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RedisError> {
         for letter in queue.dead_letters().page(*next, 500).await? {
             *next = Some(EntryId::new(letter.entry.ms, letter.entry.seq + 1));
             open.push(letter.entry);

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use streamfleet::broker::Error;
 use streamfleet::job::{ChainedJob, Lane};
-use streamfleet::{Accepted, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope};
+use streamfleet::{
+    Accepted, Producer, RedisError, Submission, SubmitError, Submitted, UniqueMode, UniqueScope,
+};
 
 use super::order::{Order, What};
 use super::payload::{fields, job};
@@ -216,8 +217,8 @@ pub(crate) fn raw(server: &RedisServer, lane: Lane, fields: &[(String, String)])
 /// Returns what the producer knows after an error.
 pub(crate) fn reply_of(error: &SubmitError) -> Reply {
     match error {
-        SubmitError::Broker(Error::Refused { .. } | Error::Unreachable(_)) => Reply::Refused,
-        SubmitError::Broker(Error::Unknown { .. }) => Reply::Unknown,
+        SubmitError::Broker(RedisError::Refused { .. } | RedisError::Unreachable(_)) => Reply::Refused,
+        SubmitError::Broker(RedisError::Unknown { .. }) => Reply::Unknown,
         other => panic!("a submission failed: {other}"),
     }
 }

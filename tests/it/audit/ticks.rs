@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::{CronStatus, Queue};
+use streamfleet::Queue;
+use streamfleet::admin::CronStatus;
 use streamfleet::cron::{Entry, Missed, Schedule};
 use streamfleet::job::Encoding;
 

@@ -1,6 +1,6 @@
 //! Batches: another job follows when all members have succeeded.
 
-use streamfleet::broker::Batch;
+use streamfleet::admin::Batch;
 use streamfleet::job::{BatchId, Encoding, JobId, State};
 use streamfleet::{JobError, Producer, Submission, UniqueMode, UniqueScope};
 
@@ -96,7 +96,7 @@ async fn a_batch_submitted_again_after_a_lost_reply_is_followed_once() {
     let warm_up = job("").id("warm-up".parse().unwrap()).delay(LONG);
     let warm_up = producer.submit(warm_up).await.unwrap();
     let cancelled = scene.queue.cancel(&warm_up, "a test", LONG).await.unwrap();
-    assert_eq!(cancelled, streamfleet::broker::Cancellation::Done);
+    assert_eq!(cancelled, streamfleet::admin::Cancellation::Done);
     let lost =
         Mode::DropReplyTo { needle: b"invoices-2026-11.1".to_vec(), holding: b":3\r\n".to_vec(), times: 1 };
     scene.proxy.set(lost);

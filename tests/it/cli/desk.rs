@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::JobError;
-use streamfleet::broker::Queue;
+use streamfleet::{JobError, Queue};
 
 use crate::harness::fleet::{Acts, Running, quick, submit};
 use crate::harness::process::{Launch, Output, run};

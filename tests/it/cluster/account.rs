@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use streamfleet::broker::{Broker, Queue};
 use streamfleet::worker::QueueConfig;
-use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Submission};
+use streamfleet::{
+    Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, Submission,
+};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 

@@ -101,7 +101,7 @@ async fn every_command_and_feature_works_with_each_queue_on_another_server() {
         _ => Ok(Value::Null),
     });
     let config = config(&cluster, &names, Duration::from_secs(15));
-    let broker = streamfleet::broker::Broker::connect(config.redis.clone()).await.unwrap();
+    let broker = streamfleet::Broker::connect(config.redis.clone()).await.unwrap();
     let fleet = Fleet::builder(config).handler_with("test", quick(3), handler.clone()).unwrap();
     let fleet = Running::of(fleet.steps("gift", quick(3), plan(&Walks::well())).unwrap().build());
     for name in &names {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::{Kept, MAX_ENTRIES};
+use streamfleet::admin::{Kept, MAX_ENTRIES};
 
 use super::{Process, Ran, SOON, STATES, each_second, entry, named, set_back, status};
 use crate::harness::fleet::{config, queue, until_empty};

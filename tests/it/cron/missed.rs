@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::Queue;
+use streamfleet::Queue;
 use streamfleet::cron::{Entry, MAX_CATCH_UP, Missed};
 
 use super::{Process, Ran, SOON, each_second, entry, named, set_back, status};

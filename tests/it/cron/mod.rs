@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::broker::{CronStatus, Queue};
+use streamfleet::admin::CronStatus;
 use streamfleet::cron::{Entry, Missed, Schedule};
 use streamfleet::job::{CronName, Timestamp};
-use streamfleet::{Fleet, FleetConfig, Shutdown};
+use streamfleet::{Fleet, FleetConfig, Queue, Shutdown};
 use tokio::task::JoinHandle;
 
 use crate::harness::fleet::{Acts, quick};

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use streamfleet::broker::{Broker, Queue, Status};
+use streamfleet::admin::Status;
 use streamfleet::job::{Backoff, JobId, Policy, State};
 use streamfleet::{
-    Fleet, FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Shutdown, Submission,
+    Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, Shutdown,
+    Submission,
 };
 use tokio::task::JoinHandle;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use streamfleet::broker::{PastEvent, Queue};
+use streamfleet::admin::PastEvent;
 use streamfleet::hooks::Publish;
 use streamfleet::job::State;
-use streamfleet::{Fleet, FleetConfig, JobError, Producer, Submission};
+use streamfleet::{Fleet, FleetConfig, JobError, Producer, Queue, Submission};
 use tokio::sync::Semaphore;
 
 use super::dispatch::{Faults, Held, SOON, attentive, builder};

@@ -1,6 +1,6 @@
 //! How queues are spread over a cluster, as documented in docs/scale.md.
 
-use streamfleet::broker::stream_name;
+use streamfleet::admin::stream_name;
 use streamfleet::job::{Lane, Namespace, QueueName};
 
 use crate::harness::redis_server::RedisServer;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::Cancellation;
+use streamfleet::admin::Cancellation;
 use streamfleet::job::{Envelope, Lane, State};
 
 use crate::harness::fleet::{Acts, Running, config, queue, quick, submit, until_empty, until_state};
@@ -18,7 +18,7 @@ type Fields<'a> = &'a [(&'a [u8], &'a [u8])];
 /// One server and one worker for many entries.
 struct Bench {
     server: RedisServer,
-    queue: streamfleet::broker::Queue,
+    queue: streamfleet::Queue,
     handler: Acts,
     fleet: Running,
 }

@@ -3,9 +3,8 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
-use streamfleet::broker::{Broker, Class, Error};
 use streamfleet::job::Lane;
-use streamfleet::{Fleet, Producer, Shutdown, Submission};
+use streamfleet::{Broker, ErrorClass, Fleet, Producer, RedisError, Shutdown, Submission};
 
 use crate::harness::fleet::{Acts, Running, config, queue, quick, submit, until_empty};
 use crate::harness::redis_server::RedisServer;
@@ -13,7 +12,7 @@ use crate::harness::wait::until_async;
 
 const SOON: Duration = Duration::from_secs(30);
 
-async fn refusal(url: &str) -> Error {
+async fn refusal(url: &str) -> RedisError {
     match Broker::connect(config(url).redis).await {
         Err(error) => error,
         Ok(_) => panic!("connected to {url}"),
@@ -26,7 +25,7 @@ async fn connecting_to_a_closed_port_fails_within_seconds() {
     let asked = Instant::now();
     let error = refusal(&format!("redis://:canary@{nobody}")).await;
     assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
-    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+    assert!(matches!(error, RedisError::Unreachable(_)), "{error:?}");
     assert!(!format!("{error} {error:?}").contains("canary"));
 }
 
@@ -36,7 +35,7 @@ async fn connecting_to_a_server_that_never_answers_fails_within_seconds() {
     let asked = Instant::now();
     let error = refusal(&format!("redis://{}", mute.local_addr().unwrap())).await;
     assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
-    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+    assert!(matches!(error, RedisError::Unreachable(_)), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,7 +47,7 @@ async fn a_missing_or_wrong_password_is_a_configuration_error() {
     {
         let asked = Instant::now();
         let error = refusal(&url).await;
-        assert_eq!(error.class(), Some(Class::Configuration), "{url}: {error:?}");
+        assert_eq!(error.class(), Some(ErrorClass::Configuration), "{url}: {error:?}");
         assert!(asked.elapsed() < Duration::from_secs(15), "{url}: {:?}", asked.elapsed());
         assert!(!format!("{error} {error:?}").contains("canary"));
     }
@@ -92,7 +91,7 @@ async fn a_fleet_recovers_when_a_stream_key_of_the_wrong_type_is_deleted() {
     let error = Producer::new(queue.clone()).submit(job.clone()).await.unwrap_err().to_string();
     assert!(error.contains("WRONGTYPE"), "{error}");
     let error = queue.join(Duration::from_secs(1)).await.unwrap_err();
-    assert_eq!(error.class(), Some(Class::Configuration), "{error}");
+    assert_eq!(error.class(), Some(ErrorClass::Configuration), "{error}");
     server.cmd(&["DEL", "sf:{default}:jobs"]);
     for lane in Lane::ALL {
         let later = Producer::new(queue.clone()).submit(job.clone().lane(lane)).await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use streamfleet::broker::Queue;
+use streamfleet::Queue;
 
 use crate::cron::each_second;
 use crate::cron::witness::Witness;

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use streamfleet::JobError;
-use streamfleet::broker::Queue;
 use streamfleet::job::{JobId, State};
+use streamfleet::{JobError, Queue};
 
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
 use crate::harness::process::Launch;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use streamfleet::broker::Cancellation;
+use streamfleet::admin::Cancellation;
 use streamfleet::job::{JobId, State};
 
 use crate::harness::fleet::{Running, config, queue, quick, until_state};

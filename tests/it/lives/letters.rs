@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use streamfleet::Steps;
-use streamfleet::broker::{DeadLetter, Evicted, LetterLimits, Replayed};
+use streamfleet::admin::{DeadLetter, Evicted, LetterLimits, Replayed};
 use streamfleet::job::{JobId, State};
 
 use crate::harness::fleet::{Running, config, quick, until_state};
@@ -212,7 +212,7 @@ async fn a_ledger_stays_while_a_life_with_a_started_step_is_alive() {
     let other: String = redis::from_redis_value(scene.server.cmd(&head)).unwrap();
     let cancelled =
         scene.queue.cancel(&other.parse().unwrap(), "ann", Duration::from_millis(1)).await.unwrap();
-    assert_eq!(cancelled, streamfleet::broker::Cancellation::Done);
+    assert_eq!(cancelled, streamfleet::admin::Cancellation::Done);
     let ledger = "sf:{default}:steps:j";
     until_async("the other life to end", SOON, async || {
         scene.server.cmd(&["PTTL", ledger]) == redis::Value::Int(-1)

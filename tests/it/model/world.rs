@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use streamfleet::broker::{Decider, Evicted, LetterLimits, Queue};
+use streamfleet::admin::{Decider, Evicted, LetterLimits};
 use streamfleet::cron::Missed;
 use streamfleet::job::{JobId, State};
-use streamfleet::{Producer, Submission};
+use streamfleet::{Producer, Queue, Submission};
 
 use super::expected::{End, Model, Op, Wish};
 use crate::cron::{STATES, entry, set_back};
@@ -199,7 +199,7 @@ impl World {
         self.queue.cancel(&id(nth), "the model", HOUR).await.unwrap();
     }
 
-    async fn status(&self, nth: usize) -> Option<streamfleet::broker::Status> {
+    async fn status(&self, nth: usize) -> Option<streamfleet::admin::Status> {
         self.queue.status(&id(nth)).await.unwrap()
     }
 }

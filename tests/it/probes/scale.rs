@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 use serde_json::json;
-use streamfleet::broker::Backlog;
+use streamfleet::admin::Backlog;
 use streamfleet::cron::{Entry, Schedule};
 
 use super::{SOON, json, launch, ready, status};

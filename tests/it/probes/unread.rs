@@ -1,7 +1,7 @@
 //! Keys of the wrong type: each hides only its own figures.
 
 use serde_json::{Value, json};
-use streamfleet::broker::{Part, Unread};
+use streamfleet::admin::{Part, Unread};
 use streamfleet::job::Lane;
 
 use super::{SOON, launch, ready};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use streamfleet::Fleet;
-use streamfleet::broker::{Evicted, LetterLimits, Queue};
+use streamfleet::admin::{Evicted, LetterLimits};
 use streamfleet::event::{Event, Events};
 use streamfleet::job::{EntryId, JobId};
+use streamfleet::{Fleet, Queue};
 
 use crate::harness::fleet::{Acts, Running, config, queue};
 use crate::harness::process::Launch;

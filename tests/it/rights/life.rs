@@ -2,9 +2,8 @@
 //! right is missing, not even one whose absence nobody would notice.
 
 use serde_json::Value;
-use streamfleet::broker::Broker;
 use streamfleet::job::Encoding;
-use streamfleet::{Producer, Submission};
+use streamfleet::{Broker, Producer, Submission};
 
 use super::logins::Site;
 use crate::cli::scrape::{address, get};

@@ -1,9 +1,8 @@
 //! People: every command of the program, with the login for operators.
 
 use crate::harness::fleet::{Acts, Running, config, quick, until_state};
-use streamfleet::JobError;
-use streamfleet::broker::{Broker, Queue};
 use streamfleet::job::{JobId, State};
+use streamfleet::{Broker, JobError, Queue};
 
 use super::logins::Site;
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use streamfleet::broker::Queue;
+use streamfleet::Queue;
 use streamfleet::job::{JobId, State};
 
 use crate::harness::redis_server::RedisServer;

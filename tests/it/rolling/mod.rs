@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use streamfleet::broker::Queue;
 use streamfleet::job::JobId;
-use streamfleet::{Producer, Submission};
+use streamfleet::{Producer, Queue, Submission};
 
 use crate::cli::scrape::{address, get};
 use crate::harness::fleet::{queue, until_empty};

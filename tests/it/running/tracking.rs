@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::Queue;
 use streamfleet::job::{JobId, Policy, State, Tracking};
-use streamfleet::{JobError, Producer, Submission};
+use streamfleet::{JobError, Producer, Queue, Submission};
 
 use crate::harness::fleet::{Acts, Running, config, queue, quick, until_empty, until_state};
 use crate::harness::redis_server::RedisServer;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::{Cancellation, Error};
-use streamfleet::{Accepted, Producer, SubmitError, UniqueMode, UniqueScope};
+use streamfleet::admin::Cancellation;
+use streamfleet::{Accepted, Producer, RedisError, SubmitError, UniqueMode, UniqueScope};
 
 use super::judge::{ANSWERS, End, ask};
 use super::scene::{GaveUp, Report, Scene, Step};
@@ -354,18 +354,18 @@ fn lost_reply(scene: &mut Scene) {
     let job = |name: &str| scene.job(&format!("@{name} ok"));
     let (before, lost) = (job("before"), job("lost"));
     scene.runtime.block_on(async {
-        let broker = streamfleet::broker::Broker::connect(config.redis).await.unwrap();
+        let broker = streamfleet::Broker::connect(config.redis).await.unwrap();
         let producer = Producer::new(broker.queue("default".parse().unwrap()));
         if let Err(error) = producer.submit(before).await {
             scene.place.complain(ANSWERS, &format!("a submission failed though no reply was lost: {error}"));
         }
         proxy.set(Mode::drop_reply_to("@lost", 1));
         match producer.submit(lost.clone()).await {
-            Err(SubmitError::Broker(Error::Refused { .. } | Error::Unreachable(_))) => {
+            Err(SubmitError::Broker(RedisError::Refused { .. } | RedisError::Unreachable(_))) => {
                 let again = async || producer.submit(lost.clone()).await.ok();
                 until_async("the refused submission to be accepted", Duration::from_secs(8), again).await;
             }
-            Err(SubmitError::Broker(Error::Unknown { .. })) => {}
+            Err(SubmitError::Broker(RedisError::Unknown { .. })) => {}
             other => scene
                 .place
                 .complain(ANSWERS, &format!("a submission whose reply was lost returned {other:?}")),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use streamfleet::broker::Depths;
+use streamfleet::admin::Depths;
 
 use super::load::{Ran, Seen};
 

@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use streamfleet::broker::{self, Broker, Depths, Queue};
+use streamfleet::admin::Depths;
 use streamfleet::job::Encoding;
 use streamfleet::producer::SubmitError;
-use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Submission};
+use streamfleet::{
+    Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, RedisError,
+    Submission,
+};
 use tokio::task::JoinSet;
 
 use crate::harness::fleet::{Running, config, quick};
@@ -145,7 +148,7 @@ async fn submit(queue: Queue, seen: Arc<Mutex<Seen>>) {
         let mut seen = seen.lock().unwrap();
         match result {
             Ok(_) => drop(seen.accepted.insert(number, (sent, Instant::now()))),
-            Err(SubmitError::Broker(broker::Error::Unknown { .. })) => continue,
+            Err(SubmitError::Broker(RedisError::Unknown { .. })) => continue,
             Err(_) => drop(seen.refused.insert(number)),
         }
         seen.unknown.remove(&number);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::{Broker, Error};
+use streamfleet::{Broker, RedisError};
 
 use crate::harness::fleet::config;
 use crate::harness::sentinel::{SERVICE, Watched};
 
-async fn refusal(url: &str) -> Error {
+async fn refusal(url: &str) -> RedisError {
     let connected = Broker::connect(config(url).redis);
     let connected =
         tokio::time::timeout(Duration::from_secs(20), connected).await.expect("an answer in time");

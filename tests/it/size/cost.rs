@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use streamfleet::broker::Cancellation;
+use streamfleet::admin::Cancellation;
 
 use crate::harness::fleet::queue;
 use crate::harness::redis_server::RedisServer;

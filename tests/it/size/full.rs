@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::{JobError, Producer, SubmitError, broker};
+use streamfleet::{ErrorClass, JobError, Producer, SubmitError};
 
 use crate::harness::fleet::Acts;
 use crate::harness::wait::until_async;
@@ -29,7 +29,7 @@ async fn a_fleet_on_a_full_server_finishes_its_delayed_jobs() {
     // Below the current use, so that no command that adds data is admitted.
     scene.server.cmd(&["CONFIG", "SET", "maxmemory", "1mb"]);
     match producer.submit(job("one too many")).await {
-        Err(SubmitError::Broker(error)) => assert_eq!(error.class(), Some(broker::Class::Full), "{error}"),
+        Err(SubmitError::Broker(error)) => assert_eq!(error.class(), Some(ErrorClass::Full), "{error}"),
         other => panic!("{other:?}"),
     }
     let handler = fails_once();

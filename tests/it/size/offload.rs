@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::{Cancellation, Due, UniqueMode, UniqueScope};
+use streamfleet::admin::{Cancellation, Due, UniqueMode, UniqueScope};
 use streamfleet::job::{Encoding, EntryId, JobId, State};
 use streamfleet::{JobError, Producer};
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use streamfleet::JobError;
 use streamfleet::Steps;
-use streamfleet::broker::{DecideError, Decided};
+use streamfleet::admin::{DecideError, Decided};
 use streamfleet::job::{JobId, State, StepState, Verdict};
 
 use super::scene::{Scene, Walks, plan};

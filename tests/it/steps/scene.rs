@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::broker::{DecideError, Decided, Decider, Queue, StepsStatus as Seen};
+use streamfleet::admin::{DecideError, Decided, Decider, StepsStatus as Seen};
 use streamfleet::job::{JobId, Policy, State, StepName, StepRecord, StepState, Verdict};
 use streamfleet::{
-    Fleet, FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Steps, Submission,
+    Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, Steps, Submission,
 };
 
 use crate::harness::fleet::{Running, config, queue, quick};

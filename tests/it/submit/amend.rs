@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::{Due, Queue};
+use streamfleet::admin::Due;
 use streamfleet::job::{Encoding, Envelope, JobId, Lane, State, Timestamp};
-use streamfleet::{JobError, Producer, SubmitError};
+use streamfleet::{JobError, Producer, Queue, SubmitError};
 
 use crate::harness::fleet::{Acts, Running, queue, quick, until_state};
 use crate::harness::redis_server::RedisServer;

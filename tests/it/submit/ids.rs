@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::broker::Queue;
 use streamfleet::job::{JobId, State, Tracking};
-use streamfleet::{Accepted, JobError, Producer, Submission, SubmitError};
+use streamfleet::{Accepted, JobError, Producer, Queue, Submission, SubmitError};
 
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
 use crate::harness::process::Launch;
@@ -81,7 +80,7 @@ async fn a_job_resent_after_death_failure_or_cancellation_does_not_run() {
     until_state(&queue, &id, State::Retrying).await;
     assert_eq!(again(&queue).await, Some(State::Retrying));
     let cancelled = queue.cancel(&id, "a test", Duration::from_secs(60)).await.unwrap();
-    assert_eq!(cancelled, streamfleet::broker::Cancellation::Done);
+    assert_eq!(cancelled, streamfleet::admin::Cancellation::Done);
     assert_eq!(again(&queue).await, Some(State::Cancelled));
     until_empty(&queue).await;
     assert_eq!(handler.runs(&id), 2);

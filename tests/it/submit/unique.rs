@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use streamfleet::broker::Cancellation;
+use streamfleet::admin::Cancellation;
 use streamfleet::job::{JobId, Lane, State};
 use streamfleet::{Accepted, JobError, Producer, Submission, Submitted, UniqueMode, UniqueScope};
 

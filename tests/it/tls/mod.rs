@@ -5,13 +5,13 @@ mod rotated;
 mod spoken;
 mod topologies;
 
-use streamfleet::broker::{self, Tls};
+use streamfleet::{RedisConfig, RedisTls};
 
 use crate::harness::certificates::{Authority, Certified};
 
 /// Returns a configuration that trusts this authority and uses this client certificate.
-pub(crate) fn tls(authority: &Authority, client: Option<&Certified>) -> Tls {
-    let mut tls = Tls::default();
+pub(crate) fn tls(authority: &Authority, client: Option<&Certified>) -> RedisTls {
+    let mut tls = RedisTls::default();
     tls.ca_file = Some(authority.file());
     tls.cert_file = client.map(|client| client.cert.clone());
     tls.key_file = client.map(|client| client.key.clone());
@@ -19,6 +19,6 @@ pub(crate) fn tls(authority: &Authority, client: Option<&Certified>) -> Tls {
 }
 
 /// Returns a configuration with this address and this TLS.
-pub(crate) fn redis(url: &str, tls: Tls) -> broker::Config {
-    broker::Config { url: url.into(), tls, ..broker::Config::default() }
+pub(crate) fn redis(url: &str, tls: RedisTls) -> RedisConfig {
+    RedisConfig { url: url.into(), tls, ..RedisConfig::default() }
 }

@@ -155,7 +155,7 @@ async fn connecting_to_a_silent_server_fails_in_time() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let authority = Authority::new("test");
     let url = format!("rediss://{}", listener.local_addr().unwrap());
-    let connecting = streamfleet::broker::Broker::connect(redis(&url, super::tls(&authority, None)));
+    let connecting = streamfleet::Broker::connect(redis(&url, super::tls(&authority, None)));
     let ended = tokio::time::timeout(Duration::from_secs(25), connecting).await.expect("an end");
     assert!(ended.is_err());
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use streamfleet::broker::Broker;
+use streamfleet::Broker;
 
 use super::{redis, tls};
 use crate::harness::certificates::{Authority, Valid};

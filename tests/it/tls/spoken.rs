@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use streamfleet::broker::Broker;
+use streamfleet::Broker;
 
 use super::{redis, tls};
 use crate::harness::certificates::{Authority, Valid};

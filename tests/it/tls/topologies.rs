@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use redis::{ConnectionLike, Value};
-use streamfleet::broker::{Broker, Queue};
+use streamfleet::{Broker, Queue};
 use tempfile::TempDir;
 
 use super::{redis as address, tls};

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::trace::v1::Span;
-use streamfleet::broker::Queue;
 use streamfleet::handlers::{Exec, ExecConfig, Http, HttpConfig};
 use streamfleet::job::{Policy, State, Tracking};
-use streamfleet::{Handler, JobContext, JobError, Producer, RawPayload, Steps, Submission};
+use streamfleet::{Handler, JobContext, JobError, Producer, Queue, RawPayload, Steps, Submission};
 use tracing::Instrument;
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 

@@ -3,8 +3,7 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use streamfleet::broker::Queue;
-use streamfleet::{Producer, Submission};
+use streamfleet::{Producer, Queue, Submission};
 
 use super::collector::Collector;
 use crate::cli::scrape::{address, series};

@@ -1,10 +1,9 @@
 //! A fleet inside the test process, and a collector that receives its spans.
 
-use streamfleet::broker::Queue;
 use streamfleet::event::Events;
 use streamfleet::job::JobId;
 use streamfleet::traces::{Config, Exporting, Traces};
-use streamfleet::{Builder, Fleet, Handler, Producer, Submission};
+use streamfleet::{Builder, Fleet, Handler, Producer, Queue, Submission};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::broker::Broker;
+use streamfleet::Broker;
 use streamfleet::worker::QueueConfig;
 
 use super::scene::SOON;

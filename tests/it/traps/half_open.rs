@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use streamfleet::{SubmitError, broker};
+use streamfleet::{RedisError, SubmitError};
 use tokio::task::JoinSet;
 
 use super::scene::{Gate, LONG, SOON, Scene, job};
@@ -84,7 +84,7 @@ async fn commands_in_flight_when_the_client_is_replaced_may_have_run() {
     .await;
     for (answer, took) in answers {
         assert!(
-            matches!(answer, Err(SubmitError::Broker(broker::Error::Unknown { .. }))),
+            matches!(answer, Err(SubmitError::Broker(RedisError::Unknown { .. }))),
             "{answer:?} after {took:?}"
         );
     }

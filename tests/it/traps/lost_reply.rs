@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use streamfleet::job::State;
-use streamfleet::{JobError, SubmitError, broker};
+use streamfleet::{JobError, RedisError, SubmitError};
 
 use super::scene::{LONG, SOON, STREAM, Scene, job};
 use crate::harness::fleet::{Acts, submit, until_state};
@@ -33,7 +33,7 @@ async fn a_producer_whose_reply_was_lost_gets_unknown_and_the_job_runs_once() {
     producer.submit(job("first")).await.unwrap();
     scene.proxy.set(Mode::drop_reply_to("precious", 1));
     let answer = producer.submit(job("precious")).await;
-    assert!(matches!(answer, Err(SubmitError::Broker(broker::Error::Unknown { .. }))), "{answer:?}");
+    assert!(matches!(answer, Err(SubmitError::Broker(RedisError::Unknown { .. }))), "{answer:?}");
     assert_eq!(scene.int(&["XLEN", STREAM]), 2);
     // It may be refused while the client reconnects; thanks to its id it stays one job.
     let third = async || producer.submit(job("third").id("third".parse().unwrap())).await.is_ok();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use streamfleet::job::State;
-use streamfleet::{JobError, SubmitError, broker};
+use streamfleet::{ErrorClass, JobError, SubmitError};
 
 use super::scene::{Gate, LONG, SOON, STREAM, Scene, job};
 use crate::harness::fleet::{Acts, submit, until_state};
@@ -75,7 +75,7 @@ async fn a_producer_learns_that_redis_refused() {
     let producer = scene.producer().await;
     scene.proxy.set(Mode::inject("MISCONF Errors writing to the AOF file"));
     match producer.submit(job("{}")).await {
-        Err(SubmitError::Broker(error)) => assert_eq!(error.class(), Some(broker::Class::Busy), "{error}"),
+        Err(SubmitError::Broker(error)) => assert_eq!(error.class(), Some(ErrorClass::Busy), "{error}"),
         other => panic!("{other:?}"),
     }
     assert_eq!(scene.int(&["EXISTS", STREAM]), 0);
@@ -98,7 +98,7 @@ async fn a_master_that_becomes_a_replica_and_a_master_again_loses_nothing() {
         producer.submit(job("ok")).await.err().filter(|error| error.to_string().contains("READONLY"))
     })
     .await;
-    assert!(matches!(&refused, SubmitError::Broker(error) if error.class() == Some(broker::Class::Busy)));
+    assert!(matches!(&refused, SubmitError::Broker(error) if error.class() == Some(ErrorClass::Busy)));
     scene.server.cmd(&["REPLICAOF", "NO", "ONE"]);
     let later =
         until_async("a submission to be accepted", SOON, async || producer.submit(job("ok")).await.ok())
@@ -127,12 +127,12 @@ async fn a_full_server_refuses_new_jobs_and_lets_the_fleet_finish() {
     let full = used();
     scene.server.cmd(&["CONFIG", "SET", "maxmemory", &(full / 2).to_string()]);
     match producer.submit(job("one too many")).await {
-        Err(SubmitError::Broker(error)) => assert_eq!(error.class(), Some(broker::Class::Full), "{error}"),
+        Err(SubmitError::Broker(error)) => assert_eq!(error.class(), Some(ErrorClass::Full), "{error}"),
         other => panic!("{other:?}"),
     }
     assert!(matches!(
         producer.submit(job("later").delay(SOON)).await,
-        Err(SubmitError::Broker(error)) if error.class() == Some(broker::Class::Full)
+        Err(SubmitError::Broker(error)) if error.class() == Some(ErrorClass::Full)
     ));
     let fleet = scene.fleet(LONG, handler.clone());
     scene.until_at_rest().await;

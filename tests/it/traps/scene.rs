@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::broker::{Broker, Queue};
 use streamfleet::job::{Encoding, JobId};
-use streamfleet::{FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Submission};
+use streamfleet::{
+    Broker, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, Submission,
+};
 use tokio::sync::watch;
 
 use crate::harness::fleet::{Running, config, queue, quick};

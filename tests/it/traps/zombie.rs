@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use streamfleet::broker::Attempt;
+use streamfleet::admin::Attempt;
 use streamfleet::job::{JobId, State};
 use streamfleet::{Producer, Submission};
 use tempfile::TempDir;

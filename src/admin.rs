@@ -1,0 +1,35 @@
+//! Inspecting and repairing what Redis holds: what a tool for operators needs. The `streamfleet` program is a command
+//! line around this module. Programs that submit and run jobs seldom need it.
+//!
+//! [`Broker`](crate::Broker) lists queues, workers and servers. [`Queue`](crate::Queue) inspects one queue and changes
+//! its jobs, partly through handles:
+//!
+//! | handle | manages |
+//! |---|---|
+//! | [`Queue::dead_letters`](crate::Queue::dead_letters) | [`DeadLetters`]: list, replay and drop the letters of exhausted jobs |
+//! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
+//! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
+//! | [`Queue::events`](crate::Queue::events) | [`EventStream`]: read what happened to jobs |
+//! | [`Queue::steps`](crate::Queue::steps) | [`StepLedgers`]: show a job's steps, and decide about those with an unknown outcome |
+//!
+//! Everything here can be repeated: if an answer is lost, ask again.
+//!
+//! ```no_run
+//! use streamfleet::{Broker, RedisError};
+//!
+//! # async fn example() -> Result<(), RedisError> {
+//! let broker = Broker::connect("redis://127.0.0.1:6379").await?;
+//! for name in broker.queues().await?.found {
+//!     let letters = broker.queue(name.clone()).dead_letters().page(None, 100).await?;
+//!     println!("{name}: {} dead letters on the first page", letters.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub use crate::broker::{
+    Attempt, Awaited, Backlog, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadLetter,
+    DeadLetters, DecideError, Decided, Decider, Delayed, Depths, Due, EventStream, Evicted, Joined, Kept,
+    LaneDepth, LetterLimits, Listed, LogLine, MAX_ENTRIES, Missing, Part, PastEvent, Progress, Replayed,
+    Server, Status, Step, StepLedgers, StepsStatus, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+};
