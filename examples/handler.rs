@@ -51,7 +51,7 @@ impl Handler for Charge {
 
     /// Every job leaves a record, so that its status can be read afterwards. By default only failures do.
     fn policy(&self) -> Policy {
-        Policy { tracking: Some(Tracking::All), ..Policy::default() }
+        Policy::default().tracking(Tracking::All)
     }
 }
 
@@ -63,8 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Runs three jobs and prints how each one ended.
 pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    let mut config = FleetConfig::default();
-    config.redis.url = url.into();
+    let config = FleetConfig::default().redis(url);
     let queue = Broker::connect(config.redis.clone()).await?.queue("default".parse()?);
     let fleet = Fleet::builder(config).handler(Charge).build();
     let shutdown = Shutdown::new();

@@ -80,7 +80,7 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let status = sandbox.until_state(&large, State::Dead).await?;
     writeln!(out, "large order: dead: {}", status.error.unwrap_or_default())?;
     // Somebody has asked the bank: the card was charged. Now the remaining steps run.
-    let clerk = Decider { who: "clerk".to_owned(), reason: "receipt 17 of the bank".to_owned() };
+    let clerk = Decider::new("clerk", "receipt 17 of the bank");
     let day = std::time::Duration::from_secs(24 * 3600);
     let decided =
         sandbox.queue().steps().decide(&large, (&"charge".parse()?, Verdict::Done), &clerk, day).await?;

@@ -41,21 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Lets a job die, and replays it.
 pub(crate) async fn run(url: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    let mut config = FleetConfig::default();
-    config.redis.url = url.into();
+    let config = FleetConfig::default().redis(url);
     let queue = Broker::connect(config.redis.clone()).await?.queue("default".parse()?);
     let server_is_up = Arc::new(AtomicBool::new(false));
     let handler = SendMail { server_is_up: Arc::clone(&server_is_up) };
     // Pauses are longer in production; these are short enough to watch.
-    let patient = Policy {
-        max_attempts: 3,
-        backoff: Backoff::Exponential {
-            base: Duration::from_millis(50),
-            factor: 2.0,
-            max: Duration::from_secs(1),
-        },
-        ..Policy::default()
-    };
+    let (base, max) = (Duration::from_millis(50), Duration::from_secs(1));
+    let patient = Policy::default().max_attempts(3).backoff(Backoff::Exponential { base, factor: 2.0, max });
     let fleet = Fleet::builder(config).handler_with("mail.send", patient, handler)?.build();
     let shutdown = Shutdown::new();
     let replayed = async {

@@ -33,7 +33,7 @@ impl Handler for Resize {
 
 /// The fleet as in production: the sandbox only replaces the address of Redis, and makes every job leave a record.
 fn fleet(config: FleetConfig) -> Result<Builder, InvalidName> {
-    let hourly = Policy { backoff: Backoff::Fixed(Duration::from_secs(3600)), ..Policy::default() };
+    let hourly = Policy::default().backoff(Backoff::Fixed(Duration::from_secs(3600)));
     Fleet::builder(config).handler_with("picture.resize", hourly, Resize)
 }
 

@@ -22,7 +22,21 @@ use crate::traces::Tracer;
 use crate::worker::{self, Handler, Middleware, Registry, Served, Steps, Worker};
 
 /// The configuration of one process of the fleet.
+///
+/// ```
+/// # fn example() -> Result<(), streamfleet::job::InvalidName> {
+/// use std::time::Duration;
+///
+/// use streamfleet::FleetConfig;
+/// use streamfleet::worker::{Config, QueueConfig};
+///
+/// let mail = QueueConfig::default().concurrency(8).max_depth(100_000);
+/// let worker = Config::default().lease(Duration::from_secs(30)).queues([("mail".parse()?, mail)]);
+/// let config = FleetConfig::default().redis("redis://redis.internal:6379").worker(worker);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Config {
     /// How to connect to Redis.
     pub redis: broker::Config,
@@ -30,6 +44,17 @@ pub struct Config {
     pub worker: worker::Config,
     /// Who is notified about jobs.
     pub events: hooks::Config,
+}
+
+impl Config {
+    setters! {
+        /// Sets how to connect to Redis: to an address, such as `redis://127.0.0.1:6379`, or with a [`broker::Config`].
+        redis: impl Into<broker::Config> => redis.into();
+        /// Sets how the worker runs jobs.
+        worker: worker::Config;
+        /// Sets who is notified about jobs.
+        events: hooks::Config;
+    }
 }
 
 /// Assembles a process of the fleet.
@@ -51,7 +76,7 @@ pub struct Builder {
     tracer: Option<Tracer>,
 }
 
-/// A process of the fleet, ready to run.
+/// A process of the fleet, ready to run; see the [example](Builder).
 pub struct Fleet {
     config: Config,
     registry: Arc<Registry>,

@@ -65,6 +65,9 @@
 //! [`Broker`] is a connection to one Redis, and [`Queue`] is one of its queues. [`Fleet`] assembles a process,
 //! [`Shutdown`] stops it, [`Probe`] reports its health, and [`Autoscale`] reports its load.
 
+#[macro_use]
+mod setters;
+
 pub mod admin;
 mod autoscale;
 mod broker;

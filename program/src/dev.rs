@@ -29,11 +29,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let mut effective = context.effective.clone();
     if effective.config.types.is_empty() {
-        let demo = TypeSection {
-            handler: Some(handlers::Config::Noop),
-            tracking: Some(Tracking::All),
-            ..TypeSection::default()
-        };
+        let mut demo = TypeSection::default();
+        demo.handler = Some(handlers::Config::Noop);
+        demo.tracking = Some(Tracking::All);
         effective.config.types.insert(DEMO.parse()?, demo);
     }
     // Nothing would restart the worker, and the server would stop with it.
@@ -43,7 +41,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
     let mut server = DevServer::start(&args.folder).await?;
     let namespace = effective.config.redis.namespace.clone();
-    effective.config.redis = RedisConfig { url: server.url(), namespace, ..RedisConfig::default() };
+    effective.config.redis = RedisConfig::default().url(server.url()).namespace(namespace);
     let worked = work(&effective, context, &mut server, &args.folder).await;
     server.stop().await?;
     worked

@@ -220,7 +220,7 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
         signals.release();
     }
     let output = if cli.json { Output::Programs } else { Output::People };
-    let mut flags = Flags { redis: cli.redis, namespace: cli.namespace, ..Flags::default() };
+    let mut flags = Flags::default().redis(cli.redis).namespace(cli.namespace);
     if let Command::Worker(args) = &cli.command {
         args.lay_on(&mut flags);
     }

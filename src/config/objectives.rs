@@ -15,6 +15,7 @@ const LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::f
 /// A queue's service objectives; see [`Objectives`].
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ObjectivesSection {
     /// How long a ready job may wait before it starts.
     #[serde(with = "duration")]

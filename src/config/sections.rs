@@ -17,6 +17,7 @@ use crate::{broker, handlers, hooks, telemetry, worker};
 /// The whole configuration.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// The connection to Redis.
     #[serde(serialize_with = "super::show::redis")]
@@ -56,6 +57,7 @@ impl Default for Config {
 /// The worker's settings; see [`worker::Config`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct WorkerSection {
     /// How long a worker may go without renewing an entry's lease before another worker claims the entry.
     #[serde(with = "duration")]
@@ -102,6 +104,7 @@ impl Default for WorkerSection {
 /// The settings of one queue.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct QueueSection {
     /// How many handlers of this queue run at the same time in one process.
     #[serde(deserialize_with = "values::count")]
@@ -149,6 +152,7 @@ impl Default for QueueSection {
 /// The settings of the event streams; see [`hooks::Config`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct EventsSection {
     /// Which events go to the stream `events` of each queue.
     pub publish: hooks::Publish,
@@ -171,6 +175,7 @@ impl Default for EventsSection {
 /// What runs the jobs of one type, and the limits it sets them; see [`Policy`].
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct TypeSection {
     /// What runs the jobs. Without it a worker refuses to start.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -217,6 +222,7 @@ impl TypeSection {
 /// A recurring job; see [`crate::cron::Entry`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct CronSection {
     /// A cron expression.
     pub schedule: String,

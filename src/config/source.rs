@@ -23,7 +23,17 @@ const SHARED: [(&str, &str); 2] =
     [("OTEL_EXPORTER_OTLP_ENDPOINT", "endpoint"), ("OTEL_SERVICE_NAME", "service_name")];
 
 /// The sources of the configuration.
+///
+/// ```no_run
+/// use streamfleet::config::{Flags, Sources};
+///
+/// # fn example() -> Result<(), streamfleet::config::Invalid> {
+/// let flags = Flags::default().queues(["mail"]);
+/// let effective = Sources::from_environment().files(["/etc/streamfleet.toml"]).flags(flags).read()?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Sources {
     /// Files; each must exist. If there are none, [`DEFAULT_FILE`] in the current folder is read if it exists.
     pub files: Vec<PathBuf>,
@@ -36,6 +46,7 @@ pub struct Sources {
 
 /// The flags of the command line.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Flags {
     /// `--redis`.
     pub redis: Option<String>,
@@ -56,6 +67,15 @@ impl Sources {
     /// Returns these files and flags with this process's environment.
     pub fn of_process(files: Vec<PathBuf>, flags: Flags) -> Self {
         Self { files, environment: std::env::vars_os().collect(), flags }
+    }
+
+    setters! {
+        /// Sets the files, of which each must exist; later ones win. Without any, [`DEFAULT_FILE`] is read if it exists.
+        files: impl IntoIterator<Item = impl Into<PathBuf>> => files.into_iter().map(Into::into).collect();
+        /// Sets the variables, each a name and a value; by default, there are none.
+        environment: impl IntoIterator<Item = (OsString, OsString)> => environment.into_iter().collect();
+        /// Sets the flags of the command line.
+        flags: Flags;
     }
 
     /// Merges all sources into one tree. Also returns what could not be read.
@@ -102,6 +122,17 @@ impl Sources {
 }
 
 impl Flags {
+    setters! {
+        /// Sets the address of Redis; `None` leaves it as the other sources have it.
+        redis: impl Into<Option<String>> => redis.into();
+        /// Sets the first part of every key; `None` leaves it as the other sources have it.
+        namespace: impl Into<Option<String>> => namespace.into();
+        /// Sets the only queues to serve; none for those that the other sources name.
+        queues: impl IntoIterator<Item = impl Into<String>> => queues.into_iter().map(Into::into).collect();
+        /// Sets the concurrency of every queue that is served; `None` leaves it as the other sources have it.
+        concurrency: impl Into<Option<usize>> => concurrency.into();
+    }
+
     fn lay_on(&self, tree: &mut Node) {
         let set = |tree: &mut Node, key: &str, value: &Option<String>, flag: &str| {
             let origin = Arc::from(flag);

@@ -14,6 +14,7 @@ use crate::job::{duration, format_duration};
 /// One step of a type's jobs.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct StepSection {
     /// `auto` or `once`. There is no default: the choice must be deliberate.
     #[serde(deserialize_with = "kind", serialize_with = "text", skip_serializing_if = "Option::is_none")]

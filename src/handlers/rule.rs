@@ -25,8 +25,17 @@ const MAX_COMPILED_BYTES: usize = 1024 * 1024;
 ///
 /// `{ exit = [10, 20], matches = "(?i)quota", then = { snooze = "10m" } }`. A rule without codes applies only to
 /// attempts that failed. To match a success, write `exit = 0` or `status = "2xx"`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use streamfleet::handlers::{Rule, RuleAction};
+///
+/// let rule = Rule::new(RuleAction::Snooze(Duration::from_secs(600))).exit([10, 20]).matches("(?i)quota");
+/// ```
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Rule {
     /// The program's exit code, 0 to 255: one or a list. Only for `exec`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +74,7 @@ pub enum RuleAction {
 
 /// Exit codes or statuses: at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Codes(pub Vec<Code>);
 
 /// An exit code, a status, or a class of statuses.
@@ -82,6 +92,22 @@ pub(super) enum Kind {
     Exec,
     #[cfg(feature = "http")]
     Http,
+}
+
+impl Rule {
+    /// Returns a rule with this outcome for every attempt that failed.
+    pub fn new(then: RuleAction) -> Self {
+        Self { exit: None, status: None, matches: None, then }
+    }
+
+    setters! {
+        /// Sets the program's exit codes, of which one must match: at least one, each 0 to 255. Only for `exec`.
+        exit: impl IntoIterator<Item = i64> => Some(Codes(exit.into_iter().map(Code::One).collect()));
+        /// Sets the response's statuses, of which one must match: at least one, each 200 to 999. Only for `http`.
+        status: impl IntoIterator<Item = Code> => Some(Codes(status.into_iter().collect()));
+        /// Sets the regular expression that must match in the output: 1 to 4096 bytes.
+        matches: impl Into<String> => Some(matches.into());
+    }
 }
 
 impl Code {

@@ -33,6 +33,7 @@ pub(crate) const LAST_WORD: Duration = Duration::from_secs(3);
 
 /// Which notifications are sent, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Config {
     /// What goes to the stream `events` of each queue.
     pub publish: Publish,
@@ -42,6 +43,19 @@ pub struct Config {
     pub queue_length_every: Duration,
     /// How long one call of a hook may take before it is abandoned.
     pub hook_timeout: Duration,
+}
+
+impl Config {
+    setters! {
+        /// Sets what goes to the stream `events` of each queue; by default, [`Publish::Failures`].
+        publish: Publish;
+        /// Sets how many events each stream keeps, approximately: at least 1, by default 10,000.
+        max_length: u64;
+        /// Sets how often the lengths of queues are reported: more than zero, by default every 10 s.
+        queue_length_every: Duration;
+        /// Sets how long one call of a hook may take before it is abandoned: by default 5 s.
+        hook_timeout: Duration;
+    }
 }
 
 impl Default for Config {

@@ -84,7 +84,16 @@ impl Backoff {
 }
 
 /// What a type allows its jobs. A job's own fields (`max_attempts`, `timeout_ms`) take precedence.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use streamfleet::job::{Backoff, Policy};
+///
+/// let hourly = Policy::default().max_attempts(24).backoff(Backoff::Fixed(Duration::from_secs(3600)));
+/// ```
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Policy {
     /// How long one attempt may run.
     pub timeout: Duration,
@@ -98,6 +107,23 @@ pub struct Policy {
     pub jitter: f64,
     /// Which jobs leave a record; `None` for the queue's setting.
     pub tracking: Option<Tracking>,
+}
+
+impl Policy {
+    setters! {
+        /// Sets how long one attempt may run: 1 ms to 7 days, by default 5 min.
+        timeout: Duration;
+        /// Sets how many failures bury a job: at least 1, by default 4.
+        max_attempts: u32;
+        /// Sets how many lost workers bury a job: at least 1, by default 3.
+        max_losses: u32;
+        /// Sets the delay before a retry; by default 10 s, then 30 s, and 60 s from then on.
+        backoff: Backoff;
+        /// Sets how much of a delay randomness may add or take away: 0 to 1, by default 0.2.
+        jitter: f64;
+        /// Sets which jobs leave a record; `None`, the default, for the queue's setting.
+        tracking: impl Into<Option<Tracking>> => tracking.into();
+    }
 }
 
 impl Default for Policy {

@@ -142,6 +142,7 @@ impl FromStr for StepState {
 
 /// The limits of a step. A limit that is not set is that of the job's type.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct StepLimits {
     /// The number of failures that exhaust an `auto` step; at least 1. A job's smaller limit wins.
     pub max_attempts: Option<u32>,
@@ -152,6 +153,15 @@ pub struct StepLimits {
 }
 
 impl StepLimits {
+    setters! {
+        /// Sets how many failures exhaust an `auto` step: at least 1, or `None` for the limit of the job's type.
+        max_attempts: impl Into<Option<u32>> => max_attempts.into();
+        /// Sets the delay before an `auto` step is retried; `None` for that of the job's type.
+        backoff: impl Into<Option<Backoff>> => backoff.into();
+        /// Sets how long one run may take: 1 ms to 7 days, or `None` for the timeout of the job's type.
+        timeout: impl Into<Option<Duration>> => timeout.into();
+    }
+
     /// Returns the number of failures that exhaust an `auto` step, in a job that allows `by_job` and a type that allows
     /// `by_type`. A job's own limit replaces its type's, and caps that of the step.
     pub fn attempts(&self, by_job: Option<u32>, by_type: u32) -> u32 {
@@ -160,7 +170,7 @@ impl StepLimits {
     }
 
     /// Returns how long a run may take in an attempt that may take `attempt`.
-    pub fn timeout(&self, attempt: Duration) -> Duration {
+    pub(crate) fn timeout_within(&self, attempt: Duration) -> Duration {
         self.timeout.map_or(attempt, |timeout| timeout.min(attempt))
     }
 }

@@ -40,6 +40,7 @@ struct Shared {
 
 /// A queue that a process serves.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct ServedQueue<'a> {
     /// Its name.
     pub name: &'a QueueName,
@@ -47,6 +48,18 @@ pub struct ServedQueue<'a> {
     pub slots: usize,
     /// Its service objectives.
     pub objectives: Objectives,
+}
+
+impl<'a> ServedQueue<'a> {
+    /// Returns the queue of this name, of which this many handlers run at the same time, with the default objectives.
+    pub fn new(name: &'a QueueName, slots: usize) -> Self {
+        Self { name, slots, objectives: Objectives::default() }
+    }
+
+    setters! {
+        /// Sets the queue's service objectives.
+        objectives: Objectives;
+    }
 }
 
 impl Metrics {

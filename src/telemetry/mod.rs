@@ -26,6 +26,7 @@ use crate::traces;
 /// What a process reports, where and how.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// Where `/metrics`, the probes and `/scale` are served.
     pub listen: Listen,
@@ -49,6 +50,17 @@ impl Default for Config {
 }
 
 impl Config {
+    setters! {
+        /// Sets where `/metrics`, the probes and `/scale` are served; by default at 127.0.0.1:9464.
+        listen: Listen;
+        /// Sets which logs are written: a level, or directives such as `info,streamfleet=debug`; by default `info`.
+        log: impl Into<String> => log.into();
+        /// Sets how logs are written; by default, as readable text on a terminal and as JSON elsewhere.
+        log_format: LogFormat;
+        /// Sets where the spans of attempts go; by default, there are none.
+        traces: traces::Config;
+    }
+
     /// Returns everything that is wrong with these values, each as `key: reason`.
     pub fn validate(&self) -> Vec<String> {
         let log = logs::filter(&self.log).err().map(|reason| format!("log: {reason}"));

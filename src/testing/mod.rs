@@ -52,7 +52,7 @@
 //! use streamfleet::{Fleet, FleetConfig, Submission};
 //!
 //! # async fn example(send_mail: impl streamfleet::Handler) -> Result<(), Box<dyn std::error::Error>> {
-//! let hourly = Policy { max_attempts: 2, backoff: Backoff::Fixed(Duration::from_secs(3600)), ..Policy::default() };
+//! let hourly = Policy::default().max_attempts(2).backoff(Backoff::Fixed(Duration::from_secs(3600)));
 //! let fleet = Fleet::builder(FleetConfig::default()).handler_with("mail.send", hourly, send_mail)?;
 //! let sandbox = Sandbox::start(fleet).await?;
 //!

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// Where spans are exported to, and for which jobs.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// The collector's OTLP/HTTP address, to which `/v1/traces` is added. If it is missing or `off`, there are no
     /// spans.
@@ -30,6 +31,17 @@ impl Default for Config {
 }
 
 impl Config {
+    setters! {
+        /// Sets the collector's OTLP/HTTP address, to which `/v1/traces` is added; with `off`, there are no spans.
+        endpoint: impl Into<String> => Some(endpoint.into());
+        /// Sets a file with additional headers for the collector, one `name: value` per line.
+        headers_file: impl Into<PathBuf> => Some(headers_file.into());
+        /// Sets the fraction of the jobs submitted without a trace context that get spans: 0 to 1, by default 1.
+        ratio: f64;
+        /// Sets the name of this process's service: 1 to 255 bytes, by default `streamfleet`.
+        service_name: impl Into<String> => service_name.into();
+    }
+
     /// Returns everything that is wrong with these values, each as `key: reason`.
     pub fn validate(&self) -> Vec<String> {
         let mut wrong: Vec<String> = self.check_endpoint().err().into_iter().collect();

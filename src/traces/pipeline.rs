@@ -44,7 +44,7 @@ const MARGIN: Duration = Duration::from_millis(250);
 /// use tracing_subscriber::layer::SubscriberExt;
 /// use tracing_subscriber::util::SubscriberInitExt;
 ///
-/// let config = Config { endpoint: Some("http://127.0.0.1:4318".to_owned()), ..Config::default() };
+/// let config = Config::default().endpoint("http://127.0.0.1:4318");
 /// let traces = Traces::configured(&config)?.expect("an endpoint is configured");
 /// tracing_subscriber::registry().with(traces.layer()).init();
 /// let exporting = traces.start(Events::default())?;

@@ -46,8 +46,9 @@ pub use steps::{Steps, StepsBuilder};
 use crate::broker::LetterLimits;
 use crate::job::{QueueName, Tracking};
 
-/// The settings of a worker.
+/// The settings of a worker; see the [example](crate::FleetConfig).
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Config {
     /// How long an entry may be silent before another worker claims it. The fleet has one lease per queue: that of the first worker.
     pub lease: Duration,
@@ -67,7 +68,16 @@ pub struct Config {
 
 /// When a worker stops on its own: gracefully, as for a signal, so that the supervisor of the process starts a fresh
 /// one. By default, never. This helps against handlers that leak.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use streamfleet::worker::Recycle;
+///
+/// let daily = Recycle::default().max_lifetime(Duration::from_secs(24 * 3600)).max_rss(512 * 1024 * 1024);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recycle {
     /// After this many attempts over all queues. Beyond it, at most as many more start as run at once.
     pub max_jobs: Option<u64>,
@@ -77,8 +87,9 @@ pub struct Recycle {
     pub max_rss: Option<u64>,
 }
 
-/// How one queue is served.
+/// How one queue is served; see the [example](crate::FleetConfig).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QueueConfig {
     /// The number of handlers of this queue that run at once in this process.
     pub concurrency: usize,
@@ -95,6 +106,23 @@ pub struct QueueConfig {
 }
 
 impl Config {
+    setters! {
+        /// Sets how long an entry may be silent before another worker claims it: 500 ms to 1 h, by default 15 s.
+        lease: Duration;
+        /// Sets how long running handlers get to finish when the worker stops: at most 1 h, by default 60 s.
+        drain_timeout: Duration;
+        /// Sets how many unstarted entries to keep beyond the free slots: at most 100,000, by default 0.
+        prefetch: usize;
+        /// Sets how long the record of a done or cancelled job is kept: 1 s to 365 days, by default 3 days.
+        retention: Duration;
+        /// Sets how long jobs of unknown types are offered to other workers: at most 365 days, by default 24 h.
+        unroutable_after: Duration;
+        /// Sets when the worker stops on its own; by default, never.
+        recycle: Recycle;
+        /// Sets the queues to serve; by default, the one that is named `default`.
+        queues: impl IntoIterator<Item = (QueueName, QueueConfig)> => queues.into_iter().collect();
+    }
+
     /// Returns how a queue is served; the default for a queue that is not named.
     pub(crate) fn queue(&self, name: &QueueName) -> QueueConfig {
         self.queues.get(name).cloned().unwrap_or_default()
@@ -109,6 +137,34 @@ impl Config {
     /// Returns how long records of a queue's finished jobs are kept.
     pub fn retention_of(&self, name: &QueueName) -> Duration {
         self.queues.get(name).and_then(|queue| queue.retention).unwrap_or(self.retention)
+    }
+}
+
+impl Recycle {
+    setters! {
+        /// Sets after how many attempts over all queues the worker stops: at least 1, or `None` for any number.
+        max_jobs: impl Into<Option<u64>> => max_jobs.into();
+        /// Sets after how long the worker stops: 1 s to 365 days, or `None` for never.
+        max_lifetime: impl Into<Option<Duration>> => max_lifetime.into();
+        /// Sets at how many bytes in RAM the worker stops: at least 16 MiB, or `None` for any number. Only on Linux.
+        max_rss: impl Into<Option<u64>> => max_rss.into();
+    }
+}
+
+impl QueueConfig {
+    setters! {
+        /// Sets how many handlers of this queue run at once in this process: 1 to 100,000, by default 64.
+        concurrency: usize;
+        /// Sets the most jobs that the queue accepts: at least 1, or `None` for any number, the default.
+        max_depth: impl Into<Option<u64>> => max_depth.into();
+        /// Sets which jobs leave a record if neither they nor their type say; by default, [`Tracking::Failures`].
+        tracking: Tracking;
+        /// Sets how long records of finished jobs are kept: 1 s to 365 days, or `None` for [`Config::retention`].
+        retention: impl Into<Option<Duration>> => retention.into();
+        /// Sets how long dead letters are kept: 1 min to 10 years; `None`, the default, means forever.
+        dead_retention: impl Into<Option<Duration>> => dead_retention.into();
+        /// Sets how many dead letters are kept, the newest ones: at least 1, or `None` for all, the default.
+        dead_max: impl Into<Option<u64>> => dead_max.into();
     }
 }
 

@@ -37,6 +37,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("hooks", &["job", "event", "broker"]),
     ("autoscale", &["job", "broker"]),
     ("shutdown", &[]),
+    ("setters", &[]),
     ("recycle", &["worker", "health"]),
     ("testing", &["job", "broker", "producer", "worker", "fleet", "shutdown", "dev_server"]),
     ("dev_server", &["handlers"]),

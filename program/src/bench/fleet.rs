@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use streamfleet::event::Events;
 use streamfleet::job::{Backoff, Policy};
-use streamfleet::telemetry::{Metrics, Objectives, ServedQueue};
+use streamfleet::telemetry::{Metrics, ServedQueue};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown};
 use tokio::task::JoinSet;
@@ -114,14 +114,13 @@ impl Running {
     pub(super) fn start(port: u16, concurrency: usize, seen: &Seen) -> Result<Self> {
         let mut config = FleetConfig::default();
         config.redis.url = format!("redis://127.0.0.1:{port}").into();
-        config.worker.queues =
-            [(super::QUEUE.parse()?, QueueConfig { concurrency, ..QueueConfig::default() })].into();
+        let queue = QueueConfig::default().concurrency(concurrency);
+        config.worker.queues = [(super::QUEUE.parse()?, queue)].into();
         let backoff = Backoff::Fixed(Duration::from_millis(10));
-        let policy = Policy { backoff, ..Policy::default() };
+        let policy = Policy::default().backoff(backoff);
         // With metrics, as a worker runs.
-        let objectives = Objectives::default();
         let queues = config.worker.queues.iter();
-        let queues = queues.map(|(name, queue)| ServedQueue { name, slots: queue.concurrency, objectives });
+        let queues = queues.map(|(name, queue)| ServedQueue::new(name, queue.concurrency));
         let metrics = Metrics::new(queues, &[super::TYPE.parse()?], &[]);
         let events = Events::new(vec![metrics.listener()]);
         let fleet =

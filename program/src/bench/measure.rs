@@ -75,7 +75,7 @@ impl Bench {
 
     async fn broker(&self) -> Result<Broker> {
         let url = format!("redis://127.0.0.1:{}", self.server.port);
-        Ok(Broker::connect(RedisConfig { url: url.into(), ..RedisConfig::default() }).await?)
+        Ok(Broker::connect(RedisConfig::default().url(url)).await?)
     }
 
     async fn producer(&self) -> Result<Producer> {

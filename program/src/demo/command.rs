@@ -34,11 +34,8 @@ impl Target {
 
     /// The same server as a configuration of the library.
     pub(super) fn config(&self) -> RedisConfig {
-        RedisConfig {
-            url: format!("redis://127.0.0.1:{}", self.port).into(),
-            password_file: Some(self.password_file.clone()),
-            ..RedisConfig::default()
-        }
+        let url = format!("redis://127.0.0.1:{}", self.port);
+        RedisConfig::default().url(url).password_file(&self.password_file)
     }
 }
 

@@ -61,6 +61,7 @@ pub(crate) struct StepRun<'a> {
 
 /// Who decides, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Decider {
     /// A short name without whitespace.
     pub who: String,

@@ -17,8 +17,16 @@ use crate::tls::Files;
 /// `url` takes the forms `redis://[[user]:password@]host[:port][/db]`, `rediss://…` (TLS), `redis+unix:///path/to.sock`,
 /// `redis-sentinel://host:port/db?sentinelServiceName=…&node=host:port` and `redis-cluster://host:port?node=host:port`.
 /// In a user or password, `/`, `?`, `#` and `%` must be percent-encoded.
+///
+/// ```
+/// use streamfleet::broker::{Config, Tls};
+///
+/// let tls = Tls::default().ca_file("/run/secrets/redis-ca.pem");
+/// let config = Config::from("rediss://worker@redis.internal").password_file("/run/secrets/redis").tls(tls);
+/// ```
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Config {
     /// The address; the default is `redis://127.0.0.1:6379`.
     pub url: SecretString,
@@ -58,6 +66,19 @@ fn namespace<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Namespace, D::
 }
 
 impl Config {
+    setters! {
+        /// Sets the address, in one of the forms that [`Config`] lists; by default `redis://127.0.0.1:6379`.
+        url: impl Into<SecretString> => url.into();
+        /// Sets a file with the address, which takes precedence over `url`.
+        url_file: impl Into<PathBuf> => Some(url_file.into());
+        /// Sets a file with the password, which takes precedence over one in the address.
+        password_file: impl Into<PathBuf> => Some(password_file.into());
+        /// Sets the certificates to trust and to present. The address must ask for TLS.
+        tls: Files;
+        /// Sets the first part of every key; by default `sf`.
+        namespace: Namespace;
+    }
+
     /// Returns everything that is wrong with these values, each as `key: reason`.
     pub fn validate(&self) -> Vec<String> {
         let address = self.address();

@@ -28,6 +28,7 @@ pub struct DeadLetter {
 
 /// Which dead letters a queue keeps: by default all of them, for ever.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LetterLimits {
     /// How long a letter stays.
     pub retention: Option<Duration>,
@@ -36,6 +37,13 @@ pub struct LetterLimits {
 }
 
 impl LetterLimits {
+    setters! {
+        /// Sets how long a letter stays; `None` means forever.
+        retention: impl Into<Option<Duration>> => retention.into();
+        /// Sets how many letters stay, the newest ones: 0 for none, or `None` for all.
+        most: impl Into<Option<u64>> => most.into();
+    }
+
     /// True if letters are kept without limit.
     pub(crate) fn keep_all(self) -> bool {
         self.retention.is_none() && self.most.is_none()

@@ -20,8 +20,23 @@ const STEP: &str = "STREAMFLEET_STEP";
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);
 
 /// How a program is run for a job.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use streamfleet::handlers::{Exec, ExecConfig, Rule, RuleAction};
+///
+/// # fn example() -> Result<(), streamfleet::handlers::Error> {
+/// let config = ExecConfig::new(["python3", "report.py"])
+///     .pass_env(["DATABASE_URL"])
+///     .grace(Duration::from_secs(10))
+///     .rules([Rule::new(RuleAction::Drop).exit([3])]);
+/// let handler = Exec::new(config)?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct ExecConfig {
     /// The program and its arguments, run as they are, without a shell. A name without a slash is looked up in the
     /// child's `PATH`.
@@ -60,6 +75,27 @@ impl Default for ExecConfig {
 }
 
 impl ExecConfig {
+    /// Returns how to run this program with these arguments, as they are, without a shell.
+    pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { command: command.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    setters! {
+        /// Sets the program's working directory; by default, the worker's.
+        directory: impl Into<PathBuf> => Some(directory.into());
+        /// Sets the variables that the program gets from the worker's environment, besides `PATH`, `HOME` and the like.
+        pass_env: impl IntoIterator<Item = impl Into<String>> => pass_env.into_iter().map(Into::into).collect();
+        /// Sets variables with fixed values, which override the worker's.
+        env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
+            env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        /// Sets how long the program may take to end after SIGTERM, before SIGKILL: at most 1 h, by default 5 s.
+        grace: Duration;
+        /// Sets after what pause a job runs again if its program exited with 75: above zero, by default 30 s.
+        snooze: Duration;
+        /// Sets the rules for exit codes and error output: at most 100. The first one that matches applies.
+        rules: impl IntoIterator<Item = Rule> => rules.into_iter().collect();
+    }
+
     /// Returns everything that is wrong, as `exec.<key>: reason`.
     pub fn validate(&self) -> Vec<String> {
         let mut problems = Vec::new();

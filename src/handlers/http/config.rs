@@ -13,8 +13,17 @@ use crate::handlers::rule::{Kind, Rule};
 use crate::job::duration;
 
 /// Where a job's POST goes, and what it carries.
+///
+/// ```
+/// use streamfleet::handlers::{Code, HttpConfig, Rule, RuleAction};
+///
+/// let config = HttpConfig::new("https://app.internal/jobs")
+///     .bearer_file("/run/secrets/app-token")
+///     .rules([Rule::new(RuleAction::Retry).status([Code::One(409), Code::Class(5)])]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct HttpConfig {
     /// The endpoint: `http` or `https`, without user or password. No part of a job goes into it.
     pub url: String,
@@ -50,6 +59,25 @@ impl Default for HttpConfig {
 }
 
 impl HttpConfig {
+    /// Returns how to post to this endpoint: `http` or `https`, without user or password.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), ..Self::default() }
+    }
+
+    setters! {
+        /// Sets headers with fixed values, sent with every job. Do not put secrets here.
+        headers: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
+            headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        /// Sets a file with the token for `Authorization: Bearer`; without it, no token is sent.
+        bearer_file: impl Into<PathBuf> => Some(bearer_file.into());
+        /// Sets how long connecting may take: above zero, by default 5 s.
+        connect_timeout: Duration;
+        /// Sets to what a longer `Retry-After` is shortened: by default 10 min; zero ignores the header.
+        max_retry_after: Duration;
+        /// Sets the rules for statuses and bodies: at most 100. The first one that matches applies.
+        rules: impl IntoIterator<Item = Rule> => rules.into_iter().collect();
+    }
+
     /// Returns everything that is wrong, as `http.<key>: reason`. URLs and values are not repeated, because they may
     /// contain secrets.
     pub fn validate(&self) -> Vec<String> {

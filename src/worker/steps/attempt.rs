@@ -206,7 +206,7 @@ impl Attempt<'_> {
     async fn handle(&self, name: &StepName, part: &Part, attempts: u32) -> Outcome {
         let held_lease = &self.delivery.held_lease;
         held_lease.untell();
-        let timeout = part.limits.timeout(self.delivery.job.timeout.unwrap_or(self.policy.timeout));
+        let timeout = part.limits.timeout_within(self.delivery.job.timeout.unwrap_or(self.policy.timeout));
         let deadline = Instant::now() + timeout;
         held_lease.renew_until(deadline + part.handler.grace() + SETTLE_MARGIN);
         let token: CancellationToken = held_lease.token().child_token();

@@ -69,7 +69,7 @@ impl Steps {
 
     /// Returns the longest time of an attempt that runs every step once, if the type allows each step this long.
     pub(super) fn longest_attempt(&self, timeout: Duration) -> Duration {
-        self.parts.iter().map(|part| part.limits.timeout(timeout)).sum()
+        self.parts.iter().map(|part| part.limits.timeout_within(timeout)).sum()
     }
 
     /// Returns how long an attempt may continue after its cancellation.

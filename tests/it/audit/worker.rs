@@ -71,14 +71,12 @@ impl Program {
         // Records are kept until the judgement.
         config.worker.retention = KEPT;
         config.worker.drain_timeout = Self::DRAIN;
-        let policy = Policy {
-            max_attempts: Self::MAX_ATTEMPTS,
-            max_losses: Self::MAX_LOSSES,
-            backoff: Backoff::Fixed(Duration::from_millis(100)),
-            jitter: 0.0,
-            ..Policy::default()
-        };
-        let impatient = Policy { timeout: Self::TIMEOUT, max_attempts: Self::MAX_HANGS, ..policy.clone() };
+        let policy = Policy::default()
+            .max_attempts(Self::MAX_ATTEMPTS)
+            .max_losses(Self::MAX_LOSSES)
+            .backoff(Backoff::Fixed(Duration::from_millis(100)))
+            .jitter(0.0);
+        let impatient = policy.clone().timeout(Self::TIMEOUT).max_attempts(Self::MAX_HANGS);
         let obeys = Obeys { pen, mended: self.mended };
         let steps = Steps::builder().auto("audit", obeys.clone()).once("charge", obeys.clone());
         let steps = steps.auto("mail", obeys.clone()).after("mail", ["charge"]).build().unwrap();

@@ -95,7 +95,7 @@ pub(super) fn config(cluster: &Cluster, queues: &[String], lease: Duration) -> F
     let mut config = FleetConfig::default();
     config.redis.url = cluster.url().as_str().into();
     config.worker.lease = lease;
-    let queue = QueueConfig { concurrency: 8, ..QueueConfig::default() };
+    let queue = QueueConfig::default().concurrency(8);
     config.worker.queues = queues.iter().map(|name| (name.parse().unwrap(), queue.clone())).collect();
     config
 }

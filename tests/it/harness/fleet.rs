@@ -66,12 +66,8 @@ impl Handler for Acts {
 
 /// Returns a policy with quick retries, so that tests need not wait.
 pub(crate) fn quick(max_attempts: u32) -> Policy {
-    Policy {
-        max_attempts,
-        backoff: Backoff::Fixed(Duration::from_millis(10)),
-        jitter: 0.0,
-        ..Policy::default()
-    }
+    let backoff = Backoff::Fixed(Duration::from_millis(10));
+    Policy::default().max_attempts(max_attempts).backoff(backoff).jitter(0.0)
 }
 
 /// A fleet process that runs in this test.

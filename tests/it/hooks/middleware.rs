@@ -63,7 +63,7 @@ impl Middleware for Refuses {
 }
 
 fn tracked(max_attempts: u32) -> Policy {
-    Policy { tracking: Some(Tracking::All), ..quick(max_attempts) }
+    quick(max_attempts).tracking(Tracking::All)
 }
 
 fn builder(server: &RedisServer) -> Builder {

@@ -24,8 +24,7 @@ fn connections(server: &RedisServer) -> usize {
 async fn opens(url: &str, servers: &[RedisServer], slots: &[(&str, usize)], (all, each): (usize, usize)) {
     let mut config = config(url);
     let queue = |(name, concurrency): &(&str, usize)| {
-        let queue = QueueConfig { concurrency: *concurrency, ..QueueConfig::default() };
-        (name.parse().unwrap(), queue)
+        (name.parse().unwrap(), QueueConfig::default().concurrency(*concurrency))
     };
     config.worker.queues = slots.iter().map(queue).collect();
     let worker = Running::of(Fleet::builder(config).handler_for("test", Acts::well()).unwrap().build());

@@ -95,7 +95,7 @@ async fn a_handler_sees_every_property_of_the_made_up_job() {
 #[tokio::test]
 async fn every_way_to_fail_is_settled_as_a_fleet_would_settle_it() {
     let hour = Duration::from_secs(3600);
-    let policy = Policy { backoff: Backoff::Fixed(Duration::from_secs(7)), ..Policy::default() };
+    let policy = Policy::default().backoff(Backoff::Fixed(Duration::from_secs(7)));
     let retried = run("boom").await;
     assert_eq!(retried.error(), Some("boom"));
     let Settlement::Defer(to) = retried.settlement(&policy) else { panic!("{retried:?}") };

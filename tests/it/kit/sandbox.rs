@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// Returns a fleet whose retries wait an hour.
 fn fleet(handler: Acts) -> Builder {
-    let hourly = Policy { max_attempts: 2, backoff: Backoff::Fixed(HOUR), jitter: 0.0, ..Policy::default() };
+    let hourly = Policy::default().max_attempts(2).backoff(Backoff::Fixed(HOUR)).jitter(0.0);
     Fleet::builder(FleetConfig::default()).handler_with("test", hourly, handler).unwrap()
 }
 

@@ -75,7 +75,7 @@ async fn a_letter_evicted_after_a_replay_by_xadd_charges_nobody_twice() {
     let handler = handler();
     let (scene, job, letter) = dead(&handler).await;
     xadd(&scene, &letter, |_| true);
-    let none = LetterLimits { most: Some(0), ..LetterLimits::default() };
+    let none = LetterLimits::default().most(0);
     assert_eq!(scene.queue.dead_letters().evict(letter.entry, &job, none).await.unwrap(), Evicted::Dropped);
     // Even if the ledger of the steps is deleted, the replay brings it along.
     scene.server.cmd(&["DEL", &format!("sf:{{default}}:steps:{job}")]);

@@ -70,7 +70,7 @@ impl World {
                 let letter = self.status(job).await.and_then(|status| status.dead).unwrap();
                 // The only letter is the oldest, and the limit is zero.
                 if model.those(&[State::Dead]) == [job] {
-                    let limits = LetterLimits { most: Some(0), ..LetterLimits::default() };
+                    let limits = LetterLimits::default().most(0);
                     let evicted = self.queue.dead_letters().evict(letter, &id(job), limits).await.unwrap();
                     assert_eq!(evicted, Evicted::Dropped);
                 } else {
@@ -78,8 +78,7 @@ impl World {
                 }
             }
             Op::Decide(job, verdict) => {
-                let (step, by) =
-                    ("charge".parse().unwrap(), Decider { who: "ann".into(), reason: String::new() });
+                let (step, by) = ("charge".parse().unwrap(), Decider::new("ann", ""));
                 self.queue.steps().decide(&id(job), (&step, verdict), &by, HOUR).await.unwrap();
             }
             Op::Tick => self.tick(model.ticks).await,

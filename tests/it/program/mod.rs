@@ -65,8 +65,8 @@ impl Program {
 
     pub(crate) fn policy(&self) -> Policy {
         let backoff = Backoff::Fixed(Duration::from_millis(self.backoff_ms));
-        let (max_attempts, max_losses) = (self.max_attempts, self.max_losses);
-        Policy { max_attempts, max_losses, backoff, jitter: 0.0, ..Policy::default() }
+        let policy = Policy::default().max_attempts(self.max_attempts).max_losses(self.max_losses);
+        policy.backoff(backoff).jitter(0.0)
     }
 
     fn config(&self) -> FleetConfig {

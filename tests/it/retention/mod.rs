@@ -69,11 +69,11 @@ fn start(server: &RedisServer, limits: LetterLimits) -> (Running, Arc<AtomicU64>
 }
 
 fn days(retention: u64) -> LetterLimits {
-    LetterLimits { retention: Some(Duration::from_millis(retention * DAY_MS)), most: None }
+    LetterLimits::default().retention(Duration::from_millis(retention * DAY_MS))
 }
 
 fn newest(most: u64) -> LetterLimits {
-    LetterLimits { retention: None, most: Some(most) }
+    LetterLimits::default().most(most)
 }
 
 async fn evict(queue: &Queue, nth: u64, limits: LetterLimits) -> Evicted {
@@ -149,7 +149,7 @@ async fn the_script_that_drops_a_letter_checks_the_limits_itself() {
     assert_eq!(evict(&queue, 9, newest(0)).await, Evicted::Gone);
     server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     assert_eq!(evict(&queue, 0, newest(2)).await, Evicted::Dropped, "also when redis is full");
-    let both = LetterLimits { most: Some(2), ..days(1) };
+    let both = days(1).most(2);
     assert_eq!(evict(&queue, 2, both).await, Evicted::Dropped, "too old, though not the oldest of too many");
     assert_eq!(left(&server), [1]);
 }

@@ -91,7 +91,7 @@ async fn cancel(queue: &Queue, job: &JobId) -> Cancellation {
 
 /// A policy whose retries are too late to happen within a test.
 fn patient() -> Policy {
-    Policy { backoff: streamfleet::job::Backoff::Fixed(Duration::from_secs(3600)), ..quick(5) }
+    quick(5).backoff(streamfleet::job::Backoff::Fixed(Duration::from_secs(3600)))
 }
 
 fn wishes(server: &RedisServer) -> redis::Value {
@@ -255,11 +255,9 @@ async fn a_program_gets_sigterm_and_then_its_whole_group_is_killed() {
     // It notes the SIGTERM and continues anyway, as does its child.
     let script = "trap 'echo told > told' TERM; sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & \
                   echo $! > child; echo $$ > leader; while :; do sleep 0.1; done";
-    let command = ["sh", "-c", script].map(str::to_owned).to_vec();
-    let directory = Some(dir.path().to_owned());
-    let grace = Duration::from_millis(700);
-    let exec = Exec::new(ExecConfig { command, directory, grace, ..ExecConfig::default() }).unwrap();
-    let fleet = Running::start(&server.url(), quick(5), exec);
+    let config =
+        ExecConfig::new(["sh", "-c", script]).directory(dir.path()).grace(Duration::from_millis(700));
+    let fleet = Running::start(&server.url(), quick(5), Exec::new(config).unwrap());
     let id = submit(&queue, job("")).await;
     let at = |name: &str| dir.path().join(name);
     let pids =
@@ -281,7 +279,7 @@ async fn the_request_of_an_http_handler_is_aborted() {
     let queue = queue(&server).await;
     let endpoint = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/jobs", endpoint.local_addr().unwrap());
-    let http = Http::open(HttpConfig { url, ..HttpConfig::default() }).unwrap();
+    let http = Http::open(HttpConfig::new(url)).unwrap();
     let fleet = Running::start(&server.url(), quick(5), http);
     let id = submit(&queue, job("{}")).await;
     let (mut request, _) = tokio::time::timeout(SOON, endpoint.accept()).await.unwrap().unwrap();

@@ -8,8 +8,7 @@ use crate::harness::fleet::{Running, queue, quick, until_state};
 use crate::harness::redis_server::RedisServer;
 
 fn sh(script: &str) -> Exec {
-    let command = ["sh", "-c", script].map(str::to_owned).to_vec();
-    Exec::new(ExecConfig { command, ..ExecConfig::default() }).unwrap()
+    Exec::new(ExecConfig::new(["sh", "-c", script])).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

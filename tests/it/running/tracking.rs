@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::job::{JobId, Policy, State, Tracking};
+use streamfleet::job::{JobId, State, Tracking};
 use streamfleet::{JobError, Producer, Queue, Submission};
 
 use crate::harness::fleet::{Acts, Running, config, queue, quick, until_empty, until_state};
@@ -15,7 +15,7 @@ fn fleet(server: &RedisServer, of_queue: Tracking, of_type: Option<Tracking>, ha
         queue.tracking = of_queue;
         queue.retention = Some(Duration::from_secs(5));
     }
-    Running::start_with(config, Policy { tracking: of_type, ..quick(2) }, handler)
+    Running::start_with(config, quick(2).tracking(of_type), handler)
 }
 
 async fn submit(queue: &Queue, tracking: Option<Tracking>, id: Option<&str>) -> JobId {

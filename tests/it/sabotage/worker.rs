@@ -67,7 +67,7 @@ impl Program {
         place.watch_the_clock();
         let writer = Arc::new(place.ledger().writer(&format!("worker-{}", std::process::id())));
         let backoff = Backoff::Fixed(Duration::from_millis(300));
-        let policy = Policy { max_attempts: MAX_ATTEMPTS, backoff, jitter: 0.0, ..Policy::default() };
+        let policy = Policy::default().max_attempts(MAX_ATTEMPTS).backoff(backoff).jitter(0.0);
         let obeys = Obeys { place, writer };
         let steps = Steps::builder().once("charge", obeys.clone()).auto("mail", obeys.clone());
         let steps = steps.after("mail", ["charge"]).build().unwrap();

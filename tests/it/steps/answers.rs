@@ -86,7 +86,7 @@ fn a_once_step_fails_on_an_answer_and_is_unknown_without_one() {
 async fn the_smaller_limit_of_job_and_step_bounds_auto_steps() {
     let scene = Scene::new().await;
     let handler = Walks::but("render");
-    let own = StepLimits { max_attempts: Some(2), ..StepLimits::default() };
+    let own = StepLimits::default().max_attempts(2);
     let steps = Steps::builder().auto("render", handler.clone()).limits("render", own).build().unwrap();
     let bounded = scene.fleet(quick(3), steps);
     let submit = |id: &str, most: &str| {

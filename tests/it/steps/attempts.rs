@@ -82,11 +82,8 @@ async fn a_step_starts_after_its_dependencies_and_can_read_their_results() {
 async fn a_step_has_its_own_limits_and_the_jobs_limits_do_not_bury_it() {
     let scene = Scene::new().await;
     let handler = Walks::new(|_, _| Err(JobError::retry("no")));
-    let limits = |count| StepLimits {
-        max_attempts: Some(count),
-        backoff: Some(Backoff::Fixed(Duration::from_millis(5))),
-        timeout: None,
-    };
+    let soon = Backoff::Fixed(Duration::from_millis(5));
+    let limits = |count: u32| StepLimits::default().max_attempts(count).backoff(soon.clone());
     let steps = Steps::builder().auto("two", handler.clone()).auto("six", handler.clone());
     let steps = steps.limits("two", limits(2)).limits("six", limits(6)).build().unwrap();
     let fleet = scene.fleet(quick(1), steps);

@@ -109,7 +109,7 @@ async fn two_people_never_both_decide() {
 async fn no_decision_is_possible_on_a_running_or_unknown_step() {
     let scene = Scene::new().await;
     let handler = Walks::well();
-    let policy = streamfleet::job::Policy { timeout: std::time::Duration::from_millis(1_900), ..quick(3) };
+    let policy = quick(3).timeout(std::time::Duration::from_millis(1_900));
     let fleet = scene.fleet(policy, plan(&handler));
     let job = scene.submit().await;
     scene.until_step(&job, "charge", StepState::Started).await;

@@ -118,7 +118,7 @@ async fn a_once_step_that_panicked_or_timed_out_is_unknown() {
         Some("panics") => panic!("as told"),
         _ => Ok(Value::Null),
     });
-    let short = StepLimits { timeout: Some(Duration::from_millis(50)), ..StepLimits::default() };
+    let short = StepLimits::default().timeout(Duration::from_millis(50));
     let steps = Steps::builder().once("panics", handler.clone()).once("hangs", handler.clone());
     let fleet = scene.fleet(quick(3), steps.limits("hangs", short).build().unwrap());
     let job = scene.submit().await;
@@ -154,7 +154,7 @@ async fn a_stop_makes_a_once_step_unknown_and_an_auto_step_run_again() {
         let mut stopping = config(&scene.server.url());
         stopping.worker.drain_timeout = Duration::ZERO;
         // Runs until it is cut off, because little time is left from the start.
-        let policy = streamfleet::job::Policy { timeout: Duration::from_millis(1_900), ..quick(3) };
+        let policy = quick(3).timeout(Duration::from_millis(1_900));
         let kind = if step == "charge" {
             Steps::builder().once(step, handler.clone())
         } else {
@@ -223,7 +223,7 @@ async fn a_job_cancelled_during_a_step_starts_no_other_step() {
     let scene = Scene::new().await;
     let handler = Walks::well();
     // Runs until it is cut off, because little time is left from the start.
-    let policy = streamfleet::job::Policy { timeout: Duration::from_millis(1_900), ..quick(3) };
+    let policy = quick(3).timeout(Duration::from_millis(1_900));
     let fleet = scene.fleet(policy, plan(&handler));
     let job = scene.submit().await;
     scene.until_step(&job, "charge", StepState::Started).await;

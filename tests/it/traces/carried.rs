@@ -103,8 +103,7 @@ async fn each_step_is_a_span_inside_its_attempts() {
 #[tokio::test]
 async fn a_program_gets_the_trace_of_its_attempt() {
     let scene = Scene::start().await;
-    let command = ["sh", "-c", "echo $TRACEPARENT"].map(str::to_owned).to_vec();
-    let exec = Exec::new(ExecConfig { command, ..ExecConfig::default() }).unwrap();
+    let exec = Exec::new(ExecConfig::new(["sh", "-c", "echo $TRACEPARENT"])).unwrap();
     let fleet = scene.fleet(exec);
     let job = Submission::new("test").unwrap().tracking(Tracking::All).traceparent(SUBMITTER);
     let job = Producer::new(scene.queue.clone()).submit(job).await.unwrap();
@@ -119,7 +118,7 @@ async fn an_endpoint_gets_the_trace_of_its_attempt() {
     let scene = Scene::start().await;
     let endpoint = MockServer::start().await;
     Mock::given(matchers::method("POST")).respond_with(ResponseTemplate::new(200)).mount(&endpoint).await;
-    let http = Http::open(HttpConfig { url: endpoint.uri(), ..HttpConfig::default() }).unwrap();
+    let http = Http::open(HttpConfig::new(endpoint.uri())).unwrap();
     let fleet = scene.fleet(http);
     scene.submit(Some(SUBMITTER)).await;
     let posted = until_async("the POST", Duration::from_secs(20), async || {

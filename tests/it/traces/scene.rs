@@ -34,7 +34,7 @@ impl Scene {
     /// Starts a scene that samples this share of the jobs without a submitter's trace.
     pub(super) async fn sampling(ratio: f64) -> Self {
         let collector = Collector::start().await;
-        let traces = Config { endpoint: Some(collector.endpoint()), ratio, ..Config::default() };
+        let traces = Config::default().endpoint(collector.endpoint()).ratio(ratio);
         let traces = Traces::configured(&traces).unwrap().unwrap();
         let _guard = tracing_subscriber::registry().with(traces.layer()).set_default();
         let exporting = traces.start(Events::default()).unwrap();

@@ -51,13 +51,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn native(builder: Builder, desk: &Desk) -> anyhow::Result<Builder> {
-    let policy = Policy {
-        timeout: Duration::from_secs(10),
-        backoff: Backoff::Fixed(super::BACKOFF),
-        tracking: Some(Tracking::All),
-        ..Policy::default()
-    };
-    let impatient = Policy { timeout: Duration::from_secs(1), max_attempts: 2, ..policy.clone() };
+    let policy = Policy::default()
+        .timeout(Duration::from_secs(10))
+        .backoff(Backoff::Fixed(super::BACKOFF))
+        .tracking(Tracking::All);
+    let impatient = policy.clone().timeout(Duration::from_secs(1)).max_attempts(2);
     Ok(builder
         .handler_with("report.month", policy.clone(), Averages(desk.clone()))?
         .handler_with("report.flaky", policy.clone(), Flaky(desk.clone()))?
