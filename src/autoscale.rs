@@ -17,6 +17,16 @@ const FRESH: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Reports how much work there is. All clones share the same state.
+///
+/// ```no_run
+/// # async fn example(fleet: streamfleet::Fleet) -> Result<(), streamfleet::NoBacklog> {
+/// let autoscale = fleet.autoscale();
+/// // While the fleet runs:
+/// for (queue, backlog) in autoscale.backlogs(None).await? {
+///     println!("{queue}: {} jobs", backlog.jobs());
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Autoscale {
     names: Arc<[QueueName]>,
@@ -41,7 +51,7 @@ struct Refusal {
     lasts: bool,
 }
 
-/// Why no backlog can be reported. An unknown backlog is never reported as 0.
+/// Why no backlog can be reported; see the [example](Autoscale). An unknown backlog is never reported as 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoBacklog {
     /// This process does not serve the queue.

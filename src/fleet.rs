@@ -48,7 +48,7 @@ pub struct Config {
 
 impl Config {
     setters! {
-        /// Sets how to connect to Redis: to an address, such as `redis://127.0.0.1:6379`, or with a [`broker::Config`].
+        /// Sets how to connect to Redis: to an address, such as `redis://127.0.0.1:6379`, or with a [`RedisConfig`](crate::RedisConfig).
         redis: impl Into<broker::Config> => redis.into();
         /// Sets how the worker runs jobs.
         worker: worker::Config;

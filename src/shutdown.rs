@@ -3,6 +3,20 @@
 use tokio_util::sync::CancellationToken;
 
 /// Stops a fleet. All clones share the same state.
+///
+/// ```no_run
+/// # async fn example(fleet: streamfleet::Fleet) -> Result<(), Box<dyn std::error::Error>> {
+/// use streamfleet::Shutdown;
+///
+/// let shutdown = Shutdown::new();
+/// let stop = shutdown.clone();
+/// std::thread::spawn(move || {
+///     let _ = std::io::stdin().read_line(&mut String::new());
+///     stop.request();
+/// });
+/// fleet.run(shutdown).await?; // until somebody presses Enter
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     stop: CancellationToken,

@@ -18,6 +18,18 @@ const ANSWERS_WITHIN: Duration = Duration::from_millis(800);
 const FORGET_AFTER: Duration = Duration::from_secs(5);
 
 /// Answers probes about one process. Clones share its state.
+///
+/// ```no_run
+/// # async fn example(fleet: streamfleet::Fleet) {
+/// let probe = fleet.probe();
+/// // While the fleet runs:
+/// probe.look().await;
+/// match probe.ready() {
+///     Ok(()) => println!("ready"),
+///     Err(why) => println!("not ready: {why}"),
+/// }
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct Probe {
     state: Arc<Mutex<State>>,

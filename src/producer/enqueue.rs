@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::{Durability, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope};
 use crate::job::{Job, JobId, Lane, Timestamp, Tracking, UniqueKey};
 
-/// A job that [`Producer::enqueue`] prepared. Awaiting it submits the job and returns its id.
+/// A job that [`Producer::enqueue`] prepared. Awaiting it submits the job and returns its id; see the
+/// [example](Producer::enqueue).
 ///
 /// Its methods are those of [`Submission`]. An error, such as a payload that cannot be encoded, comes from the `await`.
 #[must_use = "the job is submitted when this is awaited"]

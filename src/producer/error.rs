@@ -3,7 +3,7 @@
 use crate::broker::{self, Identified, Untaken};
 use crate::job::{InvalidName, JobId, State};
 
-/// Why a job was not submitted.
+/// Why a job was not submitted; see the [example](crate::Producer::submit_or_find).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {

@@ -36,7 +36,18 @@ const IN_FLIGHT: usize = 4;
 /// The pauses before a call that is safe to repeat is sent again. Together they outlast a reconnect.
 const PAUSES: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(4)];
 
-/// Submits jobs to one queue. Clones share the connection.
+/// Submits jobs to one queue. Clones share the connection. [`Producer::enqueue`] is for payloads with a type of their
+/// own.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), streamfleet::SubmitError> {
+/// use streamfleet::{Producer, Submission};
+///
+/// let producer = Producer::connect("redis://127.0.0.1:6379", "default").await?.max_depth(100_000);
+/// let id = producer.submit(Submission::new("mail.send")?.json(&"ann@example.com")?).await?;
+/// println!("submitted {id}");
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Producer {
     queue: Queue,
@@ -107,6 +118,22 @@ impl Producer {
     }
 
     /// Submits one job, and returns whether it is new or in which state it was found.
+    ///
+    /// ```no_run
+    /// # async fn example(producer: streamfleet::Producer) -> Result<(), Box<dyn std::error::Error>> {
+    /// use streamfleet::{Accepted, Submission, SubmitError};
+    ///
+    /// let invoice = Submission::new("invoice.charge")?.json(&17)?.id("invoice-17".parse()?);
+    /// match producer.submit_or_find(invoice).await {
+    ///     Ok(submitted) => match submitted.accepted {
+    ///         Accepted::Existing(state) => println!("{} was submitted before: {state}", submitted.id),
+    ///         _ => println!("{} is new", submitted.id),
+    ///     },
+    ///     Err(SubmitError::Full { depth, .. }) => println!("the queue is full: it has {depth} jobs"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

@@ -21,6 +21,20 @@ const WINDOW: Duration = Duration::from_secs(24 * 3600);
 const LONGEST_WINDOW: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A job to be submitted. Everything except the type is optional.
+///
+/// ```
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use streamfleet::{Durability, Submission, UniqueMode, UniqueScope};
+///
+/// let report = Submission::new("report.generate")?
+///     .json(&"2026-11")?
+///     .delay(Duration::from_secs(60))
+///     .unique("report-2026-11".parse()?, UniqueScope::Running, UniqueMode::Reject)
+///     .durability(Durability::Replicas(1));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Submission {
     pub(super) job: NewJob,

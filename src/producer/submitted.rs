@@ -2,7 +2,7 @@
 
 use crate::job::{JobId, State};
 
-/// The outcome of a submission.
+/// The outcome of a submission; see the [example](crate::Producer::submit_or_find).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Submitted {
@@ -12,7 +12,7 @@ pub struct Submitted {
     pub accepted: Accepted,
 }
 
-/// Whether a submission created a job.
+/// Whether a submission created a job; see the [example](crate::Producer::submit_or_find).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Accepted {

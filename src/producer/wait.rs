@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_millis(250);
 /// A job that ran and has been unknown for this long has ended without leaving a record.
 const GONE_AFTER: Duration = Duration::from_secs(5);
 
-/// How a job ended.
+/// How a job ended; see the [example](Producer::submit_and_wait).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ended {
@@ -47,7 +47,8 @@ impl Ended {
     }
 }
 
-/// Why the end of a job was not seen. The job itself still runs, unless it was not submitted.
+/// Why the end of a job was not seen; see the [example](Producer::submit_and_wait). The job itself still runs, unless
+/// it was not submitted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
@@ -85,6 +86,21 @@ impl Producer {
     ///
     /// The job leaves a record, whatever its type's tracking. If its id is already known, the call waits for the end of
     /// the existing job.
+    ///
+    /// ```no_run
+    /// # async fn example(producer: streamfleet::Producer) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// use streamfleet::{Submission, WaitError};
+    ///
+    /// let resize = Submission::new("picture.resize")?.json(&"a.png")?;
+    /// match producer.submit_and_wait(resize, Duration::from_secs(10)).await {
+    ///     Ok(ended) => println!("{}: {:?}", ended.state, ended.result),
+    ///     Err(WaitError::TimedOut { job, .. }) => println!("{job} still runs"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

@@ -76,7 +76,8 @@ pub trait Handler: Send + Sync + 'static {
 /// The largest result in bytes that a record keeps. A job with a larger result is done all the same.
 pub const MAX_RESULT_BYTES: usize = 64 * 1024;
 
-/// How a payload becomes a value. Every `serde` type implements it. [`RawPayload`] takes the bytes as they arrived.
+/// How a payload becomes a value; see the [example](Handler). Every `serde` type implements it. [`RawPayload`] takes the
+/// bytes as they arrived.
 pub trait Payload: Sized {
     /// Decodes a payload.
     ///
@@ -116,6 +117,19 @@ impl<T: DeserializeOwned> Payload for T {
 }
 
 /// A payload's bytes as they arrived, whatever their encoding.
+///
+/// ```
+/// # use streamfleet::{Handler, JobContext, JobError, RawPayload};
+/// # struct Measure;
+/// impl Handler for Measure {
+///     type Payload = RawPayload;
+///     type Output = usize;
+///
+///     async fn run(&self, payload: RawPayload, _context: JobContext) -> Result<usize, JobError> {
+///         Ok(payload.0.len())
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawPayload(pub Bytes);
 
@@ -126,6 +140,19 @@ impl Payload for RawPayload {
 }
 
 /// What a handler sees of its job, besides the payload.
+///
+/// ```
+/// # use streamfleet::{JobContext, JobError};
+/// async fn import(context: &JobContext) -> Result<(), JobError> {
+///     for percent in 0..100 {
+///         if context.cancellation().is_cancelled() {
+///             return Err(JobError::retry("interrupted"));
+///         }
+///         context.progress(percent, "importing");
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct JobContext {
     delivery: Arc<Delivery>,
@@ -340,6 +367,21 @@ impl JobContext {
 }
 
 /// Why a handler did not succeed, and what should follow. `?` turns every error into one that is retried.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use streamfleet::JobError;
+///
+/// fn check(status: u16) -> Result<(), JobError> {
+///     match status {
+///         200 => Ok(()),
+///         404 => Err(JobError::fatal("no such customer")),
+///         429 => Err(JobError::retry_after(Duration::from_secs(30), "too many requests")),
+///         _ => Err(JobError::retry(format!("the endpoint answered {status}"))),
+///     }
+/// }
+/// ```
 pub struct JobError(Kind);
 
 enum Kind {

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use super::handler::{JobContext, JobError};
 use super::registry::{Chain, ErasedMiddleware};
 
-/// What a handler returned: its result as JSON, if it gave one that is kept, or why it did not succeed.
+/// What a handler returned: its result as JSON, if it gave one that is kept, or why it did not succeed. See the
+/// [example](Middleware).
 pub type Handled = Result<Option<Bytes>, JobError>;
 
 /// Wraps the handlers of all types ([`Builder::middleware`](crate::Builder::middleware)) or of one
@@ -60,7 +61,7 @@ pub trait Middleware: Send + Sync + 'static {
     fn handle(&self, context: &JobContext, next: Next<'_>) -> impl Future<Output = Handled> + Send;
 }
 
-/// What comes after a middleware: the next one, or the handler.
+/// What comes after a middleware: the next one, or the handler; see the [example](Middleware).
 pub struct Next<'a> {
     context: &'a JobContext,
     chain: &'a Chain,

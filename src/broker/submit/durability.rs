@@ -17,7 +17,7 @@ use crate::broker::client::error::{Class, Error};
 use crate::broker::client::link::{Link, Role};
 use crate::broker::client::setup::COMMAND_DEADLINE;
 
-/// What must hold before a job's submission succeeds.
+/// What must hold before a job's submission succeeds; see the [example](crate::Submission).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// Redis has it in memory, and persists it as configured.

@@ -16,7 +16,7 @@ use crate::job::{BatchId, JobId, Lane, State, Timestamp, UniqueKey};
 
 scripts! { SUBMIT "submit" }
 
-/// How long a job with a unique key keeps others out.
+/// How long a job with a unique key keeps others out; see the [example](crate::Submission).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UniqueScope {
     /// Until its first attempt starts. Retries do not take the lock again.
@@ -28,7 +28,7 @@ pub enum UniqueScope {
     Window(Duration),
 }
 
-/// What happens to a job whose unique key another job holds.
+/// What happens to a job whose unique key another job holds; see the [example](crate::Submission).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UniqueMode {
     /// The other job stays, and this one is not accepted.

@@ -49,7 +49,7 @@ struct Part {
     limits: StepLimits,
 }
 
-/// Puts steps together. [`StepsBuilder::build`] reports what is wrong.
+/// Puts steps together; see the [example](Steps). [`StepsBuilder::build`] reports what is wrong.
 #[derive(Default)]
 pub struct StepsBuilder {
     steps: Vec<(PlannedStep, Part)>,
