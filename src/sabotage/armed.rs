@@ -71,25 +71,25 @@ const EDITS: &[Edit] = &[
     edit(
         PendingForgotten,
         "reap",
-        "if #redis.call('XPENDING', KEYS[at], 'fleet', '-', '+', 1, ARGV[1]) > 0 then",
+        "if #redis.call('XPENDING', stream, 'fleet', '-', '+', 1, consumer) > 0 then",
         "if false then",
     ),
     edit(
         ClaimedFromHeadOnly,
         "stale",
-        "local found = redis.call('XPENDING', KEYS[at], 'fleet', 'IDLE', ARGV[1], '-', '+', 1)[1]",
-        "local found = redis.call('XPENDING', KEYS[at], 'fleet', '-', '+', 1)[1]",
+        "local found = redis.call('XPENDING', stream, 'fleet', 'IDLE', silence_ms, '-', '+', 1)[1]",
+        "local found = redis.call('XPENDING', stream, 'fleet', '-', '+', 1)[1]",
     ),
     edit(
         ClaimedFromHeadOnly,
         "stale",
         "first = found and found[1] or ''",
-        "first = found and found[3] >= tonumber(ARGV[1]) and found[1] or ''",
+        "first = found and found[3] >= tonumber(silence_ms) and found[1] or ''",
     ),
     edit(
         ClockTrusted,
         "claim",
-        "if now < tonumber(ARGV[5]) or now > tonumber(ARGV[6]) then return { 0 } end",
+        "if now < tonumber(from_ms) or now > tonumber(to_ms) then return { 0 } end",
         GONE,
     ),
     edit(
@@ -102,14 +102,14 @@ const EDITS: &[Edit] = &[
     edit(
         BuriedWithoutLetter,
         "bury",
-        "local id = must_append(KEYS[2], letter, 1, #letter)",
-        "local id = '1-0'",
+        "local letter_id = must_append(dead, letter, 1, #letter)",
+        "local letter_id = '1-0'",
     ),
     edit(
         BuriedAndKept,
         "bury",
-        "return settle(KEYS[1], ARGV[2], KEYS[8], 'bury', 1)",
-        "return leave_receipt(KEYS[1], ARGV[2], KEYS[8], 'bury', 1)",
+        "return settle(stream, entry, receipts, 'bury', 1)",
+        "return leave_receipt(stream, entry, receipts, 'bury', 1)",
     ),
     edit(LetterKeptByReplay, "prelude", "redis.call('XDEL', dead, letter[1])", GONE),
     edit(PromotedEarly, "promote", "local now = now_ms()", "local now = now_ms() + 1500"),
@@ -135,14 +135,14 @@ const EDITS: &[Edit] = &[
     edit(
         CancelledById,
         "cancel",
-        "redis.call('ZADD', KEYS[4], now, life)",
-        "redis.call('ZADD', KEYS[4], now, life, now, ARGV[1])",
+        "redis.call('ZADD', cancels, now, life)",
+        "redis.call('ZADD', cancels, now, life, now, id)",
     ),
     edit(
         CancelledById,
         "begin",
-        "if is_unwanted(KEYS[3], life) then return { 5 } end",
-        "if is_unwanted(KEYS[3], life) or is_unwanted(KEYS[3], ARGV[10]) then return { 5 } end",
+        "if is_unwanted(cancels, life) then return { 5 } end",
+        "if is_unwanted(cancels, life) or is_unwanted(cancels, id) then return { 5 } end",
     ),
     edit(IdAcceptedAgain, "submit", "if known then return 'known', job.id, known end", GONE),
     edit(
@@ -163,12 +163,7 @@ const EDITS: &[Edit] = &[
         "if list[3] and redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1 then",
         "if list[3] then",
     ),
-    edit(
-        TickUnguarded,
-        "tick",
-        "if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return { 0, 0 } end",
-        GONE,
-    ),
+    edit(TickUnguarded, "tick", "if redis.call('HGET', ticks, name) ~= read then return { 0, 0 } end", GONE),
 ];
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
--- acknowledge: delete the entries of plain successes of one lane. It is one script, so that it does all or nothing: if
--- Redis refused XDEL after XACK, the entries would be neither pending nor deleted, and nobody would ever look for them.
--- KEYS 1 stream
--- ARGV 1.. entry ids, at most 500
+-- acknowledge: delete the entries of plain successes of one lane, at most 500. It is one script, so that it does all or
+-- nothing: if Redis refused XDEL after XACK, the entries would be neither pending nor deleted, and nobody would ever
+-- look for them.
 -- returns {how many were still ours to settle, then the positions, from 1, of those that another process had settled}
-local stream = KEYS[1]
-if redis.call('XDEL', stream, unpack(ARGV)) == #ARGV then
-  redis.call('XACK', stream, 'fleet', unpack(ARGV))
-  return { #ARGV }
+local stream, entries = KEYS[1], ARGV
+if redis.call('XDEL', stream, unpack(entries)) == #entries then
+  redis.call('XACK', stream, 'fleet', unpack(entries))
+  return { #entries }
 end
 local answer = { 0 }
-for place, entry in ipairs(ARGV) do
+for place, entry in ipairs(entries) do
   if redis.call('XACK', stream, 'fleet', entry) == 1 then
     answer[1] = answer[1] + 1
   else

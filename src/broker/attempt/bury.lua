@@ -1,25 +1,25 @@
 -- bury: move one attempt to the dead stream.
--- KEYS 1 stream  2 dead  3 record  4 lock  5 batch  6 cancels  7 ledger of its steps  8 receipts
---      9 the entry's offloaded fields  10 the letter's offloaded fields
--- ARGV 1 consumer  2 entry id  3 job id  4 reason  5 error  6 failures  7 elapsed ms  8 what failed
---      9 the consumer that ran it  10 type, or '' for bytes that are not a job  11 lane  12 created ms  13 fingerprint
---      14 what follows, see conclude  15 life  16 the first life of its series of replays, if it is another, or ''
---      17 the life that its fields say ended in a letter, or ''  18 when that letter was written, or ''
---      19 what its fields say about its steps, or ''  20.. fields, flat
+-- kept: the key of the letter's large fields. job_type: '' for bytes that are not a job. root: the first life of its
+-- series of replays, if it is another, or ''. told_steps: what its fields say about its steps, or ''. Then its fields,
+-- flat.
 -- returns {1} buried, {0} stale (another process settled this entry; nothing was changed), {2} already done: removed,
 --   {3} its cancellation was requested: nothing was changed
-local record, life, now = KEYS[3], ARGV[15], now_ms()
-local before = settled('bury', KEYS[1], ARGV[1], ARGV[2], KEYS[8], record, life, KEYS[9])
+local stream, dead, record, lock, batch, cancels, ledger, receipts, offloaded, kept = unpack(KEYS)
+local consumer, entry, id, reason, error_text, failures, elapsed_ms, outcome, worker, job_type, lane, created_ms,
+  fingerprint, ends, life, root, letter_life, letter_ms, told_steps = unpack(ARGV, 1, 19)
+local FIRST_FIELD = 20
+local now = now_ms()
+local before = settled('bury', stream, consumer, entry, receipts, record, life, offloaded)
 if before then return before end
-if ARGV[10] ~= '' and is_unwanted(KEYS[6], life) then return { 3 } end
-must_be_offloaded(KEYS[10])
-keep_offloaded(KEYS[10])
-if ARGV[17] ~= '' or ARGV[18] ~= '' then move_letter(KEYS[2], record, ARGV[17], ARGV[18]) end
+if job_type ~= '' and is_unwanted(cancels, life) then return { 3 } end
+must_be_offloaded(kept)
+keep_offloaded(kept)
+if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms) end
 -- What a replay must know about the steps if the ledger is gone: 'name=state name=state'.
 local function steps()
-  if redis.call('HEXISTS', KEYS[7], 'plan') == 0 then return ARGV[19] end
+  if redis.call('HEXISTS', ledger, 'plan') == 0 then return told_steps end
   local known = {}
-  for _, step in ipairs(begun_steps(KEYS[7])) do
+  for _, step in ipairs(begun_steps(ledger)) do
     local name, kind, state = unpack(step)
     if state == 'started' then state = kind == 'once' and 'unknown' end
     if state then known[#known + 1] = name .. '=' .. state end
@@ -29,33 +29,30 @@ end
 local is_owner = owns(record, life)
 local first = is_owner and redis.call('HGET', record, 'first_failed_ms') or string.format('%.0f', now)
 local letter = {}
-for at = 20, #ARGV do letter[at - 19] = ARGV[at] end
+for at = FIRST_FIELD, #ARGV do letter[at - FIRST_FIELD + 1] = ARGV[at] end
 local function add(name, value)
-  if value == '' then return end
-  letter[#letter + 1] = name
-  letter[#letter + 1] = value
+  if value ~= '' then add_pair(letter, name, value) end
 end
-add('dead_reason', ARGV[4])
-add('dead_kind', ARGV[8])
-letter[#letter + 1] = 'dead_error'
-letter[#letter + 1] = ARGV[5]
-add('dead_attempts', ARGV[6])
+add('dead_reason', reason)
+add('dead_kind', outcome)
+add_pair(letter, 'dead_error', error_text)
+add('dead_attempts', failures)
 add('dead_at_ms', string.format('%.0f', now))
 add('dead_first_failed_ms', first)
-add('dead_worker', ARGV[9])
-add('dead_origin', ARGV[11])
-add('dead_fingerprint', ARGV[13])
+add('dead_worker', worker)
+add('dead_origin', lane)
+add('dead_fingerprint', fingerprint)
 add('dead_life', life)
-add('dead_root', ARGV[16])
+add('dead_root', root)
 add('dead_steps', steps())
-local id = must_append(KEYS[2], letter, 1, #letter)
+local letter_id = must_append(dead, letter, 1, #letter)
 if is_owner then
-  redis.call('HSET', record, 'state', 'dead', 'entry', ARGV[2], 'dead_id', id, 'error', ARGV[5], 'type', ARGV[10],
-    'lane', ARGV[11], 'created_ms', ARGV[12], 'life', life, 'first_failed_ms', first, 'updated_ms', now)
-  note(record, now, tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[5])
+  redis.call('HSET', record, 'state', 'dead', 'entry', entry, 'dead_id', letter_id, 'error', error_text, 'type', job_type,
+    'lane', lane, 'created_ms', created_ms, 'life', life, 'first_failed_ms', first, 'updated_ms', now)
+  note(record, now, tonumber(elapsed_ms), outcome, worker, error_text)
 end
-mark_letter(record, id, life)
-leave_ledger(KEYS[7], life)
-if KEYS[9] ~= KEYS[10] then drop_offloaded(KEYS[9], life, record) end
-conclude(ARGV[14], ARGV[3], record, KEYS[1], KEYS[4], KEYS[5], is_owner)
-return settle(KEYS[1], ARGV[2], KEYS[8], 'bury', 1)
+mark_letter(record, letter_id, life)
+leave_ledger(ledger, life)
+if offloaded ~= kept then drop_offloaded(offloaded, life, record) end
+conclude(ends, id, record, stream, lock, batch, is_owner)
+return settle(stream, entry, receipts, 'bury', 1)

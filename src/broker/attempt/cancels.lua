@@ -1,11 +1,11 @@
--- cancels: which of these lives somebody has asked to cancel.
--- KEYS 1 cancels
--- ARGV 1.. lives, at most 500; without any, only the number of requests is looked up
+-- cancels: which of these lives, at most 500, somebody has asked to cancel. Without any, only the number of requests is
+-- looked up.
 -- returns {requests, life, life, ...}
-local count = redis.call('ZCARD', KEYS[1])
-if count == 0 or #ARGV == 0 then return { count } end
+local cancels, lives = KEYS[1], ARGV
+local count = redis.call('ZCARD', cancels)
+if count == 0 or #lives == 0 then return { count } end
 local answer = { count }
-for nth, wished in ipairs(redis.call('ZMSCORE', KEYS[1], unpack(ARGV))) do
-  if wished then answer[#answer + 1] = ARGV[nth] end
+for nth, wished in ipairs(redis.call('ZMSCORE', cancels, unpack(lives))) do
+  if wished then answer[#answer + 1] = lives[nth] end
 end
 return answer

@@ -1,6 +1,6 @@
 -- endings: take the notes about jobs that were cancelled while no worker held them, at most a hundred.
--- KEYS 1 endings
 -- returns {how many, 'id type why', ...}, with - for an unknown type
-local taken = redis.call('LPOP', KEYS[1], 100) or {}
+local endings = KEYS[1]
+local taken = redis.call('LPOP', endings, 100) or {}
 table.insert(taken, 1, #taken)
 return taken

@@ -1,11 +1,38 @@
 -- prelude: put before every script. Lua has no rollback, so a script that settles an entry works in this order: hold
 -- (the fence), then inserts, then settle. Redis allows XCLAIM even when it is out of memory, and once a script has
 -- written, Redis admits the rest too. So settling never depends on free memory.
+-- These names mean the same in every script. packs: delayed:fields. places: cancels:places. ticks: cron:ticks. ledger:
+-- that of the steps of a job. offloaded: the key of the large fields of the entry or job in question, see keep_offloaded.
+-- outcome, worker: how an attempt ended, and the consumer that ran it. ends: what follows from the end of a job, see
+-- conclude. retention_ms: how long its record stays. letter_life, letter_ms: the life that its fields say ended in a
+-- letter, and when that letter was written, or ''. call: a name that identifies a call if it is sent twice.
 
 -- The server's clock in milliseconds, the only clock that scripts use. Read once per script.
 local function now_ms()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- Appends a name and its value to a flat list.
+local function add_pair(list, name, value)
+  list[#list + 1] = name
+  list[#list + 1] = value
+end
+
+-- The facts of the fleet's group, from a reply of XINFO GROUPS; nil if the group is not in it, or if it is an error.
+local function fleet_group(groups)
+  for _, group in ipairs(groups) do
+    local facts = {}
+    for at = 1, #group, 2 do facts[group[at]] = group[at + 1] end
+    if facts.name == 'fleet' then return facts end
+  end
+end
+
+-- The pending entry of this id, of this consumer if one is named: its id, its consumer, ms of its silence, how often it
+-- was delivered. nil if it is not pending, or its lane cannot be read.
+local function pending_of(stream, entry, ...)
+  local pending = redis.pcall('XPENDING', stream, 'fleet', entry, entry, 1, ...)
+  return not pending.err and pending[1] or nil
 end
 
 -- The fence: claims the entry and returns true if it is still pending; false if another process settled it.
@@ -192,6 +219,13 @@ local function parked(delayed, packs, id, life)
   if redis.call('ZSCORE', delayed, own) then return own end
   local pack = redis.call('ZSCORE', delayed, id) and redis.call('HGET', packs, id)
   if pack and life_of(pack) == life then return id end
+end
+
+-- Takes out a member of the delayed set, with its large fields: somebody may have edited it since it was read.
+local function unpark(delayed, packs, member, life, record)
+  drop_offloaded(offloaded_by(redis.call('HGET', packs, member) or '', delayed), life, record)
+  redis.call('ZREM', delayed, member)
+  redis.call('HDEL', packs, member)
 end
 
 -- Puts a job into the delayed set under its id or, if another life has that place, under a name of its own.
@@ -428,10 +462,6 @@ local function back_to_lane(dead, letter, record, streams, now, all_steps)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
   local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true }
   local fields, lane, replays, root, former = {}, 'normal', 0, nil, nil
-  local function add(name, value)
-    fields[#fields + 1] = name
-    fields[#fields + 1] = value
-  end
   for at = 1, #letter[2], 2 do
     local name, value = letter[2][at], letter[2][at + 1]
     if name == 'dead_origin' and lanes[value] then lane = value end
@@ -442,11 +472,11 @@ local function back_to_lane(dead, letter, record, streams, now, all_steps)
       redis.call('PERSIST', string.gsub(dead, 'dead$', 'offloaded:') .. (string.match(value, '^(%S+) ') or ''))
     end
     local is_kept = name == 'dead_steps' and not all_steps
-    if is_kept or string.sub(name, 1, 5) ~= 'dead_' and not spent[name] then add(name, value) end
+    if is_kept or string.sub(name, 1, 5) ~= 'dead_' and not spent[name] then add_pair(fields, name, value) end
   end
-  if root or former then add('root', root or former) end
-  add('replay_of', letter[1])
-  add('replays', string.format('%.0f', replays + 1))
+  if root or former then add_pair(fields, 'root', root or former) end
+  add_pair(fields, 'replay_of', letter[1])
+  add_pair(fields, 'replays', string.format('%.0f', replays + 1))
   local owner = redis.call('HMGET', record, 'life', 'state', 'dead_id')
   local entry = must_append(lanes[lane], fields, 1, #fields)
   if owner[2] and (not owner[1] or owner[1] == former or has_ended(owner[2])) then
@@ -477,9 +507,5 @@ end
 
 -- The reply of XINFO about the fleet's group in the stream of this number; nil if there is none.
 local function group_of(nth)
-  for _, group in ipairs(ask(nth, 'XINFO', 'GROUPS', KEYS[nth]) or {}) do
-    local facts = {}
-    for at = 1, #group, 2 do facts[group[at]] = group[at + 1] end
-    if facts.name == 'fleet' then return facts end
-  end
+  return fleet_group(ask(nth, 'XINFO', 'GROUPS', KEYS[nth]) or {})
 end

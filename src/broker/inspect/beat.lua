@@ -1,9 +1,10 @@
 -- beat: report that a worker is alive, and what it runs.
--- KEYS 1 worker
--- ARGV 1 ms until it counts as gone  2.. fields, flat
+-- gone_ms: ms until it counts as gone. Then fields, flat.
 -- returns {the server's clock in ms}
+local key, gone_ms = KEYS[1], ARGV[1]
+local FIRST_FIELD = 2
 -- Redis allows PERSIST even when it is out of memory, and then admits the HSET.
-redis.call('PERSIST', KEYS[1])
-redis.call('HSET', KEYS[1], unpack(ARGV, 2))
-redis.call('PEXPIRE', KEYS[1], ARGV[1])
+redis.call('PERSIST', key)
+redis.call('HSET', key, unpack(ARGV, FIRST_FIELD))
+redis.call('PEXPIRE', key, gone_ms)
 return { now_ms() }

@@ -1,13 +1,14 @@
 -- cron_put: store a recurring job if its state is still the one that was read.
--- KEYS 1 cron  2 cron:ticks
--- ARGV 1 name  2 the state that was read, or ''  3 packed entry  4 ms of the last handled tick, or '' for now
---   5 what the state ends with  6 the most entries
+-- read: the state that was read, or ''. pack: the packed entry. handled_ms: that of its last tick, or '' for now.
+-- ending: what the state ends with. most: the most entries.
 -- returns {1} stored, {0} the state is another, {2} there are too many entries
-local state = redis.call('HGET', KEYS[2], ARGV[1]) or ''
-if state ~= ARGV[2] then return { 0 } end
-if state == '' and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[6]) then return { 2 } end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-local revision = redis.call('HINCRBY', KEYS[2], ':revision', 1)
-local handled = ARGV[4] ~= '' and ARGV[4] or string.format('%.0f', now_ms())
-redis.call('HSET', KEYS[2], ARGV[1], string.format('%s %.0f%s', handled, revision, ARGV[5]))
+local cron, ticks = unpack(KEYS)
+local name, read, pack, handled_ms, ending, most = unpack(ARGV)
+local state = redis.call('HGET', ticks, name) or ''
+if state ~= read then return { 0 } end
+if state == '' and redis.call('HLEN', cron) >= tonumber(most) then return { 2 } end
+redis.call('HSET', cron, name, pack)
+local revision = redis.call('HINCRBY', ticks, ':revision', 1)
+if handled_ms == '' then handled_ms = string.format('%.0f', now_ms()) end
+redis.call('HSET', ticks, name, string.format('%s %.0f%s', handled_ms, revision, ending))
 return { 1 }

@@ -1,45 +1,46 @@
 -- promote: move due jobs from the delayed set to their lanes, up to a limit on their total size.
--- KEYS 1 delayed  2 delayed:fields  3 dead  4 stream high  5 stream normal  6 stream low
--- ARGV 1 the most jobs  2 the most bytes; a larger job goes alone
+-- most, most_bytes: the most jobs and the most bytes; a larger job goes alone.
 -- returns {moved, ms until the next is due or -1, ms by which the first was late, 1 if more are due or 0}
+local delayed, packs, dead, high, normal, low = unpack(KEYS)
+local most, most_bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 local now = now_ms()
-local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
-local lanes = { high = KEYS[4], normal = KEYS[5], low = KEYS[6] }
-local gone, late, bytes, size, more = {}, 0, 0, 0, #due >= 2 * tonumber(ARGV[1])
+local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
+local lanes = { high = high, normal = normal, low = low }
+local gone, late, bytes, size, more = {}, 0, 0, 0, #due >= 2 * most
 if due[2] then late = now - tonumber(due[2]) end
 -- Redis allows this even when it is out of memory, and then admits the other writes. A moved job takes no more memory
 -- than before. If none were moved, none would finish, and nothing would free memory.
-if due[1] then redis.call('ZREM', KEYS[1], '') end
+if due[1] then redis.call('ZREM', delayed, '') end
 for at = 1, #due, 2 do
   local id = due[at]
   -- After a small job, the next one is read without asking for its size.
-  local packed = size < 4096 and at > 1 and redis.call('HGET', KEYS[2], id) or nil
-  size = packed and #packed or redis.call('HSTRLEN', KEYS[2], id)
+  local packed = size < 4096 and at > 1 and redis.call('HGET', packs, id) or nil
+  size = packed and #packed or redis.call('HSTRLEN', packs, id)
   bytes = bytes + size
-  if at > 1 and bytes > tonumber(ARGV[2]) then
+  if at > 1 and bytes > most_bytes then
     more = true
     break
   end
-  packed = packed or redis.call('HGET', KEYS[2], id) or ''
+  packed = packed or redis.call('HGET', packs, id) or ''
   local fields = unpacked(packed)
   local stream = fields and lanes[fields[1]]
   local added
   if stream then
     added = append(stream, fields, 2, #fields)
   else
-    added = set_aside(KEYS[3], packed, id, 'the fields of the delayed job cannot be read', now)
+    added = set_aside(dead, packed, id, 'the fields of the delayed job cannot be read', now)
   end
   -- A job that Redis refuses does not block those behind it. Nothing here throws, so those before it are certainly
   -- removed.
   if type(added) == 'table' and added.err then
-    redis.pcall('ZADD', KEYS[1], now + 5000, id)
+    redis.pcall('ZADD', delayed, now + 5000, id)
   else
     gone[#gone + 1] = id
   end
 end
 if gone[1] then
-  redis.call('ZREM', KEYS[1], unpack(gone))
-  redis.call('HDEL', KEYS[2], unpack(gone))
+  redis.call('ZREM', delayed, unpack(gone))
+  redis.call('HDEL', packs, unpack(gone))
 end
-local next = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+local next = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
 return { #gone, next and math.max(0, tonumber(next) - now) or -1, late, more and 1 or 0 }

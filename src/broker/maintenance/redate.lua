@@ -1,9 +1,9 @@
 -- redate: reset the delivery time of entries that were renewed before the server's clock was set back. Their times lie
 -- in the future, so they would be taken over that much later.
--- KEYS 1 stream
--- ARGV 1 the first id  2 the most entries to check
+-- first: where to start. most: the most entries to check.
 -- returns {entries whose time was reset, where to continue or ''}
-local page = redis.pcall('XPENDING', KEYS[1], 'fleet', ARGV[1], '+', ARGV[2])
+local stream, first, most = KEYS[1], ARGV[1], ARGV[2]
+local page = redis.pcall('XPENDING', stream, 'fleet', first, '+', most)
 if page.err then return { 0, '' } end
 local owners, dated = {}, 0
 for _, entry in ipairs(page) do
@@ -14,6 +14,6 @@ for _, entry in ipairs(page) do
 end
 for owner, ids in pairs(owners) do
   ids[#ids + 1] = 'JUSTID'
-  dated = dated + #redis.call('XCLAIM', KEYS[1], 'fleet', owner, 0, unpack(ids))
+  dated = dated + #redis.call('XCLAIM', stream, 'fleet', owner, 0, unpack(ids))
 end
-return { dated, #page == tonumber(ARGV[2]) and '(' .. page[#page][1] or '' }
+return { dated, #page == tonumber(most) and '(' .. page[#page][1] or '' }

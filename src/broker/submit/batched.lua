@@ -1,11 +1,11 @@
 -- batched: the progress of a batch, and a page of its members that are not done.
--- KEYS 1 batch
--- ARGV 1 where the page begins: '0', or the cursor that the previous page returned
+-- cursor: where the page begins: '0', or the cursor that the previous page returned.
 -- returns {0} no such batch, or {1, state, members, members that are not done, created ms, where the next page begins or
 --   '0', then for each member: its id, and the id of the job that it waits for}
-local state = redis.call('HGET', KEYS[1], 'state')
+local batch, cursor = KEYS[1], ARGV[1]
+local state = redis.call('HGET', batch, 'state')
 if not state then return { 0 } end
-local size, left = tonumber(redis.call('HGET', KEYS[1], 'size')), tonumber(redis.call('HGET', KEYS[1], 'left'))
+local size, left = tonumber(redis.call('HGET', batch, 'size')), tonumber(redis.call('HGET', batch, 'left'))
 if state == 'open' then left = left - 1 end
 -- The job that a member waits for, followed from each replaced job to its replacement; nil if it is done. See submit.
 -- All members of a page share this many steps. When they run out, the answer is the job reached so far.
@@ -14,7 +14,7 @@ local function job_of(member, value)
   local id = value == '1' and member or string.match(value, '^=(.*)$')
   while id ~= member and steps > 0 do
     steps = steps - 1
-    local others = redis.call('HGET', KEYS[1], 'w:' .. id) or 'done'
+    local others = redis.call('HGET', batch, 'w:' .. id) or 'done'
     if others == 'done' then return nil end
     local other = string.match(others, '^>(.*)$')
     if not other then return id end
@@ -22,14 +22,11 @@ local function job_of(member, value)
   end
   return id
 end
-local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'MATCH', 'm:*', 'COUNT', 500)
-local answer = { 1, state, size, left, redis.call('HGET', KEYS[1], 'created_ms'), page[1] }
+local page = redis.call('HSCAN', batch, cursor, 'MATCH', 'm:*', 'COUNT', 500)
+local answer = { 1, state, size, left, redis.call('HGET', batch, 'created_ms'), page[1] }
 for at = 1, #page[2], 2 do
   local member = string.sub(page[2][at], 3)
   local id = page[2][at + 1] ~= '0' and job_of(member, page[2][at + 1])
-  if id then
-    answer[#answer + 1] = member
-    answer[#answer + 1] = id
-  end
+  if id then add_pair(answer, member, id) end
 end
 return answer

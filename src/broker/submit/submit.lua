@@ -2,17 +2,21 @@
 -- state. A job with a unique key takes its lock; a lock is stale if its holder is not alive. A job is refused alone if
 -- its own keys are of another type. The script begins with the write that a full Redis refuses, so it is refused as a
 -- whole.
--- KEYS 1 control  2 delayed  3 delayed:fields  4 wake  5 stream high  6 stream normal  7 stream low  8 receipt of the call
---      then for each job: its record, its lock, the record of the lock's holder, the ledger of the holder's steps, its batch
--- ARGV 1 the producer's limit of the depth or ''
---      then for each job: id, life, lane, type, 'now', 'in' or 'at', milliseconds, ms for which the id is remembered, '1'
---      for a member of a batch, unique key or '', 'waiting', 'running' or 'window', ms of the window, 'reject', 'replace'
---      or 'debounce', the holder whose record is named or '', the holder's lane and entry if a search found them or '', 'gone'
---      if the search found it nowhere, 'lost' if the search was not complete, or '', for 'debounce' the holder's
---      packed fields as they were read and as they are to be or '', the last part of the name of the key that has its large
---      fields or '', the number of the values that follow, then these:
---      names and values flat for 'now', or the packed fields in two parts: before and after the 13 digits of the time of its
---      acceptance
+-- most: the producer's limit of the depth or ''. Then for each job its keys (held and ledger are the record of the lock's
+-- holder and the ledger of the holder's steps), its values in the order of NAMES, and `count` further values:
+--   due: 'now', or 'in' or 'at' this many ms
+--   window: ms for which the id is remembered
+--   member: '1' for a member of a batch
+--   key: the unique key or ''
+--   scope: 'waiting', 'running' or 'window', which is lock_ms long
+--   mode: 'reject', 'replace' or 'debounce'
+--   holder: the holder whose record is named or ''
+--   holder_lane, holder_entry: where a search found the holder or ''
+--   sought: 'gone' if the search found it nowhere, 'lost' if the search was not complete, or ''
+--   read, wanted: for 'debounce' the holder's packed fields as they were read and as they are to be, or ''
+--   token: the last part of the name of the key that has its large fields or ''
+--   the further values: names and values flat for 'now', or the packed fields in two parts: before and after the 13
+--     digits of the time of its acceptance
 -- returns {jobs, then for each its outcome, a job's id, and that job's state}, or {-1, depth, limit} if they do not fit.
 --   The outcomes: 'new'; 'known' its id; 'held' by the holder; 'replaced' the holder; 'debounced' into the holder. With the
 --   others nothing was done. 'holder': send again with this holder's record and, for 'debounce', its fields; 'hidden': search
@@ -21,25 +25,28 @@
 -- A member that is not accepted is done when the existing job is: m:<member> is =<that job>, w:<that job> the number of
 -- such members, and that job's record names the batch in `batches`. If that job is replaced, w:<it> is ><the other
 -- one>.
-local given = receipt_of(KEYS[8])
+local control, delayed, packs, wake, high, normal, low, receipt = unpack(KEYS, 1, 8)
+local most = ARGV[1]
+local FIRST_KEY, OWN_KEYS = 9, 5
+local FIRST_JOB, NAMES = 2, { 'id', 'life', 'lane', 'type', 'due', 'ms', 'window', 'member', 'key', 'scope', 'lock_ms',
+  'mode', 'holder', 'holder_lane', 'holder_entry', 'sought', 'read', 'wanted', 'token', 'count' }
+local given = receipt_of(receipt)
 if given then return given end
 local now = now_ms()
-local lanes = { high = KEYS[5], normal = KEYS[6], low = KEYS[7] }
-local NAMES = { 'id', 'life', 'lane', 'type', 'due', 'ms', 'window', 'member', 'key', 'scope', 'lock_ms', 'mode', 'holder',
-  'holder_lane', 'holder_entry', 'sought', 'read', 'wanted', 'offloaded', 'count' }
-local beside = string.gsub(KEYS[2], 'delayed$', 'offloaded:')
+local lanes = { high = high, normal = normal, low = low }
+local beside = string.gsub(delayed, 'delayed$', 'offloaded:')
 -- The most batches, besides its own, that a job's end can report to.
 local MOST_BATCHES = 1000
-local jobs, at = {}, 2
+local jobs, at = {}, FIRST_JOB
 while at <= #ARGV do
-  local key = 9 + 5 * #jobs
+  local key = FIRST_KEY + OWN_KEYS * #jobs
   local job = { record = KEYS[key], lock = KEYS[key + 1], held = KEYS[key + 2], ledger = KEYS[key + 3],
     batch = KEYS[key + 4], first = at + #NAMES }
   for nth, name in ipairs(NAMES) do job[name] = ARGV[at + nth - 1] end
   job.last = job.first + tonumber(job.count) - 1
   local fits = job.due ~= 'now' or make_entry(job.last - job.first + 1)
   if not fits then return refuse_fields(#jobs + 1, job.last - job.first + 1) end
-  must_be_offloaded(beside .. job.offloaded)
+  must_be_offloaded(beside .. job.token)
   jobs[#jobs + 1] = job
   at = job.last + 1
 end
@@ -49,7 +56,7 @@ local function state_of(record, id)
   local told = redis.call('HMGET', record, 'state', 'member')
   local state, member = told[1], told[2] or id
   if state and state ~= 'scheduled' and state ~= 'retrying' then return state end
-  if redis.call('ZSCORE', KEYS[2], member) then return state or 'scheduled', member end
+  if redis.call('ZSCORE', delayed, member) then return state or 'scheduled', member end
   -- It was due, and is back in its lane.
   return state and 'waiting'
 end
@@ -76,8 +83,7 @@ local function found_at(job)
     if life and name == 'life' and value ~= life then return nil end
     if name == 'offloaded' then token = string.match(value, '^(%S+) ') end
   end
-  local pending = redis.pcall('XPENDING', lanes[lane], 'fleet', entry, entry, 1)
-  return { lanes[lane], entry, beside .. (token or '') }, not pending.err and pending[1] ~= nil
+  return { lanes[lane], entry, beside .. (token or '') }, pending_of(lanes[lane], entry) ~= nil
 end
 -- What to assume of a holder that is in no known place: 'gone' because somebody deleted it, 'lost' if that is unknown,
 -- or 'hidden' if it must be searched for. The record of a job that waits or runs always names its entry. That of a job
@@ -93,7 +99,7 @@ end
 -- True if this member of the delayed set is the life that holds the lock, not another life of the same id.
 local function is_held(job, member)
   local life = redis.call('HGET', job.held, 'life')
-  local there = life and life_of(redis.call('HGET', KEYS[3], member) or '')
+  local there = life and life_of(redis.call('HGET', packs, member) or '')
   return not there or there == life
 end
 -- Where to search for a holder that was due: its lane, and the time before which it has no entry there.
@@ -122,8 +128,8 @@ local function judge(job)
   if job.mode == 'reject' or redis.call('EXISTS', job.ledger) == 1 then return 'held', holder, state end
   if job.mode == 'debounce' then
     if state ~= 'scheduled' or redis.call('HGET', job.held, 'type') ~= job.type then return 'held', holder, state end
-    if redis.call('HGET', KEYS[3], member) ~= job.read then return 'holder', holder, '' end
-    local wanted = offloaded_by(job.wanted, KEYS[2])
+    if redis.call('HGET', packs, member) ~= job.read then return 'holder', holder, '' end
+    local wanted = offloaded_by(job.wanted, delayed)
     if string.sub(wanted, -1) ~= ':' and redis.call('EXISTS', wanted) == 0 then
       return 'refused', job.id, 'the key ' .. wanted .. ', which has the large fields of the job, is gone'
     end
@@ -142,15 +148,15 @@ local function judged(job)
   error(answer[2], 0)
 end
 -- Nothing is written if one of these fails.
-redis.call('ZCARD', KEYS[2])
-for lane = 5, 7 do redis.call('XLEN', KEYS[lane]) end
-local limit = depth_limit(KEYS[1], ARGV[1])
+redis.call('ZCARD', delayed)
+for _, stream in ipairs({ high, normal, low }) do redis.call('XLEN', stream) end
+local limit = depth_limit(control, most)
 if limit then
   local more = 0
   for _, job in ipairs(jobs) do
     if judged(job) == 'new' then more = more + 1 end
   end
-  local full = more > 0 and overfull(limit, more, KEYS[2], KEYS[5], KEYS[6], KEYS[7])
+  local full = more > 0 and overfull(limit, more, delayed, high, normal, low)
   if full then return full end
 end
 local function due_of(job)
@@ -166,20 +172,16 @@ local function add(job)
     fields = { 'entry', entry }
   else
     state = 'scheduled'
-    redis.call('HSET', KEYS[3], job.id, ARGV[job.first] .. created .. ARGV[job.last])
-    redis.call('ZADD', KEYS[2], due_of(job), job.id)
+    redis.call('HSET', packs, job.id, ARGV[job.first] .. created .. ARGV[job.last])
+    redis.call('ZADD', delayed, due_of(job), job.id)
     fields = { 'due_ms', due_of(job) }
-    nudge(KEYS[2], KEYS[4], job.id)
+    nudge(delayed, wake, job.id)
   end
-  keep_offloaded(beside .. job.offloaded)
-  local function also(name, value)
-    fields[#fields + 1] = name
-    fields[#fields + 1] = value
-  end
-  if job.member == '1' then also('batch', job.batch) end
+  keep_offloaded(beside .. job.token)
+  if job.member == '1' then add_pair(fields, 'batch', job.batch) end
   if job.key ~= '' then
-    also('unique', job.key)
-    also('unique_scope', job.scope)
+    add_pair(fields, 'unique', job.key)
+    add_pair(fields, 'unique_scope', job.scope)
   end
   redis.call('HSET', job.record, 'state', state, 'life', job.life, 'type', job.type, 'lane', job.lane, 'created_ms',
     created, 'updated_ms', now, 'keep_until_ms', now + math.max(tonumber(job.window), tonumber(job.lock_ms)),
@@ -195,25 +197,23 @@ local function take_out(job, place)
     redis.call('XDEL', place[1], place[2])
     drop_offloaded(place[3], life, job.held)
   else
-    drop_offloaded(offloaded_by(redis.call('HGET', KEYS[3], place) or '', KEYS[2]), life, job.held)
-    redis.call('ZREM', KEYS[2], place)
-    redis.call('HDEL', KEYS[3], place)
+    unpark(delayed, packs, place, life, job.held)
   end
   redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id, 'updated_ms', now)
   expire(job.held, now, 0, job.ledger)
   -- The list lies beside the delayed set.
-  leave_word(string.gsub(KEYS[2], 'delayed$', 'endings'), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
+  leave_word(string.gsub(delayed, 'delayed$', 'endings'), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
 end
 -- The holder keeps its identity and its history; only its payload and time change.
 local function put_off(job, member)
-  local kept, former = offloaded_by(job.wanted, KEYS[2]), offloaded_by(job.read, KEYS[2])
-  redis.call('HSET', KEYS[3], member, job.wanted)
+  local kept, former = offloaded_by(job.wanted, delayed), offloaded_by(job.read, delayed)
+  redis.call('HSET', packs, member, job.wanted)
   keep_offloaded(kept)
   if kept ~= former then drop_offloaded(former, redis.call('HGET', job.held, 'life') or '', job.held) end
-  redis.call('ZADD', KEYS[2], due_of(job), member)
+  redis.call('ZADD', delayed, due_of(job), member)
   redis.call('HSET', job.held, 'due_ms', due_of(job), 'updated_ms', now)
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
-  nudge(KEYS[2], KEYS[4], member)
+  nudge(delayed, wake, member)
 end
 -- Registers one more batch with the job of this record, to be counted at its end. False if the job cannot report to it.
 local function counts_for(record, batch)
@@ -305,5 +305,5 @@ for _, job in ipairs(jobs) do
   changed = changed or verdict == 'new' or verdict == 'replaced' or verdict == 'debounced'
   for _, part in ipairs({ verdict, id, state or '' }) do answer[#answer + 1] = part end
 end
-if changed then keep_receipt(KEYS[8], answer) end
+if changed then keep_receipt(receipt, answer) end
 return answer
