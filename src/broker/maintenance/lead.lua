@@ -9,12 +9,8 @@ local consumer, lease_ms = ARGV[1], tonumber(ARGV[2])
 if lease_ms > 0 then
   redis.pcall('XREADGROUP', 'GROUP', 'fleet', consumer, 'COUNT', 1, 'STREAMS', stream, '18446744073709551614-0')
 end
-local consumers = 0
-for _, group in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
-  for at = 1, #group, 2 do
-    if group[at] == 'consumers' then consumers = group[at + 1] end
-  end
-end
+local group = fleet_group(redis.call('XINFO', 'GROUPS', stream))
+local consumers = group and group.consumers or 0
 local revision = redis.pcall('HGET', ticks, ':revision')
 revision = type(revision) == 'string' and tonumber(revision) or 0
 local holder = redis.call('GET', leader)
