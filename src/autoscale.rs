@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
-use crate::broker::{Backlog, Error, Queue};
+use crate::broker::{Error, Extras, Queue, QueueSnapshot};
 use crate::job::QueueName;
 
 /// How long an answer stays valid.
@@ -38,15 +38,13 @@ struct Asked {
     queue: Queue,
     /// One caller asks Redis; the others wait for its answer.
     turn: Semaphore,
-    last: Mutex<Option<(Instant, Result<Backlog, Refusal>)>>,
+    last: Mutex<Option<(Instant, Result<QueueSnapshot, Refusal>)>>,
 }
 
 /// Why a queue's backlog is not known.
 #[derive(Debug, Clone)]
 struct Refusal {
     why: String,
-    /// The backlog to report for this queue if others are reported with it.
-    unknown: Backlog,
     /// True if someone must fix it: until then the queue is not served, and more workers would not help.
     lasts: bool,
 }
@@ -77,14 +75,15 @@ impl Autoscale {
         self.queues.get_or_init(|| queues.into_iter().map(Asked::new).collect());
     }
 
-    /// Returns the backlog of each queue, or of `only` this one, at most a second old. Among several queues, one that
-    /// Redis refuses counts as 0, and [`Backlog::unread`] has the reason.
+    /// Returns the backlog of each queue, or of `only` this one, at most a second old: [`QueueSnapshot::jobs`] and its
+    /// parts. The snapshots lack their oldest entries. Among several queues, one that Redis refuses counts as 0, and
+    /// [`QueueSnapshot::unread`] has the reason.
     ///
     /// # Errors
     ///
     /// [`NoBacklog`] if the queue is not served here, if Redis does not answer within two seconds, or if it refuses
     /// every queue that was asked for.
-    pub async fn backlogs(&self, only: Option<&str>) -> Result<Vec<(QueueName, Backlog)>, NoBacklog> {
+    pub async fn backlogs(&self, only: Option<&str>) -> Result<Vec<(QueueName, QueueSnapshot)>, NoBacklog> {
         let is_meant = |name: &QueueName| only.is_none_or(|only| only == name.as_str());
         if let Some(queue) = only.filter(|_| !self.names.iter().any(is_meant)) {
             let known: Vec<_> = self.names.iter().map(QueueName::as_str).collect();
@@ -95,13 +94,15 @@ impl Autoscale {
             return Err(NoBacklog::Redis("waiting for redis".to_owned()));
         };
         let asked = queues.iter().filter(|asked| is_meant(asked.queue.name()));
-        let answers = join_all(asked.map(async |asked| (asked.queue.name().clone(), asked.ask().await)));
+        let answers = join_all(asked.map(async |asked| (&asked.queue, asked.ask().await)));
         let late = |_| NoBacklog::Redis(format!("redis has not answered within {DEADLINE:?}"));
         let answers = tokio::time::timeout(DEADLINE, answers).await.map_err(late)?;
         let all_refused = answers.iter().all(|(_, answer)| answer.is_err());
-        let known = answers.into_iter().map(|(name, answer)| match answer {
-            Ok(backlog) => Ok((name, backlog)),
-            Err(refusal) if refusal.lasts && !all_refused => Ok((name, refusal.unknown)),
+        let known = answers.into_iter().map(|(queue, answer)| match answer {
+            Ok(snapshot) => Ok((queue.name().clone(), snapshot)),
+            Err(refusal) if refusal.lasts && !all_refused => {
+                Ok((queue.name().clone(), queue.unknown_snapshot(&refusal.why)))
+            }
             Err(refusal) => Err(NoBacklog::Redis(refusal.why)),
         });
         known.collect()
@@ -113,7 +114,7 @@ impl Asked {
         Self { queue, turn: Semaphore::new(1), last: Mutex::default() }
     }
 
-    async fn ask(&self) -> Result<Backlog, Refusal> {
+    async fn ask(&self) -> Result<QueueSnapshot, Refusal> {
         let _turn = self.turn.acquire().await.expect("the semaphore is never closed");
         if let Some((at, answer)) = &*self.last()
             && at.elapsed() < FRESH
@@ -121,16 +122,15 @@ impl Asked {
             return answer.clone();
         }
         let asked = Instant::now();
-        let refusal = |error: Error| {
-            let (why, lasts) = (self.queue.with_keys(&error), error.is_configuration());
-            Refusal { unknown: self.queue.unknown_backlog(&why), why, lasts }
-        };
-        let answer = self.queue.backlog().await.map_err(refusal);
+        let refusal =
+            |error: Error| Refusal { why: self.queue.with_keys(&error), lasts: error.is_configuration() };
+        let extras = Extras { ticks: true, ..Extras::default() };
+        let answer = self.queue.snapshot_with(extras).await.map_err(refusal);
         *self.last() = Some((asked, answer.clone()));
         answer
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Result<Backlog, Refusal>)>> {
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Result<QueueSnapshot, Refusal>)>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::admin::{Backlog, Depths, LaneDepth, Listed, Part, Unread};
+use streamfleet::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unread};
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 use streamfleet::{Broker, Queue, RedisError};
 
@@ -82,9 +82,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 /// Counts the jobs of one queue.
 async fn look(queue: Queue) -> Report {
     let looking = async {
-        let (depths, backlog) = futures_util::try_join!(queue.depths(), queue.backlog())?;
-        let consumers = consumers(&queue, &depths.unread).await?;
-        Ok(report(&queue, depths, backlog, consumers.len()))
+        let snapshot = queue.snapshot().await?;
+        let consumers = consumers(&queue, &snapshot.unread).await?;
+        Ok(report(&queue, snapshot, consumers.len()))
     };
     looking.await.unwrap_or_else(|error| unknown(&queue, &error))
 }
@@ -106,41 +106,39 @@ async fn consumers(queue: &Queue, unread: &[Unread]) -> Result<BTreeSet<String>,
     Ok(names)
 }
 
-fn report(queue: &Queue, depths: Depths, backlog: Backlog, consumers: usize) -> Report {
+fn report(queue: &Queue, snapshot: QueueSnapshot, consumers: usize) -> Report {
     let instant = |entry: EntryId| Timestamp::from_ms(entry.ms).unwrap_or(Timestamp::MAX);
-    let oldest = depths.lanes.iter().filter_map(|lane| lane.oldest_waiting).min().map(instant);
-    let age = oldest.map(|oldest| depths.now.since(oldest));
-    let is_known = |part: Part| !Unread::is_among(part, &depths.unread);
-    let lane = |(lane, depth): (Lane, &LaneDepth)| {
-        let known = Some(depth).filter(|_| is_known(Part::Lane(lane)));
+    let oldest = snapshot.lanes.iter().filter_map(|lane| lane.oldest_waiting).min().map(instant);
+    let age = oldest.map(|oldest| snapshot.now.since(oldest));
+    let is_known = |part: Part| !Unread::is_among(part, &snapshot.unread);
+    let lane = |(lane, figures): (Lane, &LaneSnapshot)| {
+        let known = Some(figures).filter(|_| is_known(Part::Lane(lane)));
         LaneReport {
             lane: lane.as_str(),
-            waiting: known.map(|depth| depth.waiting),
-            running: known.map(|depth| depth.running),
+            waiting: known.map(|figures| figures.waiting),
+            running: known.map(|figures| figures.running),
         }
     };
     // If a part of a sum is missing, so is the sum.
     let lanes = Lane::ALL.into_iter().all(|lane| is_known(Part::Lane(lane)));
-    let mut unread = depths.unread.clone();
-    unread.extend(backlog.unread.iter().filter(|found| is_known(found.part)).cloned());
     Report {
         queue: queue.name().to_string(),
-        waiting: lanes.then(|| depths.waiting()),
-        running: lanes.then(|| depths.running()),
-        delayed: is_known(Part::Delayed).then_some(depths.delayed),
-        dead: is_known(Part::Dead).then_some(depths.dead),
-        backlog: backlog.unread.is_empty().then(|| backlog.jobs()),
-        lanes: Lane::ALL.into_iter().zip(&depths.lanes).map(lane).collect(),
-        next_due: depths.next_due.map(rfc3339),
-        next_due_ms: depths.next_due.map(|time| time.as_ms()),
+        waiting: lanes.then(|| snapshot.waiting()),
+        running: lanes.then(|| snapshot.running()),
+        delayed: is_known(Part::Delayed).then_some(snapshot.delayed),
+        dead: is_known(Part::Dead).then_some(snapshot.dead),
+        backlog: snapshot.uncounted().next().is_none().then(|| snapshot.jobs()),
+        lanes: Lane::ALL.into_iter().zip(&snapshot.lanes).map(lane).collect(),
+        next_due: snapshot.next_due.map(rfc3339),
+        next_due_ms: snapshot.next_due.map(|time| time.as_ms()),
         oldest_waiting: oldest.map(rfc3339),
         oldest_waiting_ms: oldest.map(|time| time.as_ms()),
         oldest_waiting_age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         consumers: Some(consumers),
-        leader: depths.leader,
-        unread,
+        leader: snapshot.leader,
+        unread: snapshot.unread,
         error: None,
-        due: depths.next_due.map(|due| (due, depths.now)),
+        due: snapshot.next_due.map(|due| (due, snapshot.now)),
     }
 }
 

@@ -1,15 +1,14 @@
 //! The events of this process. Each one is reported once. Metrics and logs listen; no listener can change an outcome.
 
 mod finished;
-mod state;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use finished::Finished;
-pub use state::{QueueState, RedisMemory};
 
+use crate::broker::QueueSnapshot;
 use crate::job::{CronName, DeadReason, FailureKind, JobId, JobType, QueueName};
 
 /// Something that happened in this process.
@@ -227,8 +226,12 @@ pub enum Event<'a> {
     Surveyed {
         /// The queue.
         queue: &'a QueueName,
-        /// What is known.
-        state: &'a QueueState,
+        /// Its figures.
+        snapshot: &'a QueueSnapshot,
+        /// By how much the most overdue recurring job is overdue.
+        cron_overdue: Duration,
+        /// How long the survey took.
+        took: Duration,
     },
     /// A round trip to Redis ended. Reads that wait for entries are not reported.
     RoundTrip {

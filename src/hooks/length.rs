@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::channel::NotificationSender;
 use super::notification::{Notification, QueueLength};
-use crate::broker::{Depths, Queue};
+use crate::broker::{Extras, Queue, QueueSnapshot};
 use crate::event::Events;
 
 /// Notifies the hooks behind these senders until stopped.
@@ -19,14 +19,15 @@ pub(super) async fn run(
     events: Events,
     stop: CancellationToken,
 ) {
+    let extras = Extras { oldest: true, ..Extras::default() };
     loop {
-        match queue.depths().await {
-            Ok(depths) => {
-                for unread in &depths.unread {
-                    let error = unread.to_error("depths");
+        match queue.snapshot_with(extras).await {
+            Ok(snapshot) => {
+                for unread in &snapshot.unread {
+                    let error = unread.to_error("snapshot");
                     events.redis_error(error.kind(), &error);
                 }
-                let notification = Arc::new(Notification::QueueLength(length(&queue, &depths)));
+                let notification = Arc::new(Notification::QueueLength(length(&queue, &snapshot)));
                 hooks.iter().for_each(|hook| hook.offer(Arc::clone(&notification)));
             }
             Err(error) => events.redis_error(error.kind(), &error),
@@ -38,13 +39,13 @@ pub(super) async fn run(
     }
 }
 
-fn length(queue: &Queue, depths: &Depths) -> QueueLength {
+fn length(queue: &Queue, snapshot: &QueueSnapshot) -> QueueLength {
     QueueLength {
         queue: queue.name().clone(),
-        waiting: depths.waiting(),
-        running: depths.running(),
-        delayed: depths.delayed,
-        dead: depths.dead,
-        oldest_waiting: depths.oldest_waiting(),
+        waiting: snapshot.waiting(),
+        running: snapshot.running(),
+        delayed: snapshot.delayed,
+        dead: snapshot.dead,
+        oldest_waiting: snapshot.oldest_waiting(),
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// An instant by the server's clock. Workers never compare it with their own clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// An instant by the server's clock. Workers never compare it with their own clocks. The default is the Unix epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 impl Timestamp {

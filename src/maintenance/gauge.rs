@@ -1,4 +1,4 @@
-//! Surveys a queue and reports its state at regular intervals, even while nothing moves in it. It takes one round trip, by one process.
+//! Surveys a queue and reports its figures at regular intervals, even while nothing moves in it. One process does it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,20 +7,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::cron::Owed;
-use crate::broker::Gauge;
-use crate::event::{Event, QueueState, RedisMemory};
+use crate::broker::{Extras, QueueSnapshot};
+use crate::event::Event;
 
 /// Reports until stopped.
 pub(super) async fn run(context: Context, owed: Arc<Owed>, stop: CancellationToken) {
+    let extras = Extras { oldest: true, ticks: false, survey: Some(context.lease) };
     loop {
         let asked = Instant::now();
-        match context.queue.gauge(context.lease).await {
-            Ok(gauge) => {
-                for unread in &gauge.unread {
-                    let error = unread.to_error("gauge");
+        match context.queue.snapshot_with(extras).await {
+            Ok(snapshot) => {
+                for unread in &snapshot.unread {
+                    let error = unread.to_error("snapshot");
                     context.events.redis_error(error.kind(), &error);
                 }
-                tell(&context, &state(&gauge, owed.overdue(gauge.now), asked.elapsed()));
+                tell(&context, &snapshot, owed.overdue(snapshot.now), asked.elapsed());
             }
             Err(error) => context.events.redis_error(error.kind(), &error),
         }
@@ -31,35 +32,17 @@ pub(super) async fn run(context: Context, owed: Arc<Owed>, stop: CancellationTok
     }
 }
 
-fn tell(context: &Context, state: &QueueState) {
-    let (queue, QueueState { waiting, running, delayed, dead, oldest_waiting, .. }) =
-        (context.queue.name(), *state);
-    context.events.tell(&Event::QueueLength { queue, waiting, running, delayed, dead, oldest_waiting });
-    context.events.tell(&Event::Surveyed { queue, state });
-}
-
-fn state(gauge: &Gauge, cron_overdue: Duration, took: Duration) -> QueueState {
-    QueueState {
-        waiting: gauge.waiting(),
-        running: gauge.running(),
-        delayed: gauge.delayed,
-        due_soon: gauge.due_soon,
-        dead: gauge.dead,
-        oldest_waiting: gauge.oldest_waiting(),
-        overdue: gauge.overdue,
-        oldest_pending: gauge.silence(),
-        oldest_dead: gauge.oldest_dead,
-        cron_overdue,
-        added: gauge.lanes.map(|lane| lane.added),
-        live: gauge.live,
-        stale: gauge.stale,
-        memory: gauge.memory.map(|memory| RedisMemory {
-            used: memory.used,
-            max: memory.max,
-            is_eviction_safe: memory.is_eviction_safe,
-        }),
-        took,
-    }
+fn tell(context: &Context, snapshot: &QueueSnapshot, cron_overdue: Duration, took: Duration) {
+    let queue = context.queue.name();
+    context.events.tell(&Event::QueueLength {
+        queue,
+        waiting: snapshot.waiting(),
+        running: snapshot.running(),
+        delayed: snapshot.delayed,
+        dead: snapshot.dead,
+        oldest_waiting: snapshot.oldest_waiting(),
+    });
+    context.events.tell(&Event::Surveyed { queue, snapshot, cron_overdue, took });
 }
 
 /// Varies the interval, so that queues whose leaders started together are not surveyed together forever.

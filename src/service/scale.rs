@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 
 use crate::autoscale::{Autoscale, NoBacklog};
-use crate::broker::Backlog;
+use crate::broker::{QueueSnapshot, Unread};
 
 /// The response body.
 #[derive(Serialize)]
@@ -19,8 +19,28 @@ struct Scaling {
 #[derive(Serialize)]
 struct OfQueue {
     jobs: u64,
-    #[serde(flatten)]
-    parts: Backlog,
+    waiting: u64,
+    running: u64,
+    /// Delayed jobs that are due soon, or overdue.
+    due: u64,
+    /// Jobs that recurring jobs will submit soon, or should have submitted.
+    ticks: u64,
+    /// Keys that cannot be read. Their jobs count as 0: a key of another type holds no jobs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<Unread>,
+}
+
+impl OfQueue {
+    fn new(snapshot: &QueueSnapshot) -> Self {
+        Self {
+            jobs: snapshot.jobs(),
+            waiting: snapshot.waiting(),
+            running: snapshot.running(),
+            due: snapshot.due_soon,
+            ticks: snapshot.ticks.unwrap_or(0),
+            unread: snapshot.uncounted().cloned().collect(),
+        }
+    }
 }
 
 /// The response body if the backlog is not known.
@@ -33,11 +53,9 @@ struct Refusal {
 pub(super) async fn answer(scale: &Autoscale, query: &str) -> (StatusCode, String) {
     match scale.backlogs(queue(query)).await {
         Ok(backlogs) => {
-            let jobs = backlogs.iter().map(|(_, backlog)| backlog.jobs()).sum();
-            let of = |parts: Backlog| OfQueue { jobs: parts.jobs(), parts };
-            let queues =
-                backlogs.into_iter().map(|(name, backlog)| (name.to_string(), of(backlog))).collect();
-            (StatusCode::OK, json(&Scaling { jobs, queues }))
+            let jobs = backlogs.iter().map(|(_, snapshot)| snapshot.jobs()).sum();
+            let queues = backlogs.iter().map(|(name, snapshot)| (name.to_string(), OfQueue::new(snapshot)));
+            (StatusCode::OK, json(&Scaling { jobs, queues: queues.collect() }))
         }
         Err(unknown) => {
             let status = match unknown {
@@ -62,6 +80,7 @@ fn queue(query: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::LaneSnapshot;
 
     #[test]
     fn a_queue_is_asked_for_by_its_name() {
@@ -72,8 +91,10 @@ mod tests {
 
     #[test]
     fn the_answer_has_the_sum_and_the_parts_of_each_queue() {
-        let parts = Backlog { waiting: 3, running: 2, due: 1, ticks: 4, ..Backlog::default() };
-        let queues = BTreeMap::from([("mail".to_owned(), OfQueue { jobs: parts.jobs(), parts })]);
+        let lane = LaneSnapshot { waiting: 3, running: 2, ..LaneSnapshot::default() };
+        let lanes = [lane, LaneSnapshot::default(), LaneSnapshot::default()];
+        let snapshot = QueueSnapshot { lanes, due_soon: 1, ticks: Some(4), ..QueueSnapshot::default() };
+        let queues = BTreeMap::from([("mail".to_owned(), OfQueue::new(&snapshot))]);
         let want = r#"{"jobs":10,"queues":{"mail":{"jobs":10,"waiting":3,"running":2,"due":1,"ticks":4}}}"#;
         assert_eq!(json(&Scaling { jobs: 10, queues }), format!("{want}\n"));
     }

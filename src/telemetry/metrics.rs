@@ -197,9 +197,9 @@ impl Metrics {
             Event::Read { queue, entries: _ } => {
                 self.with(queue, |series| series.last_poll.set(unix_seconds()));
             }
-            Event::Surveyed { queue, state } => {
-                self.with(queue, |series| series.state.set(state));
-                state.memory.into_iter().for_each(|memory| self.shared.redis.memory(memory));
+            Event::Surveyed { queue, snapshot, cron_overdue, took } => {
+                self.with(queue, |series| series.state.set(snapshot, cron_overdue, took));
+                snapshot.memory.into_iter().for_each(|memory| self.shared.redis.memory(memory));
             }
             // `QueueLength`: the survey reports the same and more.
             _ => {}
@@ -235,8 +235,9 @@ mod tests {
 
     use super::super::catalogue::{Descriptor, Values};
     use super::*;
-    use crate::event::{ChildEnding, Ending, Finished, QueueState, RedisMemory};
-    use crate::job::{FailureKind, JobId};
+    use crate::broker::{LaneSnapshot, Members, QueueSnapshot, RedisMemory};
+    use crate::event::{ChildEnding, Ending, Finished};
+    use crate::job::{FailureKind, JobId, Timestamp};
 
     fn metrics(queue: &QueueName, types: &[JobType]) -> Metrics {
         let objectives = Objectives { latency: Duration::from_secs(2), dead_ratio: 0.05 };
@@ -401,31 +402,43 @@ mod tests {
         let metrics = metrics(&queue, &[]);
         let leading = |leading| metrics.record(&Event::Leading { queue: &queue, leading });
         let memory = RedisMemory { used: 10, max: 20, is_eviction_safe: true };
-        let state =
-            QueueState { waiting: 3, running: 2, due_soon: 4, added: [5, 6, 7], ..QueueState::default() };
-        let state = QueueState { memory: Some(memory), live: 2, overdue: Duration::from_secs(8), ..state };
-        let tell = |state: QueueState| metrics.record(&Event::Surveyed { queue: &queue, state: &state });
+        let snapshot = QueueSnapshot {
+            now: Timestamp::from_ms(9_000).unwrap(),
+            next_due: Timestamp::from_ms(1_000),
+            due_soon: 4,
+            members: Some(Members { live: 2, stale: 0 }),
+            memory: Some(memory),
+            ..QueueSnapshot::default()
+        };
+        let lane = LaneSnapshot { waiting: 1, running: 2, ..LaneSnapshot::default() };
+        let tell = |added: [u64; 3]| {
+            let lanes = added.map(|added| LaneSnapshot { added: Some(added), ..lane });
+            let snapshot = QueueSnapshot { lanes, ..snapshot.clone() };
+            let (cron_overdue, took) = (Duration::from_secs(3), Duration::ZERO);
+            metrics.record(&Event::Surveyed { queue: &queue, snapshot: &snapshot, cron_overdue, took });
+        };
         leading(true);
         metrics.record(&Event::Looked { queue: &queue });
-        tell(state);
-        tell(QueueState { added: [5, 8, 2], ..state });
+        tell([5, 6, 7]);
+        tell([5, 8, 2]);
         let told = [
             r#"streamfleet_queue_jobs{queue="mail",state="waiting"}"#,
             r#"streamfleet_queue_backlog_jobs{queue="mail"}"#,
             r#"streamfleet_queue_overdue_seconds{queue="mail"}"#,
+            r#"streamfleet_cron_overdue_seconds{queue="mail"}"#,
             r#"streamfleet_queue_consumers{queue="mail",state="live"}"#,
             "streamfleet_redis_memory_used_bytes",
             "streamfleet_redis_eviction_safe",
         ];
         let read = || told.map(|series| value(&metrics.render(), series).unwrap());
-        assert_eq!(read(), [3.0, 9.0, 8.0, 2.0, 10.0, 1.0]);
+        assert_eq!(read(), [3.0, 13.0, 8.0, 3.0, 2.0, 10.0, 1.0]);
         let added = ["high", "normal", "low"].map(|lane| {
             let series = format!("streamfleet_queue_entries_added_total{{queue=\"mail\",lane=\"{lane}\"}}");
             value(&metrics.render(), &series)
         });
         assert_eq!(added, [Some(0.0), Some(2.0), Some(2.0)]);
         leading(false);
-        assert_eq!(read(), [0.0; 6]);
+        assert_eq!(read(), [0.0; 7]);
         for when in ["collector_last_success", "scheduler_last_tick"] {
             let series = format!("streamfleet_{when}_timestamp_seconds{{queue=\"mail\"}}");
             assert_eq!(value(&metrics.render(), &series), Some(0.0), "{when}");

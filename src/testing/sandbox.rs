@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Unmet;
-use crate::broker::{self, Broker, DeadLetter, Depths, Queue, Status};
+use crate::broker::{self, Broker, DeadLetter, Extras, Queue, QueueSnapshot, Status};
 use crate::dev_server::{DevServer, StartError};
 use crate::fleet::Builder;
 use crate::job::{JobId, QueueName, State};
@@ -154,13 +154,13 @@ impl Sandbox {
         Ok(self.queue().status(job).await?)
     }
 
-    /// Returns how many jobs [the queue](Sandbox::queue) has in each state.
+    /// Returns how many jobs [the queue](Sandbox::queue) has in each state, and its other figures.
     ///
     /// # Errors
     ///
-    /// As [`Queue::depths`].
-    pub async fn depths(&self) -> Result<Depths, Error> {
-        Ok(self.queue().depths().await?)
+    /// As [`Queue::snapshot`].
+    pub async fn snapshot(&self) -> Result<QueueSnapshot, Error> {
+        Ok(self.queue().snapshot().await?)
     }
 
     /// Returns the dead letters of [the queue](Sandbox::queue), oldest first, at most 1000.
@@ -217,8 +217,8 @@ impl Sandbox {
     pub async fn until_idle(&self) -> Result<(), Error> {
         let idle = async || {
             for name in &self.queues {
-                let depths = self.queue_of(name.clone()).depths().await?;
-                if depths.waiting() + depths.running() > 0 {
+                let snapshot = self.queue_of(name.clone()).snapshot_with(Extras::default()).await?;
+                if snapshot.waiting() + snapshot.running() > 0 {
                     return Ok(None);
                 }
             }

@@ -39,19 +39,19 @@ impl Unmet {
 }
 
 async fn tell(queue: &Queue) -> Result<String, broker::Error> {
-    let depths = queue.depths().await?;
+    let snapshot = queue.snapshot().await?;
     let mut text = format!(
         "\nqueue {}: {} waiting, {} running, {} delayed, {} dead",
         queue.name(),
-        depths.waiting(),
-        depths.running(),
-        depths.delayed,
-        depths.dead
+        snapshot.waiting(),
+        snapshot.running(),
+        snapshot.delayed,
+        snapshot.dead
     );
     for next in queue.delayed().page(0, TOLD).await? {
         let fields = next.fields.as_ref().and_then(|(_, fields)| fields.get(b"type"));
         let job_type = String::from_utf8_lossy(fields.unwrap_or_default());
-        let due = next.due.since(depths.now).as_secs_f64();
+        let due = next.due.since(snapshot.now).as_secs_f64();
         write!(text, "\n  delayed {} {job_type}: due in {due:.1} s", next.id)
             .expect("writing to a String cannot fail");
     }

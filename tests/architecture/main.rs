@@ -22,11 +22,11 @@ const BANNED_NAMES: [&str; 8] = ["util", "utils", "common", "helpers", "misc", "
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("job", &[]),
     ("cron", &["job"]),
-    ("event", &["job"]),
     ("sabotage", &[]),
     ("admin", &["broker"]),
     ("broker", &["job", "cron", "sabotage", "tls"]),
     ("tls", &[]),
+    ("event", &["job", "broker"]),
     ("traces", &["job", "event", "tls"]),
     ("telemetry", &["job", "event", "broker", "traces"]),
     ("producer", &["job", "broker", "sabotage", "traces"]),

@@ -207,16 +207,16 @@ async fn promise_6_deploys_cost_nothing() {
     let fleet = Running::start_with(config, quick(1), old.clone());
     until_async("two to run and the rest to be prefetched", SOON, async || {
         let running = jobs.iter().filter(|job| old.of(job).starts > 0).count();
-        running == 2 && scene.queue.depths().await.unwrap().running() == 40
+        running == 2 && scene.queue.snapshot().await.unwrap().running() == 40
     })
     .await;
     let stopping = tokio::task::spawn(fleet.stop());
     until_async("the unstarted jobs to be given back", SOON, async || {
-        scene.queue.depths().await.unwrap().waiting() >= 38
+        scene.queue.snapshot().await.unwrap().waiting() >= 38
     })
     .await;
     stopping.await.unwrap();
-    assert_eq!(scene.queue.depths().await.unwrap().waiting(), 40);
+    assert_eq!(scene.queue.snapshot().await.unwrap().waiting(), 40);
     // If one of them had spent its only attempt, it would be dead.
     let new = Acts::new(|context, _| match context.attempt() {
         1 => Ok(Value::Null),

@@ -72,11 +72,11 @@ pub(super) struct Letter {
 
 /// Lists the letters.
 pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
-    let depths = queue.depths().await.context("failed to count the dead letters")?;
+    let snapshot = queue.snapshot().await.context("failed to count the dead letters")?;
     let (letters, more) = page(&args, queue).await?;
     let next = letters.last().filter(|_| more).map(|letter| letter.letter.clone());
-    let page = Page { queue: queue.name().to_string(), total: depths.dead, next, letters };
-    context.output.print(&page, |page| show(page, &args, depths.now))?;
+    let page = Page { queue: queue.name().to_string(), total: snapshot.dead, next, letters };
+    context.output.print(&page, |page| show(page, &args, snapshot.now))?;
     Ok(Exit::Done)
 }
 

@@ -147,7 +147,7 @@ impl Sweep {
         const FAILED: &str = "failed to read the dead letters";
         let newest = self.queue.dead_letters().recent(None, 1).await.context(FAILED)?.pop();
         let Some(last) = newest.map(|letter| letter.entry) else { return Ok(()) };
-        let total = self.queue.depths().await.context("failed to count the dead letters")?.dead;
+        let total = self.queue.snapshot().await.context("failed to count the dead letters")?.dead;
         if !args.yes && !self.confirmed(&args.filter, total)? {
             return Err(anyhow::anyhow!("cancelled: nothing was changed"));
         }

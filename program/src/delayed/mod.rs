@@ -116,15 +116,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 async fn list(queue: &Queue, limit: u64, skip: u64, context: &Context) -> anyhow::Result<Exit> {
     let upcoming = queue.delayed().page(skip, limit).await.context("failed to list the delayed jobs")?;
-    let depths = queue.depths().await.context("failed to count the delayed jobs")?;
+    let snapshot = queue.snapshot().await.context("failed to count the delayed jobs")?;
     let end = skip + upcoming.len() as u64;
     let page = Page {
         queue: queue.name().to_string(),
-        total: depths.delayed,
-        next: (end < depths.delayed && !upcoming.is_empty()).then_some(end),
+        total: snapshot.delayed,
+        next: (end < snapshot.delayed && !upcoming.is_empty()).then_some(end),
         jobs: upcoming.into_iter().map(delayed).collect(),
     };
-    context.output.print(&page, |page| show(page, depths.now))?;
+    context.output.print(&page, |page| show(page, snapshot.now))?;
     Ok(Exit::Done)
 }
 

@@ -148,7 +148,7 @@ impl Stage<'_> {
 
     /// Asks for the worker's jobs after it is gone: no other worker has started what Redis still attributes to it.
     async fn kill(&mut self) -> Result<Killed> {
-        let at = self.queue.depths().await?.now;
+        let at = self.queue.snapshot().await?.now;
         self.workers.kill(VICTIM).await?;
         let census = Census::take(&self.queue, &self.ids, self.submitted.len() as u64, None).await?;
         let worker = &self.workers.all()[VICTIM];

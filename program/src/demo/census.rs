@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use futures_util::{StreamExt, TryStreamExt};
+use streamfleet::admin::{Attempt, DeadLetter, QueueSnapshot, Status};
 use streamfleet::Queue;
-use streamfleet::admin::{Attempt, DeadLetter, Depths, Status};
 use streamfleet::job::{EntryId, JobId, State, Timestamp};
 
 /// How many look-ups are in flight at once.
@@ -18,7 +18,7 @@ const PAGE: u64 = 200;
 /// All jobs at one point in time.
 #[derive(Clone)]
 pub(super) struct Census {
-    pub(super) depths: Depths,
+    pub(super) depths: QueueSnapshot,
     /// What is known about each job that has its own id; `None` if no worker has handled it yet.
     statuses: HashMap<JobId, Option<Status>>,
     submitted: u64,
@@ -49,7 +49,7 @@ impl Census {
         });
         let found: Vec<_> = futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).try_collect().await?;
         statuses.extend(found);
-        let depths = queue.depths().await.context("failed to count the jobs")?;
+        let depths = queue.snapshot().await.context("failed to count the jobs")?;
         Ok(Self { depths, statuses, submitted })
     }
 

@@ -7,7 +7,6 @@ use crate::broker::attempt::settle::{Taken, text};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::inspect::depths;
 use crate::broker::{Queue, bytes, millis};
 use crate::job::{
     AfterDecision, ConsumerName, DeadReason, End, EntryId, JobId, JobSpec, Lane, Ledger, State, StepEnd,
@@ -168,7 +167,7 @@ impl StepLedgers<'_> {
         };
         let is_dead = decode::text(state).parse() == Ok(State::Dead);
         Ok(StepsStatus {
-            now: depths::timestamp(answer.status.cast_unsigned()),
+            now: decode::timestamp(answer.status.cast_unsigned()),
             ledger: Ledger::read(decode::envelope(fields).fields()),
             dead: decode::entry_id(dead).filter(|_| is_dead),
         })
@@ -224,7 +223,7 @@ impl StepLedgers<'_> {
             text(&job.life),
         ];
         let answer = self.queue.run(&STEP_END, vec![self.queue.keys.ledger(&job.id)], args).await?;
-        let now = answer.rest.first().and_then(decode::number).map(depths::timestamp);
+        let now = answer.rest.first().and_then(decode::number).map(decode::timestamp);
         match (answer.status, now) {
             (0, Some(now)) => Ok((StepTold::Stale, now)),
             (1, Some(now)) => Ok((StepTold::Noted, now)),

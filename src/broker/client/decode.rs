@@ -4,7 +4,7 @@
 use fred::types::{Resp3Frame, Value};
 
 use crate::broker::client::error::Error;
-use crate::job::{EntryId, Envelope, Lane};
+use crate::job::{EntryId, Envelope, Lane, Timestamp};
 
 /// One entry of a work stream.
 #[derive(Debug, Clone)]
@@ -135,4 +135,9 @@ pub(crate) fn number(value: &Value) -> Option<u64> {
 /// A value as an entry id.
 pub(crate) fn entry_id<R: Reply>(value: &R) -> Option<EntryId> {
     std::str::from_utf8(value.bytes()?).ok()?.parse().ok()
+}
+
+/// Converts a time from Redis; one beyond the calendar becomes the calendar's end.
+pub(crate) fn timestamp(ms: u64) -> Timestamp {
+    Timestamp::from_ms(ms).unwrap_or(Timestamp::MAX)
 }

@@ -27,7 +27,7 @@ pub(crate) const COMMANDS: [&str; 28] = [
     "promote",
     "lead",
     "call",
-    "gauge",
+    "snapshot",
     "agenda",
     "tick",
     "join",

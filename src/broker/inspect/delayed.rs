@@ -5,10 +5,9 @@ use fred::types::{Key, Value};
 use futures_util::future::try_join_all;
 
 use crate::broker::Queue;
-use crate::broker::client::decode;
+use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::inspect::depths::timestamp;
 use crate::job::{Envelope, Lane, Timestamp};
 
 scripts! { UPCOMING "upcoming" }

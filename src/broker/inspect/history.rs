@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::broker::attempt::progress::LOG_LINES;
-use crate::broker::inspect::depths::timestamp;
+use crate::broker::client::decode::timestamp;
 use crate::job::{Envelope, Timestamp};
 
 /// One attempt that ended.

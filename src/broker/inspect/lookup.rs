@@ -5,11 +5,11 @@ use fred::interfaces::{SortedSetsInterface, StreamsInterface};
 use fred::types::Value;
 use futures_util::future::try_join_all;
 
-use crate::broker::client::decode;
+use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::inspect::depths::{Status, timestamp};
 use crate::broker::inspect::history::Record;
+use crate::broker::inspect::status::Status;
 use crate::broker::{Entry, Queue};
 use crate::job::{EntryId, Envelope, JobId, Lane, State, Timestamp};
 

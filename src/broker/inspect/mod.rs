@@ -1,12 +1,11 @@
 //! Inspecting queues, jobs, workers and servers without changing them.
 
-pub(super) mod backlog;
 pub(super) mod delayed;
-pub(super) mod depths;
 pub(super) mod events;
-pub(super) mod gauge;
 pub(super) mod history;
 pub(super) mod lookup;
 pub(super) mod seek;
 pub(super) mod server;
+pub(super) mod snapshot;
+pub(super) mod status;
 pub(super) mod unread;

@@ -10,7 +10,7 @@ use fred::types::Value;
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
-use crate::broker::inspect::depths::Status;
+use crate::broker::inspect::status::Status;
 use crate::broker::{Entry, Queue};
 use crate::job::{EntryId, JobId, Lane, Portion, Timestamp};
 

@@ -284,6 +284,24 @@ impl Queue {
         let reply = self.link().ask("info", client.info::<Value>(None)).await?;
         Ok(Server::read(&decode::text(&reply)))
     }
+
+    /// Returns the time of the server's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn clock(&self) -> Result<Timestamp, Error> {
+        let client = self.link.client();
+        let command = CustomCommand::new_static("TIME", ClusterHash::Random, false);
+        let reply = async move { Box::pin(client.custom::<Value, Value>(command, vec![])).await };
+        let reply = self.link.ask("time", reply).await?;
+        let Value::Array(parts) = &reply else { return Err(Error::contract("time", reply)) };
+        let part = |at: usize| parts.get(at).and_then(decode::number);
+        match (part(0), part(1)) {
+            (Some(seconds), Some(us)) => Ok(decode::timestamp(seconds * 1000 + us / 1000)),
+            _ => Err(Error::contract("time", reply)),
+        }
+    }
 }
 
 #[cfg(test)]

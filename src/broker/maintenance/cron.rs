@@ -8,10 +8,9 @@ use fred::interfaces::HashesInterface;
 use fred::types::Value;
 use futures_util::future::try_join_all;
 
-use crate::broker::client::decode;
+use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::script::scripts;
-use crate::broker::inspect::depths::timestamp;
 use crate::broker::submit::enqueue::ENQUEUE;
 use crate::broker::{Queue, Untaken, bytes};
 use crate::cron::{Entry, Invalid, Progress};

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use crate::broker::client::decode;
+use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
 use crate::broker::client::script::scripts;
-use crate::broker::inspect::depths::timestamp;
 use crate::broker::{Queue, millis};
 use crate::job::{ConsumerName, Lane, Timestamp};
 

@@ -19,7 +19,7 @@ use super::client::link::{Link, Role};
 use super::maintenance::claim::ClaimFrom;
 use super::submit::enqueue::call;
 use super::{
-    Broker, Cancellation, Due, Holder, Identified, Kept, NewJob, Placed, Queue, Unique, UniqueMode,
+    Broker, Cancellation, Due, Extras, Holder, Identified, Kept, NewJob, Placed, Queue, Unique, UniqueMode,
     UniqueScope,
 };
 use crate::cron::{Entry, Schedule};
@@ -134,7 +134,8 @@ impl Rehearsal<'_> {
         log.step("recurring jobs", self.recur()).await?;
         log.step("publish an event", self.publish()).await?;
         log.step("look up", self.look()).await?;
-        log.step("measure the queue", self.queue.gauge(LEASE)).await?;
+        let extras = Extras { oldest: true, ticks: false, survey: Some(LEASE) };
+        log.step("measure the queue", self.queue.snapshot_with(extras)).await?;
         log.step("leave", self.leave(&blocking)).await
     }
 
@@ -312,9 +313,8 @@ impl Rehearsal<'_> {
     }
 
     async fn look(&self) -> Result<(), Error> {
-        let depths = self.queue.depths().await?;
-        same("depths", depths.waiting() + depths.running() + depths.delayed, 0)?;
-        same("backlog", self.queue.backlog().await?.jobs(), 0)?;
+        let snapshot = self.queue.snapshot().await?;
+        same("snapshot", (snapshot.jobs(), snapshot.delayed), (0, 0))?;
         self.queue.status(&self.id("later")).await?;
         self.queue.seek(&self.id("later"), 1).await?;
         self.queue.delayed().page(0, 1).await?;

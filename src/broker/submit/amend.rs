@@ -3,10 +3,9 @@
 use fred::types::Value;
 
 use crate::broker::Queue;
-use crate::broker::client::decode;
+use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::inspect::depths::timestamp;
 use crate::broker::submit::enqueue::Due;
 use crate::job::{Encoding, EntryId, Envelope, JobId, Lane, Life, Timestamp};
 

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use fred::types::Value;
 
-use crate::broker::client::decode;
+use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::inspect::depths::timestamp;
 use crate::broker::{Queue, millis};
 use crate::job::{BatchId, Envelope, JobId, Lane, State, Timestamp};
 

@@ -5,10 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use fred::types::{Key, Value};
 
-use crate::broker::client::decode;
+use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::inspect::depths::timestamp;
 use crate::broker::inspect::seek::Sought;
 use crate::broker::submit::enqueue::{Due, NewJob, Untaken, call, optional};
 use crate::broker::{Queue, bytes, millis};

@@ -8,8 +8,7 @@ use metrics::{Counter, Gauge};
 use rustc_hash::FxHashMap;
 
 use super::Maker;
-use crate::broker;
-use crate::event::RedisMemory;
+use crate::broker::{self, RedisMemory};
 use crate::job::QueueName;
 use crate::telemetry::catalogue;
 use crate::telemetry::histogram::Histogram;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use metrics::{Counter, Gauge};
 
 use super::Maker;
-use crate::event::QueueState;
+use crate::broker::QueueSnapshot;
 use crate::telemetry::catalogue::{self, CONSUMERS, LANES, STATES};
 use crate::telemetry::unix_time::unix_seconds;
 
@@ -49,31 +49,32 @@ impl StateSeries {
     }
 
     /// Records the result of a survey.
-    pub(in super::super) fn set(&self, state: &QueueState) {
-        let QueueState { waiting, running, delayed, dead, .. } = *state;
-        set_all(&self.jobs, [waiting, running, delayed, dead]);
-        set_all(&self.consumers, [state.live, state.stale]);
-        self.backlog.set((waiting + running + state.due_soon) as f64);
-        self.set_times(state);
+    pub(in super::super) fn set(&self, snapshot: &QueueSnapshot, cron_overdue: Duration, took: Duration) {
+        set_all(&self.jobs, [snapshot.waiting(), snapshot.running(), snapshot.delayed, snapshot.dead]);
+        let members = snapshot.members.unwrap_or_default();
+        set_all(&self.consumers, [members.live, members.stale]);
+        self.backlog.set(snapshot.jobs() as f64);
+        self.set_times(snapshot, cron_overdue, took);
         self.collected.set(unix_seconds());
+        let added = snapshot.lanes.map(|lane| lane.added.unwrap_or(0));
         let mut before = self.added_before.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = *before {
-            for ((counter, before), now) in self.added.iter().zip(before).zip(state.added) {
+            for ((counter, before), now) in self.added.iter().zip(before).zip(added) {
                 // A stream that was created again counts from 0.
                 counter.increment(now.checked_sub(before).unwrap_or(now));
             }
         }
-        *before = Some(state.added);
+        *before = Some(added);
     }
 
-    fn set_times(&self, state: &QueueState) {
+    fn set_times(&self, snapshot: &QueueSnapshot, cron_overdue: Duration, took: Duration) {
         let times = [
-            (&self.latency, state.oldest_waiting.unwrap_or_default()),
-            (&self.overdue, state.overdue),
-            (&self.oldest_pending, state.oldest_pending),
-            (&self.oldest_dead, state.oldest_dead),
-            (&self.cron_overdue, state.cron_overdue),
-            (&self.took, state.took),
+            (&self.latency, snapshot.oldest_waiting().unwrap_or_default()),
+            (&self.overdue, snapshot.overdue()),
+            (&self.oldest_pending, snapshot.longest_silence()),
+            (&self.oldest_dead, snapshot.oldest_dead_age().unwrap_or_default()),
+            (&self.cron_overdue, cron_overdue),
+            (&self.took, took),
         ];
         for (gauge, time) in times {
             gauge.set(time.as_secs_f64());
@@ -87,10 +88,9 @@ impl StateSeries {
 
     /// Resets everything to 0: another process is the leader.
     pub(super) fn forget(&self) {
-        let nothing = QueueState::default();
         set_all(&self.jobs, [0; STATES.len()]);
         set_all(&self.consumers, [0; CONSUMERS.len()]);
-        self.set_times(&QueueState { took: Duration::ZERO, ..nothing });
+        self.set_times(&QueueSnapshot::default(), Duration::ZERO, Duration::ZERO);
         for gauge in [&self.backlog, &self.collected, &self.last_tick] {
             gauge.set(0.0);
         }

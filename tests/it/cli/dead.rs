@@ -128,7 +128,7 @@ async fn a_replayed_job_runs_again() {
     assert_eq!(json(&server, &["dead", "replay", &letter])["replayed"], 1);
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
     until_empty(&queue).await;
-    assert_eq!(queue.depths().await.unwrap().dead, 0);
+    assert_eq!(queue.snapshot().await.unwrap().dead, 0);
     fleet.stop().await;
     let output = sf(&server, &["dead", "replay", &letter, "--json"]);
     let swept: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -149,8 +149,8 @@ async fn two_concurrent_sweeps_replay_every_letter_once() {
         serde_json::from_str::<Value>(&process.stdout()).unwrap()["replayed"].as_u64().unwrap()
     });
     assert_eq!(replayed.iter().sum::<u64>(), 700, "{replayed:?}");
-    let depths = queue.depths().await.unwrap();
-    assert_eq!((depths.waiting(), depths.dead), (700, 0));
+    let snapshot = queue.snapshot().await.unwrap();
+    assert_eq!((snapshot.waiting(), snapshot.dead), (700, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,7 +175,7 @@ async fn dropping_everything_without_a_terminal_needs_yes() {
     let output = sf(&server, &["dead", "drop", "--all"]);
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.contains("--yes"), "{}", output.stderr);
-    assert_eq!(queue.depths().await.unwrap().dead, 2);
+    assert_eq!(queue.snapshot().await.unwrap().dead, 2);
     assert_eq!(told(&server, &["dead", "drop", "--all", "--yes"]), "2 dropped\n");
     assert_eq!(server.cmd(&["KEYS", "sf:{default}:job:*"]), redis::Value::Array(vec![]));
     for args in

@@ -77,7 +77,7 @@ pub(super) fn doomed() -> Acts {
 /// Waits until there are this many dead letters.
 pub(super) async fn until_dead(queue: &Queue, count: u64) {
     until_async(&format!("{count} dead letters"), Duration::from_secs(30), async || {
-        queue.depths().await.unwrap().dead == count
+        queue.snapshot().await.unwrap().dead == count
     })
     .await;
 }

@@ -124,8 +124,8 @@ async fn ten_thousand_lines_are_ten_thousand_jobs() {
     let summary: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((&summary["accepted"], &summary["rejected"]), (&10_000.into(), &0.into()));
     assert!(summary["jobs_per_second"].as_f64().unwrap() > 0.0);
-    let depths = queue(&server).await.depths().await.unwrap();
-    assert_eq!(depths.lanes.map(|lane| lane.waiting), [0, 5_000, 5_000]);
+    let snapshot = queue(&server).await.snapshot().await.unwrap();
+    assert_eq!(snapshot.lanes.map(|lane| lane.waiting), [0, 5_000, 5_000]);
 }
 
 #[test]

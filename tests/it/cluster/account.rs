@@ -158,8 +158,8 @@ impl Load {
         for (nth, name) in self.names.iter().enumerate() {
             let queue = self.queue(nth);
             let dead = until_async("the queue to be empty", SOON, async || {
-                let depths = queue.depths().await.ok()?;
-                (depths.waiting() + depths.running() + depths.delayed == 0).then_some(depths.dead)
+                let snapshot = queue.snapshot().await.ok()?;
+                (snapshot.waiting() + snapshot.running() + snapshot.delayed == 0).then_some(snapshot.dead)
             })
             .await;
             let runs: Vec<Vec<Instant>> = submitted[name].iter().map(|id| self.notes.of(id)).collect();

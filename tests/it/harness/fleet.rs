@@ -134,8 +134,8 @@ pub(crate) async fn until_state(queue: &Queue, job: &JobId, state: State) -> Sta
 /// Waits until nothing is waiting, running or delayed.
 pub(crate) async fn until_empty(queue: &Queue) {
     until_async("the queue to be empty", Duration::from_secs(30), async || {
-        let depths = queue.depths().await.unwrap();
-        depths.waiting() + depths.running() + depths.delayed == 0
+        let snapshot = queue.snapshot().await.unwrap();
+        snapshot.waiting() + snapshot.running() + snapshot.delayed == 0
     })
     .await;
 }

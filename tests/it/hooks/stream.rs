@@ -200,7 +200,7 @@ async fn a_full_server_loses_events_but_no_job() {
     let fleet = Running::of(builder.handler_with("test", quick(3), handler.clone()).unwrap().build());
     let jobs = (0..300).map(|_| Submission::new("test").unwrap());
     Producer::new(queue.clone()).submit_all(jobs).await.unwrap();
-    until_async("some handlers to begin", SOON, async || queue.depths().await.unwrap().running() > 0).await;
+    until_async("some handlers to begin", SOON, async || queue.snapshot().await.unwrap().running() > 0).await;
     server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     gate.add_permits(300);
     until_empty(&queue).await;

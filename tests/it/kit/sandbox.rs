@@ -36,7 +36,7 @@ async fn a_job_due_in_an_hour_runs_when_time_is_advanced_by_an_hour() {
     let second = sandbox.submit(job().delay(2 * HOUR)).await.unwrap();
     assert_eq!(sandbox.advance(HOUR - Duration::from_secs(60)).await.unwrap(), 2);
     sandbox.until_idle().await.unwrap();
-    assert_eq!(sandbox.depths().await.unwrap().delayed, 2);
+    assert_eq!(sandbox.snapshot().await.unwrap().delayed, 2);
     assert_eq!(sandbox.advance(Duration::from_secs(60)).await.unwrap(), 2);
     sandbox.until_state(&first, State::Done).await.unwrap();
     let status = sandbox.status(&second).await.unwrap().unwrap();
@@ -70,7 +70,7 @@ async fn advancing_time_also_covers_a_delay_in_a_plain_xadd() {
     add.arg(&["sf:{default}:jobs", "*", "type", "test", "delay_ms", "3600000"]);
     redis.req_command(&add).unwrap();
     sandbox
-        .until("the job is in the delayed set", SOON, async || sandbox.depths().await.unwrap().delayed == 1)
+        .until("the job is in the delayed set", SOON, async || sandbox.snapshot().await.unwrap().delayed == 1)
         .await
         .unwrap();
     sandbox.advance(HOUR).await.unwrap();

@@ -43,7 +43,7 @@ async fn due_in_minutes(queue: &Queue, job: &JobId) -> u64 {
         upcoming.into_iter().find(|upcoming| upcoming.id == job.to_string())
     });
     let due = found.await.due;
-    (due.since(queue.depths().await.unwrap().now).as_secs() + 30) / 60
+    (due.since(queue.snapshot().await.unwrap().now).as_secs() + 30) / 60
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,8 +74,8 @@ async fn exec_rules_map_exit_codes_and_stderr_to_outcomes() {
     let status = until_state(&queue, &dropped, State::Cancelled).await;
     assert_eq!(status.error.as_deref(), Some("exit status: 1: Duplicate order 7"));
     until_async("all else to be done", Duration::from_secs(20), async || {
-        let depths = queue.depths().await.unwrap();
-        (depths.waiting() + depths.running(), depths.delayed, depths.dead) == (0, 3, 1)
+        let snapshot = queue.snapshot().await.unwrap();
+        (snapshot.waiting() + snapshot.running(), snapshot.delayed, snapshot.dead) == (0, 3, 1)
     })
     .await;
 }
@@ -90,6 +90,6 @@ async fn a_job_dropped_by_its_handler_is_cancelled_with_the_reason() {
     let status = until_state(&queue, &job, State::Cancelled).await;
     assert_eq!(status.error.as_deref(), Some("the order was withdrawn"));
     until_empty(&queue).await;
-    assert_eq!((handler.runs(&job), queue.depths().await.unwrap().dead), (1, 0));
+    assert_eq!((handler.runs(&job), queue.snapshot().await.unwrap().dead), (1, 0));
     fleet.stop().await;
 }

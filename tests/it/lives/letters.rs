@@ -97,7 +97,7 @@ async fn a_replay_by_xadd_moves_its_letter_when_it_begins() {
         scene.server.cmd(&["DEL", &format!("sf:{{default}}:{key}:{job}")]);
     }
     assert_eq!(scene.queue.dead_letters().replay(letter.entry, &job).await.unwrap(), Replayed::Gone(None));
-    assert_eq!((handler.runs("charge"), scene.queue.depths().await.unwrap().waiting()), (1, 0));
+    assert_eq!((handler.runs("charge"), scene.queue.snapshot().await.unwrap().waiting()), (1, 0));
     fleet.stop().await;
 }
 
@@ -128,7 +128,7 @@ async fn the_end_of_one_life_keeps_what_another_lifes_letter_needs() {
     short.worker.retention = Duration::from_millis(1);
     let fleet = Scene::fleet_with(short, quick(3), steps(&handler));
     until_async("both lives to have ended", SOON, async || {
-        scene.queue.depths().await.unwrap().waiting() + scene.queue.depths().await.unwrap().running() == 0
+        scene.queue.snapshot().await.unwrap().waiting() + scene.queue.snapshot().await.unwrap().running() == 0
             && handler.runs("mail") == 2
     })
     .await;
@@ -218,6 +218,6 @@ async fn a_ledger_stays_while_a_life_with_a_started_step_is_alive() {
         scene.server.cmd(&["PTTL", ledger]) == redis::Value::Int(-1)
     })
     .await;
-    assert_eq!(scene.queue.depths().await.unwrap().delayed, 1, "the first life still waits");
+    assert_eq!(scene.queue.snapshot().await.unwrap().delayed, 1, "the first life still waits");
     assert_eq!(scene.server.cmd(&["HGET", ledger, "lives"]), redis::Value::BulkString(b"1".to_vec()));
 }

@@ -111,7 +111,7 @@ fn reconnects_are_counted_and_blocking_reads_are_not_measured() {
     until("a first read", SOON, || polled() > 0.0);
     let first = polled();
     until("a read has returned nothing", SOON, || polled() > first + 1.9);
-    for command in ["xreadgroup", "acknowledge", "lead", "beat", "promote", "gauge"] {
+    for command in ["xreadgroup", "acknowledge", "lead", "beat", "promote", "snapshot"] {
         let series = format!("redis_command_duration_seconds_count{{command=\"{command}\"}}");
         until(&format!("{command} is measured"), SOON, || worker.value(&series) >= 1.0);
     }

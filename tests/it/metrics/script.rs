@@ -1,4 +1,4 @@
-//! The script that reads a queue's state: it counts correctly, changes nothing, and works without keys and on a full server.
+//! The script that reads a queue's figures: it counts correctly, changes nothing, and works without keys and on a full server.
 
 use redis::Value;
 
@@ -11,13 +11,18 @@ const HIGH: &str = "sf:{q}:jobs:high";
 const LOW: &str = "sf:{q}:jobs:low";
 const DELAYED: &str = "sf:{q}:delayed";
 const DEAD: &str = "sf:{q}:dead";
-const KEYS: [&str; 5] = [DELAYED, DEAD, HIGH, STREAM, LOW];
-/// A lease of one second; "soon" is one minute.
-const ARGS: [&str; 2] = ["1000", "60000"];
+const LEADER: &str = "sf:{q}:leader";
+const CRON: &str = "sf:{q}:cron";
+const KEYS: [&str; 7] = [DELAYED, DEAD, LEADER, HIGH, STREAM, LOW, CRON];
 
-/// Returns the numbers of an answer; an empty text becomes -1, any other text 1.
-fn gauge(scripts: &Scripts) -> Vec<i64> {
-    let (_, mut rest) = scripts.call(source("gauge"), &KEYS, &ARGS);
+/// Returns the numbers of the answer to a leader whose lease is one second.
+fn survey(scripts: &Scripts) -> Vec<i64> {
+    figures(scripts, "1000")
+}
+
+/// Returns the numbers of an answer; an empty text becomes -1, any other text 1. "Soon" is one minute.
+fn figures(scripts: &Scripts, lease: &str) -> Vec<i64> {
+    let (_, mut rest) = scripts.call(source("snapshot"), &KEYS, &["60000", lease]);
     assert_eq!(rest.remove(0), Value::Array(Vec::new()), "some keys were not read");
     let number = |value: Value| match value {
         Value::Int(number) => number,
@@ -47,7 +52,7 @@ fn now_ms(server: &RedisServer) -> u64 {
 }
 
 #[test]
-fn gauging_a_queue_reads_every_part_and_changes_nothing() {
+fn a_snapshot_has_every_part_and_changes_nothing() {
     let scripts = Scripts::new();
     let server = &scripts.server;
     add(server, STREAM, 5);
@@ -59,17 +64,24 @@ fn gauging_a_queue_reads_every_part_and_changes_nothing() {
         server.cmd(&["ZADD", DELAYED, &due.to_string(), job]);
     }
     server.cmd(&["XADD", DEAD, "1700000000000-1", "type", "a"]);
+    server.cmd(&["SET", LEADER, "me"]);
+    server.cmd(&["HSET", CRON, "nightly", "x"]);
     let before = scripts.digest();
-    let told = gauge(&scripts);
+    let told = survey(&scripts);
     assert_eq!(scripts.digest(), before);
-    let [delayed, soon, overdue, dead, oldest_dead, used, _max, policy] = told[..8] else {
-        panic!("{told:?}")
-    };
-    assert_eq!([delayed, soon, dead, oldest_dead, policy], [3, 2, 1, 1, 1]);
-    assert!((90_000..100_000).contains(&overdue) && used > 100_000, "{told:?}");
-    let lanes: Vec<_> = told[8..].chunks(5).map(|lane| &lane[..4]).collect();
+    // The delayed jobs, those due soon, when the first is due, the dead letters, and whether there is a leader.
+    assert_eq!(told[..5], [3, 2, now.cast_signed() - 90_000, 1, 1]);
+    let lanes: Vec<_> = told[5..20].chunks(5).map(|lane| &lane[..4]).collect();
     // Without a read, only the stream knows how many entries a lane ever had.
     assert_eq!(lanes, [[1, 0, -1, 1], [5, 3, 5, 1], [0, 0, -1, -1]]);
+    let [recurring, used, _max, policy] = told[20..] else { panic!("{told:?}") };
+    assert_eq!([recurring, policy], [1, 1]);
+    assert!(used > 100_000, "{told:?}");
+    // Without a lease, nobody looks at pending entries and at the memory.
+    let silences = |told: &[i64]| [9, 14, 19].map(|at| told[at] >= 0);
+    assert_eq!(silences(&told), [true; 3]);
+    let told = figures(&scripts, "");
+    assert_eq!((silences(&told), &told[20..]), ([false; 3], &[1, -1, 0, -1][..]));
 }
 
 #[test]
@@ -78,7 +90,7 @@ fn the_longest_idle_time_is_found_behind_hundreds_of_fresh_entries() {
     let server = &scripts.server;
     add(server, STREAM, 300);
     read(server, "me", "300");
-    let silence = || gauge(&scripts)[17];
+    let silence = || survey(&scripts)[14];
     assert!(silence() < 1000);
     let last: Vec<(String, Vec<String>)> =
         redis::from_redis_value(server.cmd(&["XREVRANGE", STREAM, "+", "-", "COUNT", "1"])).unwrap();
@@ -93,9 +105,10 @@ fn a_queue_without_keys_is_empty_and_a_full_server_still_answers() {
     for key in KEYS {
         scripts.server.cmd(&["DEL", key]);
     }
-    let told = gauge(&scripts);
-    assert_eq!(told[..5], [0, 0, 0, 0, -1]);
-    assert_eq!(told[8..], [0, 0, -1, -1, 0].repeat(3));
+    let told = survey(&scripts);
+    assert_eq!(told[..5], [0, 0, -1, 0, -1]);
+    assert_eq!(told[5..20], [0, 0, -1, -1, 0].repeat(3));
+    assert_eq!(told[20], 0);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "100000"]);
-    assert_eq!(gauge(&scripts)[6], 100_000);
+    assert_eq!(survey(&scripts)[22], 100_000);
 }

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 use serde_json::json;
-use streamfleet::admin::Backlog;
 use streamfleet::cron::{Entry, Schedule};
 
 use super::{SOON, json, launch, ready, status};
@@ -35,7 +34,7 @@ fn count(stats: &str, command: &str) -> u64 {
 async fn a_backlog_counts_jobs_waiting_running_and_due_within_a_minute() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    assert_eq!(queue.backlog().await.unwrap().jobs(), 0, "of an unused queue");
+    assert_eq!(queue.snapshot().await.unwrap().jobs(), 0, "of an unused queue");
     queue.join(Duration::from_secs(15)).await.unwrap();
     for lane in ["jobs:high", "jobs", "jobs:low", "jobs:low"] {
         server.cmd(&["XADD", &format!("sf:{{default}}:{lane}"), "*", "type", "note"]);
@@ -46,10 +45,10 @@ async fn a_backlog_counts_jobs_waiting_running_and_due_within_a_minute() {
     for (at, name) in [(now - 5_000, "overdue"), (now + 50_000, "soon"), (now + 90_000, "later")] {
         server.cmd(&["ZADD", "sf:{default}:delayed", &at.to_string(), name]);
     }
-    let mut want = Backlog::default();
-    (want.waiting, want.running, want.due) = (3, 1, 2);
-    assert_eq!(queue.backlog().await.unwrap(), want);
-    assert_eq!(want.jobs(), 6);
+    let snapshot = queue.snapshot().await.unwrap();
+    let parts = (snapshot.waiting(), snapshot.running(), snapshot.due_soon, snapshot.ticks);
+    assert_eq!((parts, snapshot.jobs()), ((3, 1, 2, Some(0)), 6));
+    assert!(snapshot.unread.is_empty(), "{:?}", snapshot.unread);
 }
 
 #[tokio::test]
@@ -62,10 +61,10 @@ async fn recurring_jobs_due_within_a_minute_count_in_the_backlog() {
     }
     queue.cron().pause(&"paused".parse().unwrap()).await.unwrap();
     // On New Year's Eve the yearly one is due as well.
-    let ticks = queue.backlog().await.unwrap().ticks;
+    let ticks = queue.snapshot().await.unwrap().ticks.unwrap();
     assert!((1..=2).contains(&ticks), "{ticks}");
     queue.cron().remove(&"minutely".parse().unwrap()).await.unwrap();
-    assert_eq!(queue.backlog().await.unwrap().ticks, ticks - 1);
+    assert_eq!(queue.snapshot().await.unwrap().ticks, Some(ticks - 1));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Keys of the wrong type: each hides only its own figures.
 
 use serde_json::{Value, json};
-use streamfleet::admin::{Part, Unread};
+use streamfleet::admin::Part;
 use streamfleet::job::Lane;
 
 use super::{SOON, launch, ready};
@@ -43,19 +43,19 @@ async fn a_key_of_the_wrong_type_hides_only_its_own_figures() {
     for (key, part) in KEYS {
         let scene = scene().await;
         spoil(&scene, key);
-        let depths = scene.queue.depths().await.unwrap();
-        let unread: Vec<_> = depths.unread.iter().map(|unread| (unread.key.as_str(), unread.part)).collect();
+        let snapshot = scene.queue.snapshot().await.unwrap();
+        let unread: Vec<_> =
+            snapshot.unread.iter().map(|unread| (unread.key.as_str(), unread.part)).collect();
         assert_eq!(unread, [(key, part)]);
-        assert!(depths.unread[0].error.starts_with("WRONGTYPE"), "{:?}", depths.unread);
+        assert!(snapshot.unread[0].error.starts_with("WRONGTYPE"), "{:?}", snapshot.unread);
         let there = |other: Part| u64::from(other != part);
-        assert_eq!((depths.delayed, depths.dead), (there(Part::Delayed), there(Part::Dead)));
-        let lanes = depths.lanes.map(|lane| lane.waiting);
+        assert_eq!((snapshot.delayed, snapshot.dead), (there(Part::Delayed), there(Part::Dead)));
+        let lanes = snapshot.lanes.map(|lane| lane.waiting);
         assert_eq!(lanes, Lane::ALL.map(|lane| there(Part::Lane(lane))));
-        assert_eq!(depths.leader.is_some(), part != Part::Leader);
-        let backlog = scene.queue.backlog().await.unwrap();
+        assert_eq!(snapshot.leader.is_some(), part != Part::Leader);
         let lost = u64::from(!matches!(part, Part::Dead | Part::Leader));
-        assert_eq!(backlog.jobs(), 4 - lost, "{key}");
-        assert_eq!(Unread::is_among(part, &backlog.unread), lost == 1);
+        assert_eq!(snapshot.jobs(), 4 - lost, "{key}");
+        assert_eq!(snapshot.uncounted().count() as u64, lost);
     }
 }
 
@@ -65,9 +65,9 @@ async fn unreadable_recurring_jobs_hide_only_their_ticks_in_the_backlog() {
         let scene = scene().await;
         scene.server.cmd(&["HSET", "sf:{default}:cron", "nightly", "x"]);
         spoil(&scene, key);
-        let backlog = scene.queue.backlog().await.unwrap();
-        let unread: Vec<_> = backlog.unread.iter().map(|unread| unread.key.as_str()).collect();
-        assert_eq!((backlog.jobs(), unread), (4, vec![key]));
+        let snapshot = scene.queue.snapshot().await.unwrap();
+        let unread: Vec<_> = snapshot.uncounted().map(|unread| unread.key.as_str()).collect();
+        assert_eq!((snapshot.jobs(), unread), (4, vec![key]));
     }
 }
 

@@ -151,7 +151,7 @@ impl Account {
                 self.lost.push(job.clone());
             }
         }
-        self.dead = queue.depths().await.unwrap().dead;
+        self.dead = queue.snapshot().await.unwrap().dead;
         let facts: BTreeMap<String, redis::Value> =
             redis::from_redis_value(server.cmd(&["XINFO", "STREAM", "sf:{default}:jobs"])).unwrap();
         let added: u64 = redis::from_redis_value(facts["entries-added"].clone()).unwrap();

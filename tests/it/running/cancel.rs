@@ -145,7 +145,7 @@ async fn a_running_handler_is_cancelled_within_seconds_and_not_rerun() {
         assert_eq!(status.attempts.last().unwrap().outcome, "cancelled");
         assert_eq!((handler.starts(&id), wishes(&server)), (1, redis::Value::Int(0)), "{payload}");
     }
-    assert_eq!(queue.depths().await.unwrap().dead, 0);
+    assert_eq!(queue.snapshot().await.unwrap().dead, 0);
     fleet.stop().await;
 }
 
@@ -175,13 +175,13 @@ async fn an_unstarted_job_is_cancelled_while_its_workers_slots_are_busy() {
     let busy = submit(&queue, job("deaf")).await;
     handler.until_started(&busy).await;
     let held = submit(&queue, job("x")).await;
-    until_async("it to be held", SOON, async || queue.depths().await.unwrap().running() == 2).await;
+    until_async("it to be held", SOON, async || queue.snapshot().await.unwrap().running() == 2).await;
     assert_eq!(cancel(&queue, &held).await, Cancellation::Wanted);
     until_state(&queue, &held, State::Cancelled).await;
     assert_eq!((handler.starts(&held), handler.starts(&busy)), (0, 1));
     // Its place is free again.
     let next: Vec<JobId> = futures_util::future::join_all((0..5).map(|_| submit(&queue, job("x")))).await;
-    until_async("the place to be used", SOON, async || queue.depths().await.unwrap().running() == 6).await;
+    until_async("the place to be used", SOON, async || queue.snapshot().await.unwrap().running() == 6).await;
     handler.gate.send_replace(true);
     until_empty(&queue).await;
     assert!(next.iter().all(|id| handler.starts(id) == 1));
@@ -199,7 +199,7 @@ async fn a_waiting_retry_is_cancelled_at_once() {
     until_state(&queue, &id, State::Retrying).await;
     assert_eq!(cancel(&queue, &id).await, Cancellation::Done);
     assert_eq!(queue.status(&id).await.unwrap().unwrap().state, State::Cancelled);
-    assert_eq!(queue.depths().await.unwrap().delayed, 0);
+    assert_eq!(queue.snapshot().await.unwrap().delayed, 0);
     fleet.stop().await;
 }
 
@@ -212,7 +212,7 @@ async fn a_job_whose_worker_dies_after_the_cancel_request_is_not_rerun() {
     let program = Program::new(&server.url(), dir.path());
     let worker = program.launch().start();
     let id = submit(&queue, job(&format!("block {}", dir.path().join("never").display()))).await;
-    until_async("it to run", SOON, async || queue.depths().await.unwrap().running() == 1).await;
+    until_async("it to run", SOON, async || queue.snapshot().await.unwrap().running() == 1).await;
     // While frozen, it cannot see the request; then it dies.
     worker.freeze();
     assert_eq!(cancel(&queue, &id).await, Cancellation::Wanted);
@@ -220,7 +220,7 @@ async fn a_job_whose_worker_dies_after_the_cancel_request_is_not_rerun() {
     let _heir = program.launch().start();
     let status = until_state(&queue, &id, State::Cancelled).await;
     assert_eq!(status.attempts.last().unwrap().outcome, "lost");
-    assert_eq!((queue.depths().await.unwrap().delayed, wishes(&server)), (0, redis::Value::Int(0)));
+    assert_eq!((queue.snapshot().await.unwrap().delayed, wishes(&server)), (0, redis::Value::Int(0)));
     drop(ledger);
 }
 

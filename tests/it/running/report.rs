@@ -145,7 +145,7 @@ async fn an_attempts_reports_are_deleted_when_its_job_is_given_back() {
     until_async("its record", SOON, async || exists(&server, &job)).await;
     fleet.stop().await;
     assert!(!exists(&server, &job));
-    assert_eq!(queue.depths().await.unwrap().waiting(), 1);
+    assert_eq!(queue.snapshot().await.unwrap().waiting(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

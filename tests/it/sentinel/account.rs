@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::Depths;
+use streamfleet::admin::QueueSnapshot;
 
 use super::load::{Ran, Seen};
 
@@ -46,7 +46,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    pub(super) fn new(title: &'static str, seen: &Seen, depths: &Depths, change: Change) -> Self {
+    pub(super) fn new(title: &'static str, seen: &Seen, snapshot: &QueueSnapshot, change: Change) -> Self {
         let (began, promoted) = (change.began - LAG, change.promoted);
         let missing: Vec<u64> =
             seen.accepted.keys().filter(|job| !seen.runs.contains_key(job)).copied().collect();
@@ -60,7 +60,7 @@ impl Account {
             title,
             submitted: seen.accepted.len(),
             done: seen.accepted.len() - unreplicated.len() - unexplained.len(),
-            dead: depths.dead,
+            dead: snapshot.dead,
             unreplicated: unreplicated.len(),
             unexplained,
             again_running: 0,

@@ -64,8 +64,8 @@ async fn strike(title: &'static str, servers: Builder<'static>, blow: Blow) -> A
         load.until_more(RUNNING * 10).await;
         assert_eq!(clients(&watched), 0, "some client uses the old primary");
     }
-    let (seen, depths) = load.end().await;
-    let account = Account::new(title, &seen, &depths, Change { began, promoted });
+    let (seen, snapshot) = load.end().await;
+    let account = Account::new(title, &seen, &snapshot, Change { began, promoted });
     eprintln!("{account}");
     account.assert_sound();
     assert!(account.again_running <= RUNNING, "{account}");

@@ -4,13 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::Depths;
+use streamfleet::admin::QueueSnapshot;
 use streamfleet::job::Encoding;
 use streamfleet::producer::SubmitError;
-use streamfleet::{
-    Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, RedisError,
-    Submission,
-};
+use streamfleet::{Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, RedisError, Submission};
 use tokio::task::JoinSet;
 
 use crate::harness::fleet::{Running, config, quick};
@@ -107,18 +104,18 @@ impl Load {
     }
 
     /// Stops submitting, waits until all jobs are done, and stops the fleet.
-    pub(super) async fn end(mut self) -> (Seen, Depths) {
+    pub(super) async fn end(mut self) -> (Seen, QueueSnapshot) {
         self.producers.shutdown().await;
-        let depths = until_async("the queue to be empty", Duration::from_secs(60), async || {
-            let depths = self.queue.depths().await.ok()?;
-            (depths.waiting() + depths.running() + depths.delayed == 0).then_some(depths)
+        let snapshot = until_async("the queue to be empty", Duration::from_secs(60), async || {
+            let snapshot = self.queue.snapshot().await.ok()?;
+            (snapshot.waiting() + snapshot.running() + snapshot.delayed == 0).then_some(snapshot)
         })
         .await;
         for running in self.fleet {
             running.stop().await;
         }
         let seen = std::mem::take(&mut *self.seen.lock().unwrap());
-        (seen, depths)
+        (seen, snapshot)
     }
 }
 

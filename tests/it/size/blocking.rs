@@ -175,7 +175,7 @@ async fn many_jobs() -> Verdict {
     log_from(&scene.server, "300");
     let yardstick = Yardstick::lay(&scene.server);
     let producer = Producer::new(scene.queue.clone());
-    let due = scene.queue.depths().await.unwrap().now.after(Duration::from_secs(2));
+    let due = scene.queue.snapshot().await.unwrap().now.after(Duration::from_secs(2));
     let plain = (0..1_000).map(|_| job("{}"));
     let own = (0..1_000).map(|nth| job("{}").id(format!("own-{nth}").parse().unwrap()));
     let later = (0..4_000).map(|_| job("{}").at(due));
@@ -200,7 +200,7 @@ async fn large_jobs() -> Verdict {
     log_from(&scene.server, "300");
     let yardstick = Yardstick::lay(&scene.server);
     let producer = Producer::new(scene.queue.clone());
-    let due = scene.queue.depths().await.unwrap().now.after(Duration::from_secs(4));
+    let due = scene.queue.snapshot().await.unwrap().now.after(Duration::from_secs(4));
     for _ in 0..JOBS - 10 {
         producer.submit(job(large.clone()).at(due)).await.unwrap();
     }

@@ -53,8 +53,8 @@ async fn a_job_with_too_many_fields_is_refused_on_every_path() {
     assert!(message.starts_with("the job own has 1003 fields"), "{message}");
     let refused = producer.submit_all([job("{}"), with_headers(4100)]).await;
     assert!(is_refused(&refused), "{refused:?}");
-    let depths = queue.depths().await.unwrap();
-    assert_eq!((depths.waiting(), depths.delayed), (1, 0), "a refused call accepted something");
+    let snapshot = queue.snapshot().await.unwrap();
+    assert_eq!((snapshot.waiting(), snapshot.delayed), (1, 0), "a refused call accepted something");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,7 +68,7 @@ async fn a_batch_with_too_many_fields_is_refused_before_it_begins() {
     let refused = producer.submit_batch(&name, job("last"), [job("{}"), with_headers(4100)]).await;
     assert!(is_refused(&refused), "{refused:?}");
     assert_eq!(queue.batch_status(&name).await.unwrap(), None);
-    assert_eq!(queue.depths().await.unwrap().waiting(), 0);
+    assert_eq!(queue.snapshot().await.unwrap().waiting(), 0);
 }
 
 #[test]

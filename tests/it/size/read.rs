@@ -53,7 +53,7 @@ async fn a_worker_holds_few_unstarted_large_jobs_and_runs_all() {
         queue.concurrency = 2;
     }
     let fleet = Running::start_with(config, quick(3), handler.clone());
-    let held = async || scene.queue.depths().await.unwrap().running();
+    let held = async || scene.queue.snapshot().await.unwrap().running();
     until_async("the worker to hold as much as it may", SOON, async || held().await >= 64).await;
     // A worker that continued to read would do so before its other loops have run this often.
     let before = scripts(&scene);

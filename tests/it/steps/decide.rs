@@ -34,7 +34,7 @@ async fn a_step_marked_done_is_not_run_and_the_rest_are() {
         (decision.verdict, &*decision.by, &*decision.reason),
         (Verdict::Done, "ann", "asked the bank")
     );
-    assert_eq!(scene.queue.depths().await.unwrap().dead, 0);
+    assert_eq!(scene.queue.snapshot().await.unwrap().dead, 0);
     fleet.stop().await;
 }
 
@@ -52,7 +52,7 @@ async fn a_step_marked_to_run_again_runs_once_more() {
 async fn giving_up_a_step_skips_the_steps_after_it() {
     let (scene, handler, fleet, job) = undecided().await;
     assert_eq!(scene.decide(&job, "charge", Verdict::GiveUp).await.unwrap(), Decided::Written);
-    assert_eq!(scene.queue.depths().await.unwrap().dead, 1);
+    assert_eq!(scene.queue.snapshot().await.unwrap().dead, 1);
     let again = scene.decide(&job, "charge", Verdict::Run).await;
     assert!(matches!(again, Err(DecideError::Refused { .. })), "{again:?}");
     let seen = scene.seen(&job).await;
@@ -79,8 +79,8 @@ async fn marking_the_last_open_step_done_completes_the_job() {
     assert_eq!(scene.decide(&job, "charge", Verdict::Done).await.unwrap(), Decided::Done);
     let status = scene.queue.status(&job).await.unwrap().unwrap();
     assert_eq!((status.state, status.dead), (State::Done, None));
-    let depths = scene.queue.depths().await.unwrap();
-    assert_eq!((depths.dead, depths.waiting()), (0, 1), "the callback waits");
+    let snapshot = scene.queue.snapshot().await.unwrap();
+    assert_eq!((snapshot.dead, snapshot.waiting()), (0, 1), "the callback waits");
     for key in ["sf:{default}:job:j", "sf:{default}:steps:j"] {
         let ttl: i64 = redis::from_redis_value(scene.server.cmd(&["PTTL", key])).unwrap();
         assert!(ttl > 0, "{key} {ttl}");
@@ -101,7 +101,7 @@ async fn two_people_never_both_decide() {
         (Err(_), Ok(_)) => assert_eq!(first, StepState::Pending),
         both => panic!("{both:?}"),
     }
-    assert_eq!(scene.queue.depths().await.unwrap().waiting(), 1);
+    assert_eq!(scene.queue.snapshot().await.unwrap().waiting(), 1);
     assert_eq!(handler.runs("charge"), 1);
 }
 

@@ -63,7 +63,7 @@ async fn a_zombies_late_report_counts_and_its_job_continues() {
     let charge = zombie.scene.step(&zombie.job, "charge").await;
     assert_eq!((charge.state, charge.attempts), (StepState::Done, 1));
     assert_eq!((zombie.starts("charge"), zombie.starts("mail")), (1, 1));
-    assert_eq!(zombie.scene.queue.depths().await.unwrap().dead, 0);
+    assert_eq!(zombie.scene.queue.snapshot().await.unwrap().dead, 0);
     drop(zombie.helper);
 }
 

@@ -56,8 +56,8 @@ async fn a_resent_delayed_job_is_answered_and_stays_unchanged() {
     let upcoming = queue.delayed().page(0, 10).await.unwrap();
     let (_, fields) = upcoming[0].fields.as_ref().unwrap();
     assert_eq!((upcoming.len(), fields.get(b"payload")), (1, Some(b"first".as_slice())));
-    let depths = queue.depths().await.unwrap();
-    assert_eq!((depths.waiting(), depths.delayed), (0, 1));
+    let snapshot = queue.snapshot().await.unwrap();
+    assert_eq!((snapshot.waiting(), snapshot.delayed), (0, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,7 +200,7 @@ async fn a_bulk_sent_twice_is_stored_once_and_each_job_has_its_answer() {
     let known = answers.iter().map(|answer| answer.existing().is_some());
     assert!(known.eq((0..700).map(|nth| nth < 400)), "answers must come in the order of the jobs");
     assert_eq!(answers[699].id.to_string(), "row-699");
-    assert_eq!(queue.depths().await.unwrap().waiting(), 700);
+    assert_eq!(queue.snapshot().await.unwrap().waiting(), 700);
 }
 
 #[test]
@@ -237,7 +237,7 @@ async fn an_id_that_looks_like_an_entry_id_is_refused_before_sending() {
     let first = submit(&queue, "{}").await;
     let refused = Producer::new(queue.clone()).submit(job("{}").id(first)).await;
     assert!(matches!(refused, Err(SubmitError::DerivedId { .. })), "{refused:?}");
-    assert_eq!(queue.depths().await.unwrap().waiting(), 1);
+    assert_eq!(queue.snapshot().await.unwrap().waiting(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,8 +30,8 @@ async fn a_full_queue_refuses_new_jobs_whole_and_loses_none() {
     assert!(is_full(producer.submit(job("{}").id("new".parse().unwrap())).await));
     // A known job needs no room.
     assert!(producer.submit_or_find(super::ids::own("{}")).await.unwrap().existing().is_some());
-    let depths = queue.depths().await.unwrap();
-    assert_eq!((depths.waiting(), depths.delayed), (2, 1));
+    let snapshot = queue.snapshot().await.unwrap();
+    assert_eq!((snapshot.waiting(), snapshot.delayed), (2, 1));
     assert_eq!(again(&queue).await, Some(streamfleet::job::State::Waiting), "another producer has no limit");
 }
 
@@ -77,7 +77,7 @@ async fn a_payload_over_the_producers_limit_is_refused_before_sending() {
     producer.submit(job("0123456789")).await.unwrap();
     let refused = producer.submit_all([job("fits"), job("0123456789a")]).await;
     assert!(matches!(refused, Err(SubmitError::TooLarge { bytes: 11, limit: 10 })), "{refused:?}");
-    assert_eq!(queue.depths().await.unwrap().waiting(), 1);
+    assert_eq!(queue.snapshot().await.unwrap().waiting(), 1);
 }
 
 fn enqueue(server: &RedisServer, args: &[&str], stdin: &str) -> Output {

@@ -83,7 +83,7 @@ async fn promoted(scene: &Scene, producer: &Producer, handler: Gate) -> (Running
     handler.until_started(&busy).await;
     let soon = unique("{}", UniqueMode::Reject).delay(Duration::from_millis(1));
     let holder = producer.submit(soon).await.unwrap();
-    let waits = async || scene.queue.depths().await.unwrap().waiting() == 1;
+    let waits = async || scene.queue.snapshot().await.unwrap().waiting() == 1;
     until_async("the job to be promoted", SOON, waits).await;
     (fleet, holder)
 }

@@ -170,8 +170,10 @@ async fn a_promoted_job_is_found_in_its_lane_and_replaced() {
     handler.until_started(&busy).await;
     let soon = unique("{}", UniqueScope::Running, UniqueMode::Reject).delay(Duration::from_millis(1));
     let first = offer(&producer, soon).await.id;
-    until_async("the job to be promoted", SOON, async || scene.queue.depths().await.unwrap().waiting() == 1)
-        .await;
+    until_async("the job to be promoted", SOON, async || {
+        scene.queue.snapshot().await.unwrap().waiting() == 1
+    })
+    .await;
     let second = offer(&producer, unique("{}", UniqueScope::Running, UniqueMode::Replace)).await;
     assert_eq!(second.accepted, Accepted::Replacing(first.clone()));
     handler.open();
@@ -215,8 +217,8 @@ async fn by_fifty(mode: UniqueMode, delay: Duration) -> Vec<Submitted> {
         producers.spawn(async move { producer.submit_or_find(submission).await.unwrap() });
     }
     let answers = producers.join_all().await;
-    let depths = queue.depths().await.unwrap();
-    assert_eq!(depths.waiting() + depths.delayed, 1, "{mode:?}");
+    let snapshot = queue.snapshot().await.unwrap();
+    assert_eq!(snapshot.waiting() + snapshot.delayed, 1, "{mode:?}");
     answers
 }
 
@@ -246,7 +248,7 @@ async fn a_unique_job_whose_reply_was_lost_is_one_job_and_holds_its_own_lock() {
     scene.proxy.set(crate::harness::proxy::Mode::drop_reply_to("precious", 1));
     let first = offer(&producer, unique("precious", UniqueScope::Running, UniqueMode::Reject)).await;
     assert_eq!((first.accepted, scene.proxy.hits()), (Accepted::New, 1));
-    assert_eq!(scene.queue.depths().await.unwrap().waiting(), 1);
+    assert_eq!(scene.queue.snapshot().await.unwrap().waiting(), 1);
     assert!(!is_free(&producer, UniqueScope::Running).await);
 }
 

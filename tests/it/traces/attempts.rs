@@ -184,7 +184,7 @@ async fn an_interrupted_attempt_has_a_span_and_the_next_one_links_to_it() {
     let fleet = crate::harness::fleet::Running::of(builder.traced().build());
     scene.submit(Some(SUBMITTER)).await;
     until_async("the job to run", Duration::from_secs(20), async || {
-        scene.queue.depths().await.unwrap().running() == 1
+        scene.queue.snapshot().await.unwrap().running() == 1
     })
     .await;
     fleet.stop().await;

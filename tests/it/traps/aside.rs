@@ -88,7 +88,7 @@ async fn a_worker_with_jobs_set_aside_stops_and_loses_nothing() {
     let fleet = start(scene.config(lease), handler.clone(), &tally);
     until_async("it to be set aside", SOON, async || tally.aside().len() == 1).await;
     tokio::time::timeout(Duration::from_secs(8), fleet.stop()).await.expect("the fleet stops in time");
-    assert_eq!(scene.queue.depths().await.unwrap().running(), 1);
+    assert_eq!(scene.queue.snapshot().await.unwrap().running(), 1);
     // The worker that claims it cannot settle it either, until the key is repaired.
     let fleet = start(scene.config(lease), handler.clone(), &tally);
     until_async("it to be claimed", SOON, async || tally.aside().len() >= 2).await;

@@ -134,7 +134,7 @@ async fn dead_consumers_are_removed_and_live_ones_stay() {
     let scene = Scene::new().await;
     for lane in Lane::ALL {
         submit(&scene.queue, "{}").await;
-        assert_eq!(scene.queue.depths().await.unwrap().lanes[lane as usize].running, 0);
+        assert_eq!(scene.queue.snapshot().await.unwrap().lanes[lane as usize].running, 0);
     }
     deliver_to_nobody(&scene, "gone");
     let handler = Acts::well();

@@ -12,7 +12,7 @@ use crate::harness::wait::until_async;
 /// This many jobs with the same due time run once each, and a job that is sent meanwhile need not wait for them.
 async fn all_run_once(count: u32) {
     let scene = Scene::new().await;
-    let now = scene.queue.depths().await.unwrap().now;
+    let now = scene.queue.snapshot().await.unwrap().now;
     let due: Timestamp = now.after(Duration::from_millis(500));
     let producer = Producer::new(scene.queue.clone());
     producer.submit_all((0..count).map(|_| job("{}").at(due))).await.unwrap();

@@ -161,7 +161,7 @@ async fn a_killed_server_resumes_with_its_data_and_its_fleet() {
         jobs.push(producer.submit(job(if nth % 2 == 0 { "wait" } else { "ok" })).await.unwrap());
     }
     until_async("half of them to be done", SOON, async || {
-        scene.queue.depths().await.is_ok_and(|depths| depths.running() == 20 && depths.waiting() == 0)
+        scene.queue.snapshot().await.is_ok_and(|snapshot| snapshot.running() == 20 && snapshot.waiting() == 0)
     })
     .await;
     scene.server.kill9();

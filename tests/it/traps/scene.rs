@@ -79,8 +79,8 @@ impl Scene {
     /// Waits until nothing is waiting, running or delayed. Errors of the queue are ignored until then.
     pub(crate) async fn until_at_rest(&self) {
         until_async("the queue to be at rest", 2 * SOON, async || {
-            let depths = self.queue.depths().await;
-            depths.is_ok_and(|depths| depths.waiting() + depths.running() + depths.delayed == 0)
+            let snapshot = self.queue.snapshot().await;
+            snapshot.is_ok_and(|snapshot| snapshot.waiting() + snapshot.running() + snapshot.delayed == 0)
         })
         .await;
     }

@@ -81,8 +81,8 @@ async fn entries_that_may_not_be_deleted_are_not_acknowledged() {
     }
     until_async("all to run", SOON, async || handler.all_runs() == 300).await;
     until_async("all to be still pending", SOON, async || {
-        let depths = scene.queue.depths().await.unwrap();
-        (depths.waiting(), depths.running()) == (0, 300)
+        let snapshot = scene.queue.snapshot().await.unwrap();
+        (snapshot.waiting(), snapshot.running()) == (0, 300)
     })
     .await;
     assert_eq!(tally.all(), 0);

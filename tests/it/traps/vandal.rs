@@ -137,7 +137,7 @@ async fn a_record_of_the_wrong_type_blocks_no_other_job() {
     let fleet = scene.fleet(LONG, handler.clone());
     scene.server.cmd(&["SET", "sf:{default}:job:spoilt", "a string"]);
     scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "spoilt"]);
-    until_async("the job to be taken", SOON, async || scene.queue.depths().await.unwrap().running() == 1)
+    until_async("the job to be taken", SOON, async || scene.queue.snapshot().await.unwrap().running() == 1)
         .await;
     let other = submit(&scene.queue, "fails once").await;
     until_state(&scene.queue, &other, State::Done).await;

@@ -1,0 +1,51 @@
+-- snapshot: how many jobs a queue has in each state, and where its oldest are. It changes nothing, and checks the ends of
+-- streams and sets, never what is between. It reads no entry, because even for the id alone Lua would get the whole body,
+-- however large. A key that cannot be read affects only its own figures. Only with a lease, it also looks at the server's
+-- memory and at pending entries: a hundred in each lane, or all if there are few.
+-- KEYS 1 delayed  2 dead  3 leader  4 stream high  5 stream normal  6 stream low  7 cron
+-- ARGV 1 how many ms ahead count as soon  2 lease ms or ''
+-- returns {now ms, {number of a key that cannot be read, the error, ...}, delayed, those due soon, due ms of the first or -1,
+--   dead, leader or '', then for each lane: entries, pending, entries ever added or -1 if only the stream itself knows, where
+--   to start reading for the oldest entry that no worker has taken or '', ms of the longest silence of a pending entry or -1;
+--   then 0 if there are no recurring jobs, bytes used or -1, bytes allowed, eviction policy}
+-- An entry that is silent beyond the lease is found wherever it is, unless more are pending than one script may check.
+-- Of the others, the oldest stand for all.
+local lease = ARGV[2]
+local function silence(nth, pending)
+  if lease == '' then return -1 end
+  if pending == 0 then return 0 end
+  local most = 0
+  local function look(entries)
+    for _, entry in ipairs(entries or {}) do most = math.max(most, entry[3]) end
+  end
+  if pending <= 10000 then look(ask(nth, 'XPENDING', KEYS[nth], 'fleet', 'IDLE', lease, '-', '+', 100)) end
+  if most == 0 then look(ask(nth, 'XPENDING', KEYS[nth], 'fleet', '-', '+', 100)) end
+  return most
+end
+local now = now_ms()
+local soon = string.format('%.0f', now + tonumber(ARGV[1]))
+local due = (ask(1, 'ZRANGE', KEYS[1], 0, 0, 'WITHSCORES') or {})[2]
+local answer = {
+  now, unread, ask(1, 'ZCARD', KEYS[1]) or 0, ask(1, 'ZCOUNT', KEYS[1], '-inf', soon) or 0,
+  due and math.max(0, tonumber(due)) or -1, ask(2, 'XLEN', KEYS[2]) or 0, ask(3, 'GET', KEYS[3]) or '',
+}
+for nth = 4, 6 do
+  local length, group = ask(nth, 'XLEN', KEYS[nth]), group_of(nth)
+  local pending = group and group.pending or 0
+  local added, waits = length and -1 or 0, ''
+  length = length or 0
+  if group then added = group['entries-read'] and group.lag and group['entries-read'] + group.lag or -1 end
+  -- Entries are taken in the order of their ids, so those after the last delivered one are exactly those that wait.
+  if length > pending then waits = group and '(' .. group['last-delivered-id'] or '-' end
+  for _, value in ipairs({ length, pending, added, waits, silence(nth, pending) }) do
+    answer[#answer + 1] = value
+  end
+end
+local memory = lease ~= '' and redis.pcall('INFO', 'memory')
+memory = type(memory) == 'string' and memory or ''
+local rest = {
+  ask(7, 'HLEN', KEYS[7]) or 0, tonumber(string.match(memory, 'used_memory:(%d+)') or -1),
+  tonumber(string.match(memory, 'maxmemory:(%d+)') or 0), string.match(memory, 'maxmemory_policy:([%w-]+)') or '',
+}
+for _, value in ipairs(rest) do answer[#answer + 1] = value end
+return answer
