@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use futures_util::{StreamExt, TryStreamExt};
-use streamfleet::admin::{Attempt, DeadLetter, QueueSnapshot, Status};
 use streamfleet::Queue;
+use streamfleet::admin::{Attempt, DeadLetter, QueueSnapshot, Status};
 use streamfleet::job::{EntryId, JobId, State, Timestamp};
 
 /// How many look-ups are in flight at once.

@@ -19,10 +19,10 @@ use crate::tls::Files;
 /// In a user or password, `/`, `?`, `#` and `%` must be percent-encoded.
 ///
 /// ```
-/// use streamfleet::broker::{Config, Tls};
+/// use streamfleet::{RedisConfig, RedisTls};
 ///
-/// let tls = Tls::default().ca_file("/run/secrets/redis-ca.pem");
-/// let config = Config::from("rediss://worker@redis.internal").password_file("/run/secrets/redis").tls(tls);
+/// let tls = RedisTls::default().ca_file("/run/secrets/redis-ca.pem");
+/// let config = RedisConfig::from("rediss://worker@redis.internal").password_file("/run/secrets/redis").tls(tls);
 /// ```
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use streamfleet::admin::QueueSnapshot;
 use streamfleet::job::Encoding;
 use streamfleet::producer::SubmitError;
-use streamfleet::{Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, RedisError, Submission};
+use streamfleet::{
+    Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, RedisError,
+    Submission,
+};
 use tokio::task::JoinSet;
 
 use crate::harness::fleet::{Running, config, quick};

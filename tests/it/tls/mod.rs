@@ -20,7 +20,5 @@ pub(crate) fn tls(authority: &Authority, client: Option<&Certified>) -> RedisTls
 
 /// Returns a configuration with this address and this TLS.
 pub(crate) fn redis(url: &str, tls: RedisTls) -> RedisConfig {
-    RedisConfig { url: url.into(), tls, ..RedisConfig::default() }
-pub(crate) fn redis(url: &str, tls: Tls) -> RedisConfig {
     RedisConfig::from(url).tls(tls)
 }
