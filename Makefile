@@ -13,12 +13,12 @@ CARGO ?= cargo
 
 .PHONY: demo test bench lint lua unit redis deploy-check grafana-check image-check servers servers-check soak audit
 
+# Not a release build, which takes longer: the jobs compute little, and the tests use most of what this compiles.
 demo: redis
-	$(CARGO) build --release --locked
-	./target/release/streamfleet demo
+	$(CARGO) run --locked --package streamfleet-demo -- $(ARGS)
 
 bench: redis
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --bin streamfleet
 	./target/release/streamfleet bench $(ARGS)
 
 test: redis lint lua unit servers-check deploy-check grafana-check

@@ -9,8 +9,6 @@ mod config;
 mod cron;
 mod dead;
 mod delayed;
-#[cfg(feature = "http")]
-mod demo;
 mod dev;
 mod enqueue;
 mod events;
@@ -42,7 +40,7 @@ use streamfleet::{Broker, Shutdown};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The commands that a signal stops gracefully. It ends the others at once.
-const SERVING: [&str; 4] = ["worker", "dev", "demo", "demo-worker"];
+const SERVING: [&str; 2] = ["worker", "dev"];
 
 /// The exit codes, which scripts may rely on.
 const EXIT_CODES: &str = "\
@@ -86,13 +84,6 @@ enum Command {
     Worker(worker::Args),
     /// Start a private Redis and a worker to try things out.
     Dev(dev::Args),
-    /// Run a demonstration: 300 report jobs and two workers, one of which is killed midway, then an account of every job.
-    #[cfg(feature = "http")]
-    Demo(demo::Args),
-    /// One worker of the demo.
-    #[cfg(feature = "http")]
-    #[command(hide = true)]
-    DemoWorker(demo::work::Args),
     /// Submit a job, or many with --bulk.
     Enqueue(Box<enqueue::Args>),
     /// Show everything known about one job.
@@ -132,22 +123,13 @@ enum Command {
 impl Command {
     /// Whether a signal stops it gracefully.
     fn serves(&self) -> bool {
-        match self {
-            Self::Worker(_) | Self::Dev(_) => true,
-            #[cfg(feature = "http")]
-            Self::Demo(_) | Self::DemoWorker(_) => true,
-            _ => false,
-        }
+        matches!(self, Self::Worker(_) | Self::Dev(_))
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self {
             Self::Worker(_) => worker::run(context).await,
             Self::Dev(args) => dev::run(args, context).await,
-            #[cfg(feature = "http")]
-            Self::Demo(args) => demo::run(args, context).await,
-            #[cfg(feature = "http")]
-            Self::DemoWorker(args) => demo::work::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(*args, context).await,
             Self::Status(args) => status::run(args, context).await,
             Self::Batch(args) => batch::run(args, context).await,

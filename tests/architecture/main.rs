@@ -113,9 +113,9 @@ fn sources(folder: &str) -> Vec<Source> {
     paths.into_iter().map(read).collect()
 }
 
-/// The sources of both packages and of their tests.
+/// The sources of all packages and of their tests.
 fn everything() -> impl Iterator<Item = Source> {
-    ["src", "program/src", "tests"].into_iter().flat_map(sources)
+    ["src", "program/src", "program/demo/src", "tests"].into_iter().flat_map(sources)
 }
 
 fn assert_none(findings: Vec<String>) {
@@ -167,7 +167,8 @@ fn imports_go_down_only() {
     let findings = shipped.flat_map(|source| {
         wrong_imports(&source.path.to_string_lossy(), &source.lines.join("\n"), &reexports)
     });
-    assert_none(findings.chain(undeclared(&library)).chain(undeclared(&sources("program/src"))).collect());
+    let strays = [library.as_slice(), &sources("program/src"), &sources("program/demo/src")].map(undeclared);
+    assert_none(findings.chain(strays.into_iter().flatten()).collect());
 }
 
 #[test]

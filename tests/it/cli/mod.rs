@@ -4,7 +4,6 @@ mod check;
 mod config;
 mod cron;
 mod dead;
-mod demo;
 pub(crate) mod desk;
 mod dev;
 mod enqueue;

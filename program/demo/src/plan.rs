@@ -3,23 +3,15 @@
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use streamfleet::admin::stream_name;
-use streamfleet::job::{Lane, Namespace, QueueName};
+use streamfleet::job::Lane;
 
 use super::command::Command;
-use super::work::table::Measure;
+use super::worker::table::Measure;
 
 const YEARS: std::ops::RangeInclusive<u16> = 2012..=2015;
 
 /// The job whose notification is refused until the cause is fixed.
 pub(super) const REFUSED: &str = "notify-2015-12";
-
-/// Whether Python is installed, which `report.year` needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Python {
-    Installed,
-    Missing,
-}
 
 /// A job to be submitted.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,15 +38,23 @@ impl Planned {
     }
 
     /// Returns the `XADD` that submits it.
-    pub(super) fn command(&self, namespace: &Namespace, queue: &QueueName) -> Command {
-        let stream = stream_name(namespace, queue, self.lane);
+    pub(super) fn command(&self) -> Command {
         let fields = self.fields.iter().flat_map(|(name, value)| [*name, value.as_str()]);
-        Command::new(["XADD", &stream, "*"].into_iter().chain(fields))
+        Command::new(["XADD", stream(self.lane), "*"].into_iter().chain(fields))
     }
 }
 
-/// Returns all jobs, in the order of their submission.
-pub(super) fn jobs(seed: u64, python: Python) -> Vec<Planned> {
+/// Returns the stream of a lane of the queue `default`.
+pub(super) fn stream(lane: Lane) -> &'static str {
+    match lane {
+        Lane::High => "sf:{default}:jobs:high",
+        Lane::Normal => "sf:{default}:jobs",
+        Lane::Low => "sf:{default}:jobs:low",
+    }
+}
+
+/// Returns all jobs, in the order of their submission. `report.year` needs Python.
+pub(super) fn jobs(seed: u64, has_python: bool) -> Vec<Planned> {
     let mut chance = StdRng::seed_from_u64(seed);
     let mut jobs = months();
     jobs.shuffle(&mut chance);
@@ -62,7 +62,7 @@ pub(super) fn jobs(seed: u64, python: Python) -> Vec<Planned> {
     for job in jobs.iter_mut().take(24) {
         job.fields.push(("delay_ms", chance.random_range(2000..5000_u32).to_string()));
     }
-    if python == Python::Installed {
+    if has_python {
         jobs.extend(years());
     }
     jobs.extend(notices());
@@ -111,7 +111,7 @@ fn troubles() -> Vec<Planned> {
         Planned::new(job_type, &format!("{year}-{month:02}"), payload)
     };
     let flaky = every_month().take(30).map(|(year, month)| {
-        job("report.flaky", year, month).report(format!("reports/extremes/{year}-{month:02}.md"))
+        job("report.flaky", year, month).report(format!("reports/flaky/{year}-{month:02}-wind.md"))
     });
     let hang = (1..=5).map(|month| job("report.hang", 2012, month));
     // The table ends in 2015.
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_plan_has_299_jobs_and_one_malformed_entry() {
-        let jobs = jobs(1, Python::Installed);
+        let jobs = jobs(1, true);
         assert_eq!(jobs.len(), 300);
         let ids: BTreeSet<_> = jobs.iter().filter_map(|job| job.id.as_deref()).collect();
         assert_eq!(ids.len(), 299);
@@ -144,17 +144,16 @@ mod tests {
 
     #[test]
     fn the_seed_determines_the_order() {
-        assert_eq!(jobs(7, Python::Installed), jobs(7, Python::Installed));
-        assert_ne!(jobs(7, Python::Installed), jobs(8, Python::Installed));
-        assert_eq!(jobs(7, Python::Missing).len(), 300 - 16);
+        assert_eq!(jobs(7, true), jobs(7, true));
+        assert_ne!(jobs(7, true), jobs(8, true));
+        assert_eq!(jobs(7, false).len(), 300 - 16);
     }
 
     #[test]
     fn a_job_is_one_xadd_of_plain_fields() {
         let year = years().next().unwrap();
-        let line = year.command(&"sf".parse().unwrap(), &"default".parse().unwrap()).line();
         assert_eq!(
-            line,
+            year.command().line(),
             r#"XADD sf:{default}:jobs:high * type report.year id year-2012-precipitation payload '{"measure":"precipitation","year":2012}'"#
         );
     }

@@ -1,9 +1,10 @@
 //! The endpoint that `report.notify` posts to: it collects notifications and, like any endpoint, is sometimes unavailable.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,7 +12,6 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -24,20 +24,20 @@ const REFUSED_ONE_OF: u64 = 4;
 pub(super) struct Endpoint {
     port: u16,
     desk: Arc<Mutex<Desk>>,
-    _serving: JoinSet<()>,
+    _serving: JoinSet<io::Result<()>>,
 }
 
 struct Desk {
     /// How often each job's notification was accepted.
     accepted: BTreeMap<String, u64>,
     refused: u64,
-    /// Jobs that are refused every time.
-    barred: BTreeSet<String>,
+    /// Whether it accepts [`plan::REFUSED`] by now.
+    mended: bool,
     seed: u64,
 }
 
 /// What the endpoint has received.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Notifications {
     /// The number of distinct jobs whose notification was accepted.
     pub(super) accepted: usize,
@@ -52,19 +52,11 @@ impl Endpoint {
     pub(super) async fn open(seed: u64, pace: Duration) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
-        let desk = Arc::new(Mutex::new(Desk {
-            accepted: BTreeMap::new(),
-            refused: 0,
-            barred: BTreeSet::from([plan::REFUSED.to_owned()]),
-            seed,
-        }));
+        let desk = Desk { accepted: BTreeMap::new(), refused: 0, mended: false, seed };
+        let desk = Arc::new(Mutex::new(desk));
         let routes = Router::new().route("/notify", post(notify)).with_state((Arc::clone(&desk), pace));
         let mut serving = JoinSet::new();
-        serving.spawn(async move {
-            if let Err(error) = axum::serve(listener, routes).await {
-                tracing::error!(%error, "the endpoint stopped");
-            }
-        });
+        serving.spawn(axum::serve(listener, routes).into_future());
         Ok(Self { port, desk, _serving: serving })
     }
 
@@ -74,7 +66,7 @@ impl Endpoint {
 
     /// Fixes what made it refuse one notification every time.
     pub(super) fn mend(&self) {
-        self.desk().barred.clear();
+        self.desk().mended = true;
     }
 
     pub(super) fn notifications(&self) -> Notifications {
@@ -83,7 +75,7 @@ impl Endpoint {
         Notifications { accepted: desk.accepted.len(), repeated, refused: desk.refused }
     }
 
-    fn desk(&self) -> std::sync::MutexGuard<'_, Desk> {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -100,7 +92,7 @@ async fn notify(
 
 impl Desk {
     fn answer(&mut self, job: &str, attempt: &str) -> (StatusCode, &'static str) {
-        let barred = self.barred.contains(job);
+        let barred = !self.mended && job == plan::REFUSED;
         if barred || attempt == "1" && self.is_unlucky(job) {
             self.refused += 1;
             let why = if barred { "the mailbox is full" } else { "too busy" };

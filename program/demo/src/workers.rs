@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use streamfleet::Broker;
-use streamfleet::config::PREFIX;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
@@ -29,13 +28,14 @@ pub(super) struct Worker {
 /// All workers that were ever started. Killed when dropped.
 pub(super) struct Workers {
     folder: PathBuf,
-    pace: Duration,
+    /// The value of `--pace`.
+    pace: u64,
     all: Vec<Worker>,
 }
 
 impl Workers {
     /// Creates an empty fleet.
-    pub(super) fn new(folder: PathBuf, pace: Duration) -> Self {
+    pub(super) fn new(folder: PathBuf, pace: u64) -> Self {
         Self { folder, pace, all: Vec::new() }
     }
 
@@ -50,14 +50,7 @@ impl Workers {
         let log = File::create(self.folder.join(format!("logs/worker-{nth}.log")))?;
         let program = std::env::current_exe().context("failed to find the path of this program")?;
         let mut command = Command::new(program);
-        // Variables that are set for other fleets must not affect this one.
-        for (name, _) in std::env::vars_os() {
-            if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
-                command.env_remove(name);
-            }
-        }
-        command.arg("--config").arg(self.folder.join("fleet.toml")).arg("demo-worker");
-        command.arg("--folder").arg(&self.folder).args(["--pace", &format!("{}ms", self.pace.as_millis())]);
+        command.current_dir(&self.folder).args(["--worker", "--pace", &self.pace.to_string()]);
         // The end of its standard input tells the worker that we are gone. It has its own process group, so that Ctrl-C
         // reaches only us.
         command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);

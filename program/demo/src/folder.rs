@@ -7,13 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use crate::Wrong;
+/// The real input. It is compiled in, so that the demo runs anywhere.
+pub(super) const TABLE: &str = include_str!("../seattle-weather.csv");
+const PROGRAM: &str = include_str!("../report.py");
 
-/// The real input, from `examples/` of the source. It is compiled in, so that the demo runs anywhere.
-pub(super) const TABLE: &str = include_str!("../../../examples/seattle-weather.csv");
-const PROGRAM: &str = include_str!("../../../examples/report.py");
-
-pub(super) const TABLE_FILE: &str = "seattle-weather.csv";
+const TABLE_FILE: &str = "seattle-weather.csv";
 const PROGRAM_FILE: &str = "report.py";
 
 /// The file that marks a folder as a demo's. It is locked while a demo runs.
@@ -26,7 +24,7 @@ const FOLDERS: [&str; 3] = ["redis", "reports", "logs"];
 /// The folder, locked for as long as the demo runs.
 pub(super) struct Folder {
     /// The path as it was given, for messages.
-    pub(super) shown: PathBuf,
+    shown: PathBuf,
     /// The absolute path, for other processes.
     pub(super) path: PathBuf,
     _lock: File,
@@ -40,8 +38,10 @@ impl Folder {
         let path = shown.canonicalize().with_context(unusable)?;
         let is_empty = fs::read_dir(&path).with_context(unusable)?.next().is_none();
         if !is_empty && !path.join(MARK).exists() {
-            let why = "contains files that are not a demo's; choose a new or an empty folder with --output";
-            return Err(Wrong(format!("{} {why}", shown.display())).into());
+            bail!(
+                "{} contains files that are not a demo's; choose a new or an empty folder with --output",
+                shown.display()
+            );
         }
         let lock = File::create(path.join(MARK)).with_context(unusable)?;
         match lock.try_lock() {
