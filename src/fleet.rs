@@ -157,7 +157,7 @@ impl Fleet {
         }
         tracing::info!("stopping: taking no new jobs, letting running ones finish");
         self.probe.stops();
-        self.events.tell(&Event::Stopping);
+        self.events.emit(&Event::Stopping);
         // Maintenance stops first, so that another process takes it over while this one drains.
         stop.cancel();
         while maintained.join_next().await.is_some() {}
@@ -256,7 +256,7 @@ impl Fleet {
 
     async fn connect(&self, events: &Events) -> Result<Broker, broker::Error> {
         let told = events.clone();
-        let meter: broker::Meter = Arc::new(move |reading| told.tell(&metered(reading)));
+        let meter: broker::Meter = Arc::new(move |reading| told.emit(&metered(reading)));
         Broker::connect_metered(self.config.redis.clone(), meter).await
     }
 

@@ -430,11 +430,11 @@ impl Events {
 
     /// Reports to every listener that Redis did not do what was asked.
     pub(crate) fn redis_error(&self, kind: &str, error: &impl fmt::Display) {
-        self.tell(&Event::RedisError { kind, error: &error.to_string() });
+        self.emit(&Event::RedisError { kind, error: &error.to_string() });
     }
 
     /// Reports an event to every listener.
-    pub fn tell(&self, event: &Event<'_>) {
+    pub fn emit(&self, event: &Event<'_>) {
         for listener in self.listeners.iter() {
             listener(event);
         }

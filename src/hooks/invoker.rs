@@ -98,12 +98,12 @@ impl Invoker {
             }
         };
         let (hook, (kind, error)) = (self.hook.name(), &fault);
-        self.events.tell(&Event::HookFailed { hook, kind: *kind, error });
+        self.events.emit(&Event::HookFailed { hook, kind: *kind, error });
     }
 
     fn note_dropped(&self, notifications: u64) {
         if notifications > 0 {
-            self.events.tell(&Event::NotificationsDropped { recipient: Recipient::Hook, notifications });
+            self.events.emit(&Event::NotificationsDropped { recipient: Recipient::Hook, notifications });
         }
     }
 }

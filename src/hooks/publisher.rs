@@ -98,7 +98,7 @@ impl Publisher {
         let sent = self.broker.queue(queue.clone()).events().publish(self.max_length, &events).await;
         let notifications = notifications.len() as u64;
         match &sent {
-            Ok(()) => self.events.tell(&Event::Published { events: notifications }),
+            Ok(()) => self.events.emit(&Event::Published { events: notifications }),
             Err(error) => {
                 self.events.redis_error(error.kind(), error);
                 self.note_dropped(notifications);
@@ -109,7 +109,7 @@ impl Publisher {
 
     fn note_dropped(&self, notifications: u64) {
         if notifications > 0 {
-            self.events.tell(&Event::NotificationsDropped { recipient: Recipient::Stream, notifications });
+            self.events.emit(&Event::NotificationsDropped { recipient: Recipient::Stream, notifications });
         }
     }
 }

@@ -150,12 +150,12 @@ impl<'a> Claimer<'a> {
                 break;
             };
             if claimed.deleted > 0 {
-                context.events.tell(&Event::BodiesLost { queue, entries: claimed.deleted });
+                context.events.emit(&Event::BodiesLost { queue, entries: claimed.deleted });
             }
             if claimed.entries.is_empty() {
                 pages -= 1;
             } else {
-                context.events.tell(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
+                context.events.emit(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
                 self.has_settled = true;
             }
             let settling = claimed.entries.into_iter().map(|silent| settle_taken(context, lane, silent));
@@ -189,7 +189,7 @@ async fn settle_lost(context: &Context, entry: Entry, silent: &Silent) -> Result
             let why = why.to_string();
             let bury = || context.queue.bury_malformed(&context.consumer, &entry, &why, &ran);
             if let Some(Some(job)) = insist(context, &name, bury).await? {
-                context.events.tell(&Event::Finished(Finished::malformed(context.queue.name(), &job, &why)));
+                context.events.emit(&Event::Finished(Finished::malformed(context.queue.name(), &job, &why)));
             }
             return Ok(());
         }
@@ -206,9 +206,9 @@ async fn settle_lost(context: &Context, entry: Entry, silent: &Silent) -> Result
         Some(Applied::Stale | Applied::Late | Applied::Untraced) | None => return Ok(()),
     };
     let queue = context.queue.name();
-    context.events.tell(&Event::Lost { queue, job_type: &job.job_type });
+    context.events.emit(&Event::Lost { queue, job_type: &job.job_type });
     let told = Finished::new(queue, &job, &told, (Duration::ZERO, (context.age)(job.created)));
-    context.events.tell(&Event::Finished(told));
+    context.events.emit(&Event::Finished(told));
     Ok(())
 }
 
@@ -226,7 +226,7 @@ async fn insist<T, F: Future<Output = Result<T, Error>>>(
             Err(error) if !error.is_transient() => {
                 context.events.redis_error(error.kind(), &error);
                 let (queue, keys) = (context.queue.name(), context.queue.keys_of(job));
-                context.events.tell(&Event::SetAside { queue, job, keys: &keys, error: &error.to_string() });
+                context.events.emit(&Event::SetAside { queue, job, keys: &keys, error: &error.to_string() });
                 return Ok(None);
             }
             Err(error) if began.elapsed() > LONGEST_TRY => return Err(error),

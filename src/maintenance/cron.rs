@@ -66,7 +66,7 @@ pub(super) async fn run(context: Context, told: watch::Receiver<LeaderView>, owe
                 keeper
                     .context
                     .events
-                    .tell(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+                    .emit(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
                 keeper.pause().await;
                 keeper.pause().await;
             }
@@ -264,11 +264,11 @@ impl Keeper {
             }
             row.set(next);
             if skipped > 0 {
-                events.tell(&Event::CronSkipped { queue: queue.name(), entry: name, ticks: skipped });
+                events.emit(&Event::CronSkipped { queue: queue.name(), entry: name, ticks: skipped });
             }
             if !ticks.is_empty() {
                 let (jobs, late) = (ticks.len(), now.since(last));
-                events.tell(&Event::CronTicked { queue: queue.name(), entry: name, jobs, late });
+                events.emit(&Event::CronTicked { queue: queue.name(), entry: name, jobs, late });
             }
         }
         Ok(true)

@@ -34,7 +34,7 @@ pub(super) async fn run(context: Context, owed: Arc<Owed>, stop: CancellationTok
 
 fn tell(context: &Context, snapshot: &QueueSnapshot, cron_overdue: Duration, took: Duration) {
     let queue = context.queue.name();
-    context.events.tell(&Event::QueueLength {
+    context.events.emit(&Event::QueueLength {
         queue,
         waiting: snapshot.waiting(),
         running: snapshot.running(),
@@ -42,7 +42,7 @@ fn tell(context: &Context, snapshot: &QueueSnapshot, cron_overdue: Duration, too
         dead: snapshot.dead,
         oldest_waiting: snapshot.oldest_waiting(),
     });
-    context.events.tell(&Event::Surveyed { queue, snapshot, cron_overdue, took });
+    context.events.emit(&Event::Surveyed { queue, snapshot, cron_overdue, took });
 }
 
 /// Varies the interval, so that queues whose leaders started together are not surveyed together forever.

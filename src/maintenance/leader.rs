@@ -78,7 +78,7 @@ pub(super) async fn run(context: Context, told: watch::Sender<LeaderView>, owed:
             (context.consumers)(answer.consumers);
             let back = clock.set_back([asked, Instant::now()], answer.now);
             if back > WORTH_TELLING && (leads || term.is_some()) {
-                context.events.tell(&Event::ClockSetBack { queue: context.queue.name(), by: back });
+                context.events.emit(&Event::ClockSetBack { queue: context.queue.name(), by: back });
             }
             let news = LeaderView { revision, leads, pacing, steps: clock.steps };
             told.send_if_modified(|known| std::mem::replace(known, news) != news);
@@ -86,7 +86,7 @@ pub(super) async fn run(context: Context, told: watch::Sender<LeaderView>, owed:
         match answer {
             Ok(answer) if answer.leading => {
                 if term.is_none() {
-                    context.events.tell(&Event::Leading { queue: context.queue.name(), leading: true });
+                    context.events.emit(&Event::Leading { queue: context.queue.name(), leading: true });
                 }
                 term.get_or_insert_with(|| Term::begin(&context, (&told, &owed))).until = asked + tenure;
             }
@@ -170,7 +170,7 @@ impl Term {
         if let Some(mut term) = term.take() {
             term.stop.cancel();
             while term.tasks.join_next().await.is_some() {}
-            context.events.tell(&Event::Leading { queue: context.queue.name(), leading: false });
+            context.events.emit(&Event::Leading { queue: context.queue.name(), leading: false });
         }
     }
 }

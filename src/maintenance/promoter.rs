@@ -64,7 +64,7 @@ async fn promote(context: &Context, scripts: usize) -> Result<Promoted, Error> {
     let all = (0..scripts).map(|_| context.queue.promote(BATCH));
     let all = futures_util::future::join_all(all).await;
     for promoted in all.iter().flatten() {
-        context.events.tell(&Event::Looked { queue: context.queue.name() });
+        context.events.emit(&Event::Looked { queue: context.queue.name() });
         tell(context, *promoted);
     }
     let all: Result<Vec<Promoted>, Error> = all.into_iter().collect();
@@ -101,6 +101,6 @@ async fn listen(context: Context, nudged: Arc<Notify>, stop: CancellationToken) 
 fn tell(context: &Context, promoted: Promoted) {
     if promoted.moved > 0 {
         let queue = context.queue.name();
-        context.events.tell(&Event::Promoted { queue, jobs: promoted.moved, late: promoted.late });
+        context.events.emit(&Event::Promoted { queue, jobs: promoted.moved, late: promoted.late });
     }
 }

@@ -40,7 +40,7 @@ async fn tell_endings(context: &Context) -> Result<(), Error> {
         }
         for (job, job_type, why) in &endings {
             let told = Finished::cancelled(context.queue.name(), job, job_type.as_ref(), why);
-            context.events.tell(&Event::Finished(told));
+            context.events.emit(&Event::Finished(told));
         }
     }
 }

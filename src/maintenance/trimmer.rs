@@ -32,7 +32,7 @@ pub(super) async fn run(context: Context, stop: CancellationToken) {
         let lot = lot(&context, &mut letters, &stop).await;
         // Includes what was dropped before an error.
         if letters > 0 {
-            context.events.tell(&Event::Evicted { queue: context.queue.name(), letters });
+            context.events.emit(&Event::Evicted { queue: context.queue.name(), letters });
         }
         if let Err(error) = &lot {
             context.events.redis_error(error.kind(), error);

@@ -90,7 +90,7 @@ impl Exporter {
             let (own, why) = match self.destination.post(body.clone()).await {
                 Answer::Taken { rejected } => {
                     let rejected = rejected.min(count);
-                    self.events.tell(&Event::Exported { spans: count - rejected });
+                    self.events.emit(&Event::Exported { spans: count - rejected });
                     lose(&self.events, rejected, SpanLoss::Refused, "the collector rejected them");
                     break;
                 }
@@ -130,6 +130,6 @@ fn overflowed(overflow: &AtomicU64, events: &Events) {
 
 fn lose(events: &Events, spans: u64, loss: SpanLoss, why: &str) {
     if spans > 0 {
-        events.tell(&Event::Unexported { spans, loss, why });
+        events.emit(&Event::Unexported { spans, loss, why });
     }
 }

@@ -109,7 +109,7 @@ impl Executor {
         let wait = self.clock.since(job.entry.ms, started);
         let (queue, job_type) = (self.queue.name(), &job.job_type);
         let nth = job.attempt.saturating_add(1);
-        self.events.tell(&Event::Started { queue, job_type, job: &job.id, attempt: nth, wait });
+        self.events.emit(&Event::Started { queue, job_type, job: &job.id, attempt: nth, wait });
         self.dispatcher.started();
         let (policy, span) = (&registered.policy, self.span(delivery, wait));
         let outcome = match (&registered.work, attempt) {
@@ -125,7 +125,7 @@ impl Executor {
             let settlement = settle(job, policy, Routing::default(), &outcome, 0.0);
             span.end(&outcome, Finished::new(queue, job, &settlement, (elapsed, Duration::ZERO)).ending);
         }
-        self.events.tell(&Event::Ran { queue, job_type, elapsed });
+        self.events.emit(&Event::Ran { queue, job_type, elapsed });
         (outcome, elapsed)
     }
 

@@ -236,7 +236,7 @@ impl JobContext {
 
     /// Reports how a program that the handler ran ended.
     pub(crate) fn child_ended(&self, ending: ChildEnding) {
-        self.reports.events.tell(&Event::ChildEnded { job_type: self.job_type(), ending });
+        self.reports.events.emit(&Event::ChildEnded { job_type: self.job_type(), ending });
     }
 
     /// Notes that what the handler is about to return is not the consequence of a cut, although it watches its cancellation.

@@ -166,7 +166,7 @@ impl Heartbeat {
                 }
                 let elapsed = held.iter().map(|(_, delivery)| delivery.held_lease.running(now)).max();
                 let (queue, elapsed) = (charge.queue.name(), elapsed.unwrap_or_default());
-                self.events.tell(&Event::LongestRun { queue, elapsed });
+                self.events.emit(&Event::LongestRun { queue, elapsed });
             }
             until(now + lease / 20, &mut joined).await;
         }
@@ -207,7 +207,7 @@ impl Heartbeat {
             if link.is_none() {
                 link = self.connect((&of, &charges), (lease / 6).max(LEAST_PATIENCE)).await;
                 if link.is_some() && std::mem::replace(&mut connected, true) {
-                    self.events.tell(&Event::Reconnected { times: 1 });
+                    self.events.emit(&Event::Reconnected { times: 1 });
                 }
             }
             let asked = Instant::now();
@@ -217,7 +217,7 @@ impl Heartbeat {
                 && asked.elapsed() < 2 * backoff
             {
                 tracing::warn!("the heartbeat was not answered in time; reconnecting");
-                self.events.tell(&Event::Contact { alive: false });
+                self.events.emit(&Event::Contact { alive: false });
                 link = None;
                 // There is no time to lose for what was not renewed.
                 continue;
@@ -265,7 +265,7 @@ impl Heartbeat {
         match self.monitor.ask(Duration::ZERO, saying).await {
             Ok(now) => {
                 self.clock.tell(now);
-                self.events.tell(&Event::Contact { alive: true });
+                self.events.emit(&Event::Contact { alive: true });
                 // Workers that started together, and have learned how many they are, drift apart from here on.
                 let roll = rand::random::<f64>();
                 let part = if lives > rounds.lives { roll } else { 0.7 + roll / 5.0 };
@@ -274,7 +274,7 @@ impl Heartbeat {
             }
             Err(error) => {
                 rounds.said = None;
-                self.events.tell(&Event::Contact { alive: false });
+                self.events.emit(&Event::Contact { alive: false });
                 self.tell(&error);
             }
         }
@@ -317,7 +317,7 @@ impl Heartbeat {
             Ok(Ok(open)) => return Some(open),
             Ok(Err(error)) => self.tell(&error),
             Err(_elapsed) => {
-                self.events.tell(&Event::Contact { alive: false });
+                self.events.emit(&Event::Contact { alive: false });
                 let link = match charges.first() {
                     Some(charge) => charge.queue.link().clone(),
                     None => self.broker.link_for(&self.consumer),
@@ -338,7 +338,7 @@ impl Heartbeat {
         for (_, delivery) in held {
             let held_lease = &delivery.held_lease;
             if held_lease.silent(now) > longest && held_lease.lose() {
-                self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
+                self.events.emit(&Event::LeaseLost { queue: charge.queue.name() });
             }
         }
     }
@@ -374,7 +374,7 @@ impl Heartbeat {
             if !lost.contains(&delivery.job.entry) {
                 delivery.held_lease.renew(asked);
             } else if still.contains(&delivery.held()) && delivery.held_lease.lose() {
-                self.events.tell(&Event::LeaseLost { queue: charge.queue.name() });
+                self.events.emit(&Event::LeaseLost { queue: charge.queue.name() });
             }
         }
     }

@@ -81,14 +81,14 @@ impl Joiner {
         let joining = queue.join_limited(config.lease, self.own.max_depth);
         let joined = self.monitor.ask(Duration::ZERO, joining).await?;
         // Reported before the first job can run, so that no metric shows jobs done by a Redis that is away.
-        events.tell(&Event::Contact { alive: true });
+        events.emit(&Event::Contact { alive: true });
         // Set before the first job can run, so that no job of a backlog looks as if it had not waited.
         clock.tell(queue.clock().await?);
         warn_of_differences(queue, joined, config.lease);
         let own = (&self.own, &self.health);
         let queue_worker = QueueWorker::start(&self.shared, queue.clone(), joined.lease, own).await?;
         let longest_timeout = registry.longest_timeout();
-        events.tell(&Event::Joined { queue: queue.name(), lease: joined.lease, longest_timeout });
+        events.emit(&Event::Joined { queue: queue.name(), lease: joined.lease, longest_timeout });
         Ok(queue_worker)
     }
 
@@ -97,7 +97,7 @@ impl Joiner {
         let Membership { queue_workers, charges, served } = &self.joined;
         self.health.set_in_touch(true);
         self.health.admit();
-        self.shared.events.tell(&Event::Served { queue: self.queue.name() });
+        self.shared.events.emit(&Event::Served { queue: self.queue.name() });
         let charge = Arc::new(queue_worker.charge(&self.shared.liveness));
         charges.send_modify(|charges| charges.push(charge));
         let (queue, lease) = (self.queue.clone(), queue_worker.lease);
@@ -124,7 +124,7 @@ impl Joiner {
         }
         let why = self.queue.with_keys(error);
         if self.health.refuse(why.clone()) {
-            events.tell(&Event::Unserved { queue: self.queue.name(), why: &why });
+            events.emit(&Event::Unserved { queue: self.queue.name(), why: &why });
         }
     }
 }

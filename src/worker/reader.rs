@@ -312,7 +312,7 @@ impl Reader {
     fn note(&self, read: Option<usize>) {
         self.health.set_in_touch(read.is_some());
         if let Some(entries) = read {
-            self.events.tell(&Event::Read { queue: self.queue.name(), entries });
+            self.events.emit(&Event::Read { queue: self.queue.name(), entries });
         }
     }
 
@@ -348,7 +348,7 @@ impl Reader {
     async fn rejoin(&self) -> Result<(), Error> {
         let joined = self.queue.join_limited(self.lease, self.max_depth).await?;
         if joined.groups_created > 0 {
-            self.events.tell(&Event::GroupRecreated { queue: self.queue.name() });
+            self.events.emit(&Event::GroupRecreated { queue: self.queue.name() });
         }
         Ok(())
     }
@@ -357,14 +357,14 @@ impl Reader {
     fn refused(&self, error: &Error) {
         let why = self.queue.with_keys(error);
         if self.health.refuse(why.clone()) {
-            self.events.tell(&Event::Unserved { queue: self.queue.name(), why: &why });
+            self.events.emit(&Event::Unserved { queue: self.queue.name(), why: &why });
         }
     }
 
     /// Notes that Redis does not refuse what this queue needs.
     fn admitted(&self) {
         if self.health.admit() {
-            self.events.tell(&Event::Served { queue: self.queue.name() });
+            self.events.emit(&Event::Served { queue: self.queue.name() });
         }
     }
 

@@ -126,7 +126,7 @@ impl Settler {
         let job = task.job();
         if task.refused == 0 {
             let keys = self.queue.keys_of(&job);
-            self.events.tell(&Event::SetAside {
+            self.events.emit(&Event::SetAside {
                 queue: self.queue.name(),
                 job: &job,
                 keys: &keys,
@@ -267,7 +267,7 @@ impl Settler {
         if let (Outcome::Failed(Failure { kind, error, .. }), true) = (&finished.outcome, is_first) {
             let queue = self.queue.name();
             let (job_type, job) = (&job.job_type, &job.id);
-            self.events.tell(&Event::Failed { queue, job_type, job, kind: *kind, error });
+            self.events.emit(&Event::Failed { queue, job_type, job, kind: *kind, error });
         }
         let told = match self.apply(&finished, &settlement).await {
             Err(error) => return Err((SettlerInput::Finished(finished), error)),
@@ -303,7 +303,7 @@ impl Settler {
         let ran = Ran { elapsed: Duration::ZERO, outcome: "malformed", worker: self.consumer.as_str() };
         match self.insist(|| self.queue.bury_malformed(&self.consumer, &entry, &why, &ran)).await {
             Ok(Some(job)) => {
-                self.events.tell(&Event::Finished(Finished::malformed(self.queue.name(), &job, &why)));
+                self.events.emit(&Event::Finished(Finished::malformed(self.queue.name(), &job, &why)));
                 Ok(())
             }
             Ok(None) => Ok(()),
@@ -332,14 +332,14 @@ impl Settler {
     }
 
     fn tell_fenced(&self) {
-        self.events.tell(&Event::Fenced { queue: self.queue.name() });
+        self.events.emit(&Event::Fenced { queue: self.queue.name() });
     }
 
     fn tell_ending(&self, finished: &FinishedAttempt, settlement: &Settlement, now: Instant) {
         let job = &finished.delivery.job;
         let age = self.clock.since(job.created.as_ms(), now);
         let told = Finished::new(self.queue.name(), job, settlement, (finished.elapsed, age));
-        self.events.tell(&Event::Finished(told));
+        self.events.emit(&Event::Finished(told));
     }
 }
 
