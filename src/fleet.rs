@@ -132,7 +132,7 @@ impl Fleet {
         let Some(mut worker) = self.start(&shutdown, &events).await? else { return Ok(()) };
         let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
         warn_of_version(&worker).await;
-        self.probe.works(worker.broker(), worker.liveness().clone(), worker.queue_health());
+        self.probe.set_working(worker.broker(), worker.liveness().clone(), worker.queue_health());
         self.scale.started(worker.queues());
         let (stop, last_word) = (CancellationToken::new(), CancellationToken::new());
         let mut attending = dispatch.attend(worker.broker(), worker.queues(), &last_word);
@@ -156,7 +156,7 @@ impl Fleet {
             }
         }
         tracing::info!("stopping: taking no new jobs, letting running ones finish");
-        self.probe.stops();
+        self.probe.set_stopping();
         self.events.emit(&Event::Stopping);
         // Maintenance stops first, so that another process takes it over while this one drains.
         stop.cancel();
@@ -228,7 +228,7 @@ impl Fleet {
                 Err(error @ broker::Error::Address(_)) => return Err(error),
                 Err(error) => error,
             };
-            self.probe.waits();
+            self.probe.set_waiting();
             self.events.redis_error(error.kind(), &error);
             let at = self.config.redis.shown();
             tracing::warn!(%error, redis = at, retry_in = ?pause, "cannot start yet");

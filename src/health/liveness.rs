@@ -58,16 +58,16 @@ struct Contact {
 /// A loop that queries Redis over a connection. Clones share its state.
 #[derive(Clone)]
 pub(crate) struct Monitor {
-    own: Arc<Own>,
+    state: Arc<MonitorState>,
     shared: Arc<Shared>,
 }
 
-struct Own {
+struct MonitorState {
     what: String,
     /// The contact with the server that it talks to.
     contact: Arc<Contact>,
     /// Since when it has been waiting for an answer, in ms of the process's clock; 0 while it is not waiting.
-    waits: AtomicU64,
+    waiting_since: AtomicU64,
     /// When the answer should have arrived.
     due: AtomicU64,
 }
@@ -93,8 +93,13 @@ impl Liveness {
             Some(places) => Arc::clone(locked(places).entry(queue.cloned()).or_default()),
             None => Arc::clone(&self.shared.contact),
         };
-        let own = Arc::new(Own { what, contact, waits: AtomicU64::new(0), due: AtomicU64::new(0) });
-        let monitor = Monitor { own, shared: Arc::clone(&self.shared) };
+        let state = Arc::new(MonitorState {
+            what,
+            contact,
+            waiting_since: AtomicU64::new(0),
+            due: AtomicU64::new(0),
+        });
+        let monitor = Monitor { state, shared: Arc::clone(&self.shared) };
         locked(&self.shared.monitors).push(monitor.clone());
         monitor
     }
@@ -128,9 +133,9 @@ impl Liveness {
             locked(&self.shared.dead).iter().map(|what| format!("{what} has died")).collect();
         let now = self.shared.now_ms();
         for monitor in &*locked(&self.shared.monitors) {
-            let waits = monitor.own.waits.load(Ordering::Acquire);
-            if let Some(waited) = monitor.own.contact.in_vain(waits, now) {
-                let (what, seconds) = (&monitor.own.what, waited.as_secs());
+            let waiting_since = monitor.state.waiting_since.load(Ordering::Acquire);
+            if let Some(waited) = monitor.state.contact.waited_too_long(waiting_since, now) {
+                let (what, seconds) = (&monitor.state.what, waited.as_secs());
                 all.push(format!(
                     "{what} has waited {seconds} s for an answer, while redis answers other requests"
                 ));
@@ -146,7 +151,7 @@ impl Liveness {
     }
 
     /// Sets the time within which something is answered while all is well. One of many workers asks rarely.
-    pub(crate) fn answers_within(&self, longest: Duration) {
+    pub(crate) fn expect_answers_within(&self, longest: Duration) {
         self.shared.contact_ms.store(ms(longest.max(CONTACT)), Ordering::Relaxed);
     }
 }
@@ -159,7 +164,7 @@ impl Shared {
 }
 
 impl Contact {
-    fn answered(&self, took: Duration, now: u64) {
+    fn record_answer(&self, took: Duration, now: u64) {
         self.any.store(now, Ordering::Release);
         if took > PROMPT {
             return;
@@ -177,13 +182,13 @@ impl Contact {
     }
 
     /// Returns how long somebody has waited while Redis answered others, if that is too long.
-    fn in_vain(&self, waits: u64, now: u64) -> Option<Duration> {
+    fn waited_too_long(&self, waiting_since: u64, now: u64) -> Option<Duration> {
         let prompt = self.prompt.load(Ordering::Acquire);
         let since = self.since.load(Ordering::Acquire);
-        if waits == 0 || prompt == 0 || now.saturating_sub(prompt) > ms(CONTACT) {
+        if waiting_since == 0 || prompt == 0 || now.saturating_sub(prompt) > ms(CONTACT) {
             return None;
         }
-        let waited = Duration::from_millis(now.saturating_sub(waits.max(since)));
+        let waited = Duration::from_millis(now.saturating_sub(waiting_since.max(since)));
         (waited > PATIENCE).then_some(waited)
     }
 }
@@ -198,52 +203,53 @@ impl Monitor {
         let asked = Instant::now();
         // A loop that is already waiting has waited since then.
         let now = self.shared.now_ms();
-        if self.own.waits.load(Ordering::Acquire) == 0 {
-            self.own.due.store(now + ms(slack), Ordering::Release);
-            self.own.waits.store(now, Ordering::Release);
+        if self.state.waiting_since.load(Ordering::Acquire) == 0 {
+            self.state.due.store(now + ms(slack), Ordering::Release);
+            self.state.waiting_since.store(now, Ordering::Release);
         }
         let result = command.await;
         match &result {
             Ok(_) => {
-                self.rests();
-                self.answers(asked.elapsed().saturating_sub(slack));
+                self.idle();
+                self.record_answer(asked.elapsed().saturating_sub(slack));
             }
             // Redis refuses, or there is no connection: a restart would not change that.
             Err(
                 Error::Refused { .. } | Error::Contract { .. } | Error::Unreachable(_) | Error::Address(_),
-            ) => self.rests(),
+            ) => self.idle(),
             Err(Error::Unknown { .. }) => {}
         }
         result
     }
 
     /// Notes an answer to something other than the loop's own command.
-    pub(crate) fn answered(&self) {
-        self.answers(Duration::ZERO);
+    pub(crate) fn note_answer(&self) {
+        self.record_answer(Duration::ZERO);
     }
 
-    fn answers(&self, took: Duration) {
+    fn record_answer(&self, took: Duration) {
         let now = self.shared.now_ms();
-        self.own.contact.answered(took, now);
-        if !Arc::ptr_eq(&self.own.contact, &self.shared.contact) {
-            self.shared.contact.answered(took, now);
+        self.state.contact.record_answer(took, now);
+        if !Arc::ptr_eq(&self.state.contact, &self.shared.contact) {
+            self.shared.contact.record_answer(took, now);
         }
     }
 
     /// Returns true if some loop has waited too long for the server that this monitor talks to, so that it matters
     /// whether this one gets an answer.
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub(crate) fn has_late_peer(&self) -> bool {
         let now = self.shared.now_ms();
-        let late = |own: &Own| {
-            own.waits.load(Ordering::Acquire) > 0 && own.due.load(Ordering::Acquire) + ms(PROMPT) < now
+        let late = |state: &MonitorState| {
+            state.waiting_since.load(Ordering::Acquire) > 0
+                && state.due.load(Ordering::Acquire) + ms(PROMPT) < now
         };
-        let mates = |monitor: &&Self| Arc::ptr_eq(&monitor.own.contact, &self.own.contact);
-        locked(&self.shared.monitors).iter().filter(mates).any(|monitor| late(&monitor.own))
+        let peers = |monitor: &&Self| Arc::ptr_eq(&monitor.state.contact, &self.state.contact);
+        locked(&self.shared.monitors).iter().filter(peers).any(|monitor| late(&monitor.state))
     }
 
     /// Notes that the loop has a reason not to ask.
-    pub(crate) fn rests(&self) {
-        self.own.waits.store(0, Ordering::Release);
+    pub(crate) fn idle(&self) {
+        self.state.waiting_since.store(0, Ordering::Release);
     }
 }
 
@@ -265,46 +271,46 @@ mod tests {
     fn contact(spans: &[(u64, u64)]) -> Contact {
         let contact = Contact::default();
         for (from, to) in spans {
-            (*from..=*to).step_by(5).for_each(|second| contact.answered(QUICK, second * 1000));
+            (*from..=*to).step_by(5).for_each(|second| contact.record_answer(QUICK, second * 1000));
         }
         contact
     }
 
-    fn in_vain(contact: &Contact, waits: u64, now: u64) -> Option<u64> {
-        contact.in_vain(waits * 1000, now * 1000).map(|waited| waited.as_secs())
+    fn waited_too_long(contact: &Contact, waits: u64, now: u64) -> Option<u64> {
+        contact.waited_too_long(waits * 1000, now * 1000).map(|waited| waited.as_secs())
     }
 
     #[test]
     fn a_loop_that_waits_while_redis_answers_others_hangs() {
         let contact = contact(&[(5, 100)]);
-        assert_eq!(in_vain(&contact, 75, 100), None);
-        assert_eq!(in_vain(&contact, 74, 100), Some(26));
-        assert_eq!(in_vain(&contact, 0, 100), None, "who does not ask does not wait");
+        assert_eq!(waited_too_long(&contact, 75, 100), None);
+        assert_eq!(waited_too_long(&contact, 74, 100), Some(26));
+        assert_eq!(waited_too_long(&contact, 0, 100), None, "who does not ask does not wait");
     }
 
     #[test]
     fn an_outage_fails_no_loop_during_or_after_it() {
         let contact = contact(&[(5, 100)]);
-        assert_eq!(in_vain(&contact, 90, 113), None);
-        assert_eq!(in_vain(&contact, 90, 10_000), None);
-        contact.answered(QUICK, 10_000_000);
-        assert_eq!(in_vain(&contact, 90, 10_001), None);
-        (10_000..10_030).step_by(5).for_each(|second| contact.answered(QUICK, second * 1000));
-        assert_eq!(in_vain(&contact, 90, 10_026), Some(26), "but now redis is there again");
+        assert_eq!(waited_too_long(&contact, 90, 113), None);
+        assert_eq!(waited_too_long(&contact, 90, 10_000), None);
+        contact.record_answer(QUICK, 10_000_000);
+        assert_eq!(waited_too_long(&contact, 90, 10_001), None);
+        (10_000..10_030).step_by(5).for_each(|second| contact.record_answer(QUICK, second * 1000));
+        assert_eq!(waited_too_long(&contact, 90, 10_026), Some(26), "but now redis is there again");
     }
 
     #[test]
     fn slow_answers_prove_nothing() {
         let contact = contact(&[(5, 50)]);
-        (50..100).for_each(|second| contact.answered(2 * PROMPT, second * 1000));
-        assert_eq!(in_vain(&contact, 40, 99), None);
+        (50..100).for_each(|second| contact.record_answer(2 * PROMPT, second * 1000));
+        assert_eq!(waited_too_long(&contact, 40, 99), None);
         assert!(contact.is_recent(99_000, ms(CONTACT)));
     }
 
     #[test]
     fn occasional_missing_answers_do_not_hide_a_hanging_loop() {
         let contact = contact(&[(5, 40), (50, 60), (70, 100)]);
-        assert_eq!(in_vain(&contact, 70, 100), Some(30));
+        assert_eq!(waited_too_long(&contact, 70, 100), Some(30));
     }
 
     #[tokio::test]
@@ -320,18 +326,18 @@ mod tests {
     async fn only_silence_keeps_a_line_waiting() {
         let liveness = Liveness::new(false);
         let monitor = liveness.monitor("a monitor", None);
-        let waits = || monitor.own.waits.load(Ordering::Acquire) > 0;
+        let is_waiting = || monitor.state.waiting_since.load(Ordering::Acquire) > 0;
         let silence = || Err::<(), _>(Error::Unknown { command: "ping", detail: "late".to_owned() });
         monitor.ask(Duration::ZERO, async { silence() }).await.unwrap_err();
-        assert!(waits() && !liveness.in_contact());
+        assert!(is_waiting() && !liveness.in_contact());
         monitor
             .ask(Duration::ZERO, async { Err::<(), _>(Error::Unreachable(String::new())) })
             .await
             .unwrap_err();
-        assert!(!waits() && !liveness.in_contact());
+        assert!(!is_waiting() && !liveness.in_contact());
         monitor.ask(Duration::ZERO, async { silence() }).await.unwrap_err();
         monitor.ask(Duration::ZERO, async { Ok(()) }).await.unwrap();
-        assert!(!waits() && liveness.in_contact());
+        assert!(!is_waiting() && liveness.in_contact());
     }
     #[tokio::test]
     async fn in_a_cluster_an_answer_about_another_queue_proves_nothing() {
@@ -339,17 +345,17 @@ mod tests {
         let (mail, news) = ("mail".parse().unwrap(), "news".parse().unwrap());
         let [reader, settler] = ["the reader", "the settler"].map(|who| liveness.monitor(who, Some(&mail)));
         let other = liveness.monitor("the reader", Some(&news));
-        reader.own.waits.store(1, Ordering::Release);
-        let hangs = |contact: &Contact| contact.in_vain(1, 40_000).is_some();
+        reader.state.waiting_since.store(1, Ordering::Release);
+        let hangs = |contact: &Contact| contact.waited_too_long(1, 40_000).is_some();
         let answered = |monitor: &Monitor| {
-            (2..40).for_each(|second| monitor.own.contact.answered(QUICK, second * 1000));
+            (2..40).for_each(|second| monitor.state.contact.record_answer(QUICK, second * 1000));
         };
         answered(&other);
-        assert!(!hangs(&reader.own.contact) && hangs(&other.own.contact));
-        assert!(!other.is_wanted());
+        assert!(!hangs(&reader.state.contact) && hangs(&other.state.contact));
+        assert!(!other.has_late_peer());
         answered(&settler);
-        assert!(hangs(&reader.own.contact));
-        other.answered();
+        assert!(hangs(&reader.state.contact));
+        other.note_answer();
         assert!(liveness.in_contact(), "with a part of the cluster");
     }
 }

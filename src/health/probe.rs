@@ -23,7 +23,7 @@ const FORGET_AFTER: Duration = Duration::from_secs(5);
 /// # async fn example(fleet: streamfleet::Fleet) {
 /// let probe = fleet.probe();
 /// // While the fleet runs:
-/// probe.look().await;
+/// probe.refresh().await;
 /// match probe.ready() {
 ///     Ok(()) => println!("ready"),
 ///     Err(why) => println!("not ready: {why}"),
@@ -51,24 +51,24 @@ enum State {
 struct Running {
     broker: Broker,
     liveness: Liveness,
-    queues: Vec<Watched>,
+    queues: Vec<WatchedQueue>,
 }
 
 /// A queue of a working process.
-struct Watched {
+struct WatchedQueue {
     queue: Queue,
     health: Arc<QueueHealth>,
     /// When a probe last asked its Redis, if there was no answer.
-    in_vain: Option<Instant>,
+    unanswered_at: Option<Instant>,
 }
 
-impl Watched {
+impl WatchedQueue {
     fn answers(&self) -> bool {
-        self.health.in_touch() && self.in_vain.is_none_or(|at| at.elapsed() >= FORGET_AFTER)
+        self.health.in_touch() && self.unanswered_at.is_none_or(|at| at.elapsed() >= FORGET_AFTER)
     }
 
     fn is_served(&self) -> bool {
-        self.answers() && self.health.serves()
+        self.answers() && self.health.is_served()
     }
 }
 
@@ -76,7 +76,7 @@ impl Running {
     /// Returns the queues that are not being served, with the reasons in words.
     fn unserved(&self) -> Vec<String> {
         let unserved = self.queues.iter().filter(|watched| !watched.is_served());
-        let words = unserved.map(|Watched { queue, health, .. }| {
+        let words = unserved.map(|WatchedQueue { queue, health, .. }| {
             let why = health.refusal().unwrap_or_else(|| "redis does not answer".to_owned());
             format!("queue {} is not served: {why}", queue.name())
         });
@@ -84,11 +84,12 @@ impl Running {
     }
 
     fn ready(&self) -> Result<(), String> {
-        if self.queues.iter().any(Watched::is_served) && self.liveness.in_contact() {
+        if self.queues.iter().any(WatchedQueue::is_served) && self.liveness.in_contact() {
             return Ok(());
         }
         // If Redis answers, what it says is more useful.
-        let is_refused = |watched: &Watched| watched.in_vain.is_none() && watched.health.refusal().is_some();
+        let is_refused =
+            |watched: &WatchedQueue| watched.unanswered_at.is_none() && watched.health.refusal().is_some();
         if self.queues.iter().any(is_refused) {
             return Err(self.unserved().join("\n"));
         }
@@ -98,23 +99,28 @@ impl Running {
 
 impl Probe {
     /// Notes that the process has not reached Redis yet, and keeps trying.
-    pub(crate) fn waits(&self) {
+    pub(crate) fn set_waiting(&self) {
         *self.lock() = State::Waiting;
     }
 
-    pub(crate) fn works(&self, broker: &Broker, liveness: Liveness, queues: Vec<(Queue, Arc<QueueHealth>)>) {
-        let watched = |(queue, health)| Watched { queue, health, in_vain: None };
+    pub(crate) fn set_working(
+        &self,
+        broker: &Broker,
+        liveness: Liveness,
+        queues: Vec<(Queue, Arc<QueueHealth>)>,
+    ) {
+        let watched = |(queue, health)| WatchedQueue { queue, health, unanswered_at: None };
         let (broker, queues) = (broker.clone(), queues.into_iter().map(watched).collect());
         *self.lock() = State::Working(Running { broker, liveness, queues });
     }
 
-    pub(crate) fn stops(&self) {
+    pub(crate) fn set_stopping(&self) {
         *self.lock() = State::Stopping;
     }
 
     /// Asks Redis whether it answers, unless somebody just did, so that [`Probe::ready`] knows. The loops, which wait
     /// for jobs, find out only after some seconds. In a cluster, each queue's server is asked.
-    pub async fn look(&self) {
+    pub async fn refresh(&self) {
         let mut asked = self.turn.lock().await;
         if asked.is_some_and(|at| at.elapsed() < ASK_EVERY) {
             return;
@@ -126,17 +132,17 @@ impl Probe {
             }
             State::Starting | State::Waiting | State::Stopping => return,
         };
-        let are_there = if broker.is_clustered() {
-            let each = queues.iter().map(|queue| is_there(queue.cancels(queue.link(), &[])));
+        let are_reachable = if broker.is_clustered() {
+            let each = queues.iter().map(|queue| is_reachable(queue.cancels(queue.link(), &[])));
             join_all(each).await
         } else {
-            vec![is_there(broker.ping()).await; queues.len()]
+            vec![is_reachable(broker.ping()).await; queues.len()]
         };
         let now = Instant::now();
         *asked = Some(now);
         if let State::Working(work) = &mut *self.lock() {
-            for (watched, is_there) in work.queues.iter_mut().zip(are_there) {
-                watched.in_vain = (!is_there).then_some(now);
+            for (watched, is_reachable) in work.queues.iter_mut().zip(are_reachable) {
+                watched.unanswered_at = (!is_reachable).then_some(now);
             }
         }
     }
@@ -199,7 +205,8 @@ impl Probe {
         match &*self.lock() {
             State::Starting | State::Waiting | State::Stopping => false,
             State::Working(work) => {
-                let answers = |watched: &Watched| watched.answers() || watched.health.refusal().is_some();
+                let answers =
+                    |watched: &WatchedQueue| watched.answers() || watched.health.refusal().is_some();
                 work.ready().is_ok() && work.queues.iter().all(answers)
             }
         }
@@ -216,7 +223,7 @@ impl Probe {
 }
 
 /// Returns true if Redis answers in time, whatever it says: the queue's loops know what it refuses.
-async fn is_there<T>(asking: impl Future<Output = Result<T, Error>>) -> bool {
+async fn is_reachable<T>(asking: impl Future<Output = Result<T, Error>>) -> bool {
     match tokio::time::timeout(ANSWERS_WITHIN, asking).await {
         Ok(answer) => answer.err().is_none_or(|error| !error.is_transient()),
         Err(_late) => false,

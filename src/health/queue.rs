@@ -36,19 +36,19 @@ impl QueueHealth {
     }
 
     /// Returns true if this process currently serves the queue.
-    pub(crate) fn serves(&self) -> bool {
+    pub(crate) fn is_served(&self) -> bool {
         self.in_touch() && !self.is_refused.load(Ordering::Relaxed)
     }
 
     /// Notes why the queue cannot be served. Returns true if that is news.
-    pub(crate) fn refuse(&self, why: String) -> bool {
+    pub(crate) fn set_refused(&self, why: String) -> bool {
         let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_refused.store(true, Ordering::Relaxed);
         refusal.replace(why.clone()).is_none_or(|known| known != why)
     }
 
     /// Notes that the queue can be served. Returns true if that is news; costs nothing otherwise.
-    pub(crate) fn admit(&self) -> bool {
+    pub(crate) fn clear_refusal(&self) -> bool {
         if !self.is_refused.load(Ordering::Relaxed) {
             return false;
         }
@@ -79,13 +79,13 @@ mod tests {
     #[test]
     fn a_queue_is_served_while_its_redis_answers_and_refuses_nothing() {
         let health = QueueHealth::new();
-        assert!(!health.serves() && !health.admit());
+        assert!(!health.is_served() && !health.clear_refusal());
         health.set_in_touch(true);
-        assert!(health.serves());
-        assert!(health.refuse("a key".to_owned()) && !health.refuse("a key".to_owned()));
-        assert!(health.refuse("another".to_owned()), "another reason is news");
-        assert!(!health.serves() && health.refusal().as_deref() == Some("another"));
-        assert!(health.admit() && !health.admit());
-        assert!(health.serves() && health.refusal().is_none());
+        assert!(health.is_served());
+        assert!(health.set_refused("a key".to_owned()) && !health.set_refused("a key".to_owned()));
+        assert!(health.set_refused("another".to_owned()), "another reason is news");
+        assert!(!health.is_served() && health.refusal().as_deref() == Some("another"));
+        assert!(health.clear_refusal() && !health.clear_refusal());
+        assert!(health.is_served() && health.refusal().is_none());
     }
 }

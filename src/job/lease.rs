@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// The longest time between two checks for entries to renew.
-const LOOK_AT_LEAST: Duration = Duration::from_millis(400);
+const CHECK_AT_LEAST: Duration = Duration::from_millis(400);
 
 /// The times that follow from a queue's lease.
 ///
@@ -31,8 +31,8 @@ impl Lease {
     }
 
     /// How often an owner checks for entries to renew.
-    pub(crate) fn look_every(self) -> Duration {
-        (self.0 / 24).min(LOOK_AT_LEAST)
+    pub(crate) fn check_every(self) -> Duration {
+        (self.0 / 24).min(CHECK_AT_LEAST)
     }
 
     /// An attempt starts only if its entry has been silent for less than this. Otherwise the worker first asks Redis
@@ -59,7 +59,7 @@ impl Lease {
 
 /// What one look at the server's clock showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum ClockReading {
     /// It advanced as ours did, or there was nothing to compare it with.
     Steady,
     /// The answer came too late to say much.
@@ -90,26 +90,26 @@ impl ClockWatch {
     }
 
     /// Notes what the server's clock showed at some time between `sent` and `received`.
-    pub(crate) fn look(&mut self, [sent, received]: [Duration; 2], server_ms: u64) -> Shown {
+    pub(crate) fn observe(&mut self, [sent, received]: [Duration; 2], server_ms: u64) -> ClockReading {
         let shown = server_ms.cast_signed();
         let now = [shown - ms(received), shown - ms(sent)];
         if received.saturating_sub(sent) > self.lease.0 / 4 {
             self.ahead = None;
             self.wait(received, self.lease.0 / 2);
-            return Shown::Late;
+            return ClockReading::Late;
         }
         let known = self.ahead.replace(now);
         let Some(known) = known else {
             self.wait(received, self.lease.0 / 4);
-            return Shown::Steady;
+            return ClockReading::Steady;
         };
         let slack = self.slack();
         let shown = if now[0] > known[1] + slack {
-            Shown::Ahead
+            ClockReading::Ahead
         } else if now[1] < known[0] - slack {
-            Shown::Back
+            ClockReading::Back
         } else {
-            return Shown::Steady;
+            return ClockReading::Steady;
         };
         self.steps.push((received, now[1] - known[0]));
         self.wait(received, self.lease.0 / 4);
@@ -175,7 +175,7 @@ mod tests {
     fn steady() -> ClockWatch {
         let mut watch = ClockWatch::new(Lease::of(LEASE));
         for millis in [0, 1_500, 3_000] {
-            assert_eq!(watch.look([at(millis), at(millis + 1)], START + millis), Shown::Steady);
+            assert_eq!(watch.observe([at(millis), at(millis + 1)], START + millis), ClockReading::Steady);
         }
         watch
     }
@@ -185,7 +185,7 @@ mod tests {
     fn a_tolerated_pause_leaves_time_to_renew() {
         for lease in [500, 1_000, 6_000, 15_000, 3_600_000].map(at) {
             let times = Lease::of(lease);
-            let silent = times.renewed_after() + times.look_every();
+            let silent = times.renewed_after() + times.check_every();
             assert!(silent + lease * 7 / 10 + lease / 25 <= times.given_up_after(), "{lease:?}");
             assert!(silent + lease * 3 / 4 + lease / 8 <= times.stale_after(), "{lease:?}");
             assert!(silent < times.starts_within());
@@ -202,7 +202,7 @@ mod tests {
     fn a_new_claimer_waits_until_every_owner_has_renewed() {
         let mut watch = ClockWatch::new(Lease::of(LEASE));
         assert_eq!(watch.silence(at(0)), None);
-        watch.look([at(0), at(1)], START);
+        watch.observe([at(0), at(1)], START);
         assert_eq!(watch.silence(at(1_400)), None);
         assert_eq!(watch.silence(at(1_501)), Some(at(6_500)));
     }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_step_forward_extends_the_allowed_silence_for_a_lease() {
         let mut watch = steady();
-        assert_eq!(watch.look([at(4_500), at(4_501)], START + 14_500), Shown::Ahead);
+        assert_eq!(watch.observe([at(4_500), at(4_501)], START + 14_500), ClockReading::Ahead);
         assert_eq!(watch.silence(at(4_600)), None);
         assert_eq!(watch.silence(at(6_100)), Some(at(16_501)));
         assert_eq!(watch.silence(at(11_100)), Some(at(6_500)));
@@ -219,9 +219,9 @@ mod tests {
     #[test]
     fn a_step_back_does_not_undo_an_earlier_step_forward() {
         let mut watch = steady();
-        watch.look([at(4_500), at(4_500)], START + 14_500);
-        assert_eq!(watch.look([at(5_500), at(5_500)], START + 5_500), Shown::Back);
-        assert_eq!(watch.look([at(6_500), at(6_500)], START + 16_500), Shown::Ahead);
+        watch.observe([at(4_500), at(4_500)], START + 14_500);
+        assert_eq!(watch.observe([at(5_500), at(5_500)], START + 5_500), ClockReading::Back);
+        assert_eq!(watch.observe([at(6_500), at(6_500)], START + 16_500), ClockReading::Ahead);
         assert_eq!(watch.silence(at(8_000)), Some(at(16_501)));
     }
 
@@ -239,9 +239,9 @@ mod tests {
     #[test]
     fn after_a_late_or_missing_answer_nothing_is_claimed_for_half_a_lease() {
         let mut watch = steady();
-        assert_eq!(watch.look([at(4_500), at(6_500)], START + 6_400), Shown::Late);
+        assert_eq!(watch.observe([at(4_500), at(6_500)], START + 6_400), ClockReading::Late);
         assert_eq!((watch.silence(at(9_000)), watch.window(at(9_000))), (None, None));
-        watch.look([at(9_500), at(9_501)], START + 9_500);
+        watch.observe([at(9_500), at(9_501)], START + 9_500);
         assert_eq!(watch.silence(at(11_100)), Some(at(6_500)));
         watch.fail(at(11_200));
         assert_eq!(watch.silence(at(14_300)), None);
@@ -261,7 +261,7 @@ mod tests {
                 ahead += step;
                 ours += 1_500;
                 let server = (START + ours).saturating_add_signed(ahead);
-                watch.look([at(ours), at(ours + 2)], server);
+                watch.observe([at(ours), at(ours + 2)], server);
                 // Even if nobody waits for owners to renew.
                 watch.trusted_from = Duration::ZERO;
                 let Some(silence) = watch.silence(at(ours + 2)) else { continue };

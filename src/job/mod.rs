@@ -42,7 +42,7 @@ pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
 };
-pub(crate) use lease::{ClockWatch, Lease, Shown};
+pub(crate) use lease::{ClockReading, ClockWatch, Lease};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};
 pub use life::Life;
 pub(crate) use offload::Light;

@@ -15,17 +15,17 @@ const WAITING: f64 = 16.0;
 /// second), the total stays below twenty.
 const READS: f64 = 6.0;
 const CALLS_AWAITED: f64 = 4.5;
-const SIGNS_OF_LIFE: f64 = 2.0;
+const REPORTS: f64 = 2.0;
 
 /// The shortest and the longest time that a read waits. Longer reads would delay the discovery of a dead connection,
 /// and shutdown if nothing ends a wait early.
-const WAIT: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(12)];
+const READ_WAIT: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(12)];
 
 /// However many workers there are, each one sends a query within this time.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// The shortest time between two reports of a worker that it is alive.
-const SAY: Duration = Duration::from_secs(5);
+const MIN_REPORT_EVERY: Duration = Duration::from_secs(5);
 
 /// A live member has touched its group within this time, or within `TOUCHED_EACH` per member if that is longer.
 const TOUCHED: Duration = Duration::from_secs(20);
@@ -53,36 +53,36 @@ impl Pacing {
         }
         // This is a share of time, not of turns: a worker stands by for longer than it waits.
         let workers = self.0 as f64;
-        let waiting = WAITING * self.stand_by(0.5).as_secs_f64();
-        let standing_by = (workers - WAITING) * self.wait(0.5).as_secs_f64();
+        let waiting = WAITING * self.standby_time(0.5).as_secs_f64();
+        let standing_by = (workers - WAITING) * self.read_wait(0.5).as_secs_f64();
         roll >= waiting / (waiting + standing_by)
     }
 
     /// Returns how long a read waits for the first entry.
-    pub(crate) fn wait(self, roll: f64) -> Duration {
+    pub(crate) fn read_wait(self, roll: f64) -> Duration {
         let waiting = if self.is_large() { f64::INFINITY } else { self.0 as f64 };
-        spread(share(waiting, READS, WAIT), roll)
+        spread(share(waiting, READS, READ_WAIT), roll)
     }
 
     /// Returns how long a standby worker waits for a call.
-    pub(crate) fn stand_by(self, roll: f64) -> Duration {
-        spread(share(self.0 as f64, CALLS_AWAITED, [WAIT[0], LONGEST]), roll)
+    pub(crate) fn standby_time(self, roll: f64) -> Duration {
+        spread(share(self.0 as f64, CALLS_AWAITED, [READ_WAIT[0], LONGEST]), roll)
     }
 
     /// Returns how long a live worker may go without touching the group; see `lives` in the scripts' prelude.
-    pub(crate) fn rests(self) -> Duration {
+    pub(crate) fn max_silence(self) -> Duration {
         Duration::from_millis(self.0.saturating_mul(600))
     }
 
     /// Returns the time within which an idle worker hears from Redis while all is well.
-    pub(crate) fn quiet(self) -> Duration {
-        let wait = if self.is_large() { self.stand_by(1.0) } else { self.wait(1.0) };
+    pub(crate) fn max_answer_gap(self) -> Duration {
+        let wait = if self.is_large() { self.standby_time(1.0) } else { self.read_wait(1.0) };
         wait + Duration::from_secs(5)
     }
 
     /// Returns the longest time between two reports of a worker that it is alive.
-    pub(crate) fn say_every(self) -> Duration {
-        share(self.0 as f64, SIGNS_OF_LIFE, [SAY, LONGEST])
+    pub(crate) fn report_every(self) -> Duration {
+        share(self.0 as f64, REPORTS, [MIN_REPORT_EVERY, LONGEST])
     }
 
     /// Returns true if a member that touched the group this long ago counts as alive. While a queue is idle, members
@@ -93,8 +93,8 @@ impl Pacing {
     }
 
     /// Returns how long a worker counts as alive after it has reported.
-    pub(crate) fn lives(self) -> Duration {
-        (self.say_every() * 5 / 2).max(6 * SAY)
+    pub(crate) fn alive_for(self) -> Duration {
+        (self.report_every() * 5 / 2).max(6 * MIN_REPORT_EVERY)
     }
 }
 
@@ -116,9 +116,9 @@ mod tests {
         let (pacing, workers) = (Pacing::of(workers), workers as f64);
         let waiting = if pacing.is_large() { WAITING } else { workers };
         let each = |time: Duration| 1.0 / time.as_secs_f64();
-        waiting * each(pacing.wait(0.5))
-            + (workers - waiting) * each(pacing.stand_by(0.5))
-            + workers * each(pacing.say_every())
+        waiting * each(pacing.read_wait(0.5))
+            + (workers - waiting) * each(pacing.standby_time(0.5))
+            + workers * each(pacing.report_every())
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn no_read_waits_for_longer_than_fifteen_seconds() {
         for workers in [1, 64, 65, 1_000_000] {
-            assert!(Pacing::of(workers).wait(1.0) <= Duration::from_secs(15), "{workers}");
+            assert!(Pacing::of(workers).read_wait(1.0) <= Duration::from_secs(15), "{workers}");
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
     fn a_worker_counts_as_alive_longer_than_its_reports_are_apart() {
         for workers in [0, 1, 30, 64, 1000, u64::MAX] {
             let pacing = Pacing::of(workers);
-            assert!(pacing.lives() > pacing.say_every() * 2, "{workers}");
+            assert!(pacing.alive_for() > pacing.report_every() * 2, "{workers}");
         }
     }
 }

@@ -10,8 +10,8 @@ use super::Context;
 use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Silent, Taken};
 use crate::event::{Event, Finished};
 use crate::job::{
-    ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Routing, Settlement, Shown,
-    settle,
+    ClockReading, ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Routing,
+    Settlement, settle,
 };
 use crate::sabotage::{self, Sabotage};
 
@@ -99,11 +99,11 @@ impl<'a> Claimer<'a> {
         let silence = self.watch.silence(asked).unwrap_or_else(|| self.lease.stale_after());
         // Per entry, XPENDING finds the first silent entry twenty times cheaper than XAUTOCLAIM.
         let stale = self.context.queue.stale(silence).await?;
-        let shown = self.watch.look([asked, self.now()], stale.now_ms);
-        if shown != Shown::Steady {
+        let shown = self.watch.observe([asked, self.now()], stale.now_ms);
+        if shown != ClockReading::Steady {
             tracing::warn!(queue = %self.context.queue.name(), ?shown, "the clock of redis jumped, or its answer was slow; taking over nothing for a while");
         }
-        self.is_dated_wrong |= shown == Shown::Back;
+        self.is_dated_wrong |= shown == ClockReading::Back;
         if self.is_dated_wrong {
             self.context.queue.redate().await?;
             self.is_dated_wrong = false;

@@ -35,7 +35,7 @@ pub(super) async fn run(context: Context, told: watch::Receiver<LeaderView>, sto
 
 async fn pass(context: &Context, pacing: Pacing) -> Result<(), Error> {
     // In a large fleet, most workers stand by and do not read for a long time.
-    let gone = (context.lease * LEASES).max(2 * LEAST).max(pacing.rests());
+    let gone = (context.lease * LEASES).max(2 * LEAST).max(pacing.max_silence());
     // A live consumer reads every lane, but may be known in only some of them. Its shortest idle time counts.
     let mut idle: BTreeMap<String, Duration> = BTreeMap::new();
     for lane in Lane::ALL {

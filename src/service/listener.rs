@@ -121,7 +121,7 @@ async fn alive(State(answers): State<Answers>) -> (StatusCode, String) {
 }
 
 async fn ready(State(answers): State<Answers>) -> (StatusCode, String) {
-    answers.probe.look().await;
+    answers.probe.refresh().await;
     let (status, mut said) = answer(answers.probe.ready());
     if status == StatusCode::OK {
         answers.probe.unserved().iter().for_each(|line| said.push_str(&format!("{line}\n")));

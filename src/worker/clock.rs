@@ -24,20 +24,23 @@ impl Default for ServerClock {
 }
 
 impl ServerClock {
-    pub(crate) fn tell(&self, now: Timestamp) {
-        self.ahead_ms.store(now.as_ms().cast_signed() - ours(Instant::now()), Ordering::Relaxed);
+    /// Notes what the server's clock shows now.
+    pub(crate) fn update(&self, now: Timestamp) {
+        self.ahead_ms.store(now.as_ms().cast_signed() - ms_since_epoch(Instant::now()), Ordering::Relaxed);
     }
 
     /// Returns how long before `now` the server's clock showed `ms`; zero while that is unknown.
     pub(crate) fn since(&self, ms: u64, now: Instant) -> Duration {
         match self.ahead_ms.load(Ordering::Relaxed) {
             i64::MIN => Duration::ZERO,
-            ahead => Duration::from_millis(u64::try_from(ours(now) + ahead - ms.cast_signed()).unwrap_or(0)),
+            ahead => Duration::from_millis(
+                u64::try_from(ms_since_epoch(now) + ahead - ms.cast_signed()).unwrap_or(0),
+            ),
         }
     }
 }
 
-fn ours(at: Instant) -> i64 {
+fn ms_since_epoch(at: Instant) -> i64 {
     i64::try_from(at.saturating_duration_since(*EPOCH).as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -49,7 +52,7 @@ mod tests {
     fn nothing_is_late_while_the_servers_clock_is_unknown_or_behind() {
         let clock = ServerClock::default();
         assert_eq!(clock.since(5, Instant::now()), Duration::ZERO);
-        clock.tell(Timestamp::from_ms(1_000_000).unwrap());
+        clock.update(Timestamp::from_ms(1_000_000).unwrap());
         assert_eq!(clock.since(2_000_000, Instant::now()), Duration::ZERO);
         assert!(clock.since(999_000, Instant::now()) >= Duration::from_secs(1));
     }

@@ -24,16 +24,16 @@ use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing};
 use crate::sabotage::{self, Sabotage};
 
 /// How often a worker checks whether there is something to report: that it is alive, or what it is running.
-const SAY_EVERY: Duration = Duration::from_secs(5);
+const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 /// How often to ask what should be cancelled, while something is held.
-const HEED_EVERY: Duration = Duration::from_millis(400);
+const CANCEL_EVERY: Duration = Duration::from_millis(400);
 
 /// The least time to wait for an answer, however short the lease.
-const LEAST_PATIENCE: Duration = Duration::from_millis(250);
+const MIN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What the heartbeat needs to serve one queue.
-pub(crate) struct Charge {
+/// A queue that has been joined: what the heartbeat needs to serve it.
+pub(crate) struct JoinedQueue {
     pub(crate) queue: Queue,
     pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) dispatcher: Arc<Dispatcher>,
@@ -44,19 +44,19 @@ pub(crate) struct Charge {
     pub(crate) lease: Duration,
 }
 
-/// The charges of all queues that have been joined.
-pub(crate) type Charges = Vec<Arc<Charge>>;
+/// All queues that have been joined.
+pub(crate) type JoinedQueues = Vec<Arc<JoinedQueue>>;
 
 /// When the heartbeat last did each of its tasks.
 #[derive(Debug, Default)]
-struct Rounds {
-    heeded: Option<Instant>,
-    looked: Option<Instant>,
-    said: Option<Instant>,
+struct LastRound {
+    cancels_checked: Option<Instant>,
+    report_checked: Option<Instant>,
+    reported: Option<Instant>,
     /// How long after a report the next one follows if nothing changes.
-    again: Duration,
+    report_again_after: Duration,
     /// How long the worker counts as alive after that report.
-    lives: Duration,
+    alive_for: Duration,
     /// What was reported then.
     facts: Facts,
     /// How many queues there were in the last round.
@@ -68,29 +68,29 @@ enum Beat {
     /// All queues, and the worker's report about itself.
     All,
     /// One queue.
-    Queue(Arc<Charge>),
+    Queue(Arc<JoinedQueue>),
     /// The worker's report about itself.
-    Word,
+    Report,
 }
 
 impl Beat {
-    /// Returns those of all charges that it is for.
-    fn charges(&self, all: &Charges) -> Charges {
+    /// Returns those of all queues that it is for.
+    fn queues(&self, all: &JoinedQueues) -> JoinedQueues {
         match self {
             Self::All => all.clone(),
-            Self::Queue(charge) => vec![Arc::clone(charge)],
-            Self::Word => Vec::new(),
+            Self::Queue(joined) => vec![Arc::clone(joined)],
+            Self::Report => Vec::new(),
         }
     }
 
     /// Returns true if it reports what the worker does.
-    fn says(&self) -> bool {
-        matches!(self, Self::All | Self::Word)
+    fn reports(&self) -> bool {
+        matches!(self, Self::All | Self::Report)
     }
 }
 
-/// Makes the report of a worker that has these charges.
-pub(crate) type Says = dyn Fn(&[Arc<Charge>]) -> Facts + Send;
+/// Describes a worker that has joined these queues.
+pub(crate) type DescribeWorker = dyn Fn(&[Arc<JoinedQueue>]) -> Facts + Send;
 
 /// What a worker reports about itself.
 pub(crate) type Facts = Vec<(&'static str, String)>;
@@ -99,10 +99,10 @@ pub(crate) type Facts = Vec<(&'static str, String)>;
 pub(crate) struct Heartbeat {
     pub(crate) broker: Broker,
     pub(crate) consumer: ConsumerName,
-    pub(crate) charges: watch::Receiver<Charges>,
+    pub(crate) queues: watch::Receiver<JoinedQueues>,
     pub(crate) clock: Arc<ServerClock>,
     pub(crate) events: Events,
-    pub(crate) facts: Box<Says>,
+    pub(crate) describe: Box<DescribeWorker>,
     pub(crate) monitor: Monitor,
     pub(crate) liveness: Liveness,
     pub(crate) stop: CancellationToken,
@@ -130,7 +130,7 @@ impl Heartbeat {
     }
 
     async fn run(self) {
-        let mut joined = self.charges.clone();
+        let mut changes = self.queues.clone();
         // Dropping the others leaves nothing half done.
         tokio::select! {
             biased;
@@ -138,7 +138,7 @@ impl Heartbeat {
             () = async {
                 // A process that has joined no queue has nothing to report. If nobody can join any more, the process is
                 // stopping, which is no error.
-                if joined.wait_for(|charges| !charges.is_empty()).await.is_ok() {
+                if changes.wait_for(|queues| !queues.is_empty()).await.is_ok() {
                     tokio::join!(self.watch(), self.beat_everywhere());
                 }
             } => {}
@@ -148,27 +148,27 @@ impl Heartbeat {
     /// Watches the leases without Redis, and is never held up by it: what is silent for too long must end whether or
     /// not Redis answers. But if this process itself was frozen, Redis is asked first.
     async fn watch(&self) {
-        let mut joined = self.charges.clone();
-        let (mut looked, mut pardoned, mut stood_still) = (Instant::now(), Instant::now(), false);
+        let mut changes = self.queues.clone();
+        let (mut checked, mut spared_until, mut was_frozen) = (Instant::now(), Instant::now(), false);
         loop {
-            let charges = joined.borrow_and_update().clone();
-            let (lease, now) = (shortest(&charges), Instant::now());
+            let queues = changes.borrow_and_update().clone();
+            let (lease, now) = (shortest_lease(&queues), Instant::now());
             // Only once: a process that gets hardly any time must give up in the end.
-            let again = std::mem::replace(&mut stood_still, now - looked > lease / 10);
-            if stood_still && !again {
-                pardoned = now + backoff(lease);
+            let again = std::mem::replace(&mut was_frozen, now - checked > lease / 10);
+            if was_frozen && !again {
+                spared_until = now + answer_timeout(lease);
             }
-            looked = now;
-            for charge in &charges {
-                let held = charge.held_leases.snapshot();
-                if now >= pardoned {
-                    self.cut_silent(charge, &held, now);
+            checked = now;
+            for joined in &queues {
+                let held = joined.held_leases.snapshot();
+                if now >= spared_until {
+                    self.expire_leases(joined, &held, now);
                 }
                 let elapsed = held.iter().map(|(_, delivery)| delivery.held_lease.running(now)).max();
-                let (queue, elapsed) = (charge.queue.name(), elapsed.unwrap_or_default());
+                let (queue, elapsed) = (joined.queue.name(), elapsed.unwrap_or_default());
                 self.events.emit(&Event::LongestRun { queue, elapsed });
             }
-            until(now + lease / 20, &mut joined).await;
+            wait_until(now + lease / 20, &mut changes).await;
         }
     }
 
@@ -179,17 +179,17 @@ impl Heartbeat {
         if !self.broker.is_clustered() {
             return self.beat(Beat::All).await;
         }
-        let (mut joined, mut begun) = (self.charges.clone(), 0);
+        let (mut changes, mut begun) = (self.queues.clone(), 0);
         let mut beats = FuturesUnordered::new();
-        beats.push(self.beat(Beat::Word));
+        beats.push(self.beat(Beat::Report));
         loop {
-            let charges = joined.borrow_and_update().clone();
-            beats.extend(charges[begun..].iter().map(|charge| self.beat(Beat::Queue(Arc::clone(charge)))));
-            begun = charges.len();
+            let queues = changes.borrow_and_update().clone();
+            beats.extend(queues[begun..].iter().map(|joined| self.beat(Beat::Queue(Arc::clone(joined)))));
+            begun = queues.len();
             tokio::select! {
                 // None of them ends.
                 _ = beats.next() => {}
-                Ok(()) = joined.changed() => {}
+                Ok(()) = changes.changed() => {}
             }
         }
     }
@@ -197,24 +197,24 @@ impl Heartbeat {
     /// Renews and reports. Before the lease is given up, there is time for a renewal to fail, for a new connection, and
     /// for a second one.
     async fn beat(&self, of: Beat) {
-        let mut joined = self.charges.clone();
-        let (mut link, mut rounds, mut connected) = (None, Rounds::default(), false);
+        let mut changes = self.queues.clone();
+        let (mut link, mut last, mut connected) = (None, LastRound::default(), false);
         loop {
-            let all = joined.borrow_and_update().clone();
-            let charges = of.charges(&all);
-            let lease = shortest(if charges.is_empty() { &all } else { &charges });
-            let (begun, backoff) = (Instant::now(), backoff(lease));
+            let all = changes.borrow_and_update().clone();
+            let queues = of.queues(&all);
+            let lease = shortest_lease(if queues.is_empty() { &all } else { &queues });
+            let (begun, timeout) = (Instant::now(), answer_timeout(lease));
             if link.is_none() {
-                link = self.connect((&of, &charges), (lease / 6).max(LEAST_PATIENCE)).await;
+                link = self.connect((&of, &queues), (lease / 6).max(MIN_TIMEOUT)).await;
                 if link.is_some() && std::mem::replace(&mut connected, true) {
                     self.events.emit(&Event::Reconnected { times: 1 });
                 }
             }
             let asked = Instant::now();
             if let Some(open) = &link
-                && tokio::time::timeout(backoff, self.round((&of, &charges, &all), open, &mut rounds)).await.is_err()
+                && tokio::time::timeout(timeout, self.round((&of, &queues, &all), open, &mut last)).await.is_err()
                 // If this process was frozen, the answer may have arrived without being looked at.
-                && asked.elapsed() < 2 * backoff
+                && asked.elapsed() < 2 * timeout
             {
                 tracing::warn!("the heartbeat was not answered in time; reconnecting");
                 self.events.emit(&Event::Contact { alive: false });
@@ -222,136 +222,142 @@ impl Heartbeat {
                 // There is no time to lose for what was not renewed.
                 continue;
             }
-            until(begun + Lease::of(lease).look_every(), &mut joined).await;
+            wait_until(begun + Lease::of(lease).check_every(), &mut changes).await;
         }
     }
 
-    async fn round(&self, (of, charges, all): (&Beat, &Charges, &Charges), link: &Link, rounds: &mut Rounds) {
-        join_all(charges.iter().map(|charge| self.renew(link, charge))).await;
-        if is_due(&mut rounds.heeded, HEED_EVERY) {
-            join_all(charges.iter().map(|charge| self.heed(link, charge))).await;
+    async fn round(
+        &self,
+        (of, queues, all): (&Beat, &JoinedQueues, &JoinedQueues),
+        link: &Link,
+        last: &mut LastRound,
+    ) {
+        join_all(queues.iter().map(|joined| self.renew(link, joined))).await;
+        if is_due(&mut last.cancels_checked, CANCEL_EVERY) {
+            join_all(queues.iter().map(|joined| self.cancel_requested(link, joined))).await;
         }
-        let pacing = all.iter().map(|charge| charge.health.pacing()).max().unwrap_or(Pacing::of(1));
-        self.liveness.answers_within(pacing.quiet());
-        let due = link.is_broken() || rounds.said.is_none_or(|at| at.elapsed() >= rounds.again);
-        if std::mem::replace(&mut rounds.queues, all.len()) != all.len() {
-            rounds.looked = None;
+        let pacing = all.iter().map(|joined| joined.health.pacing()).max().unwrap_or(Pacing::of(1));
+        self.liveness.expect_answers_within(pacing.max_answer_gap());
+        let due = link.is_broken() || last.reported.is_none_or(|at| at.elapsed() >= last.report_again_after);
+        if std::mem::replace(&mut last.queues, all.len()) != all.len() {
+            last.report_checked = None;
         }
-        let looks = is_due(&mut rounds.looked, SAY_EVERY);
-        if of.says() && (due || looks) {
-            self.say(link, all, rounds, (pacing, due)).await;
+        let checks = is_due(&mut last.report_checked, REPORT_EVERY);
+        if of.reports() && (due || checks) {
+            self.report(link, all, last, (pacing, due)).await;
         }
-        if looks {
-            join_all(charges.iter().map(|charge| vouch(link, charge))).await;
+        if checks {
+            join_all(queues.iter().map(|joined| probe(link, joined))).await;
         }
     }
 
     /// Reports that the worker is alive and what it is running, if that is due or has changed.
-    async fn say(
+    async fn report(
         &self,
         link: &Link,
-        charges: &[Arc<Charge>],
-        rounds: &mut Rounds,
+        queues: &[Arc<JoinedQueue>],
+        last: &mut LastRound,
         (pacing, due): (Pacing, bool),
     ) {
-        let facts = (self.facts)(charges);
+        let facts = (self.describe)(queues);
         // Whether Redis answers matters if somebody waits for it without success.
-        let in_touch = charges.iter().all(|charge| charge.health.in_touch());
-        if !due && in_touch && !self.monitor.is_wanted() && facts == rounds.facts {
+        let in_touch = queues.iter().all(|joined| joined.health.in_touch());
+        if !due && in_touch && !self.monitor.has_late_peer() && facts == last.facts {
             return;
         }
-        let (said, lives) = (Instant::now(), pacing.lives());
-        let saying = self.broker.beat(link, &self.consumer, lives, &facts);
-        match self.monitor.ask(Duration::ZERO, saying).await {
+        let (reported, alive_for) = (Instant::now(), pacing.alive_for());
+        let sent = self.broker.beat(link, &self.consumer, alive_for, &facts);
+        match self.monitor.ask(Duration::ZERO, sent).await {
             Ok(now) => {
-                self.clock.tell(now);
+                self.clock.update(now);
                 self.events.emit(&Event::Contact { alive: true });
                 // Workers that started together, and have learned how many they are, drift apart from here on.
                 let roll = rand::random::<f64>();
-                let part = if lives > rounds.lives { roll } else { 0.7 + roll / 5.0 };
-                rounds.again = pacing.say_every().mul_f64(part).max(SAY_EVERY / 2).min(lives / 2);
-                (rounds.said, rounds.facts, rounds.lives) = (Some(said), facts, lives);
+                let part = if alive_for > last.alive_for { roll } else { 0.7 + roll / 5.0 };
+                last.report_again_after =
+                    pacing.report_every().mul_f64(part).max(REPORT_EVERY / 2).min(alive_for / 2);
+                (last.reported, last.facts, last.alive_for) = (Some(reported), facts, alive_for);
             }
             Err(error) => {
-                rounds.said = None;
+                last.reported = None;
                 self.events.emit(&Event::Contact { alive: false });
-                self.tell(&error);
+                self.report_error(&error);
             }
         }
     }
 
     /// Ends attempts of jobs that somebody wants cancelled. What has not started goes straight to the settler.
-    async fn heed(&self, link: &Link, charge: &Charge) {
-        let held = charge.held_leases.snapshot();
+    async fn cancel_requested(&self, link: &Link, joined: &JoinedQueue) {
+        let held = joined.held_leases.snapshot();
         if held.is_empty() {
             return;
         }
         let lives: Vec<&Life> = held.iter().map(|(_, delivery)| &delivery.job.life).collect();
-        let wishes: HashSet<_> =
-            match charge.monitor.ask(Duration::ZERO, charge.queue.cancels(link, &lives)).await {
-                Ok(wishes) if wishes.is_empty() => return,
-                Ok(wishes) => wishes.into_iter().collect(),
-                Err(error) => return self.tell(&error),
+        let requested: HashSet<_> =
+            match joined.monitor.ask(Duration::ZERO, joined.queue.cancels(link, &lives)).await {
+                Ok(lives) if lives.is_empty() => return,
+                Ok(lives) => lives.into_iter().collect(),
+                Err(error) => return self.report_error(&error),
             };
         for (_, delivery) in &held {
             let job = &delivery.job;
-            if wishes.contains(&job.life) && delivery.held_lease.cancel() {
-                tracing::info!(queue = %charge.queue.name(), job = %job.id, "cancelling a job");
+            if requested.contains(&job.life) && delivery.held_lease.cancel() {
+                tracing::info!(queue = %joined.queue.name(), job = %job.id, "cancelling a job");
             }
         }
-        for delivery in charge.dispatcher.withdraw(|delivery| delivery.held_lease.is_cancelled()) {
-            charge
+        for delivery in joined.dispatcher.withdraw(|delivery| delivery.held_lease.is_cancelled()) {
+            joined
                 .outbox
                 .push_now(SettlerInput::Finished(FinishedAttempt::unrun(delivery, Outcome::Cancelled)));
         }
     }
 
-    async fn connect(&self, (of, charges): (&Beat, &Charges), backoff: Duration) -> Option<Link> {
+    async fn connect(&self, (of, queues): (&Beat, &JoinedQueues), timeout: Duration) -> Option<Link> {
         let opening = async {
-            match charges.first() {
-                Some(charge) => charge.queue.open(Role::Commands).await,
+            match queues.first() {
+                Some(joined) => joined.queue.open(Role::Commands).await,
                 None => self.broker.open_for(&self.consumer).await,
             }
         };
-        match tokio::time::timeout(backoff, opening).await {
+        match tokio::time::timeout(timeout, opening).await {
             Ok(Ok(open)) => return Some(open),
-            Ok(Err(error)) => self.tell(&error),
+            Ok(Err(error)) => self.report_error(&error),
             Err(_elapsed) => {
                 self.events.emit(&Event::Contact { alive: false });
-                let link = match charges.first() {
-                    Some(charge) => charge.queue.link().clone(),
+                let link = match queues.first() {
+                    Some(joined) => joined.queue.link().clone(),
                     None => self.broker.link_for(&self.consumer),
                 };
                 // Whether or not this finds anything out, the heartbeat tries again.
-                tokio::time::timeout(backoff, link.look_again()).await.ok();
+                tokio::time::timeout(timeout, link.look_again()).await.ok();
             }
         }
         // It is known that no connection can be made, and a restart would not change that.
-        let own = of.says().then_some(&self.monitor);
-        charges.iter().map(|charge| &charge.monitor).chain(own).for_each(Monitor::rests);
+        let own = of.reports().then_some(&self.monitor);
+        queues.iter().map(|joined| &joined.monitor).chain(own).for_each(Monitor::idle);
         None
     }
 
     /// Ends attempts whose lease has not been confirmed for so long that another worker may soon claim their jobs.
-    fn cut_silent(&self, charge: &Charge, held: &[(Held, Arc<Delivery>)], now: Instant) {
-        let longest = Lease::of(charge.lease).given_up_after();
+    fn expire_leases(&self, joined: &JoinedQueue, held: &[(Held, Arc<Delivery>)], now: Instant) {
+        let longest = Lease::of(joined.lease).given_up_after();
         for (_, delivery) in held {
             let held_lease = &delivery.held_lease;
             if held_lease.silent(now) > longest && held_lease.lose() {
-                self.events.emit(&Event::LeaseLost { queue: charge.queue.name() });
+                self.events.emit(&Event::LeaseLost { queue: joined.queue.name() });
             }
         }
     }
 
     /// Renews what has been silent for part of its lease. Younger entries, which are most of them, cost nothing.
-    async fn renew(&self, link: &Link, charge: &Charge) {
+    async fn renew(&self, link: &Link, joined: &JoinedQueue) {
         if sabotage::is(Sabotage::LeaseNotRenewed) {
             return;
         }
-        let (asked, lease) = (Instant::now(), Lease::of(charge.lease));
+        let (asked, lease) = (Instant::now(), Lease::of(joined.lease));
         let silent = |delivery: &Delivery| delivery.held_lease.silent(asked);
         let mut due: HashMap<Lane, Vec<Arc<Delivery>>> = HashMap::new();
-        for ((lane, _), delivery) in charge.held_leases.snapshot() {
+        for ((lane, _), delivery) in joined.held_leases.snapshot() {
             if silent(&delivery) >= lease.renewed_along() && delivery.held_lease.is_renewable(asked) {
                 due.entry(lane).or_default().push(delivery);
             }
@@ -359,42 +365,42 @@ impl Heartbeat {
         due.retain(|_, held| held.iter().any(|delivery| silent(delivery) >= lease.renewed_after()));
         for (lane, held) in due {
             let ids: Vec<EntryId> = held.iter().map(|delivery| delivery.job.entry).collect();
-            let renewing = charge.queue.keep_alive(link, &self.consumer, lane, &ids);
-            match charge.monitor.ask(Duration::ZERO, renewing).await {
-                Ok(lost) => self.note(charge, &held, &lost, asked),
-                Err(error) => self.tell(&error),
+            let renewing = joined.queue.keep_alive(link, &self.consumer, lane, &ids);
+            match joined.monitor.ask(Duration::ZERO, renewing).await {
+                Ok(lost) => self.note_renewed(joined, &held, &lost, asked),
+                Err(error) => self.report_error(&error),
             }
         }
     }
 
-    fn note(&self, charge: &Charge, held: &[Arc<Delivery>], lost: &[EntryId], asked: Instant) {
+    fn note_renewed(&self, joined: &JoinedQueue, held: &[Arc<Delivery>], lost: &[EntryId], asked: Instant) {
         // An entry that was settled while we asked has left the table, and is not lost.
-        let still = if lost.is_empty() { HashSet::new() } else { charge.held_leases.known() };
+        let still = if lost.is_empty() { HashSet::new() } else { joined.held_leases.known() };
         for delivery in held {
             if !lost.contains(&delivery.job.entry) {
                 delivery.held_lease.renew(asked);
             } else if still.contains(&delivery.held()) && delivery.held_lease.lose() {
-                self.events.emit(&Event::LeaseLost { queue: charge.queue.name() });
+                self.events.emit(&Event::LeaseLost { queue: joined.queue.name() });
             }
         }
     }
 
-    fn tell(&self, error: &Error) {
+    fn report_error(&self, error: &Error) {
         self.events.redis_error(error.kind(), &error);
     }
 }
 
 /// Returns how long the heartbeat waits for an answer before it tries another connection.
-fn backoff(lease: Duration) -> Duration {
-    (lease / 8).max(LEAST_PATIENCE)
+fn answer_timeout(lease: Duration) -> Duration {
+    (lease / 8).max(MIN_TIMEOUT)
 }
 
 /// Finds out whether the queue's Redis answers here, if some other loop waits for it.
-async fn vouch(link: &Link, charge: &Charge) {
-    if charge.monitor.is_wanted() {
-        let asked = charge.monitor.ask(Duration::ZERO, charge.queue.cancels(link, &[]));
+async fn probe(link: &Link, joined: &JoinedQueue) {
+    if joined.monitor.has_late_peer() {
+        let asked = joined.monitor.ask(Duration::ZERO, joined.queue.cancels(link, &[]));
         // The monitor notes the answer, or that there was none.
-        tokio::time::timeout(LEAST_PATIENCE, asked).await.ok();
+        tokio::time::timeout(MIN_TIMEOUT, asked).await.ok();
     }
 }
 
@@ -409,15 +415,15 @@ fn is_due(last: &mut Option<Instant>, pause: Duration) -> bool {
 }
 
 /// Returns the shortest lease of all queues, which decides how often all of them are checked.
-fn shortest(charges: &[Arc<Charge>]) -> Duration {
-    charges.iter().map(|charge| charge.lease).min().unwrap_or(Duration::from_secs(15))
+fn shortest_lease(queues: &[Arc<JoinedQueue>]) -> Duration {
+    queues.iter().map(|joined| joined.lease).min().unwrap_or(Duration::from_secs(15))
 }
 
 /// Waits until then, or until another queue has been joined, whose lease may be shorter.
-async fn until(then: Instant, joined: &mut watch::Receiver<Charges>) {
+async fn wait_until(then: Instant, changes: &mut watch::Receiver<JoinedQueues>) {
     let least = Instant::now() + Duration::from_millis(1);
     tokio::select! {
         () = tokio::time::sleep_until(then.max(least).into()) => {}
-        Ok(()) = joined.changed() => {}
+        Ok(()) = changes.changed() => {}
     }
 }

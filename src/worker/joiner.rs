@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::QueueConfig;
 use super::backoff::RedisBackoff;
-use super::heartbeat::Charges;
+use super::heartbeat::JoinedQueues;
 use super::process::Served;
 use super::queue_worker::{QueueWorker, Shared};
 use crate::broker::{Error, Joined, Queue};
@@ -22,25 +22,25 @@ pub(super) struct Joiner {
     pub(super) own: QueueConfig,
     pub(super) health: Arc<QueueHealth>,
     pub(super) monitor: Monitor,
-    pub(super) joined: Membership,
+    pub(super) on_joined: OnJoined,
     /// Receives whether the first try succeeded.
     pub(super) tried: Option<mpsc::Sender<bool>>,
     pub(super) stop: CancellationToken,
 }
 
-/// What has to know about a queue that has been joined. Clones share it.
+/// Where a queue goes once it has been joined. Clones share it.
 #[derive(Clone)]
-pub(super) struct Membership {
-    pub(super) queue_workers: Arc<Stations>,
-    pub(super) charges: watch::Sender<Charges>,
+pub(super) struct OnJoined {
+    pub(super) queue_workers: Arc<QueueWorkers>,
+    pub(super) queues: watch::Sender<JoinedQueues>,
     pub(super) served: mpsc::Sender<Served>,
 }
 
 /// The queue workers that are working.
 #[derive(Default)]
-pub(super) struct Stations(Mutex<Vec<QueueWorker>>);
+pub(super) struct QueueWorkers(Mutex<Vec<QueueWorker>>);
 
-impl Stations {
+impl QueueWorkers {
     fn add(&self, queue_worker: QueueWorker) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(queue_worker);
     }
@@ -65,8 +65,8 @@ impl Joiner {
                     Err(error) => error,
                 },
             };
-            self.refused(&error);
-            self.tell(false);
+            self.report_error(&error);
+            self.report_first_try(false);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
@@ -83,7 +83,7 @@ impl Joiner {
         // Reported before the first job can run, so that no metric shows jobs done by a Redis that is away.
         events.emit(&Event::Contact { alive: true });
         // Set before the first job can run, so that no job of a backlog looks as if it had not waited.
-        clock.tell(queue.clock().await?);
+        clock.update(queue.clock().await?);
         warn_of_differences(queue, joined, config.lease);
         let own = (&self.own, &self.health);
         let queue_worker = QueueWorker::start(&self.shared, queue.clone(), joined.lease, own).await?;
@@ -94,28 +94,28 @@ impl Joiner {
 
     /// Starts the queue worker, and makes it known.
     fn begin(mut self, mut queue_worker: QueueWorker) {
-        let Membership { queue_workers, charges, served } = &self.joined;
+        let OnJoined { queue_workers, queues, served } = &self.on_joined;
         self.health.set_in_touch(true);
-        self.health.admit();
+        self.health.clear_refusal();
         self.shared.events.emit(&Event::Served { queue: self.queue.name() });
-        let charge = Arc::new(queue_worker.charge(&self.shared.liveness));
-        charges.send_modify(|charges| charges.push(charge));
+        let joined = Arc::new(queue_worker.joined_queue(&self.shared.liveness));
+        queues.send_modify(|queues| queues.push(joined));
         let (queue, lease) = (self.queue.clone(), queue_worker.lease);
         // There is room for each queue. The task that maintains queues may have stopped.
         served.try_send(Served { queue, lease, health: Arc::clone(&self.health) }).ok();
         queue_worker.read(&self.shared.liveness);
         queue_workers.add(queue_worker);
-        self.tell(true);
+        self.report_first_try(true);
     }
 
-    fn tell(&mut self, joined: bool) {
+    fn report_first_try(&mut self, joined: bool) {
         if let Some(tried) = self.tried.take() {
             // There is room for each queue.
             tried.try_send(joined).ok();
         }
     }
 
-    fn refused(&self, error: &Error) {
+    fn report_error(&self, error: &Error) {
         let events = &self.shared.events;
         events.redis_error(error.kind(), error);
         if error.is_transient() {
@@ -123,7 +123,7 @@ impl Joiner {
             return;
         }
         let why = self.queue.with_keys(error);
-        if self.health.refuse(why.clone()) {
+        if self.health.set_refused(why.clone()) {
             events.emit(&Event::Unserved { queue: self.queue.name(), why: &why });
         }
     }

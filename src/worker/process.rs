@@ -10,8 +10,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Config;
 use super::clock::ServerClock;
-use super::heartbeat::{Charges, Heartbeat, Says};
-use super::joiner::{Joiner, Membership, Stations};
+use super::heartbeat::{DescribeWorker, Heartbeat, JoinedQueues};
+use super::joiner::{Joiner, OnJoined, QueueWorkers};
 use super::queue_worker::Shared;
 use super::quota::Quota;
 use super::registry::Registry;
@@ -24,7 +24,7 @@ use crate::traces::Tracer;
 /// One running worker process.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
-    queue_workers: Arc<Stations>,
+    queue_workers: Arc<QueueWorkers>,
     /// The queues that have been joined, for the tasks that maintain them.
     served: mpsc::Receiver<Served>,
     queue_health: Vec<(Queue, Arc<QueueHealth>)>,
@@ -63,17 +63,17 @@ impl Worker {
         let (clock, config) = (Arc::new(ServerClock::default()), config.clone());
         let shared =
             Arc::new(Shared { broker, consumer, config, registry, events, clock, quota, liveness, tracer });
-        let (charges, stop_joining) = (watch::Sender::new(Charges::new()), CancellationToken::new());
+        let (queues, stop_joining) = (watch::Sender::new(JoinedQueues::new()), CancellationToken::new());
         let heartbeat_stop = CancellationToken::new();
-        let heartbeat = heartbeat(&shared, charges.subscribe(), &stop_joining, &heartbeat_stop)
+        let heartbeat = heartbeat(&shared, queues.subscribe(), &stop_joining, &heartbeat_stop)
             .map_err(|error| Error::Address(format!("cannot start the heartbeat thread: {error}")))?;
         // Each queue is announced once.
         let most = shared.config.queues.len().max(1);
         let (served, receiver) = mpsc::channel(most);
-        let queue_workers = Arc::new(Stations::default());
+        let queue_workers = Arc::new(QueueWorkers::default());
         let (mut joining, mut queue_health) = (JoinSet::new(), Vec::new());
         let (tried, mut tries) = mpsc::channel(most);
-        let joined = Membership { queue_workers: Arc::clone(&queue_workers), charges, served };
+        let on_joined = OnJoined { queue_workers: Arc::clone(&queue_workers), queues, served };
         for (name, own) in &shared.config.queues {
             let health = Arc::new(QueueHealth::new());
             let queue = shared.broker.queue(name.clone());
@@ -83,7 +83,7 @@ impl Worker {
                 own: own.clone(),
                 monitor: shared.liveness.monitor("the start", Some(name)),
                 shared: Arc::clone(&shared),
-                joined: joined.clone(),
+                on_joined: on_joined.clone(),
                 tried: Some(tried.clone()),
                 stop: stop_joining.clone(),
                 health,
@@ -177,17 +177,17 @@ impl Worker {
 /// Starts the heartbeat of a worker that has not joined anything yet.
 fn heartbeat(
     shared: &Arc<Shared>,
-    charges: watch::Receiver<Charges>,
+    queues: watch::Receiver<JoinedQueues>,
     draining: &CancellationToken,
     stop: &CancellationToken,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
     let heartbeat = Heartbeat {
         broker: shared.broker.clone(),
         consumer: shared.consumer.clone(),
-        charges,
+        queues,
         clock: Arc::clone(&shared.clock),
         events: shared.events.clone(),
-        facts: facts(&shared.registry, draining.clone()),
+        describe: describe_worker(&shared.registry, draining.clone()),
         monitor: shared.liveness.monitor("the heartbeat", None),
         liveness: shared.liveness.clone(),
         stop: stop.clone(),
@@ -195,13 +195,13 @@ fn heartbeat(
     heartbeat.start()
 }
 
-fn facts(registry: &Registry, draining: CancellationToken) -> Box<Says> {
+fn describe_worker(registry: &Registry, draining: CancellationToken) -> Box<DescribeWorker> {
     let types: Vec<_> = registry.types().iter().map(ToString::to_string).collect();
-    Box::new(move |charges| {
-        let mut names: Vec<_> = charges.iter().map(|charge| charge.queue.name().as_str()).collect();
+    Box::new(move |queues| {
+        let mut names: Vec<_> = queues.iter().map(|joined| joined.queue.name().as_str()).collect();
         names.sort_unstable();
-        let slots: usize = charges.iter().map(|charge| charge.slots).sum();
-        let running: usize = charges.iter().map(|charge| charge.dispatcher.running()).sum();
+        let slots: usize = queues.iter().map(|joined| joined.slots).sum();
+        let running: usize = queues.iter().map(|joined| joined.dispatcher.running()).sum();
         let state = if draining.is_cancelled() { "draining" } else { "running" };
         vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),

@@ -10,7 +10,7 @@ use super::clock::ServerClock;
 use super::delivery::{FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::executor::Executor;
-use super::heartbeat::Charge;
+use super::heartbeat::JoinedQueue;
 use super::held_leases::HeldLeases;
 use super::outbox::Outbox;
 use super::quota::Quota;
@@ -218,8 +218,8 @@ impl QueueWorker {
         }
     }
 
-    pub(super) fn charge(&self, liveness: &Liveness) -> Charge {
-        Charge {
+    pub(super) fn joined_queue(&self, liveness: &Liveness) -> JoinedQueue {
+        JoinedQueue {
             monitor: liveness.monitor("the heartbeat", Some(self.queue.name())),
             queue: self.queue.clone(),
             held_leases: Arc::clone(&self.parts.held_leases),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub(super) struct ReadClock {
     lease: Duration,
     unanswered: Instant,
-    looked: Instant,
+    observed: Instant,
     /// Until when the runtime may still discover what arrived while it was frozen: its threads return one after another.
     catching_up: Option<Instant>,
 }
@@ -16,7 +16,7 @@ pub(super) struct ReadClock {
 impl ReadClock {
     /// Starts with a read that is sent now.
     pub(super) fn new(asked: Instant, lease: Duration) -> Self {
-        Self { lease, unanswered: asked, looked: asked, catching_up: None }
+        Self { lease, unanswered: asked, observed: asked, catching_up: None }
     }
 
     /// Returns how often to check.
@@ -25,16 +25,16 @@ impl ReadClock {
     }
 
     /// Notes that the read has not been answered, as far as is known at this moment.
-    pub(super) fn look(&mut self, now: Instant) {
-        if now - self.looked > self.lease / 8 {
+    pub(super) fn observe(&mut self, now: Instant) {
+        if now - self.observed > self.lease / 8 {
             self.catching_up = Some(now + self.lease / 2);
         }
         if self.catching_up.is_none_or(|until| now >= until) {
             self.catching_up = None;
             // Not the current time: the answer may have arrived without having reached us.
-            self.unanswered = self.looked;
+            self.unanswered = self.observed;
         }
-        self.looked = now;
+        self.observed = now;
     }
 
     /// Returns the last time at which the read had certainly not been answered. The leases of its entries count from then on.
@@ -59,7 +59,7 @@ mod tests {
         let mut clock = ReadClock::new(asked, LEASE);
         assert_eq!(clock.unanswered(), asked);
         for look in 1..=50 {
-            clock.look(asked + ms(100 * look));
+            clock.observe(asked + ms(100 * look));
             assert_eq!(clock.unanswered(), asked + ms(100 * (look - 1)));
         }
     }
@@ -68,13 +68,13 @@ mod tests {
     fn after_a_freeze_answers_from_before_count_for_half_a_lease() {
         let asked = Instant::now();
         let mut clock = ReadClock::new(asked, LEASE);
-        clock.look(asked + ms(100));
+        clock.observe(asked + ms(100));
         for look in 0..=12 {
-            clock.look(asked + ms(5_000 + 100 * look));
+            clock.observe(asked + ms(5_000 + 100 * look));
             let held = look < 12;
             assert_eq!(clock.unanswered(), asked + if held { ms(0) } else { ms(6_100) }, "{look}");
         }
-        clock.look(asked + ms(6_300));
+        clock.observe(asked + ms(6_300));
         assert_eq!(clock.unanswered(), asked + ms(6_200));
     }
 }

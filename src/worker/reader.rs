@@ -117,7 +117,7 @@ impl Reader {
         let mut portion = Portion::new(FIRST, MOST, READ_BYTES);
         while !self.stop.is_cancelled() {
             if self.helps && mode != Mode::Drain {
-                self.monitor.rests();
+                self.monitor.idle();
                 tokio::select! {
                     () = self.reading.help.notified() => mode = Mode::Drain,
                     () = self.stop.cancelled() => return,
@@ -191,7 +191,7 @@ impl Reader {
                 () = self.stop.cancelled() => return None,
                 room = self.dispatcher.reserve_lightly(MOST) => break room,
                 // Having no free slot is a good reason not to read.
-                () = tokio::time::sleep(TURN) => self.monitor.rests(),
+                () = tokio::time::sleep(TURN) => self.monitor.idle(),
             }
         };
         let enough = MOST.min(self.dispatcher.capacity() / 4);
@@ -234,16 +234,16 @@ impl Reader {
 
     /// Waits for the first entry of any lane.
     async fn wait(&self, room: usize) -> Result<Given, Error> {
-        let longest = self.health.pacing().wait(rand::random());
+        let longest = self.health.pacing().read_wait(rand::random());
         let read = self.queue.read_waiting(&self.link, &self.consumer, per_lane(room), longest);
         self.answered(read, longest).await
     }
 
     /// Leaves the waiting to others until one of them calls. Returns true if one did. Nothing is lost if this future is dropped.
     async fn stand_by(&self) -> Result<bool, Error> {
-        let longest = self.health.pacing().stand_by(rand::random());
+        let longest = self.health.pacing().standby_time(rand::random());
         // Others waiting is a good reason not to read.
-        self.monitor.rests();
+        self.monitor.idle();
         let call = tokio::time::timeout(longest + LATE, self.queue.await_call(&self.link, longest));
         let mut call = std::pin::pin!(call);
         let called = loop {
@@ -261,7 +261,7 @@ impl Reader {
             Err(Error::Unknown { command: "blpop", detail })
         });
         if called.is_ok() {
-            self.monitor.answered();
+            self.monitor.note_answer();
         }
         self.note(called.as_ref().ok().map(|_| 0));
         called
@@ -290,7 +290,7 @@ impl Reader {
                 () = self.stop.cancelled(), if !unblocked => unblocked = true,
                 () = tokio::time::sleep(pause.min(rest)) => {}
             }
-            clock.look(Instant::now());
+            clock.observe(Instant::now());
             if self.stop.is_cancelled() {
                 self.link.unblock().await;
             }
@@ -356,14 +356,14 @@ impl Reader {
     /// Notes that Redis refuses what this queue needs.
     fn refused(&self, error: &Error) {
         let why = self.queue.with_keys(error);
-        if self.health.refuse(why.clone()) {
+        if self.health.set_refused(why.clone()) {
             self.events.emit(&Event::Unserved { queue: self.queue.name(), why: &why });
         }
     }
 
     /// Notes that Redis does not refuse what this queue needs.
     fn admitted(&self) {
-        if self.health.admit() {
+        if self.health.clear_refusal() {
             self.events.emit(&Event::Served { queue: self.queue.name() });
         }
     }
