@@ -21,11 +21,11 @@ use fred::types::{Key, Value};
 
 pub(crate) use attempt::bury::fingerprint;
 pub use attempt::cancel::Cancellation;
-pub(crate) use attempt::progress::{LOG_LINES, Said, Saying};
+pub(crate) use attempt::progress::{LOG_LINES, UnsentLine, UnsentReport};
 pub use attempt::read::{Consumer, Joined};
-pub(crate) use attempt::settle::{Applied, Begun, Keep, Ran, Taken};
+pub(crate) use attempt::settle::{Applied, Begun, Keep, Ran, TakenJob};
 pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
-pub(crate) use attempt::steps::{StepBegun, StepRun, StepTold};
+pub(crate) use attempt::steps::{StepBegun, StepEnded, StepRun};
 pub use client::address::Config;
 pub(crate) use client::decode::Entry;
 pub use client::error::{Class, Error};

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Silent, Taken};
+use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Silent, TakenJob};
 use crate::event::{Event, Finished};
 use crate::job::{
     ClockReading, ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Routing,
@@ -171,7 +171,7 @@ impl<'a> Claimer<'a> {
 
 async fn settle_taken(context: &Context, lane: Lane, silent: Silent) -> Result<(), Error> {
     let read = || context.queue.read_entry(lane, silent.id);
-    match insist(context, &JobId::derived(silent.id, lane), read).await? {
+    match retry(context, &JobId::derived(silent.id, lane), read).await? {
         Some(Some(entry)) => settle_lost(context, entry, &silent).await,
         // Its owner has just settled it after all. If it is still pending, the next pass clears it up.
         Some(None) | None => Ok(()),
@@ -188,7 +188,7 @@ async fn settle_lost(context: &Context, entry: Entry, silent: &Silent) -> Result
         Err(why) => {
             let why = why.to_string();
             let bury = || context.queue.bury_malformed(&context.consumer, &entry, &why, &ran);
-            if let Some(Some(job)) = insist(context, &name, bury).await? {
+            if let Some(Some(job)) = retry(context, &name, bury).await? {
                 context.events.emit(&Event::Finished(Finished::malformed(context.queue.name(), &job, &why)));
             }
             return Ok(());
@@ -198,23 +198,23 @@ async fn settle_lost(context: &Context, entry: Entry, silent: &Silent) -> Result
     let settlement = settle(&job, policy, Routing::default(), &Outcome::Lost, rand::random());
     let tracking = job.tracking(policy, context.tracking);
     let keep = Keep { record: true, tracking, retention: context.retention, result: None };
-    let taken = Taken { job: &job, envelope, trace: None };
+    let taken = TakenJob { job: &job, envelope, trace: None };
     let apply = || context.queue.apply(&context.consumer, taken, &settlement, keep, &ran);
-    let told = match insist(context, &job.id, apply).await? {
+    let settlement = match retry(context, &job.id, apply).await? {
         Some(Applied::Moved) => settlement,
         Some(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),
         Some(Applied::Stale | Applied::Late | Applied::Untraced) | None => return Ok(()),
     };
     let queue = context.queue.name();
     context.events.emit(&Event::Lost { queue, job_type: &job.job_type });
-    let told = Finished::new(queue, &job, &told, (Duration::ZERO, (context.age)(job.created)));
-    context.events.emit(&Event::Finished(told));
+    let finished = Finished::new(queue, &job, &settlement, (Duration::ZERO, (context.age)(job.created)));
+    context.events.emit(&Event::Finished(finished));
     Ok(())
 }
 
 /// Sends a command until Redis answers: without an answer, nobody would report what was done. Returns `None` if Redis
 /// refuses this job alone. The other jobs continue, and this one is tried again when it is next found silent.
-async fn insist<T, F: Future<Output = Result<T, Error>>>(
+async fn retry<T, F: Future<Output = Result<T, Error>>>(
     context: &Context,
     job: &JobId,
     send: impl Fn() -> F,

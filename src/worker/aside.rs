@@ -17,10 +17,10 @@ use crate::job::JobId;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The most bytes of fields that may wait aside. Beyond that, nothing more is read, because outcomes must not be forgotten.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// The most entries that may wait aside.
-const MOST: usize = 100_000;
+const MAX_TASKS: usize = 100_000;
 
 /// Something to settle, and how often Redis has refused it.
 pub(super) struct Task {
@@ -119,7 +119,7 @@ impl Aside {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= MOST || self.bytes >= MOST_BYTES
+        self.waiting.len() >= MAX_TASKS || self.bytes >= MAX_BYTES
     }
 
     /// Ends all pauses. What is refused once more is left to its lease.

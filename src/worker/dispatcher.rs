@@ -88,7 +88,7 @@ impl Dispatcher {
     }
 
     /// Limits the dispatcher to a quota. Once it is spent, nothing more is handed out.
-    pub(crate) fn within(self, quota: Option<Arc<Quota>>) -> Self {
+    pub(crate) fn with_quota(self, quota: Option<Arc<Quota>>) -> Self {
         Self { quota, ..self }
     }
 
@@ -101,7 +101,7 @@ impl Dispatcher {
     pub(crate) async fn reserve(&self, most: usize) -> usize {
         loop {
             let freed = self.freed.notified();
-            match self.reserve_now(most) {
+            match self.try_reserve(most) {
                 0 => freed.await,
                 room => return room,
             }
@@ -109,7 +109,7 @@ impl Dispatcher {
     }
 
     /// Does the same, but not while the deliveries that wait for a slot are too large together.
-    pub(crate) async fn reserve_lightly(&self, most: usize) -> usize {
+    pub(crate) async fn reserve_unless_heavy(&self, most: usize) -> usize {
         loop {
             let lightened = self.lightened.notified();
             let mut lightened = std::pin::pin!(lightened);
@@ -123,14 +123,14 @@ impl Dispatcher {
     }
 
     /// Takes the room that is free now, up to `most`, perhaps none.
-    pub(crate) fn reserve_now(&self, most: usize) -> usize {
+    pub(crate) fn try_reserve(&self, most: usize) -> usize {
         let take = |room: isize| (room > 0).then(|| room - room.min(most.cast_signed()));
         let before = self.room.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
         before.map_or(0, |room| room.cast_unsigned().min(most))
     }
 
     /// Takes room for what is already ours, whether or not any is free. Nothing new is read until there is room again.
-    pub(crate) fn take(&self, count: usize) {
+    pub(crate) fn reserve_anyway(&self, count: usize) {
         self.room.fetch_sub(count.cast_signed(), Ordering::AcqRel);
     }
 
@@ -158,13 +158,13 @@ impl Dispatcher {
 
     /// Requeues a delivery for which there is no room, so that one less is read. Returns the delivery if nothing is handed
     /// out any more.
-    pub(crate) fn offer_again(&self, delivery: Arc<Delivery>) -> Result<(), Arc<Delivery>> {
+    pub(crate) fn requeue(&self, delivery: Arc<Delivery>) -> Result<(), Arc<Delivery>> {
         let mut waiting = self.lock();
         // `close` sets this before it takes out what waits.
         if self.closed.load(Ordering::Acquire) {
             return Err(delivery);
         }
-        self.take(1);
+        self.reserve_anyway(1);
         waiting.push(vec![delivery]);
         drop(waiting);
         self.arrived.notify_one();
@@ -192,7 +192,7 @@ impl Dispatcher {
     }
 
     /// Returns the delivery that a slot takes after its last one, if any.
-    pub(crate) fn next_now(&self) -> Option<Arc<Delivery>> {
+    pub(crate) fn try_next(&self) -> Option<Arc<Delivery>> {
         let delivery = self.pop();
         if delivery.is_some() {
             self.running.fetch_add(1, Ordering::Relaxed);
@@ -289,18 +289,18 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_read_while_waiting_jobs_are_too_large() {
         let dispatcher = Dispatcher::new(8, 8, 2);
-        dispatcher.take(2);
+        dispatcher.reserve_anyway(2);
         dispatcher.push(vec![delivery(WAITING_BYTES / 2), delivery(WAITING_BYTES / 2)]);
-        let reading = dispatcher.reserve_lightly(10);
+        let reading = dispatcher.reserve_unless_heavy(10);
         let mut reading = std::pin::pin!(reading);
         assert!(futures_util::poll!(&mut reading).is_pending());
-        let first = dispatcher.next_now();
+        let first = dispatcher.try_next();
         assert!(first.is_some());
         assert_eq!(reading.await, 10, "one of them runs, the other may wait");
         dispatcher.free(10);
         dispatcher.push(vec![delivery(WAITING_BYTES)]);
         assert_eq!(dispatcher.withdraw(|_| true).len(), 2);
-        assert_eq!(dispatcher.reserve_lightly(3).await, 3);
+        assert_eq!(dispatcher.reserve_unless_heavy(3).await, 3);
     }
 
     #[tokio::test]

@@ -25,7 +25,7 @@ use crate::traces::{AttemptSpan, Facts, Tracer, within};
 pub(super) const SETTLE_MARGIN: Duration = Duration::from_secs(10);
 
 /// How often to check whether the heartbeat has confirmed an entry.
-const CONFIRMED: Duration = Duration::from_millis(10);
+const CONFIRM_EVERY: Duration = Duration::from_millis(10);
 
 /// Runs deliveries. There is one per queue, shared by its slots.
 pub(crate) struct Executor {
@@ -53,7 +53,7 @@ impl Executor {
         };
         // For most jobs, the clock is read once.
         let mut now = Instant::now();
-        if delivery.held_lease.silent(now) >= self.starts_within {
+        if delivery.held_lease.silence(now) >= self.starts_within {
             self.confirm(&delivery).await;
             now = Instant::now();
         }
@@ -134,9 +134,9 @@ impl Executor {
     async fn confirm(&self, delivery: &Delivery) {
         self.dispatcher.yield_to_next();
         let held_lease = &delivery.held_lease;
-        while held_lease.silent(Instant::now()) >= self.starts_within {
+        while held_lease.silence(Instant::now()) >= self.starts_within {
             tokio::select! {
-                () = tokio::time::sleep(CONFIRMED) => {}
+                () = tokio::time::sleep(CONFIRM_EVERY) => {}
                 () = held_lease.token().cancelled() => return,
             }
         }
@@ -204,7 +204,7 @@ impl Executor {
 
 /// Returns what a handler says within its grace period. If this process was frozen, what the handler waits for may have
 /// arrived meanwhile, and the runtime does not know yet: it gets to look before the handler is abandoned.
-pub(super) async fn last_word(
+pub(super) async fn outcome_within_grace(
     running: impl Future<Output = Outcome> + Unpin,
     grace: Duration,
 ) -> Option<Outcome> {
@@ -237,7 +237,7 @@ pub(super) async fn bounded(
         outcome = &mut running => {
             // It may have failed because it saw its cancellation before we did.
             let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
-            return if failed && held_lease.is_told() { held_lease.outcome() } else { outcome };
+            return if failed && held_lease.is_aware() { held_lease.outcome() } else { outcome };
         }
         () = tokio::time::sleep_until(bounds.deadline.into()) => {
             let error = format!("the handler ran longer than its timeout of {:?}", bounds.timeout);
@@ -248,9 +248,9 @@ pub(super) async fn bounded(
     };
     // A success within the grace period is a success. Anything else is the consequence of our cutting the attempt
     // short, unless the handler cannot know about that.
-    match last_word(running, bounds.grace).await {
+    match outcome_within_grace(running, bounds.grace).await {
         Some(Outcome::Done(result)) => Outcome::Done(result),
-        Some(said) if !held_lease.is_told() => said,
+        Some(outcome) if !held_lease.is_aware() => outcome,
         Some(_) | None => cut_short,
     }
 }
@@ -274,7 +274,7 @@ mod tests {
         let held_lease = HeldLease::new(Instant::now());
         held_lease.cut();
         if told {
-            held_lease.tell();
+            held_lease.mark_aware();
         }
         let deadline = Instant::now() + Duration::from_secs(60);
         let bounds = Bounds { timeout: Duration::from_secs(60), deadline, grace: Duration::ZERO };

@@ -219,10 +219,10 @@ impl JobContext {
 
     /// Returns what was reported so far: the progress and the log lines.
     #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn said(&self) -> (Option<(u8, String)>, Vec<String>) {
-        let Some(saying) = self.delivery.report.saying(self.job()) else { return (None, Vec::new()) };
-        let lines = saying.lines.into_iter().map(|line| line.text).collect();
-        (saying.progress.map(|(_, percent, note)| (percent, note)), lines)
+    pub(crate) fn reported(&self) -> (Option<(u8, String)>, Vec<String>) {
+        let Some(unsent) = self.delivery.report.unsent(self.job()) else { return (None, Vec::new()) };
+        let lines = unsent.lines.into_iter().map(|line| line.text).collect();
+        (unsent.progress.map(|(_, percent, note)| (percent, note)), lines)
     }
 
     #[cfg(feature = "testing")]
@@ -241,7 +241,7 @@ impl JobContext {
 
     /// Notes that what the handler is about to return is not the consequence of a cut, although it watches its cancellation.
     pub(crate) fn ended_by_itself(&self) {
-        self.delivery.held_lease.untell();
+        self.delivery.held_lease.mark_unaware();
     }
 
     /// Returns the job's id, which is the same in all attempts: a good idempotency key.
@@ -317,7 +317,7 @@ impl JobContext {
     /// Returns a token that is cancelled when the attempt is cut short: by its timeout, by shutdown, because its lease
     /// is lost, or because somebody cancelled the job.
     pub fn cancellation(&self) -> &CancellationToken {
-        self.delivery.held_lease.tell();
+        self.delivery.held_lease.mark_aware();
         self.step.as_ref().map_or_else(|| self.delivery.held_lease.token(), |step| &step.token)
     }
 

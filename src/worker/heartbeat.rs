@@ -343,7 +343,7 @@ impl Heartbeat {
         let longest = Lease::of(joined.lease).given_up_after();
         for (_, delivery) in held {
             let held_lease = &delivery.held_lease;
-            if held_lease.silent(now) > longest && held_lease.lose() {
+            if held_lease.silence(now) > longest && held_lease.lose() {
                 self.events.emit(&Event::LeaseLost { queue: joined.queue.name() });
             }
         }
@@ -355,14 +355,14 @@ impl Heartbeat {
             return;
         }
         let (asked, lease) = (Instant::now(), Lease::of(joined.lease));
-        let silent = |delivery: &Delivery| delivery.held_lease.silent(asked);
+        let silence = |delivery: &Delivery| delivery.held_lease.silence(asked);
         let mut due: HashMap<Lane, Vec<Arc<Delivery>>> = HashMap::new();
         for ((lane, _), delivery) in joined.held_leases.snapshot() {
-            if silent(&delivery) >= lease.renewed_along() && delivery.held_lease.is_renewable(asked) {
+            if silence(&delivery) >= lease.renewed_along() && delivery.held_lease.is_renewable(asked) {
                 due.entry(lane).or_default().push(delivery);
             }
         }
-        due.retain(|_, held| held.iter().any(|delivery| silent(delivery) >= lease.renewed_after()));
+        due.retain(|_, held| held.iter().any(|delivery| silence(delivery) >= lease.renewed_after()));
         for (lane, held) in due {
             let ids: Vec<EntryId> = held.iter().map(|delivery| delivery.job.entry).collect();
             let renewing = joined.queue.keep_alive(link, &self.consumer, lane, &ids);

@@ -55,7 +55,7 @@ pub(crate) async fn inline<H: Handler>(
             ending.await
         }
     };
-    let (progress, lines) = watched.said();
+    let (progress, lines) = watched.reported();
     Inline { outcome, progress, lines }
 }
 

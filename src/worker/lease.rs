@@ -23,7 +23,7 @@ pub(crate) struct HeldLease {
     /// Whether the attempt was cut short, and why.
     cut: AtomicU8,
     /// Whether the handler knows, or may know, that its attempt is cut short.
-    told: AtomicBool,
+    aware: AtomicBool,
     /// Created when somebody wants to wait for it. Most attempts end before that.
     token: OnceLock<CancellationToken>,
 }
@@ -47,41 +47,42 @@ impl HeldLease {
             begun: AtomicU64::new(u64::MAX),
             lost: AtomicBool::new(false),
             cut: AtomicU8::new(UNCUT),
-            told: AtomicBool::new(false),
+            aware: AtomicBool::new(false),
             token: OnceLock::new(),
         }
     }
 
-    fn ticks(&self, at: Instant) -> u64 {
+    fn ms_since_read(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.read_at).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Notes that Redis confirmed the lease of an entry; `asked` is when the question was sent.
     pub(crate) fn renew(&self, asked: Instant) {
-        self.renewed.fetch_max(self.ticks(asked), Ordering::Relaxed);
+        self.renewed.fetch_max(self.ms_since_read(asked), Ordering::Relaxed);
     }
 
     /// Returns how long ago Redis last confirmed that the entry is ours.
-    pub(crate) fn silent(&self, now: Instant) -> Duration {
-        Duration::from_millis(self.ticks(now).saturating_sub(self.renewed.load(Ordering::Relaxed)))
+    pub(crate) fn silence(&self, now: Instant) -> Duration {
+        Duration::from_millis(self.ms_since_read(now).saturating_sub(self.renewed.load(Ordering::Relaxed)))
     }
 
     /// Notes that the attempt begins.
     pub(crate) fn begin(&self, now: Instant) {
-        self.begun.store(self.ticks(now), Ordering::Relaxed);
+        self.begun.store(self.ms_since_read(now), Ordering::Relaxed);
     }
 
     /// Returns how long the attempt has run; zero before it begins.
     pub(crate) fn running(&self, now: Instant) -> Duration {
-        Duration::from_millis(self.ticks(now).saturating_sub(self.begun.load(Ordering::Relaxed)))
+        Duration::from_millis(self.ms_since_read(now).saturating_sub(self.begun.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn renew_until(&self, deadline: Instant) {
-        self.renew_until.store(self.ticks(deadline), Ordering::Relaxed);
+        self.renew_until.store(self.ms_since_read(deadline), Ordering::Relaxed);
     }
 
     pub(crate) fn is_renewable(&self, now: Instant) -> bool {
-        !self.lost.load(Ordering::Relaxed) && self.ticks(now) < self.renew_until.load(Ordering::Relaxed)
+        !self.lost.load(Ordering::Relaxed)
+            && self.ms_since_read(now) < self.renew_until.load(Ordering::Relaxed)
     }
 
     /// Marks the lease as lost and ends the attempt. Returns true the first time.
@@ -129,18 +130,18 @@ impl HeldLease {
     }
 
     /// Notes that the handler has seen, or may yet see, that it is cut short.
-    pub(crate) fn tell(&self) {
-        self.told.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_aware(&self) {
+        self.aware.store(true, Ordering::Relaxed);
     }
 
     /// Notes that the handler cannot know about a cut, or that it ended on its own.
-    pub(crate) fn untell(&self) {
-        self.told.store(false, Ordering::Relaxed);
+    pub(crate) fn mark_unaware(&self) {
+        self.aware.store(false, Ordering::Relaxed);
     }
 
     /// Returns false if the handler ended on its own, and not as the consequence of a cut.
-    pub(crate) fn is_told(&self) -> bool {
-        self.told.load(Ordering::Relaxed)
+    pub(crate) fn is_aware(&self) -> bool {
+        self.aware.load(Ordering::Relaxed)
     }
 
     /// Returns a token that is cancelled when the attempt is cut.
@@ -164,14 +165,14 @@ mod tests {
         let held_lease = HeldLease::new(start);
         held_lease.renew(start + Duration::from_secs(5));
         held_lease.renew(start + Duration::from_secs(2));
-        assert_eq!(held_lease.silent(start + Duration::from_secs(6)), Duration::from_secs(1));
+        assert_eq!(held_lease.silence(start + Duration::from_secs(6)), Duration::from_secs(1));
     }
 
     #[test]
     fn a_lease_counts_from_its_read_however_long_ago_that_was() {
         let hour = Duration::from_secs(3_600);
         let read_at = Instant::now().checked_sub(hour).unwrap();
-        assert!(HeldLease::new(read_at).silent(Instant::now()) >= hour);
+        assert!(HeldLease::new(read_at).silence(Instant::now()) >= hour);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::delivery::SettlerInput;
 
 /// While a batch is in flight, another one is sent only when it has this size. Many small round trips cost Redis more
 /// than a few large ones, and what waits meanwhile waits for at most one round trip.
-pub(crate) const WORTH_A_TRIP: usize = 100;
+pub(crate) const MIN_BATCH: usize = 100;
 
 /// The outcomes that wait to be settled.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Outbox {
             state.work.push(work);
             state.work.len()
         };
-        if count == 1 || count == WORTH_A_TRIP {
+        if count == 1 || count == MIN_BATCH {
             self.arrived.notify_one();
         }
         count

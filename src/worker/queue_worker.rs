@@ -155,7 +155,7 @@ impl QueueWorker {
         let room = own.concurrency + worker.prefetch;
         let dispatcher = Dispatcher::new(own.concurrency, worker.prefetch, threads());
         let parts = Parts {
-            dispatcher: Arc::new(dispatcher.within(shared.quota.clone())),
+            dispatcher: Arc::new(dispatcher.with_quota(shared.quota.clone())),
             held_leases: Arc::new(HeldLeases::default()),
             health: Arc::clone(health),
             outbox: Arc::new(Outbox::new(2 * room + 100)),
@@ -287,7 +287,7 @@ async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<
             dispatcher.done();
             // Quick jobs never wait for anything, so other tasks get their turn here.
             tokio::task::coop::consume_budget().await;
-            match dispatcher.next_now() {
+            match dispatcher.try_next() {
                 Some(next) => delivery = next,
                 None => break,
             }

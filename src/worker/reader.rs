@@ -25,16 +25,16 @@ const LATE: Duration = Duration::from_secs(2);
 const REPLACED_WITHIN: Duration = Duration::from_secs(8);
 
 /// How often a standby reader reports that it has nothing to read.
-const STANDING_BY: Duration = Duration::from_secs(20);
+const STANDBY_REPORT_EVERY: Duration = Duration::from_secs(20);
 
 /// How often a reader without room reports that it has a reason not to read.
-const TURN: Duration = Duration::from_secs(2);
+const REST_EVERY: Duration = Duration::from_secs(2);
 
 /// The most entries that one read takes. More would gain nothing, and make replies large.
-const MOST: usize = 500;
+const MAX_ENTRIES: usize = 500;
 
 /// The number of entries that the first read takes, and the first one after a pause: what has arrived meanwhile may be large.
-const FIRST: usize = 16;
+const FIRST_ENTRIES: usize = 16;
 
 /// The approximate number of bytes that one read takes.
 const READ_BYTES: usize = 16 * 1024 * 1024;
@@ -47,7 +47,7 @@ const QUIET_FOR: Duration = Duration::from_millis(5);
 type Empty = [Option<Instant>; 3];
 
 /// How often other tasks get their turn before a reader without much room sleeps.
-const TURNS: usize = 32;
+const YIELDS: usize = 32;
 
 /// What the readers of one queue share.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ pub(crate) struct Reader {
 }
 
 /// The result of one read.
-struct Given {
+struct ReadBatch {
     entries: Vec<Entry>,
     /// A time at which the entries had certainly not been given to it: their leases count from then on. The reply may
     /// have arrived long before now if this process was frozen, or its threads were busy.
@@ -114,7 +114,7 @@ impl Reader {
     pub(crate) async fn run(self) {
         let (mut mode, mut round, mut backoff) = (Mode::Drain, 0u32, RedisBackoff::new());
         let mut empty = Empty::default();
-        let mut portion = Portion::new(FIRST, MOST, READ_BYTES);
+        let mut portion = Portion::new(FIRST_ENTRIES, MAX_ENTRIES, READ_BYTES);
         while !self.stop.is_cancelled() {
             if self.helps && mode != Mode::Drain {
                 self.monitor.idle();
@@ -142,19 +142,19 @@ impl Reader {
                 Mode::Wait | Mode::Attend => self.wait(wanted).await,
             };
             match read {
-                Ok(given) => {
+                Ok(batch) => {
                     backoff = RedisBackoff::new();
                     // Only a read of all lanes proves something about all lanes.
                     if mode != Mode::Drain {
-                        self.admitted();
+                        self.report_served();
                     }
-                    let (before, read) = (mode, given.entries.len());
+                    let (before, read) = (mode, batch.entries.len());
                     mode = mode.after(read, wanted);
                     if read == 0 {
                         portion.forget();
                     }
-                    portion.saw(given.entries.iter().map(Entry::size));
-                    let taken = self.accept(given, room).await;
+                    portion.saw(batch.entries.iter().map(Entry::size));
+                    let taken = self.accept(batch, room).await;
                     drop(reading);
                     self.dispatcher.free(room - taken);
                     self.seek_help(before, mode, read).await;
@@ -170,7 +170,7 @@ impl Reader {
 
     /// Wakes others if there may be more than this reader can take, or if it stops waiting on the streams.
     async fn seek_help(&self, before: Mode, now: Mode, read: usize) {
-        if read >= MOST / 2 {
+        if read >= MAX_ENTRIES / 2 {
             self.reading.help.notify_one();
         }
         let leaves = before != Mode::Drain && now == Mode::Drain;
@@ -189,33 +189,33 @@ impl Reader {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return None,
-                room = self.dispatcher.reserve_lightly(MOST) => break room,
+                room = self.dispatcher.reserve_unless_heavy(MAX_ENTRIES) => break room,
                 // Having no free slot is a good reason not to read.
-                () = tokio::time::sleep(TURN) => self.monitor.idle(),
+                () = tokio::time::sleep(REST_EVERY) => self.monitor.idle(),
             }
         };
-        let enough = MOST.min(self.dispatcher.capacity() / 4);
+        let enough = MAX_ENTRIES.min(self.dispatcher.capacity() / 4);
         // Quick jobs end while other tasks have their turn. Only slower ones are worth a sleep.
-        for _ in 0..TURNS {
+        for _ in 0..YIELDS {
             if room >= enough {
                 return Some(room);
             }
             tokio::task::yield_now().await;
-            room += self.dispatcher.reserve_now(MOST - room);
+            room += self.dispatcher.try_reserve(MAX_ENTRIES - room);
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
-        Some(room + self.dispatcher.reserve_now(MOST - room))
+        Some(room + self.dispatcher.try_reserve(MAX_ENTRIES - room))
     }
 
     /// Reads what is waiting, lane by lane.
-    async fn drain(&self, room: usize, round: u32, empty: &mut Empty) -> Result<Given, Error> {
+    async fn drain(&self, room: usize, round: u32, empty: &mut Empty) -> Result<ReadBatch, Error> {
         let (since, mut entries) = (Instant::now(), Vec::new());
         for lane in order(round) {
             let quiet = empty[lane as usize].is_some_and(|since| since.elapsed() < QUIET_FOR);
             if entries.len() < room && !quiet {
                 let count = room - entries.len();
                 let read = self.queue.read_lane(&self.link, &self.consumer, lane, count);
-                match self.answered(read, Duration::ZERO).await {
+                match self.await_read(read, Duration::ZERO).await {
                     Ok(more) => {
                         empty[lane as usize] = more.entries.is_empty().then(Instant::now);
                         entries.extend(more.entries);
@@ -229,14 +229,14 @@ impl Reader {
                 }
             }
         }
-        Ok(Given { entries, since })
+        Ok(ReadBatch { entries, since })
     }
 
     /// Waits for the first entry of any lane.
-    async fn wait(&self, room: usize) -> Result<Given, Error> {
+    async fn wait(&self, room: usize) -> Result<ReadBatch, Error> {
         let longest = self.health.pacing().read_wait(rand::random());
         let read = self.queue.read_waiting(&self.link, &self.consumer, per_lane(room), longest);
-        self.answered(read, longest).await
+        self.await_read(read, longest).await
     }
 
     /// Leaves the waiting to others until one of them calls. Returns true if one did. Nothing is lost if this future is dropped.
@@ -252,7 +252,7 @@ impl Reader {
                 () = self.stop.cancelled() => return Ok(false),
                 called = &mut call => break called,
                 // Whatever watches the reader must not take it for stuck.
-                () = tokio::time::sleep(STANDING_BY) => self.note(Some(0)),
+                () = tokio::time::sleep(STANDBY_REPORT_EVERY) => self.note(Some(0)),
             }
         };
         let called = called.unwrap_or_else(|_late| {
@@ -268,11 +268,11 @@ impl Reader {
     }
 
     /// Awaits a read to its end, and makes sure that it ends: a dropped read would still be delivered, to nobody.
-    async fn answered(
+    async fn await_read(
         &self,
         read: impl Future<Output = Result<Vec<Entry>, Error>>,
         longest: Duration,
-    ) -> Result<Given, Error> {
+    ) -> Result<ReadBatch, Error> {
         let mut read = std::pin::pin!(self.monitor.ask(longest, read));
         let (asked, deadline) = (Instant::now(), longest.max(LATE) + LATE);
         let mut clock = ReadClock::new(asked, self.lease);
@@ -285,7 +285,7 @@ impl Reader {
                 biased;
                 result = &mut read => {
                     self.note(result.as_ref().ok().map(Vec::len));
-                    return result.map(|entries| Given { entries, since: clock.unanswered() });
+                    return result.map(|entries| ReadBatch { entries, since: clock.unanswered() });
                 }
                 () = self.stop.cancelled(), if !unblocked => unblocked = true,
                 () = tokio::time::sleep(pause.min(rest)) => {}
@@ -322,7 +322,7 @@ impl Reader {
         if !error.is_transient() {
             // Joining finds out which key it is.
             let why = self.rejoin().await.err().unwrap_or_else(|| error.clone());
-            self.refused(&why);
+            self.report_unserved(&why);
         }
         tokio::select! {
             () = backoff.wait(error) => {}
@@ -330,8 +330,8 @@ impl Reader {
         }
         if error.class() == Some(Class::NoGroup) {
             match self.rejoin().await {
-                Ok(()) => self.admitted(),
-                Err(error) if !error.is_transient() => self.refused(&error),
+                Ok(()) => self.report_served(),
+                Err(error) if !error.is_transient() => self.report_unserved(&error),
                 Err(error) => tracing::debug!(%error, "failed to recreate the group"),
             }
         }
@@ -354,7 +354,7 @@ impl Reader {
     }
 
     /// Notes that Redis refuses what this queue needs.
-    fn refused(&self, error: &Error) {
+    fn report_unserved(&self, error: &Error) {
         let why = self.queue.with_keys(error);
         if self.health.set_refused(why.clone()) {
             self.events.emit(&Event::Unserved { queue: self.queue.name(), why: &why });
@@ -362,7 +362,7 @@ impl Reader {
     }
 
     /// Notes that Redis does not refuse what this queue needs.
-    fn admitted(&self) {
+    fn report_served(&self) {
         if self.health.clear_refusal() {
             self.events.emit(&Event::Served { queue: self.queue.name() });
         }
@@ -374,19 +374,19 @@ impl Reader {
         let _alone = self.reading.gate.write().await;
         let known = self.held_leases.known();
         let mut found = 0;
-        let mut portion = Portion::new(FIRST, MOST, READ_BYTES);
+        let mut portion = Portion::new(FIRST_ENTRIES, MAX_ENTRIES, READ_BYTES);
         for lane in Lane::ALL {
             let mut after = EntryId::new(0, 0);
             loop {
                 let read = self.queue.read_own(&self.link, &self.consumer, lane, after, portion.count());
-                let mut page = self.answered(read, Duration::ZERO).await?;
+                let mut page = self.await_read(read, Duration::ZERO).await?;
                 portion.saw(page.entries.iter().map(Entry::size));
                 let Some(last) = page.entries.last() else { break };
                 after = last.id;
                 page.entries.retain(|entry| !known.contains(&(lane, entry.id)));
                 let count = page.entries.len();
                 found += count;
-                self.dispatcher.take(count);
+                self.dispatcher.reserve_anyway(count);
                 let taken = self.accept(page, count).await;
                 self.dispatcher.free(count - taken);
             }
@@ -395,7 +395,7 @@ impl Reader {
     }
 
     /// Hands entries on, and returns how many of them use room. Those beyond the room go back at once.
-    async fn accept(&self, Given { entries, since }: Given, room: usize) -> usize {
+    async fn accept(&self, ReadBatch { entries, since }: ReadBatch, room: usize) -> usize {
         let mut deliveries = Vec::with_capacity(entries.len());
         let (mut held, mut aside) = (Vec::with_capacity(entries.len()), Vec::new());
         for entry in entries {

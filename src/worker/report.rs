@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use crate::broker::{LOG_LINES, Said, Saying};
+use crate::broker::{LOG_LINES, UnsentLine, UnsentReport};
 use crate::job::{JobSpec, cut};
 
 /// The longest note in bytes. Longer ones are cut.
@@ -28,7 +28,7 @@ struct Pending {
     last: Option<(u8, String)>,
     lines: VecDeque<Line>,
     /// Whether the reporter will already look here.
-    awaited: bool,
+    queued: bool,
     open: bool,
 }
 
@@ -44,14 +44,14 @@ impl Report {
     pub(crate) fn progress(&self, percent: u8, note: &str) -> bool {
         let Some(mut pending) = self.open() else { return false };
         let percent = percent.min(100);
-        if pending.last.as_ref().is_some_and(|(last, said)| *last == percent && said == note) {
+        if pending.last.as_ref().is_some_and(|(last, last_note)| *last == percent && last_note == note) {
             return false;
         }
         let note = cut(note.to_owned(), MAX_NOTE_BYTES);
         pending.count += 1;
         pending.last = Some((percent, note.clone()));
         pending.progress = Some((pending.count, percent, note));
-        !std::mem::replace(&mut pending.awaited, true)
+        !std::mem::replace(&mut pending.queued, true)
     }
 
     /// Notes a line. If there are too many, the oldest one is dropped. Returns true if the reporter must be notified.
@@ -64,7 +64,7 @@ impl Report {
         if pending.lines.len() > LOG_LINES {
             pending.lines.pop_front();
         }
-        !std::mem::replace(&mut pending.awaited, true)
+        !std::mem::replace(&mut pending.queued, true)
     }
 
     /// Returns true if something was reported.
@@ -79,32 +79,32 @@ impl Report {
         true
     }
 
-    /// Returns what Redis does not know yet. It stays here until it is [known](Self::known).
-    pub(crate) fn saying<'a>(&self, job: &'a JobSpec) -> Option<Saying<'a>> {
+    /// Returns what Redis does not know yet. It stays here until it is [sent](Self::mark_sent).
+    pub(crate) fn unsent<'a>(&self, job: &'a JobSpec) -> Option<UnsentReport<'a>> {
         let mut pending = lock(self.0.get()?.as_ref()?);
-        pending.awaited = false;
-        let age = |line: &Line| Said { nth: line.nth, age: line.at.elapsed(), text: line.text.clone() };
-        let lines: Vec<Said> = pending.lines.iter().map(age).collect();
-        let said = pending.progress.is_some() || !lines.is_empty();
-        said.then(|| Saying { job, progress: pending.progress.clone(), lines })
+        pending.queued = false;
+        let age = |line: &Line| UnsentLine { nth: line.nth, age: line.at.elapsed(), text: line.text.clone() };
+        let lines: Vec<UnsentLine> = pending.lines.iter().map(age).collect();
+        let has_any = pending.progress.is_some() || !lines.is_empty();
+        has_any.then(|| UnsentReport { job, progress: pending.progress.clone(), lines })
     }
 
     /// Forgets what Redis now knows.
-    pub(crate) fn known(&self, told: &Saying<'_>) {
+    pub(crate) fn mark_sent(&self, sent: &UnsentReport<'_>) {
         let Some(Some(pending)) = self.0.get() else { return };
         let mut pending = lock(pending);
-        let last_line = told.lines.last().map_or(0, |line| line.nth);
+        let last_line = sent.lines.last().map_or(0, |line| line.nth);
         while pending.lines.front().is_some_and(|line| line.nth <= last_line) {
             pending.lines.pop_front();
         }
-        let told = told.progress.as_ref().map_or(0, |(nth, _, _)| *nth);
-        pending.progress.take_if(|(nth, _, _)| *nth <= told);
+        let sent = sent.progress.as_ref().map_or(0, |(nth, _, _)| *nth);
+        pending.progress.take_if(|(nth, _, _)| *nth <= sent);
     }
 
     fn open(&self) -> Option<MutexGuard<'_, Pending>> {
         let pending = self.0.get_or_init(|| {
             let lines = VecDeque::new();
-            let fresh = Pending { count: 0, progress: None, last: None, lines, awaited: false, open: true };
+            let fresh = Pending { count: 0, progress: None, last: None, lines, queued: false, open: true };
             Some(Box::new(Mutex::new(fresh)))
         });
         let pending = lock(pending.as_ref()?);
@@ -132,11 +132,11 @@ mod tests {
         assert!(report.progress(1, "one"));
         assert!((2..=100).all(|percent| !report.progress(percent, "more")));
         assert!(!report.log("a line"));
-        let saying = report.saying(&job).unwrap();
-        assert_eq!(saying.progress, Some((100, 100, "more".to_owned())));
-        assert_eq!(saying.lines.len(), 1);
-        report.known(&saying);
-        assert!(report.saying(&job).is_none());
+        let unsent = report.unsent(&job).unwrap();
+        assert_eq!(unsent.progress, Some((100, 100, "more".to_owned())));
+        assert_eq!(unsent.lines.len(), 1);
+        report.mark_sent(&unsent);
+        assert!(report.unsent(&job).is_none());
         assert!(!report.progress(100, "more"), "the same again");
         assert!(report.progress(100, "done"));
     }
@@ -146,13 +146,13 @@ mod tests {
         let (report, job) = (Report::default(), job());
         report.log("first");
         report.progress(1, "");
-        let told = report.saying(&job).unwrap();
+        let sent = report.unsent(&job).unwrap();
         report.log("second");
         report.progress(2, "");
-        report.known(&told);
-        let saying = report.saying(&job).unwrap();
-        assert_eq!((saying.lines.len(), saying.lines[0].text.as_str()), (1, "second"));
-        assert_eq!(saying.progress.unwrap().1, 2);
+        report.mark_sent(&sent);
+        let unsent = report.unsent(&job).unwrap();
+        assert_eq!((unsent.lines.len(), unsent.lines[0].text.as_str()), (1, "second"));
+        assert_eq!(unsent.progress.unwrap().1, 2);
     }
 
     #[test]
@@ -163,10 +163,10 @@ mod tests {
         });
         report.log(&"é".repeat(2000));
         report.progress(200, &"é".repeat(2000));
-        let saying = report.saying(&job).unwrap();
-        assert_eq!((saying.lines.len(), saying.lines[0].text.as_str()), (LOG_LINES, "151"));
-        assert!(saying.lines.last().unwrap().text.len() <= MAX_LINE_BYTES);
-        let (_, percent, note) = saying.progress.unwrap();
+        let unsent = report.unsent(&job).unwrap();
+        assert_eq!((unsent.lines.len(), unsent.lines[0].text.as_str()), (LOG_LINES, "151"));
+        assert!(unsent.lines.last().unwrap().text.len() <= MAX_LINE_BYTES);
+        let (_, percent, note) = unsent.progress.unwrap();
         assert!(percent == 100 && note.len() <= MAX_NOTE_BYTES, "{note}");
     }
 
@@ -178,9 +178,9 @@ mod tests {
         let (used, job) = (Report::default(), job());
         used.progress(1, "");
         assert!(used.close());
-        let told = used.saying(&job).unwrap();
-        used.known(&told);
+        let sent = used.unsent(&job).unwrap();
+        used.mark_sent(&sent);
         assert!(!used.progress(2, "") && !used.log("late"));
-        assert!(used.saying(&job).is_none());
+        assert!(used.unsent(&job).is_none());
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::delivery::Delivery;
-use crate::broker::{Queue, Saying};
+use crate::broker::{Queue, UnsentReport};
 use crate::event::Events;
 use crate::job::{ConsumerName, QueueName};
 
@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_millis(500);
 const BATCH: usize = 50;
 
 /// How long the end of an attempt waits for its last reports.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The attempts of one queue that have something to report.
 #[derive(Debug)]
@@ -90,21 +90,23 @@ impl Reporter {
     /// Writes the last reports of an attempt, while its entry is still held.
     pub(crate) async fn finish(&self, delivery: &Arc<Delivery>) {
         let written = self.write(std::slice::from_ref(delivery));
-        if tokio::time::timeout(LAST_WORDS, written).await.is_err() {
+        if tokio::time::timeout(FINISH_TIMEOUT, written).await.is_err() {
             tracing::debug!(job = %delivery.job.id, "the last reports of an attempt were not written");
         }
     }
 
     /// Writes a batch of reports. What Redis refuses is sent again with the next report; nothing depends on it.
     async fn write(&self, batch: &[Arc<Delivery>]) {
-        let speaking =
-            batch.iter().filter_map(|delivery| Some((delivery, delivery.report.saying(&delivery.job)?)));
-        let (from, sayings): (Vec<_>, Vec<Saying<'_>>) = speaking.unzip();
-        if sayings.is_empty() {
+        let unsent =
+            batch.iter().filter_map(|delivery| Some((delivery, delivery.report.unsent(&delivery.job)?)));
+        let (deliveries, reports): (Vec<_>, Vec<UnsentReport<'_>>) = unsent.unzip();
+        if reports.is_empty() {
             return;
         }
-        match self.queue.report(&self.consumer, &sayings, self.retention).await {
-            Ok(()) => from.iter().zip(&sayings).for_each(|(delivery, told)| delivery.report.known(told)),
+        match self.queue.report(&self.consumer, &reports, self.retention).await {
+            Ok(()) => {
+                deliveries.iter().zip(&reports).for_each(|(delivery, sent)| delivery.report.mark_sent(sent))
+            }
             Err(error) => self.events.redis_error(error.kind(), &error),
         }
     }

@@ -16,8 +16,8 @@ use super::delivery::{FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::lease::Held;
-use super::outbox::{Outbox, WORTH_A_TRIP};
-use crate::broker::{Applied, Entry, Error, Keep, Queue, Ran, Taken};
+use super::outbox::{MIN_BATCH, Outbox};
+use crate::broker::{Applied, Entry, Error, Keep, Queue, Ran, TakenJob};
 use crate::event::{Event, Events, Finished};
 use crate::health::Monitor;
 use crate::job::{
@@ -26,7 +26,7 @@ use crate::job::{
 use crate::sabotage::{self, Sabotage};
 
 /// The most successes that one round trip settles.
-const BATCH: usize = 500;
+const MAX_BATCH: usize = 500;
 
 /// The most batches in flight, so that Redis need not wait while the next one is put together.
 const BATCHES_UNDER_WAY: usize = 4;
@@ -55,17 +55,17 @@ pub(crate) struct Settler {
 }
 
 /// Work that Redis refuses for its own reasons, and why.
-type Refused = Result<(), (SettlerInput, Error)>;
+type SettleResult = Result<(), (SettlerInput, Error)>;
 
 impl Settler {
     /// Settles until the outbox is closed and empty. What waits aside then is tried once more, and left to its lease.
     pub(crate) async fn run(self, outbox: Arc<Outbox>) {
         let (mut batches, mut others) = (FuturesUnordered::new(), FuturesUnordered::new());
-        let (mut heard, mut forgetting) = (Vec::new(), FuturesUnordered::new());
+        let (mut answered, mut forgetting) = (Vec::new(), FuturesUnordered::new());
         let mut aside = Aside::default();
         let mut open = true;
         while open || !batches.is_empty() || !others.is_empty() || !aside.is_empty() {
-            let least = if batches.is_empty() { 1 } else { WORTH_A_TRIP };
+            let least = if batches.is_empty() { 1 } else { MIN_BATCH };
             let has_room = others.len() < OTHERS_UNDER_WAY && !aside.is_full();
             tokio::select! {
                 biased;
@@ -78,15 +78,15 @@ impl Settler {
                         Some((task, error)) => self.set_aside(&mut aside, task, &error),
                         None => {
                             self.held_leases.remove(std::iter::once(&held));
-                            heard.push(held);
+                            answered.push(held);
                         }
                     }
-                    if heard.len() >= RECEIPTS || (others.is_empty() && !heard.is_empty()) {
-                        forgetting.push(self.forget_receipts(std::mem::take(&mut heard)));
+                    if answered.len() >= RECEIPTS || (others.is_empty() && !answered.is_empty()) {
+                        forgetting.push(self.forget_receipts(std::mem::take(&mut answered)));
                     }
                 }
                 Some(()) = forgetting.next() => {}
-                Some(task) = aside.next() => others.extend(self.begin_again(task).map(|task| self.settle_other(task))),
+                Some(task) = aside.next() => others.extend(self.requeue(task).map(|task| self.settle_other(task))),
                 work = outbox.take(least), if open && batches.len() < BATCHES_UNDER_WAY && has_room => {
                     let Some(work) = work else {
                         open = false;
@@ -110,9 +110,10 @@ impl Settler {
 
     /// Forgets the receipts of settlements whose answers have arrived. Asks until Redis has done so: what is left goes
     /// only with the consumer, and a worker may live for months.
-    async fn forget_receipts(&self, heard: Vec<Held>) {
+    async fn forget_receipts(&self, answered: Vec<Held>) {
         let mut backoff = RedisBackoff::new();
-        while let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &heard).await {
+        while let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &answered).await
+        {
             if !error.is_transient() {
                 tracing::debug!(%error, "failed to delete receipts of settlements; they stay until the worker stops");
                 return;
@@ -142,11 +143,11 @@ impl Settler {
 
     /// Offers a delivery that could not begin to the slots again. Returns what must be settled instead: other work, and
     /// deliveries that come too late.
-    fn begin_again(&self, task: Task) -> Option<Task> {
+    fn requeue(&self, task: Task) -> Option<Task> {
         let Task { work, refused } = task;
         let work = match work {
             SettlerInput::Unbegun(delivery, _) => {
-                let unbegun = self.dispatcher.offer_again(delivery).err()?;
+                let unbegun = self.dispatcher.requeue(delivery).err()?;
                 SettlerInput::Finished(FinishedAttempt::unrun(unbegun, Outcome::Interrupted))
             }
             work @ (SettlerInput::Finished(_) | SettlerInput::Settled(..) | SettlerInput::Malformed(..)) => {
@@ -178,7 +179,7 @@ impl Settler {
         let sent = Instant::now();
         let held_then = |finished: &FinishedAttempt| {
             let held_lease = &finished.delivery.held_lease;
-            !held_lease.is_lost() && held_lease.silent(sent) < self.lease
+            !held_lease.is_lost() && held_lease.silence(sent) < self.lease
         };
         let ours: Vec<bool> = finished.iter().map(held_then).collect();
         let (mut places, lost) = self.acknowledge(lane, &ids, ours.iter().all(|ours| *ours)).await;
@@ -191,7 +192,7 @@ impl Settler {
             if places.pop_if(|settled| *settled == place).is_some() {
                 settled.push(SettlerInput::Settled(finished, by_us && ours[place]));
             } else {
-                self.tell_ending(&finished, &Settlement::Ack, now);
+                self.emit_finished(&finished, &Settlement::Ack, now);
                 held.push(finished.delivery.held());
             }
         }
@@ -237,27 +238,27 @@ impl Settler {
 
     /// Settles a plain success whose entry is already settled. It cancels a retry that has not started. If nothing is
     /// known about the job, and it was `ours`, our own first command settled it.
-    async fn settle_late(&self, finished: FinishedAttempt, ours: bool) -> Refused {
+    async fn settle_late(&self, finished: FinishedAttempt, ours: bool) -> SettleResult {
         let applied = match self.apply(&finished, &Settlement::Ack).await {
             Ok(applied) => applied,
             Err(error) => return Err((SettlerInput::Settled(finished, ours), error)),
         };
         match applied {
-            Applied::Moved => self.tell_ending(&finished, &Settlement::Ack, Instant::now()),
-            Applied::Untraced if ours => self.tell_ending(&finished, &Settlement::Ack, Instant::now()),
+            Applied::Moved => self.emit_finished(&finished, &Settlement::Ack, Instant::now()),
+            Applied::Untraced if ours => self.emit_finished(&finished, &Settlement::Ack, Instant::now()),
             Applied::Late => {
                 tracing::info!(job = %finished.delivery.job.id, "a late success cancelled the retry");
-                self.tell_ending(&finished, &Settlement::Ack, Instant::now());
+                self.emit_finished(&finished, &Settlement::Ack, Instant::now());
             }
             Applied::Stale | Applied::Untraced if sabotage::is(Sabotage::FencedSuccessCounted) => {
-                self.tell_ending(&finished, &Settlement::Ack, Instant::now());
+                self.emit_finished(&finished, &Settlement::Ack, Instant::now());
             }
-            Applied::Stale | Applied::Untraced | Applied::Cancelled => self.tell_fenced(),
+            Applied::Stale | Applied::Untraced | Applied::Cancelled => self.emit_fenced(),
         }
         Ok(())
     }
 
-    async fn settle_one(&self, finished: FinishedAttempt, is_first: bool) -> Refused {
+    async fn settle_one(&self, finished: FinishedAttempt, is_first: bool) -> SettleResult {
         let job = &finished.delivery.job;
         let policy = self.policies.of(&job.job_type);
         let mut settlement = settle(job, policy, self.routing, &finished.outcome, rand::random());
@@ -269,10 +270,10 @@ impl Settler {
             let (job_type, job) = (&job.job_type, &job.id);
             self.events.emit(&Event::Failed { queue, job_type, job, kind: *kind, error });
         }
-        let told = match self.apply(&finished, &settlement).await {
+        let settlement = match self.apply(&finished, &settlement).await {
             Err(error) => return Err((SettlerInput::Finished(finished), error)),
             Ok(Applied::Stale | Applied::Untraced) => {
-                self.tell_fenced();
+                self.emit_fenced();
                 return Ok(());
             }
             Ok(Applied::Moved) => settlement,
@@ -281,27 +282,27 @@ impl Settler {
             Ok(Applied::Late) => return Ok(()),
             Ok(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),
         };
-        self.tell_ending(&finished, &told, Instant::now());
+        self.emit_finished(&finished, &settlement, Instant::now());
         Ok(())
     }
 
     async fn apply(&self, finished: &FinishedAttempt, settlement: &Settlement) -> Result<Applied, Error> {
         let delivery = &finished.delivery;
-        let taken = Taken { job: &delivery.job, envelope: &delivery.envelope, trace: delivery.trace() };
+        let taken = TakenJob { job: &delivery.job, envelope: &delivery.envelope, trace: delivery.trace() };
         let result = if let Outcome::Done(result) = &finished.outcome { result.as_ref() } else { None };
         let tracking = taken.job.tracking(self.policies.of(&taken.job.job_type), self.tracking);
         let keep = Keep { record: finished.tracked, tracking, retention: self.retention, result };
         let ran = Ran {
             elapsed: finished.elapsed,
-            outcome: word(&finished.outcome),
+            outcome: outcome_name(&finished.outcome),
             worker: self.consumer.as_str(),
         };
-        self.insist(|| self.queue.apply(&self.consumer, taken, settlement, keep, &ran)).await
+        self.retry(|| self.queue.apply(&self.consumer, taken, settlement, keep, &ran)).await
     }
 
-    async fn bury_malformed(&self, entry: Entry, why: String) -> Refused {
+    async fn bury_malformed(&self, entry: Entry, why: String) -> SettleResult {
         let ran = Ran { elapsed: Duration::ZERO, outcome: "malformed", worker: self.consumer.as_str() };
-        match self.insist(|| self.queue.bury_malformed(&self.consumer, &entry, &why, &ran)).await {
+        match self.retry(|| self.queue.bury_malformed(&self.consumer, &entry, &why, &ran)).await {
             Ok(Some(job)) => {
                 self.events.emit(&Event::Finished(Finished::malformed(self.queue.name(), &job, &why)));
                 Ok(())
@@ -312,10 +313,7 @@ impl Settler {
     }
 
     /// Sends until Redis has answered. It is an error if Redis refuses for its own reasons: a person must fix that.
-    async fn insist<T, F: Future<Output = Result<T, Error>>>(
-        &self,
-        send: impl Fn() -> F,
-    ) -> Result<T, Error> {
+    async fn retry<T, F: Future<Output = Result<T, Error>>>(&self, send: impl Fn() -> F) -> Result<T, Error> {
         let mut backoff = RedisBackoff::new();
         loop {
             match self.monitor.ask(Duration::ZERO, send()).await {
@@ -331,15 +329,15 @@ impl Settler {
         }
     }
 
-    fn tell_fenced(&self) {
+    fn emit_fenced(&self) {
         self.events.emit(&Event::Fenced { queue: self.queue.name() });
     }
 
-    fn tell_ending(&self, finished: &FinishedAttempt, settlement: &Settlement, now: Instant) {
+    fn emit_finished(&self, finished: &FinishedAttempt, settlement: &Settlement, now: Instant) {
         let job = &finished.delivery.job;
         let age = self.clock.since(job.created.as_ms(), now);
-        let told = Finished::new(self.queue.name(), job, settlement, (finished.elapsed, age));
-        self.events.emit(&Event::Finished(told));
+        let finished_event = Finished::new(self.queue.name(), job, settlement, (finished.elapsed, age));
+        self.events.emit(&Event::Finished(finished_event));
     }
 }
 
@@ -362,14 +360,14 @@ fn sort(work: Vec<SettlerInput>) -> (impl Iterator<Item = Vec<FinishedAttempt>>,
 
 fn in_batches(mut lane: Vec<FinishedAttempt>) -> impl Iterator<Item = Vec<FinishedAttempt>> {
     std::iter::from_fn(move || {
-        let rest = lane.split_off(lane.len().min(BATCH));
+        let rest = lane.split_off(lane.len().min(MAX_BATCH));
         let batch = std::mem::replace(&mut lane, rest);
         (!batch.is_empty()).then_some(batch)
     })
 }
 
 /// Returns in one word how an attempt ended, for the ring of attempts.
-fn word(outcome: &Outcome) -> &'static str {
+fn outcome_name(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Done(_) => "done",
         Outcome::Snoozed(_) => "snoozed",

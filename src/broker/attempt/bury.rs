@@ -3,7 +3,7 @@
 use fred::types::{Key, Value};
 
 use crate::broker::attempt::followup::FollowUpArgs;
-use crate::broker::attempt::settle::{Applied, Ran, Taken, edited, flatten, letter_of, text};
+use crate::broker::attempt::settle::{Applied, Ran, TakenJob, edited, flatten, letter_of, text};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::submit::offload::Carried;
@@ -39,7 +39,7 @@ pub(in crate::broker) struct Letter<'a> {
 impl<'a> Letter<'a> {
     /// The letter of a job.
     pub(in crate::broker) fn of(
-        Taken { job, envelope, trace }: Taken<'a>,
+        TakenJob { job, envelope, trace }: TakenJob<'a>,
         follow_up: FollowUpArgs,
         offloaded: Key,
     ) -> Self {

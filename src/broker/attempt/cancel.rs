@@ -7,7 +7,7 @@ use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 
 use crate::broker::attempt::followup::FollowUpArgs;
-use crate::broker::attempt::settle::{Taken, text};
+use crate::broker::attempt::settle::{TakenJob, text};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
@@ -97,7 +97,7 @@ impl Queue {
         let FollowUpArgs { keys: [lock, batch], ends } = match &job {
             Some(job) => FollowUpArgs::of(
                 &self.keys,
-                Taken { job, envelope: &found.envelope, trace: None },
+                TakenJob { job, envelope: &found.envelope, trace: None },
                 End::Cancelled,
             ),
             None => FollowUpArgs::none(&self.keys),
@@ -120,7 +120,7 @@ impl Queue {
             self.keys.endings.clone(),
             job.as_ref().map_or_else(
                 || self.keys.offloaded(""),
-                |job| self.offloaded_of(Taken { job, envelope: &found.envelope, trace: None }),
+                |job| self.offloaded_of(TakenJob { job, envelope: &found.envelope, trace: None }),
             ),
         ];
         let created = job.as_ref().map(|job| job.created.as_ms()).filter(|ms| *ms > 0);

@@ -3,7 +3,7 @@
 
 use fred::types::{Key, Value};
 
-use crate::broker::attempt::settle::Taken;
+use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::keys::Keys;
 use crate::job::{End, Envelope, Life};
 
@@ -19,7 +19,7 @@ impl FollowUpArgs {
     /// Returns what this end of a job triggers.
     pub(in crate::broker) fn of(
         keys: &Keys,
-        Taken { job, envelope, trace }: Taken<'_>,
+        TakenJob { job, envelope, trace }: TakenJob<'_>,
         end: End<'_>,
     ) -> Self {
         let Some(follow_ups) = job.follow_ups.as_deref() else { return Self::none(keys) };

@@ -16,17 +16,17 @@ pub(crate) const LOG_LINES: usize = 100;
 
 /// What one attempt has reported. Everything has an increasing number, so that nothing is written twice.
 #[derive(Debug, Clone)]
-pub(crate) struct Saying<'a> {
+pub(crate) struct UnsentReport<'a> {
     pub(crate) job: &'a JobSpec,
     /// Its number, percentage and note.
     pub(crate) progress: Option<(u64, u8, String)>,
     /// At most [`LOG_LINES`].
-    pub(crate) lines: Vec<Said>,
+    pub(crate) lines: Vec<UnsentLine>,
 }
 
 /// One log line of an attempt.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
+pub(crate) struct UnsentLine {
     pub(crate) nth: u64,
     /// The age of the line.
     pub(crate) age: Duration,
@@ -39,12 +39,12 @@ impl Queue {
     pub(crate) async fn report(
         &self,
         consumer: &ConsumerName,
-        sayings: &[Saying<'_>],
+        reports: &[UnsentReport<'_>],
         keep: Duration,
     ) -> Result<(), Error> {
-        let mut keys = Vec::with_capacity(2 * sayings.len());
+        let mut keys = Vec::with_capacity(2 * reports.len());
         let mut args = vec![consumer.as_str().into(), millis(keep)];
-        for Saying { job, progress, lines } in sayings {
+        for UnsentReport { job, progress, lines } in reports {
             keys.extend([self.keys.stream(job.lane).clone(), self.keys.record(&job.id)]);
             let (nth, percent, note) =
                 progress.as_ref().map_or((0, 0, ""), |(nth, percent, note)| (*nth, *percent, note));
@@ -59,7 +59,7 @@ impl Queue {
                 bytes(note.as_bytes()),
                 Value::Integer(lines.len() as i64),
             ]);
-            for Said { nth, age, text } in lines {
+            for UnsentLine { nth, age, text } in lines {
                 args.extend([Value::Integer(nth.cast_signed()), millis(*age), bytes(text.as_bytes())]);
             }
         }

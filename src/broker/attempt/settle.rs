@@ -54,7 +54,7 @@ pub(crate) enum Applied {
 
 /// A job with the fields of the entry that carries it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken<'a> {
+pub(crate) struct TakenJob<'a> {
     pub(crate) job: &'a JobSpec,
     pub(crate) envelope: &'a Envelope,
     /// The span of the attempt that ended, if it had one.
@@ -139,7 +139,7 @@ impl Queue {
     pub(crate) async fn apply(
         &self,
         consumer: &ConsumerName,
-        taken: Taken<'_>,
+        taken: TakenJob<'_>,
         settlement: &Settlement,
         keep: Keep<'_>,
         ran: &Ran<'_>,
@@ -175,7 +175,7 @@ impl Queue {
     async fn unless_unwanted(
         &self,
         answer: Answer,
-        (consumer, taken, why): (&ConsumerName, Taken<'_>, Option<String>),
+        (consumer, taken, why): (&ConsumerName, TakenJob<'_>, Option<String>),
         keep: Keep<'_>,
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
@@ -192,7 +192,7 @@ impl Queue {
     async fn complete(
         &self,
         consumer: &ConsumerName,
-        taken: Taken<'_>,
+        taken: TakenJob<'_>,
         keep: Keep<'_>,
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
@@ -231,7 +231,7 @@ impl Queue {
     async fn defer(
         &self,
         consumer: &ConsumerName,
-        taken: Taken<'_>,
+        taken: TakenJob<'_>,
         to: &Deferral,
         ran: &Ran<'_>,
     ) -> Result<Answer, Error> {
@@ -274,7 +274,7 @@ impl Queue {
     async fn release(
         &self,
         consumer: &ConsumerName,
-        taken: Taken<'_>,
+        taken: TakenJob<'_>,
         ran: &Ran<'_>,
     ) -> Result<Answer, Error> {
         let job = taken.job;
@@ -302,7 +302,7 @@ impl Queue {
     async fn cancelled(
         &self,
         consumer: &ConsumerName,
-        taken: Taken<'_>,
+        taken: TakenJob<'_>,
         (why, retention): (&str, Duration),
         ran: &Ran<'_>,
     ) -> Result<Applied, Error> {
@@ -377,7 +377,7 @@ impl Keep<'_> {
 }
 
 /// Returns the fields of the next attempt: counters updated, times that have passed removed, identity fixed.
-fn next_attempt(taken: Taken<'_>, to: &Deferral) -> Envelope {
+fn next_attempt(taken: TakenJob<'_>, to: &Deferral) -> Envelope {
     let job = taken.job;
     let id = job.id.to_string();
     let life = job.life.to_string();

@@ -3,7 +3,7 @@
 use fred::types::Value;
 
 use crate::broker::attempt::followup::FollowUpArgs;
-use crate::broker::attempt::settle::{Taken, text};
+use crate::broker::attempt::settle::{TakenJob, text};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
@@ -40,9 +40,9 @@ pub(crate) enum StepBegun {
 
 /// The outcome of reporting a run's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StepTold {
+pub(crate) enum StepEnded {
     /// It is in the ledger.
-    Noted,
+    Recorded,
     /// It is in the ledger, although the step was considered unknown.
     Late,
     /// Another run or an operator came first.
@@ -152,13 +152,13 @@ impl StepLedgers<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn of(self, job: &JobId) -> Result<Option<StepsStatus>, Error> {
-        let steps = self.look(job, None).await?;
+        let steps = self.read(job, None).await?;
         Ok(Some(steps).filter(|steps| steps.ledger.plan.is_some()))
     }
 
     /// Returns the ledger, empty if there is none. If it has gone, what the job's fields say about its steps is first
     /// written into a new one, with the plan. See `steps.lua`.
-    pub(crate) async fn look(self, job: &JobId, known: Option<(&[u8], &str)>) -> Result<StepsStatus, Error> {
+    pub(crate) async fn read(self, job: &JobId, known: Option<(&[u8], &str)>) -> Result<StepsStatus, Error> {
         let keys = vec![self.queue.keys.ledger(job), self.queue.keys.record(job)];
         let (states, plan) = known.unwrap_or_default();
         let answer = self.queue.run(&STEPS, keys, vec![bytes(states), plan.into()]).await?;
@@ -206,7 +206,7 @@ impl StepLedgers<'_> {
         StepRun { step, run, .. }: StepRun<'_>,
         end: &StepEnd,
         dropped: Option<&str>,
-    ) -> Result<(StepTold, Timestamp), Error> {
+    ) -> Result<(StepEnded, Timestamp), Error> {
         let (kind, error) = end.error.as_ref().map_or(("", ""), |(kind, error)| (*kind, error.as_str()));
         let error = cut(error.to_owned(), StepRecord::MAX_ERROR_BYTES);
         let result = end.result.as_ref().filter(|result| result.len() <= StepRecord::MAX_RESULT_BYTES);
@@ -225,9 +225,9 @@ impl StepLedgers<'_> {
         let answer = self.queue.run(&STEP_END, vec![self.queue.keys.ledger(&job.id)], args).await?;
         let now = answer.rest.first().and_then(decode::number).map(decode::timestamp);
         match (answer.status, now) {
-            (0, Some(now)) => Ok((StepTold::Stale, now)),
-            (1, Some(now)) => Ok((StepTold::Noted, now)),
-            (2, Some(now)) => Ok((StepTold::Late, now)),
+            (0, Some(now)) => Ok((StepEnded::Stale, now)),
+            (1, Some(now)) => Ok((StepEnded::Recorded, now)),
+            (2, Some(now)) => Ok((StepEnded::Late, now)),
             _ => Err(Error::contract("step_end", answer)),
         }
     }
@@ -248,7 +248,7 @@ impl StepLedgers<'_> {
         decider: &Decider,
         retention: std::time::Duration,
     ) -> Result<Decided, DecideError> {
-        let first = self.look(job, None).await?;
+        let first = self.read(job, None).await?;
         let seen = first.ledger.get(step).cloned();
         let mut steps = first;
         // Other steps may change in the meantime; this one may not.
@@ -273,7 +273,7 @@ impl StepLedgers<'_> {
             if let Some(decided) = self.call_decide(job, &steps, &call).await? {
                 return Ok(decided);
             }
-            steps = self.look(job, None).await?;
+            steps = self.read(job, None).await?;
         }
         Err(DecideError::Changed(step.clone()))
     }
@@ -285,10 +285,11 @@ impl StepLedgers<'_> {
     /// Returns false if there is nothing to do, or if an operator must decide anyway: a replay would give exhausted
     /// steps their attempts again.
     pub(crate) async fn resume(self, job: &JobId, retention: std::time::Duration) -> Result<bool, Error> {
-        let steps = self.look(job, None).await?;
+        let steps = self.read(job, None).await?;
         let then = steps.ledger.plan.as_ref().map_or(AfterDecision::Stay, |plan| plan.then(&steps.ledger));
-        let worn = [StepState::Exhausted, StepState::GivenUp];
-        if then == AfterDecision::Stay || steps.ledger.steps().any(|(_, record)| worn.contains(&record.state))
+        let used_up = [StepState::Exhausted, StepState::GivenUp];
+        if then == AfterDecision::Stay
+            || steps.ledger.steps().any(|(_, record)| used_up.contains(&record.state))
         {
             return Ok(false);
         }
@@ -338,7 +339,7 @@ impl StepLedgers<'_> {
             job.to_string().into(),
             ends,
         ];
-        let answer = self.insist_on_decide(keys, args).await?;
+        let answer = self.retry_decide(keys, args).await?;
         match answer.status {
             0 => Ok(None),
             1 => Ok(Some(Decided::Written)),
@@ -349,7 +350,7 @@ impl StepLedgers<'_> {
     }
 
     /// Sends a decision a second time if the first answer was lost: the script recognizes the call by its name.
-    async fn insist_on_decide(
+    async fn retry_decide(
         self,
         keys: Vec<fred::types::Key>,
         args: Vec<Value>,
@@ -368,7 +369,7 @@ impl StepLedgers<'_> {
         let lane = letter.text("dead_origin").parse().unwrap_or_default();
         // A letter that cannot be parsed triggers nothing.
         let Ok(job) = JobSpec::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
-        let taken = Taken { job: &job, envelope: &letter.fields, trace: None };
+        let taken = TakenJob { job: &job, envelope: &letter.fields, trace: None };
         Ok((lane, FollowUpArgs::of(&self.queue.keys, taken, End::Done(None)), self.queue.offloaded_of(taken)))
     }
 }

@@ -124,7 +124,7 @@ pub enum Kept {
     /// The same entry was already stored.
     Unchanged,
     /// It was not stored: another entry has this name.
-    Taken,
+    TakenJob,
     /// It was not stored: there are already [`MAX_ENTRIES`].
     TooMany,
 }
@@ -195,7 +195,7 @@ impl Cron<'_> {
                 return Ok(Kept::Unchanged);
             }
             if found.is_some() && !replaces {
-                return Ok(Kept::Taken);
+                return Ok(Kept::TakenJob);
             }
             if let Some(kept) = self.replace(entry, old.zip(state), state).await? {
                 return Ok(kept);
@@ -387,7 +387,7 @@ impl fmt::Display for Kept {
             Self::Added => "added",
             Self::Replaced => "replaced",
             Self::Unchanged => "unchanged",
-            Self::Taken => "taken",
+            Self::TakenJob => "taken",
             Self::TooMany => "too many",
         })
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use fred::types::Key;
 
-use super::attempt::progress::Saying;
-use super::attempt::settle::{Applied, Begun, Keep, Ran, Taken};
+use super::attempt::progress::UnsentReport;
+use super::attempt::settle::{Applied, Begun, Keep, Ran, TakenJob};
 use super::client::decode;
 use super::client::error::Error;
 use super::client::keys::{self, Keys};
@@ -177,8 +177,9 @@ impl Rehearsal<'_> {
         same("keepalive", lost, vec![])?;
         let begun = self.queue.begin(&self.consumer, &job, true).await?;
         same("begin", begun, Begun::Start)?;
-        let saying = Saying { job: &job, progress: Some((1, 50, "rehearsed".to_owned())), lines: Vec::new() };
-        self.queue.report(&self.consumer, &[saying], LIVES).await
+        let report =
+            UnsentReport { job: &job, progress: Some((1, 50, "rehearsed".to_owned())), lines: Vec::new() };
+        self.queue.report(&self.consumer, &[report], LIVES).await
     }
 
     async fn fail(&self) -> Result<(), Error> {
@@ -363,7 +364,7 @@ impl Rehearsal<'_> {
     async fn apply(&self, envelope: &Envelope, job: &JobSpec, settlement: &Settlement) -> Result<(), Error> {
         let keep = Keep { record: true, tracking: Tracking::All, retention: LIVES, result: None };
         let ran = Ran { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
-        let taken = Taken { job, envelope, trace: None };
+        let taken = TakenJob { job, envelope, trace: None };
         let applied = self.queue.apply(&self.consumer, taken, settlement, keep, &ran).await?;
         same("settle", applied, Applied::Moved)
     }

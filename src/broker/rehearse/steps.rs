@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::{DecideError, Decided, Decider, StepBegun, StepRun, StepTold};
+use super::super::{DecideError, Decided, Decider, StepBegun, StepEnded, StepRun};
 use super::{Error, LIVES, Rehearsal, State, job, same};
 use crate::broker::{Begun, Cancellation, Due, NewJob};
 use crate::job::{
@@ -47,8 +47,8 @@ impl Rehearsal<'_> {
         same("step_begin", begun, StepBegun::Start)?;
         let error = Some(("error", "rehearsed".to_owned()));
         let end = StepEnd { state: StepState::Failed, attempts: 1, delay: None, error, result: None };
-        let (told, _) = self.queue.steps().end(&job, run, &end, None).await?;
-        same("step_end", told, StepTold::Noted)?;
+        let (ended, _) = self.queue.steps().end(&job, run, &end, None).await?;
+        same("step_end", ended, StepEnded::Recorded)?;
         let error = "rehearsed".to_owned();
         let burial = Burial { reason: DeadReason::NeedsDecision, error, attempts: 1 };
         self.apply(&envelope, &job, &Settlement::Bury(burial)).await

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use fred::interfaces::KeysInterface;
 use fred::types::{Expiration, Key, SetOptions, Value};
 
-use crate::broker::attempt::settle::Taken;
+use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::link::Link;
 use crate::broker::submit::enqueue::NewJob;
@@ -146,7 +146,7 @@ impl Queue {
     /// The key with the offloaded fields of a job whose life ends or that moves with new fields. They were offloaded by
     /// the entry itself, or by the process that took the job over from this attempt. If there are none, a key that
     /// never exists.
-    pub(in crate::broker) fn offloaded_of(&self, Taken { job, envelope, .. }: Taken<'_>) -> Key {
+    pub(in crate::broker) fn offloaded_of(&self, TakenJob { job, envelope, .. }: TakenJob<'_>) -> Key {
         let by_another = || envelope.lightened(&job.life).map(|light| light.offloaded);
         let offloaded = envelope.offloaded().or_else(by_another);
         self.keys.offloaded(offloaded.as_ref().map_or("", |offloaded| &offloaded.token))

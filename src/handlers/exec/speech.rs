@@ -76,7 +76,7 @@ mod tests {
             speech.hear(chunk.as_bytes());
         }
         speech.end();
-        let (progress, lines) = context.said();
+        let (progress, lines) = context.reported();
         assert_eq!(progress, Some((40, "rendering".to_owned())));
         assert_eq!(lines, ["first", "second line", "last"]);
     }
@@ -101,9 +101,9 @@ mod tests {
         let context = context(&[]);
         let mut speech = Speech::of(&context);
         speech.hear(b"before\n");
-        assert_eq!(context.said(), (None, vec![]));
+        assert_eq!(context.reported(), (None, vec![]));
         speech.hear(b"::progress 1\nafter\n");
-        assert_eq!(context.said(), (Some((1, String::new())), vec!["after".to_owned()]));
+        assert_eq!(context.reported(), (Some((1, String::new())), vec!["after".to_owned()]));
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         (0..1000).for_each(|_| speech.hear(&[b'x'; 100]));
         assert!(speech.line.len() <= LINE_BYTES);
         speech.end();
-        assert_eq!(context.said().1.len(), 1);
+        assert_eq!(context.reported().1.len(), 1);
     }
 
     #[test]

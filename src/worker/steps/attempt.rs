@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::{Part, Steps};
-use crate::broker::{Error, StepBegun, StepRun, StepTold, StepsStatus};
+use crate::broker::{Error, StepBegun, StepEnded, StepRun, StepsStatus};
 use crate::job::{
     DeadReason, Failure, FailureKind, Ledger, Next, Outcome, PlannedStep, Policy, Retry, StepEnd, StepKind,
     StepName, StepRecord, StepState, Timestamp, end_step,
@@ -21,7 +21,7 @@ use crate::traces::{AttemptSpan, within};
 use crate::worker::MAX_RESULT_BYTES;
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::Delivery;
-use crate::worker::executor::{Executor, SETTLE_MARGIN, last_word};
+use crate::worker::executor::{Executor, SETTLE_MARGIN, outcome_within_grace};
 use crate::worker::handler::{JobContext, StepView};
 
 /// Prepares an attempt that has read its ledger, and not begun a step.
@@ -46,7 +46,7 @@ pub(in crate::worker) async fn begin<'a>(
         tried: BTreeSet::new(),
         failure: None,
     };
-    attempt.look_first().await?;
+    attempt.read_ledger_first().await?;
     Ok(attempt)
 }
 
@@ -89,7 +89,7 @@ impl Attempt<'_> {
                 // A late report or a decision may have arrived meanwhile.
                 Next::Stuck(_) if !looked_again => {
                     looked_again = true;
-                    if self.look().await.is_none() {
+                    if self.read_ledger().await.is_none() {
                         return Outcome::Interrupted;
                     }
                 }
@@ -99,12 +99,12 @@ impl Attempt<'_> {
     }
 
     /// Reads the ledger for the first time. If the attempt is cut short before Redis answers, it does not run.
-    async fn look_first(&mut self) -> Result<(), Error> {
+    async fn read_ledger_first(&mut self) -> Result<(), Error> {
         let mut backoff = RedisBackoff::new();
         loop {
-            match self.seen().await {
-                Ok(seen) => {
-                    (self.ledger, self.now) = (seen.ledger, seen.now);
+            match self.fetch_ledger().await {
+                Ok(status) => {
+                    (self.ledger, self.now) = (status.ledger, status.now);
                     return Ok(());
                 }
                 Err(error) => {
@@ -122,17 +122,17 @@ impl Attempt<'_> {
     }
 
     /// Reads the ledger; `None` if the attempt was cut short before Redis answered.
-    async fn look(&mut self) -> Option<()> {
-        let seen = self.insist(|| self.seen()).await?;
-        (self.ledger, self.now) = (seen.ledger, seen.now);
+    async fn read_ledger(&mut self) -> Option<()> {
+        let status = self.retry(|| self.fetch_ledger()).await?;
+        (self.ledger, self.now) = (status.ledger, status.now);
         Some(())
     }
 
     /// Returns what the ledger says.
-    async fn seen(&self) -> Result<StepsStatus, Error> {
+    async fn fetch_ledger(&self) -> Result<StepsStatus, Error> {
         let Delivery { job, envelope, .. } = &**self.delivery;
         let known = envelope.get(b"dead_steps").map(|states| (states, self.steps.text.as_str()));
-        self.executor.queue.steps().look(&job.id, known).await
+        self.executor.queue.steps().read(&job.id, known).await
     }
 
     /// Runs one step. Returns an outcome if the attempt ends with it.
@@ -146,7 +146,7 @@ impl Attempt<'_> {
         match if is_late { Some(StepBegun::Start) } else { self.begin(run).await } {
             Some(StepBegun::Start) => {}
             Some(StepBegun::Refused) => {
-                return self.look().await.map_or(Some(Outcome::Interrupted), |()| None);
+                return self.read_ledger().await.map_or(Some(Outcome::Interrupted), |()| None);
             }
             // Giving the entry back finds out what it is.
             Some(StepBegun::Stale) | None => return Some(Outcome::Interrupted),
@@ -170,18 +170,18 @@ impl Attempt<'_> {
             self.failure = Some((failure.kind, format!("the step {name} failed: {error}")));
         }
         let dropped = if let Outcome::Dropped(why) = &outcome { Some(why.as_str()) } else { None };
-        let told = self.tell(run, &end, dropped).await;
-        match (told, outcome) {
-            (Some((StepTold::Noted, now)), outcome) => {
+        let recorded = self.record_end(run, &end, dropped).await;
+        match (recorded, outcome) {
+            (Some((StepEnded::Recorded, now)), outcome) => {
                 self.now = now;
                 self.ledger.ended(name, &end, now);
                 matches!(outcome, Outcome::Dropped(_)).then_some(outcome)
             }
-            (Some((StepTold::Late, _)), _) => {
+            (Some((StepEnded::Late, _)), _) => {
                 self.resume().await;
                 Some(Outcome::Interrupted)
             }
-            (Some((StepTold::Stale, _)) | None, _) => Some(Outcome::Interrupted),
+            (Some((StepEnded::Stale, _)) | None, _) => Some(Outcome::Interrupted),
         }
     }
 
@@ -189,15 +189,15 @@ impl Attempt<'_> {
     async fn begin(&self, run: StepRun<'_>) -> Option<StepBegun> {
         let (executor, job) = (self.executor, &self.delivery.job);
         let send = || executor.queue.steps().begin(&executor.consumer, job, run, &self.steps.text);
-        let begun = self.insist(send).await;
+        let begun = self.retry(send).await;
         if begun.is_none() {
             // Redis may have received it all the same. Then it should know that nothing was done.
             let life = job.life.to_string();
             let attempts = self.ledger.get(run.step).map_or(0, |record| record.attempts_in(&life, run.kind));
             let nothing =
                 StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None };
-            let told = executor.queue.steps().end(job, run, &nothing, None).await;
-            tracing::debug!(step = %run.step, ?told, "a step may be recorded as started, but did not run");
+            let recorded = executor.queue.steps().end(job, run, &nothing, None).await;
+            tracing::debug!(step = %run.step, ?recorded, "a step may be recorded as started, but did not run");
         }
         begun
     }
@@ -205,7 +205,7 @@ impl Attempt<'_> {
     /// Calls the handler, under the step's timeout and the attempt's cancellation.
     async fn handle(&self, name: &StepName, part: &Part, attempts: u32) -> Outcome {
         let held_lease = &self.delivery.held_lease;
-        held_lease.untell();
+        held_lease.mark_unaware();
         let timeout = part.limits.timeout_within(self.delivery.job.timeout.unwrap_or(self.policy.timeout));
         let deadline = Instant::now() + timeout;
         held_lease.renew_until(deadline + part.handler.grace() + SETTLE_MARGIN);
@@ -250,7 +250,7 @@ impl Attempt<'_> {
             outcome = &mut running => {
                 // It may have failed because it saw its cancellation before we did.
                 let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
-                return if failed && held_lease.is_told() { Outcome::Interrupted } else { outcome };
+                return if failed && held_lease.is_aware() { Outcome::Interrupted } else { outcome };
             }
             () = tokio::time::sleep_until(deadline.into()) => {
                 token.cancel();
@@ -260,20 +260,20 @@ impl Attempt<'_> {
             () = held_lease.token().cancelled() => Outcome::Interrupted,
         };
         // What the handler says in its grace period counts if it is more than the consequence of our cutting it short.
-        match last_word(running, grace).await {
-            Some(said @ (Outcome::Done(_) | Outcome::Snoozed(_))) => said,
-            Some(said) if !held_lease.is_told() => said,
+        match outcome_within_grace(running, grace).await {
+            Some(outcome @ (Outcome::Done(_) | Outcome::Snoozed(_))) => outcome,
+            Some(outcome) if !held_lease.is_aware() => outcome,
             Some(_) | None => cut_short,
         }
     }
 
     /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says so.
-    async fn tell(
+    async fn record_end(
         &self,
         run: StepRun<'_>,
         end: &StepEnd,
         dropped: Option<&str>,
-    ) -> Option<(StepTold, Timestamp)> {
+    ) -> Option<(StepEnded, Timestamp)> {
         let send = || self.executor.queue.steps().end(&self.delivery.job, run, end, dropped);
         let interrupted = end.state == StepState::Pending && end.delay.is_none() && dropped.is_none();
         if end.state == StepState::Unknown || interrupted && run.kind == StepKind::Auto {
@@ -282,7 +282,7 @@ impl Attempt<'_> {
         let mut backoff = RedisBackoff::new();
         loop {
             match send().await {
-                Ok(told) => return Some(told),
+                Ok(recorded) => return Some(recorded),
                 Err(error) => {
                     self.executor.events.redis_error(error.kind(), &error);
                     backoff.wait(&error).await;
@@ -302,7 +302,7 @@ impl Attempt<'_> {
         }
     }
 
-    async fn insist<T, F: Future<Output = Result<T, Error>>>(&self, send: impl Fn() -> F) -> Option<T> {
+    async fn retry<T, F: Future<Output = Result<T, Error>>>(&self, send: impl Fn() -> F) -> Option<T> {
         let mut backoff = RedisBackoff::new();
         loop {
             match send().await {

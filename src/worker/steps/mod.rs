@@ -12,7 +12,7 @@ use super::registry::{Erased, ErasedMiddleware};
 use crate::job::{Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
 
 /// How long writing the end of a step's run may take after its grace period.
-const TELLING: Duration = Duration::from_secs(2);
+const RECORD_MARGIN: Duration = Duration::from_secs(2);
 
 /// The steps of a job type, ready to run.
 ///
@@ -75,7 +75,7 @@ impl Steps {
     /// Returns how long an attempt may continue after its cancellation.
     pub(super) fn grace(&self) -> Duration {
         let longest = self.parts.iter().map(|part| part.handler.grace()).max();
-        longest.unwrap_or_default() + TELLING
+        longest.unwrap_or_default() + RECORD_MARGIN
     }
 
     /// Wraps a middleware around every step.
@@ -108,7 +108,7 @@ impl StepsBuilder {
                 let part = Part { handler: Erased::of(handler), limits: StepLimits::default() };
                 self.steps.push((planned, part));
             }
-            Err(error) => self.complain(PlanError::Name(error)),
+            Err(error) => self.keep_error(PlanError::Name(error)),
         }
         self
     }
@@ -119,7 +119,7 @@ impl StepsBuilder {
         for before in before {
             match before.as_ref().parse() {
                 Ok(before) => self.with(name, |planned, _| planned.after.push(before)),
-                Err(error) => self.complain(PlanError::Name(error)),
+                Err(error) => self.keep_error(PlanError::Name(error)),
             }
         }
         self
@@ -151,14 +151,14 @@ impl StepsBuilder {
         match self.steps.iter_mut().find(|(planned, _)| planned.name.as_str() == name) {
             Some((planned, part)) => change(planned, part),
             None => match name.parse::<StepName>() {
-                Ok(step) => self.complain(PlanError::UnknownStep { after: step.clone(), step }),
-                Err(error) => self.complain(PlanError::Name(error)),
+                Ok(step) => self.keep_error(PlanError::UnknownStep { after: step.clone(), step }),
+                Err(error) => self.keep_error(PlanError::Name(error)),
             },
         }
     }
 
     /// Keeps the first problem, which is the one that is reported.
-    fn complain(&mut self, wrong: PlanError) {
-        self.wrong.get_or_insert(wrong);
+    fn keep_error(&mut self, error: PlanError) {
+        self.error.get_or_insert(error);
     }
 }
