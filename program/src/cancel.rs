@@ -57,7 +57,7 @@ pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) 
     }
     let (state, cancelling) = match cancellation {
         Cancellation::Done => (State::Cancelled, false),
-        Cancellation::Wanted => (State::Running, true),
+        Cancellation::Requested => (State::Running, true),
         Cancellation::Ended(state) => (state, false),
         Cancellation::Unknown => return Ok(status::unknown(queue, &id)),
     };

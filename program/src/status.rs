@@ -12,7 +12,7 @@ use super::times::{rfc3339, short, with_age};
 use super::{Context, steps, watch};
 
 /// How many entries of each lane are searched for a job that nothing points to.
-const SOUGHT: u64 = 10_000;
+const MAX_SEARCHED: u64 = 10_000;
 
 /// The arguments of `status`.
 #[derive(clap::Args)]
@@ -108,7 +108,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 /// Reports that a job is unknown.
 pub(super) fn unknown(queue: &Queue, id: &JobId) -> Exit {
     output::complain(&format!(
-        "the queue {} has no record of the job {id}, and none of its newest {SOUGHT} entries has this id. A plain job that \
+        "the queue {} has no record of the job {id}, and none of its newest {MAX_SEARCHED} entries has this id. A plain job that \
          succeeded leaves no record; enqueue it with --track or --id to keep one.",
         queue.name()
     ));
@@ -127,7 +127,7 @@ pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Sta
             return Ok(Some(status));
         }
     }
-    queue.seek(id, SOUGHT).await.context("failed to look up the job")
+    queue.seek(id, MAX_SEARCHED).await.context("failed to look up the job")
 }
 
 pub(super) fn report(queue: &Queue, status: &Status) -> Report {

@@ -133,7 +133,7 @@ impl Probe {
             State::Starting | State::Waiting | State::Stopping => return,
         };
         let are_reachable = if broker.is_clustered() {
-            let each = queues.iter().map(|queue| is_reachable(queue.cancels(queue.link(), &[])));
+            let each = queues.iter().map(|queue| is_reachable(queue.cancel_requests(queue.link(), &[])));
             join_all(each).await
         } else {
             vec![is_reachable(broker.ping()).await; queues.len()]

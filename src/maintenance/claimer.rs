@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::broker::{Applied, ClaimFrom, Entry, Error, Keep, Ran, Silent, TakenJob};
+use crate::broker::{Applied, AttemptSummary, ClaimFrom, Entry, Error, KeepRecord, SilentEntry, TakenJob};
 use crate::event::{Event, Finished};
 use crate::job::{
     ClockReading, ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Routing,
@@ -169,7 +169,7 @@ impl<'a> Claimer<'a> {
     }
 }
 
-async fn settle_taken(context: &Context, lane: Lane, silent: Silent) -> Result<(), Error> {
+async fn settle_taken(context: &Context, lane: Lane, silent: SilentEntry) -> Result<(), Error> {
     let read = || context.queue.read_entry(lane, silent.id);
     match retry(context, &JobId::derived(silent.id, lane), read).await? {
         Some(Some(entry)) => settle_lost(context, entry, &silent).await,
@@ -178,8 +178,8 @@ async fn settle_taken(context: &Context, lane: Lane, silent: Silent) -> Result<(
     }
 }
 
-async fn settle_lost(context: &Context, entry: Entry, silent: &Silent) -> Result<(), Error> {
-    let ran = Ran { elapsed: silent.silence, outcome: "lost", worker: &silent.owner };
+async fn settle_lost(context: &Context, entry: Entry, silent: &SilentEntry) -> Result<(), Error> {
+    let ran = AttemptSummary { elapsed: silent.silence, outcome: "lost", worker: &silent.owner };
     let name = JobId::derived(entry.id, entry.lane);
     let empty = crate::job::Envelope::default();
     let envelope = entry.envelope.as_ref().unwrap_or(&empty);
@@ -197,7 +197,7 @@ async fn settle_lost(context: &Context, entry: Entry, silent: &Silent) -> Result
     let policy = context.policies.of(&job.job_type);
     let settlement = settle(&job, policy, Routing::default(), &Outcome::Lost, rand::random());
     let tracking = job.tracking(policy, context.tracking);
-    let keep = Keep { record: true, tracking, retention: context.retention, result: None };
+    let keep = KeepRecord { record: true, tracking, retention: context.retention, result: None };
     let taken = TakenJob { job: &job, envelope, trace: None };
     let apply = || context.queue.apply(&context.consumer, taken, &settlement, keep, &ran);
     let settlement = match retry(context, &job.id, apply).await? {

@@ -48,7 +48,7 @@ async fn tell_endings(context: &Context) -> Result<(), Error> {
 async fn pass(context: &Context, skip: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
     let end = *skip + PASS;
     while *skip < end && !stop.is_cancelled() {
-        let (kept, all) = context.queue.forget_wishes(*skip).await?;
+        let (kept, all) = context.queue.forget_cancel_requests(*skip).await?;
         *skip += kept;
         if *skip >= all {
             *skip = 0;

@@ -1,11 +1,11 @@
 //! Follow-up jobs after a job's end, and batches: groups of jobs after whose success one more job follows.
 
 use super::{Producer, Submission, SubmitError};
-use crate::broker::{Due, Untaken};
+use crate::broker::{Due, NotAccepted};
 use crate::job::{BatchId, ChainedJob, Envelope, FollowUps, JobId, JobType, TraceContext};
 
 /// The most members that one round trip names.
-const NAMED: usize = 250;
+const MEMBERS_PER_CALL: usize = 250;
 
 impl Submission {
     /// Submits a job of this type when this one succeeds; its payload has this job's id and result.
@@ -66,19 +66,19 @@ impl Producer {
         follow: Submission,
         members: impl IntoIterator<Item = Submission>,
     ) -> Result<Vec<JobId>, SubmitError> {
-        let follow = last(batch, follow, crate::traces::current().or(self.trace))?;
+        let follow = follow_up_fields(batch, follow, crate::traces::current().or(self.trace))?;
         let mut members = members.into_iter().enumerate().map(|(nth, member)| member.member_of(batch, nth));
         let (mut ids, mut some) = (Vec::new(), Vec::new());
         loop {
-            some.extend(members.by_ref().take(NAMED));
+            some.extend(members.by_ref().take(MEMBERS_PER_CALL));
             if some.is_empty() {
                 break;
             }
             // Before the members are named: the batch would wait for a member that is refused.
-            self.refuse(&some)?;
+            self.check(&some)?;
             let named: Vec<JobId> = some.iter().filter_map(|member| member.id.clone()).collect();
             // Named first: a member that is done before the batch knows it would not be counted.
-            let open = self.note(batch, &follow, &named).await?;
+            let open = self.update_batch(batch, &follow, &named).await?;
             let closed = || SubmitError::Batch {
                 batch: batch.clone(),
                 why: "it is already closed, without some of these members".to_owned(),
@@ -86,14 +86,19 @@ impl Producer {
             open.then_some(()).ok_or_else(closed)?;
             ids.extend(self.submit_all(some.drain(..)).await?);
         }
-        self.note(batch, &follow, &[]).await?;
+        self.update_batch(batch, &follow, &[]).await?;
         Ok(ids)
     }
 
     /// Names members of a batch, or closes it. Sending it twice changes nothing.
-    async fn note(&self, batch: &BatchId, follow: &Envelope, members: &[JobId]) -> Result<bool, SubmitError> {
-        let send = || async { self.queue.batch(batch, follow, members).await.map_err(Untaken::from) };
-        Ok(self.insist(send).await?)
+    async fn update_batch(
+        &self,
+        batch: &BatchId,
+        follow: &Envelope,
+        members: &[JobId],
+    ) -> Result<bool, SubmitError> {
+        let send = || async { self.queue.batch(batch, follow, members).await.map_err(NotAccepted::from) };
+        Ok(self.retry(send).await?)
     }
 }
 
@@ -106,7 +111,7 @@ impl Submission {
 }
 
 /// Returns the fields of the job that follows a batch.
-fn last(
+fn follow_up_fields(
     batch: &BatchId,
     mut follow: Submission,
     trace: Option<TraceContext>,

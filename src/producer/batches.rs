@@ -20,12 +20,12 @@ impl<I: Iterator<Item = Submission>> Iterator for Batches<I> {
 
     fn next(&mut self) -> Option<Vec<Submission>> {
         let first = self.submissions.next()?;
-        let (mut work, mut bytes, mut batch) = (work_of(&first), first.bytes, vec![first]);
+        let (mut work, mut bytes, mut batch) = (cost_of(&first), first.bytes, vec![first]);
         let fits = |next: &Submission, work: usize, bytes: usize| {
-            work + work_of(next) <= BATCH_WORK && bytes + next.bytes <= BATCH_BYTES
+            work + cost_of(next) <= BATCH_WORK && bytes + next.bytes <= BATCH_BYTES
         };
         while let Some(next) = self.submissions.next_if(|next| fits(next, work, bytes)) {
-            work += work_of(&next);
+            work += cost_of(&next);
             bytes += next.bytes;
             batch.push(next);
         }
@@ -35,7 +35,7 @@ impl<I: Iterator<Item = Submission>> Iterator for Batches<I> {
 
 /// What a job costs Redis, in plain jobs. A job with an id has a record, and one with a unique key looks up the key's
 /// holder.
-fn work_of(submission: &Submission) -> usize {
+fn cost_of(submission: &Submission) -> usize {
     match (&submission.unique, &submission.id) {
         (Some(_), _) => 20,
         (None, Some(_)) => 10,

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{PAUSES, Producer, Submission, SubmitError, Submitted, may_pass};
-use crate::broker::{self, Durability, Link, Queue, RECEIPTS};
+use super::{PAUSES, Producer, Submission, SubmitError, Submitted, is_retryable};
+use crate::broker::{self, Durability, Link, Queue, RESEND_WITHIN};
 use crate::traces;
 
 /// The connection for durable jobs, opened when it is first needed. Clones of a producer share it.
@@ -49,8 +49,8 @@ impl Producer {
         let repeatable = batch.iter().all(|submission| submission.id.is_some());
         let (mut pauses, begun) = (PAUSES.iter().filter(|_| repeatable), Instant::now());
         loop {
-            let link = self.confirming(need).await?;
-            let there = Self { queue: self.queue.over(&link), is_patient: false, ..self.clone() };
+            let link = self.confirming_link(need).await?;
+            let there = Self { queue: self.queue.over(&link), retries: false, ..self.clone() };
             match there.deliver(batch.clone()).await {
                 Ok(answers) => {
                     let Err(why) = confirm(&there.queue, need, self.confirm_within).await else {
@@ -60,11 +60,11 @@ impl Producer {
                     let accepted = answers.into_iter().map(|answer| answer.id).collect();
                     return Err(SubmitError::Unconfirmed { accepted, why });
                 }
-                Err(SubmitError::Broker(error)) if may_pass(&error) => {
+                Err(SubmitError::Broker(error)) if is_retryable(&error) => {
                     self.forget(&link);
                     let Some(pause) = pauses.next() else { return Err(error.into()) };
                     tokio::time::sleep(*pause).await;
-                    if begun.elapsed() > RECEIPTS {
+                    if begun.elapsed() > RESEND_WITHIN {
                         return Err(error.into());
                     }
                 }
@@ -74,11 +74,11 @@ impl Producer {
     }
 
     /// Returns the connection for durable jobs, after checking that Redis can confirm what they need.
-    async fn confirming(&self, need: Need) -> Result<Link, SubmitError> {
+    async fn confirming_link(&self, need: Need) -> Result<Link, SubmitError> {
         let known = self.confirming.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let link = match known {
             Some(link) => link,
-            None => self.queue.confirming().await.map_err(not_offered)?,
+            None => self.queue.open_confirming().await.map_err(not_offered)?,
         };
         if need.aof
             && let Err(error) = self.queue.over(&link).await_aof(Duration::from_millis(1)).await

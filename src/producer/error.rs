@@ -1,6 +1,6 @@
 //! Why a job was not submitted.
 
-use crate::broker::{self, Identified, Untaken};
+use crate::broker::{self, JobWithId, NotAccepted};
 use crate::job::{InvalidName, JobId, State};
 
 /// Why a job was not submitted; see the [example](crate::Producer::submit_or_find).
@@ -111,7 +111,7 @@ pub enum SubmitError {
 
 impl SubmitError {
     /// A member that matches an existing job whose end the batch would never learn of.
-    pub(super) fn left_out(member: &Identified, there: &JobId, state: State) -> Self {
+    pub(super) fn left_out(member: &JobWithId, there: &JobId, state: State) -> Self {
         let is = match state {
             State::Cancelled => "is cancelled: give it another id, or leave it out",
             State::Waiting
@@ -128,11 +128,11 @@ impl SubmitError {
     }
 }
 
-impl From<Untaken> for SubmitError {
-    fn from(untaken: Untaken) -> Self {
-        match untaken {
-            Untaken::Full { depth, limit } => Self::Full { depth, limit },
-            Untaken::Broker(error) => Self::Broker(error),
+impl From<NotAccepted> for SubmitError {
+    fn from(error: NotAccepted) -> Self {
+        match error {
+            NotAccepted::Full { depth, limit } => Self::Full { depth, limit },
+            NotAccepted::Broker(error) => Self::Broker(error),
         }
     }
 }

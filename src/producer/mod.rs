@@ -27,7 +27,7 @@ pub use submitted::{Accepted, Submitted};
 pub use crate::broker::{Durability, UniqueMode, UniqueScope};
 pub use wait::{Ended, WaitError};
 
-use crate::broker::{self, Broker, Class, Due, Identified, NewJob, Queue, RECEIPTS, Untaken};
+use crate::broker::{self, Broker, Class, Due, JobWithId, NewJob, NotAccepted, Queue, RESEND_WITHIN};
 use crate::job::{JobId, Lane, TraceContext};
 
 /// How many round trips are in flight at once.
@@ -58,7 +58,7 @@ pub struct Producer {
     trace: Option<TraceContext>,
     confirming: durable::Shared,
     /// False for a connection that does not reconnect, so that nothing is sent over it again.
-    is_patient: bool,
+    retries: bool,
 }
 
 impl Producer {
@@ -82,7 +82,7 @@ impl Producer {
             confirm_within: Duration::from_secs(5),
             trace: None,
             confirming: durable::Shared::default(),
-            is_patient: true,
+            retries: true,
         }
     }
 
@@ -181,32 +181,32 @@ impl Producer {
 
     /// Sends one batch, with the script that each kind of job needs.
     async fn deliver(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
-        self.refuse(&batch)?;
+        self.check(&batch)?;
         let mut answers: Vec<Option<Submitted>> = Vec::with_capacity(batch.len());
-        let mut ways = Ways::default();
+        let mut routes = Routes::default();
         for (at, submission) in batch.into_iter().enumerate() {
             answers.push(None);
-            ways.add(at, submission);
+            routes.add(at, submission);
         }
-        for (lane, (places, jobs)) in Lane::ALL.into_iter().zip(ways.now) {
+        for (lane, (places, jobs)) in Lane::ALL.into_iter().zip(routes.now) {
             if jobs.is_empty() {
                 continue;
             }
             let entries = self.queue.append(lane, &jobs, self.max_depth).await?;
             for (place, entry) in places.into_iter().zip(entries) {
-                answers[place] = Some(new(JobId::derived(entry, lane)));
+                answers[place] = Some(accepted(JobId::derived(entry, lane)));
             }
         }
-        let (places, later) = ways.later;
+        let (places, later) = routes.later;
         if !later.is_empty() {
-            self.insist(|| self.queue.schedule(&later, self.max_depth)).await?;
+            self.retry(|| self.queue.schedule(&later, self.max_depth)).await?;
             for (place, (id, _)) in places.into_iter().zip(later) {
-                answers[place] = Some(new(id));
+                answers[place] = Some(accepted(id));
             }
         }
-        let (places, once) = ways.once;
+        let (places, once) = routes.once;
         if !once.is_empty() {
-            for (place, answer) in places.into_iter().zip(self.place(once).await?) {
+            for (place, answer) in places.into_iter().zip(self.submit_with_ids(once).await?) {
                 answers[place] = Some(answer);
             }
         }
@@ -214,7 +214,7 @@ impl Producer {
     }
 
     /// Returns the error of a job that can be refused before anything is sent.
-    pub(super) fn refuse(&self, batch: &[Submission]) -> Result<(), SubmitError> {
+    pub(super) fn check(&self, batch: &[Submission]) -> Result<(), SubmitError> {
         for submission in batch {
             submission.fits()?;
             if submission.payload_bytes > self.max_payload {
@@ -232,19 +232,19 @@ impl Producer {
     }
 
     /// Repeats a call that is safe to send twice until there is an answer or no pause is left.
-    async fn insist<T, F>(&self, send: impl Fn() -> F) -> Result<T, Untaken>
+    async fn retry<T, F>(&self, send: impl Fn() -> F) -> Result<T, NotAccepted>
     where
-        F: Future<Output = Result<T, Untaken>>,
+        F: Future<Output = Result<T, NotAccepted>>,
     {
         let begun = Instant::now();
-        let mut pauses = PAUSES.iter().filter(|_| self.is_patient);
+        let mut pauses = PAUSES.iter().filter(|_| self.retries);
         loop {
             let answer = send().await;
-            let Err(Untaken::Broker(error)) = &answer else { return answer };
+            let Err(NotAccepted::Broker(error)) = &answer else { return answer };
             // A process that was frozen for longer than the receipts are kept must not send again.
-            let Some(pause) = pauses.next().filter(|_| may_pass(error)) else { return answer };
+            let Some(pause) = pauses.next().filter(|_| is_retryable(error)) else { return answer };
             tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)).await;
-            if begun.elapsed() > RECEIPTS {
+            if begun.elapsed() > RESEND_WITHIN {
                 return answer;
             }
         }
@@ -253,21 +253,21 @@ impl Producer {
 
 /// The jobs of a batch, grouped by how they are sent, each with its position in the batch.
 #[derive(Default)]
-struct Ways {
+struct Routes {
     /// Sent to their lanes, in the order of [`Lane::ALL`].
     now: [(Vec<usize>, Vec<NewJob>); 3],
     /// Sent to the delayed set.
     later: (Vec<usize>, Vec<(JobId, NewJob)>),
     /// Accepted once by their ids.
-    once: (Vec<usize>, Vec<Identified>),
+    once: (Vec<usize>, Vec<JobWithId>),
 }
 
-impl Ways {
+impl Routes {
     fn add(&mut self, place: usize, Submission { job, id, window, unique, .. }: Submission) {
         let once = match (id, unique) {
-            (Some(id), unique) => Ok(Identified::new(id, job, window, unique.map(|unique| *unique))),
+            (Some(id), unique) => Ok(JobWithId::new(id, job, window, unique.map(|unique| *unique))),
             // The holder of a lock needs an id before it has an entry.
-            (None, Some(unique)) => Ok(Identified::drawn(random_id(), job, *unique)),
+            (None, Some(unique)) => Ok(JobWithId::with_random_id(random_id(), job, *unique)),
             (None, None) => Err(job),
         };
         match once {
@@ -288,12 +288,12 @@ impl Ways {
     }
 }
 
-fn new(id: JobId) -> Submitted {
+fn accepted(id: JobId) -> Submitted {
     Submitted { id, accepted: Accepted::New }
 }
 
 /// True if the connection broke, or Redis is only busy.
-fn may_pass(error: &broker::Error) -> bool {
+fn is_retryable(error: &broker::Error) -> bool {
     matches!(error, broker::Error::Unknown { .. }) || error.class() == Some(Class::Busy)
 }
 

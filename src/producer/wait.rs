@@ -123,7 +123,7 @@ impl Producer {
     /// [`WaitError`].
     pub async fn wait(&self, job: &JobId, timeout: Duration) -> Result<Ended, WaitError> {
         let begun = Instant::now();
-        let (mut pause, mut seen) = (SHORTEST, Seen::default());
+        let (mut pause, mut seen) = (SHORTEST, LastSeen::default());
         loop {
             match self.queue.status_without_log(job).await {
                 Ok(Some(status)) if status.state.is_final() => return Ok(Ended::of(status)),
@@ -145,12 +145,12 @@ impl Producer {
 
 /// What is known of a job so far.
 #[derive(Debug, Default)]
-struct Seen {
+struct LastSeen {
     state: Option<State>,
     missing_since: Option<Instant>,
 }
 
-impl Seen {
+impl LastSeen {
     fn note(&mut self, state: Option<State>) {
         match state {
             Some(_) => *self = Self { state, missing_since: None },

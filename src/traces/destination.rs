@@ -33,7 +33,7 @@ pub(super) struct Destination {
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
     /// The collector accepted it, except for `rejected` spans.
-    TakenJob { rejected: u64 },
+    Accepted { rejected: u64 },
     /// It may be sent again, possibly after a pause.
     Later { pause: Option<Duration>, why: String },
     /// It will never be accepted.
@@ -65,7 +65,7 @@ impl Destination {
         let (status, pause) = (response.status(), pause(response.headers()));
         let why = format!("the collector answered {status}");
         match status {
-            _ if status.is_success() => Answer::TakenJob { rejected: rejected(&mut response).await },
+            _ if status.is_success() => Answer::Accepted { rejected: rejected(&mut response).await },
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE

@@ -88,7 +88,7 @@ impl Exporter {
         let mut pauses = PAUSES.iter();
         loop {
             let (own, why) = match self.destination.post(body.clone()).await {
-                Answer::TakenJob { rejected } => {
+                Answer::Accepted { rejected } => {
                     let rejected = rejected.min(count);
                     self.events.emit(&Event::Exported { spans: count - rejected });
                     lose(&self.events, rejected, SpanLoss::Refused, "the collector rejected them");

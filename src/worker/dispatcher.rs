@@ -204,11 +204,11 @@ impl Dispatcher {
         if self.quota.as_ref().is_some_and(|quota| quota.is_spent()) {
             return None;
         }
-        self.lighten(Waiting::pop)
+        self.update_waiting(Waiting::pop)
     }
 
     /// Changes what waits, and notifies if it was too large before and is not any more.
-    fn lighten<T>(&self, change: impl FnOnce(&mut Waiting) -> T) -> T {
+    fn update_waiting<T>(&self, change: impl FnOnce(&mut Waiting) -> T) -> T {
         let mut waiting = self.lock();
         let was_heavy = waiting.is_heavy();
         let result = change(&mut waiting);
@@ -242,7 +242,7 @@ impl Dispatcher {
 
     /// Takes the matching deliveries out of those that wait, and gives their room back.
     pub(crate) fn withdraw(&self, matches: impl Fn(&Delivery) -> bool) -> Vec<Arc<Delivery>> {
-        let taken = self.lighten(|waiting| waiting.withdraw(matches));
+        let taken = self.update_waiting(|waiting| waiting.withdraw(matches));
         self.free(taken.len());
         taken
     }
@@ -250,7 +250,7 @@ impl Dispatcher {
     /// Stops handing out deliveries, and returns those that had not started.
     pub(crate) fn close(&self) -> Vec<Arc<Delivery>> {
         self.closed.store(true, Ordering::Release);
-        let unstarted = self.lighten(|waiting| waiting.withdraw(|_| true));
+        let unstarted = self.update_waiting(|waiting| waiting.withdraw(|_| true));
         self.arrived.notify_one();
         self.arrived.notify_waiters();
         unstarted

@@ -166,7 +166,7 @@ impl Executor {
                 Ok(Begun::Start) => return Ok(None),
                 // Giving the entry back finds out what it is, and ends it.
                 Ok(Begun::Stale | Begun::DoneAlready) => return Ok(Some(Outcome::Interrupted)),
-                Ok(Begun::Unwanted) => return Ok(Some(Outcome::Cancelled)),
+                Ok(Begun::CancelRequested) => return Ok(Some(Outcome::Cancelled)),
                 Ok(Begun::Expired) => return Ok(Some(Outcome::Expired)),
                 Ok(Begun::NotDue(wait)) => return Ok(Some(Outcome::NotDue(wait))),
                 Err(error) => {

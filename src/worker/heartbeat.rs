@@ -294,7 +294,7 @@ impl Heartbeat {
         }
         let lives: Vec<&Life> = held.iter().map(|(_, delivery)| &delivery.job.life).collect();
         let requested: HashSet<_> =
-            match joined.monitor.ask(Duration::ZERO, joined.queue.cancels(link, &lives)).await {
+            match joined.monitor.ask(Duration::ZERO, joined.queue.cancel_requests(link, &lives)).await {
                 Ok(lives) if lives.is_empty() => return,
                 Ok(lives) => lives.into_iter().collect(),
                 Err(error) => return self.report_error(&error),
@@ -398,7 +398,7 @@ fn answer_timeout(lease: Duration) -> Duration {
 /// Finds out whether the queue's Redis answers here, if some other loop waits for it.
 async fn probe(link: &Link, joined: &JoinedQueue) {
     if joined.monitor.has_late_peer() {
-        let asked = joined.monitor.ask(Duration::ZERO, joined.queue.cancels(link, &[]));
+        let asked = joined.monitor.ask(Duration::ZERO, joined.queue.cancel_requests(link, &[]));
         // The monitor notes the answer, or that there was none.
         tokio::time::timeout(MIN_TIMEOUT, asked).await.ok();
     }

@@ -17,7 +17,7 @@ use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::lease::Held;
 use super::outbox::{MIN_BATCH, Outbox};
-use crate::broker::{Applied, Entry, Error, Keep, Queue, Ran, TakenJob};
+use crate::broker::{Applied, AttemptSummary, Entry, Error, KeepRecord, Queue, TakenJob};
 use crate::event::{Event, Events, Finished};
 use crate::health::Monitor;
 use crate::job::{
@@ -291,8 +291,8 @@ impl Settler {
         let taken = TakenJob { job: &delivery.job, envelope: &delivery.envelope, trace: delivery.trace() };
         let result = if let Outcome::Done(result) = &finished.outcome { result.as_ref() } else { None };
         let tracking = taken.job.tracking(self.policies.of(&taken.job.job_type), self.tracking);
-        let keep = Keep { record: finished.tracked, tracking, retention: self.retention, result };
-        let ran = Ran {
+        let keep = KeepRecord { record: finished.tracked, tracking, retention: self.retention, result };
+        let ran = AttemptSummary {
             elapsed: finished.elapsed,
             outcome: outcome_name(&finished.outcome),
             worker: self.consumer.as_str(),
@@ -301,7 +301,8 @@ impl Settler {
     }
 
     async fn bury_malformed(&self, entry: Entry, why: String) -> SettleResult {
-        let ran = Ran { elapsed: Duration::ZERO, outcome: "malformed", worker: self.consumer.as_str() };
+        let ran =
+            AttemptSummary { elapsed: Duration::ZERO, outcome: "malformed", worker: self.consumer.as_str() };
         match self.retry(|| self.queue.bury_malformed(&self.consumer, &entry, &why, &ran)).await {
             Ok(Some(job)) => {
                 self.events.emit(&Event::Finished(Finished::malformed(self.queue.name(), &job, &why)));

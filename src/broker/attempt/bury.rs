@@ -3,7 +3,7 @@
 use fred::types::{Key, Value};
 
 use crate::broker::attempt::followup::FollowUpArgs;
-use crate::broker::attempt::settle::{Applied, Ran, TakenJob, edited, flatten, letter_of, text};
+use crate::broker::attempt::settle::{Applied, AttemptSummary, TakenJob, edited, flatten, letter_of, text};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::submit::offload::Carried;
@@ -102,7 +102,7 @@ impl Queue {
         consumer: &ConsumerName,
         entry: &Entry,
         why: &str,
-        ran: &Ran<'_>,
+        ran: &AttemptSummary<'_>,
     ) -> Result<Option<JobId>, Error> {
         let empty = Envelope::default();
         let id = JobId::derived(entry.id, entry.lane);
@@ -132,9 +132,10 @@ impl Queue {
         consumer: &ConsumerName,
         letter: Letter<'_>,
         burial: &Burial,
-        ran: &Ran<'_>,
+        ran: &AttemptSummary<'_>,
     ) -> Result<Answer, Error> {
-        let Carried { envelope: fields, offloaded } = self.lighten(letter.fields(), &letter.life).await?;
+        let Carried { envelope: fields, offloaded } =
+            self.offload_large(letter.fields(), &letter.life).await?;
         let FollowUpArgs { keys: [lock, batch], ends } = letter.follow_up;
         let (stream, record) = (self.keys.stream(letter.lane).clone(), self.keys.record(&letter.id));
         let mut keys = vec![stream, self.keys.dead.clone(), record, lock, batch, self.keys.cancels.clone()];

@@ -18,7 +18,7 @@ use crate::job::{End, EntryId, Envelope, JobId, JobSpec, JobType, Lane, Life, St
 scripts! { CANCEL "cancel", CANCELS "cancels", ENDINGS "endings", WISHES "wishes" }
 
 /// How many entries of each lane are searched for a job that nothing points to.
-const SOUGHT: u64 = 100_000;
+const MAX_SEARCHED: u64 = 100_000;
 
 /// How often the search is repeated for a job that keeps moving.
 const TRIES: u32 = 3;
@@ -27,10 +27,10 @@ const TRIES: u32 = 3;
 const MAX_NAME_BYTES: usize = 128;
 
 /// The most lives that one script checks.
-const ASKED: usize = 500;
+const MAX_LIVES: usize = 500;
 
 /// The most requests that one script checks.
-const WISHES_PAGE: i64 = 200;
+const REQUESTS_PAGE: i64 = 200;
 
 /// The outcome of a request to cancel a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Cancellation {
     /// No worker ran it: it is cancelled.
     Done,
     /// A worker runs it: it is asked to end, and no later attempt starts.
-    Wanted,
+    Requested,
     /// It had already ended, and nothing was changed.
     Ended(State),
     /// No such job is known.
@@ -71,7 +71,7 @@ impl Queue {
             let answer = self.cancel_at(id, &found, (&by, left == 0), retention).await?;
             match (answer.status, answer.rest.first().map(decode::text)) {
                 (1, _) => return Ok(Cancellation::Done),
-                (2, _) => return Ok(Cancellation::Wanted),
+                (2, _) => return Ok(Cancellation::Requested),
                 (3, Some(state)) => {
                     let state = state.parse().map_err(|()| Error::contract("cancel", state))?;
                     return Ok(Cancellation::Ended(state));
@@ -152,7 +152,7 @@ impl Queue {
             return Ok(Some(Found { envelope, lane, entry: Some(entry) }));
         }
         for lane in Lane::ALL {
-            if let Some(entry) = self.seek_entry(id, lane, SOUGHT).await?
+            if let Some(entry) = self.seek_entry(id, lane, MAX_SEARCHED).await?
                 && let Some(envelope) = self.entry(entry, lane).await?
             {
                 return Ok(Some(Found { envelope, lane, entry: Some(entry) }));
@@ -173,13 +173,13 @@ impl Queue {
 
     /// Returns those of these lives that somebody has asked to cancel. Costs almost nothing while there are no
     /// requests.
-    pub(crate) async fn cancels(&self, link: &Link, lives: &[&Life]) -> Result<Vec<Life>, Error> {
+    pub(crate) async fn cancel_requests(&self, link: &Link, lives: &[&Life]) -> Result<Vec<Life>, Error> {
         let mut unwanted = Vec::new();
         let keys = || vec![self.keys.cancels.clone()];
         if link.run(&CANCELS, keys(), vec![]).await?.status == 0 {
             return Ok(unwanted);
         }
-        for lives in lives.chunks(ASKED) {
+        for lives in lives.chunks(MAX_LIVES) {
             let args = lives.iter().map(text).collect();
             let answer = link.run(&CANCELS, keys(), args).await?;
             unwanted.extend(answer.rest.iter().filter_map(|life| decode::text(life).parse::<Life>().ok()));
@@ -201,10 +201,10 @@ impl Queue {
 
     /// Deletes the requests that can no longer take effect from one page of them, after the first `skip`. Returns how
     /// many of the page stay, and how many exist in all. See `wishes.lua`.
-    pub(crate) async fn forget_wishes(&self, skip: u64) -> Result<(u64, u64), Error> {
+    pub(crate) async fn forget_cancel_requests(&self, skip: u64) -> Result<(u64, u64), Error> {
         let mut keys = vec![self.keys.cancels.clone(), self.keys.cancel_places.clone()];
         keys.extend(self.keys.streams().clone());
-        let args = vec![Value::Integer(skip.cast_signed()), Value::Integer(WISHES_PAGE)];
+        let args = vec![Value::Integer(skip.cast_signed()), Value::Integer(REQUESTS_PAGE)];
         let answer = self.run(&WISHES, keys, args).await?;
         match (u64::try_from(answer.status), answer.rest.first().and_then(decode::number)) {
             (Ok(all), Some(kept)) => Ok((kept, all)),

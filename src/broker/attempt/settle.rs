@@ -32,7 +32,7 @@ pub(crate) enum Begun {
     /// Its `expires_at_ms` has passed.
     Expired,
     /// The job's cancellation was requested.
-    Unwanted,
+    CancelRequested,
     /// The job is not due for this long.
     NotDue(Duration),
 }
@@ -77,7 +77,7 @@ pub(in crate::broker) fn edited(
 
 /// What is noted about an attempt that ended.
 #[derive(Debug, Clone)]
-pub(crate) struct Ran<'a> {
+pub(crate) struct AttemptSummary<'a> {
     /// How long it ran.
     pub(crate) elapsed: Duration,
     /// How it ended, in one word.
@@ -121,7 +121,7 @@ impl Queue {
             (1, _) => Ok(Begun::Start),
             (2, _) => Ok(Begun::DoneAlready),
             (3, _) => Ok(Begun::Expired),
-            (5, _) => Ok(Begun::Unwanted),
+            (5, _) => Ok(Begun::CancelRequested),
             (4, Some(ms)) => Ok(Begun::NotDue(Duration::from_millis(ms))),
             _ => Err(Error::contract("begin", answer)),
         }
@@ -141,19 +141,19 @@ impl Queue {
         consumer: &ConsumerName,
         taken: TakenJob<'_>,
         settlement: &Settlement,
-        keep: Keep<'_>,
-        ran: &Ran<'_>,
+        keep: KeepRecord<'_>,
+        ran: &AttemptSummary<'_>,
     ) -> Result<Applied, Error> {
         match settlement {
             Settlement::Ack => self.complete(consumer, taken, keep, ran).await,
             Settlement::Defer(to) => {
                 let why = to.error.as_deref().map(|error| format!("cancelled; its last attempt: {error}"));
                 let answer = self.defer(consumer, taken, to, ran).await?;
-                self.unless_unwanted(answer, (consumer, taken, why), keep, ran).await
+                self.or_cancelled(answer, (consumer, taken, why), keep, ran).await
             }
             Settlement::Release => {
                 let answer = self.release(consumer, taken, ran).await?;
-                self.unless_unwanted(answer, (consumer, taken, None), keep, ran).await
+                self.or_cancelled(answer, (consumer, taken, None), keep, ran).await
             }
             Settlement::Bury(burial) => {
                 let end = End::Dead(burial.reason, &burial.error);
@@ -161,7 +161,7 @@ impl Queue {
                     Letter::of(taken, FollowUpArgs::of(&self.keys, taken, end), self.offloaded_of(taken));
                 let answer = self.bury(consumer, letter, burial, ran).await?;
                 let why = Some(format!("cancelled; its last attempt: {}", burial.error));
-                self.unless_unwanted(answer, (consumer, taken, why), keep, ran).await
+                self.or_cancelled(answer, (consumer, taken, why), keep, ran).await
             }
             Settlement::Cancel(why) => {
                 self.cancelled(consumer, taken, (why, keep.retention_of_cancelled()), ran).await
@@ -172,12 +172,12 @@ impl Queue {
     /// The outcome for an attempt that failed or was released. If the job's cancellation was requested, the script
     /// changed nothing, and the attempt now cancels the job. A process that dies in between leaves the entry pending,
     /// and the request to the process that claims it.
-    async fn unless_unwanted(
+    async fn or_cancelled(
         &self,
         answer: Answer,
         (consumer, taken, why): (&ConsumerName, TakenJob<'_>, Option<String>),
-        keep: Keep<'_>,
-        ran: &Ran<'_>,
+        keep: KeepRecord<'_>,
+        ran: &AttemptSummary<'_>,
     ) -> Result<Applied, Error> {
         if answer.status != 3 {
             return self.applied(answer);
@@ -193,8 +193,8 @@ impl Queue {
         &self,
         consumer: &ConsumerName,
         taken: TakenJob<'_>,
-        keep: Keep<'_>,
-        ran: &Ran<'_>,
+        keep: KeepRecord<'_>,
+        ran: &AttemptSummary<'_>,
     ) -> Result<Applied, Error> {
         let job = taken.job;
         let FollowUpArgs { keys: [lock, batch], ends } =
@@ -233,10 +233,10 @@ impl Queue {
         consumer: &ConsumerName,
         taken: TakenJob<'_>,
         to: &Deferral,
-        ran: &Ran<'_>,
+        ran: &AttemptSummary<'_>,
     ) -> Result<Answer, Error> {
         let job = taken.job;
-        let next = self.lighten(next_attempt(taken, to), &job.life).await?;
+        let next = self.offload_large(next_attempt(taken, to), &job.life).await?;
         let keys = vec![
             self.keys.stream(job.lane).clone(),
             self.keys.delayed.clone(),
@@ -275,7 +275,7 @@ impl Queue {
         &self,
         consumer: &ConsumerName,
         taken: TakenJob<'_>,
-        ran: &Ran<'_>,
+        ran: &AttemptSummary<'_>,
     ) -> Result<Answer, Error> {
         let job = taken.job;
         let id = job.id.to_string();
@@ -285,7 +285,7 @@ impl Queue {
             [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes()), (b"life", life.as_bytes())];
         let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms" | b"life");
         let fields = edited(taken.envelope, taken.trace, replaced, &identity);
-        let Carried { envelope: fields, offloaded } = self.lighten(fields, &job.life).await?;
+        let Carried { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
         let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
         keys.extend([self.keys.cancels.clone(), self.keys.receipts(consumer.as_str())]);
         keys.extend([self.offloaded_of(taken), offloaded]);
@@ -304,7 +304,7 @@ impl Queue {
         consumer: &ConsumerName,
         taken: TakenJob<'_>,
         (why, retention): (&str, Duration),
-        ran: &Ran<'_>,
+        ran: &AttemptSummary<'_>,
     ) -> Result<Applied, Error> {
         let job = taken.job;
         let FollowUpArgs { keys: [lock, batch], ends } = FollowUpArgs::of(&self.keys, taken, End::Cancelled);
@@ -350,7 +350,7 @@ impl Queue {
 
 /// Whether and for how long a job's record is kept after its end, and with which result.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Keep<'a> {
+pub(crate) struct KeepRecord<'a> {
     /// Whether there is a record.
     pub(crate) record: bool,
     pub(crate) tracking: Tracking,
@@ -358,7 +358,7 @@ pub(crate) struct Keep<'a> {
     pub(crate) result: Option<&'a Bytes>,
 }
 
-impl Keep<'_> {
+impl KeepRecord<'_> {
     fn mode(&self) -> &'static str {
         match (self.record, self.tracking) {
             (false, _) => "0",

@@ -57,36 +57,41 @@ impl Queue {
         id: &JobId,
         origin: Option<(EntryId, Lane)>,
         with_log: bool,
-    ) -> Result<Found, Error> {
+    ) -> Result<JobView, Error> {
         let mut gone: Vec<(Lane, EntryId)> = Vec::new();
         let mut left = TRIES;
         loop {
             left -= 1;
-            let seen = self.look(id, origin, with_log).await?;
-            let fresh = seen.places.iter().filter(|place| !gone.contains(&(place.lane, place.entry)));
+            let answer = self.run_lookup(id, origin, with_log).await?;
+            let fresh = answer.places.iter().filter(|place| !gone.contains(&(place.lane, place.entry)));
             let fresh: Vec<Held> = fresh.cloned().collect();
             let entries = fresh.iter().map(|place| self.bare_entry(place.lane, place.entry));
             let packed = async {
-                match &seen.member {
+                match &answer.member {
                     Some(member) => self.packed(member).await,
                     None => Ok(None),
                 }
             };
             let (entries, packed) = tokio::try_join!(try_join_all(entries), packed)?;
             let found = fresh.iter().zip(entries).find_map(|(place, entry)| Some((place.clone(), entry?)));
-            let has_moved = match &seen.member {
+            let has_moved = match &answer.member {
                 Some(_) => packed.is_none(),
-                None => seen.due.is_none() && found.is_none() && !fresh.is_empty() && !seen.is_final(),
+                None => answer.due.is_none() && found.is_none() && !fresh.is_empty() && !answer.is_final(),
             };
             if left == 0 || !has_moved {
-                return self.found(seen, found, packed).await;
+                return self.assemble(answer, found, packed).await;
             }
             gone.extend(fresh.iter().map(|place| (place.lane, place.entry)));
         }
     }
 
     /// Runs the script once.
-    async fn look(&self, id: &JobId, origin: Option<(EntryId, Lane)>, with_log: bool) -> Result<Seen, Error> {
+    async fn run_lookup(
+        &self,
+        id: &JobId,
+        origin: Option<(EntryId, Lane)>,
+        with_log: bool,
+    ) -> Result<LookupAnswer, Error> {
         let mut keys = vec![self.keys.record(id), self.keys.delayed.clone()];
         keys.extend(self.keys.streams().clone());
         keys.extend([self.keys.cancels.clone(), self.keys.delayed_fields.clone()]);
@@ -95,7 +100,8 @@ impl Queue {
         let mut args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
         args.extend(Record::names(with_log).map(Value::from));
         let answer = self.run(&LOOKUP, keys, args).await?;
-        let [Value::Array(record), due, member, life, wished, places @ ..] = &answer.rest[..] else {
+        let [Value::Array(record), due, member, life, cancel_requested, places @ ..] = &answer.rest[..]
+        else {
             return Err(Error::contract("lookup", answer));
         };
         let place = |place: &Value| {
@@ -104,13 +110,13 @@ impl Queue {
             let worker = Some(decode::text(worker)).filter(|name| !name.is_empty());
             Some(Held { lane: decode::text(lane).parse().ok()?, entry: decode::entry_id(entry)?, worker })
         };
-        Ok(Seen {
+        Ok(LookupAnswer {
             now: timestamp(answer.status.cast_unsigned()),
             record: Record(decode::envelope(record)),
             due: decode::number(due).map(timestamp),
             member: Some(member.clone()).filter(|member| !member.is_null()),
             life: Some(decode::text(life)).filter(|life| !life.is_empty()),
-            wished: decode::number(wished).map(timestamp),
+            cancel_requested: decode::number(cancel_requested).map(timestamp),
             places: places.iter().filter_map(place).collect(),
         })
     }
@@ -124,13 +130,13 @@ impl Queue {
     }
 
     /// Assembles everything. If the entry's life is not the record's, looks up the request to cancel the entry's life.
-    async fn found(
+    async fn assemble(
         &self,
-        seen: Seen,
+        answer: LookupAnswer,
         found: Option<(Held, Entry)>,
         packed: Option<Value>,
-    ) -> Result<Found, Error> {
-        let (mut wished, mut job_type, mut created) = (seen.wished, None, None);
+    ) -> Result<JobView, Error> {
+        let (mut cancel_requested, mut job_type, mut created) = (answer.cancel_requested, None, None);
         if let Some((place, entry)) = &found {
             let field = |name: &str| {
                 let value = entry.envelope.as_ref()?.get(name.as_bytes())?;
@@ -142,35 +148,36 @@ impl Queue {
             created = began.as_ref().and_then(|ms| ms.parse().ok()).or(Some(place.entry.ms)).map(timestamp);
             let life = field("life").or(began);
             let life = life.unwrap_or_else(|| JobId::derived(place.entry, place.lane).to_string());
-            if seen.life.as_ref() != Some(&life) {
-                wished = self.wish_for(life).await?;
+            if answer.life.as_ref() != Some(&life) {
+                cancel_requested = self.cancel_requested_at(life).await?;
             }
         }
         let place = found.map(|(place, _)| place);
-        Ok(Found {
-            now: seen.now,
-            record: seen.record,
-            due: seen.due,
+        Ok(JobView {
+            now: answer.now,
+            record: answer.record,
+            due: answer.due,
             parked: packed.and_then(|packed| Envelope::unpack(decode::data(&packed)).ok()),
             lane: place.as_ref().map(|place| place.lane),
             entry: place.as_ref().map(|place| place.entry),
             worker: place.and_then(|place| place.worker),
             job_type,
             created,
-            wished,
+            cancel_requested,
         })
     }
 
     /// Returns when the cancellation of this life was requested.
-    async fn wish_for(&self, life: String) -> Result<Option<Timestamp>, Error> {
+    async fn cancel_requested_at(&self, life: String) -> Result<Option<Timestamp>, Error> {
         let client = self.link.client();
-        let wish: Value = self.link.ask("zscore", client.zscore(self.keys.cancels.clone(), life)).await?;
-        Ok(decode::number(&wish).map(timestamp))
+        let requested: Value =
+            self.link.ask("zscore", client.zscore(self.keys.cancels.clone(), life)).await?;
+        Ok(decode::number(&requested).map(timestamp))
     }
 }
 
 /// The snapshot that the script returned.
-struct Seen {
+struct LookupAnswer {
     now: Timestamp,
     record: Record,
     due: Option<Timestamp>,
@@ -179,7 +186,7 @@ struct Seen {
     /// The life that the record belongs to.
     life: Option<String>,
     /// When the cancellation of this life was requested.
-    wished: Option<Timestamp>,
+    cancel_requested: Option<Timestamp>,
     /// The places where its entry may be.
     places: Vec<Held>,
 }
@@ -192,14 +199,14 @@ struct Held {
     worker: Option<String>,
 }
 
-impl Seen {
+impl LookupAnswer {
     fn is_final(&self) -> bool {
         let state = self.record.text("state").and_then(|state| state.parse::<State>().ok());
         state.is_some_and(State::is_final)
     }
 }
 
-struct Found {
+struct JobView {
     now: Timestamp,
     record: Record,
     due: Option<Timestamp>,
@@ -212,13 +219,13 @@ struct Found {
     /// The time of the first entry, which its entry names.
     created: Option<Timestamp>,
     /// When its cancellation was requested.
-    wished: Option<Timestamp>,
+    cancel_requested: Option<Timestamp>,
 }
 
 /// The fields and lane of a delayed job; the entry and lane of one in a stream.
 pub(in crate::broker) type Place = (Option<(Envelope, Lane)>, Option<(EntryId, Lane)>);
 
-impl Found {
+impl JobView {
     fn status(self, id: &JobId) -> Option<Status> {
         let state = self.state()?;
         let parked = |name: &str| {
@@ -227,7 +234,8 @@ impl Found {
         };
         let job_type = self.record.text("type").or_else(|| self.job_type.clone()).or_else(|| parked("type"));
         let cancelled_by = self.record.text("cancelled_by");
-        let cancelled_by = cancelled_by.filter(|_| state == State::Cancelled || self.wished.is_some());
+        let cancelled_by =
+            cancelled_by.filter(|_| state == State::Cancelled || self.cancel_requested.is_some());
         let parked_since = || parked("created_ms")?.parse().ok().map(timestamp);
         Some(Status {
             now: self.now,
@@ -249,7 +257,7 @@ impl Found {
             worker: self.worker.clone(),
             error: self.record.text("error").filter(|_| state != State::Done),
             result: self.record.text("result"),
-            cancelling: self.wished.filter(|_| !state.is_final()),
+            cancelling: self.cancel_requested.filter(|_| !state.is_final()),
             cancelled_by,
             dead: self.record.text("dead_id").and_then(|dead| dead.parse().ok()),
             attempts: self.record.attempts(),

@@ -16,7 +16,7 @@ use crate::job::{EntryId, JobId, Lane, Portion, Timestamp};
 
 /// The place of a job that was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Sought {
+pub(crate) enum EntrySearch {
     /// It is this entry of this lane.
     At(Lane, EntryId),
     /// It is nowhere: every place in its lane where it could be was checked.
@@ -58,14 +58,14 @@ impl Queue {
         id: &JobId,
         (lane, due): (Lane, Timestamp),
         limit: u64,
-    ) -> Result<Sought, Error> {
+    ) -> Result<EntrySearch, Error> {
         match self.walk(id, lane, Way::Up(due), limit).await? {
-            Some(Some(entry)) => return Ok(Sought::At(lane, entry)),
-            Some(None) => return Ok(Sought::Gone),
+            Some(Some(entry)) => return Ok(EntrySearch::At(lane, entry)),
+            Some(None) => return Ok(EntrySearch::Gone),
             None => {}
         }
         let found = self.seek_entry(id, lane, limit).await?;
-        Ok(found.map_or(Sought::Lost, |entry| Sought::At(lane, entry)))
+        Ok(found.map_or(EntrySearch::Lost, |entry| EntrySearch::At(lane, entry)))
     }
 
     pub(in crate::broker) async fn seek_entry(

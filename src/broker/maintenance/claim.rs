@@ -21,14 +21,14 @@ const REDATE_BATCH: i64 = 500;
 pub(crate) struct Claimed {
     /// Where the next page begins; `None` at the end.
     pub(crate) next: Option<EntryId>,
-    pub(crate) entries: Vec<Silent>,
+    pub(crate) entries: Vec<SilentEntry>,
     /// Entries that were pending but deleted: their contents are lost.
     pub(crate) deleted: u64,
 }
 
 /// An entry that was claimed.
 #[derive(Debug)]
-pub(crate) struct Silent {
+pub(crate) struct SilentEntry {
     pub(crate) id: EntryId,
     /// The consumer that held it; `-` if unknown.
     pub(crate) owner: String,
@@ -38,7 +38,7 @@ pub(crate) struct Silent {
 
 /// The result of one check for silent entries.
 #[derive(Debug)]
-pub(crate) struct Stale {
+pub(crate) struct StaleEntries {
     /// The server's clock.
     pub(crate) now_ms: u64,
     /// For each lane, the first entry that was silent for too long.
@@ -58,10 +58,13 @@ pub(crate) struct ClaimFrom {
 
 impl Queue {
     /// Returns the server's clock, and the first entry of each lane that was silent for this long. See `stale.lua`.
-    pub(crate) async fn stale(&self, silence: Duration) -> Result<Stale, Error> {
+    pub(crate) async fn stale(&self, silence: Duration) -> Result<StaleEntries, Error> {
         let answer = self.run(&STALE, self.keys.streams().to_vec(), vec![millis(silence)]).await?;
         let first = |lane: Lane| answer.rest.get(lane as usize).and_then(decode::entry_id);
-        Ok(Stale { now_ms: answer.status.cast_unsigned(), first: Lane::ALL.map(|lane| (lane, first(lane))) })
+        Ok(StaleEntries {
+            now_ms: answer.status.cast_unsigned(),
+            first: Lane::ALL.map(|lane| (lane, first(lane))),
+        })
     }
 
     /// Claims entries of a lane that were silent for this long; `None` if the server's clock is outside the window. See
@@ -113,9 +116,9 @@ impl Queue {
     }
 }
 
-fn silent(item: &Value) -> Option<Silent> {
+fn silent(item: &Value) -> Option<SilentEntry> {
     let Value::Array(parts) = item else { return None };
     let [id, owner, silence] = &parts[..] else { return None };
     let silence = Duration::from_millis(decode::number(silence)?);
-    Some(Silent { id: decode::entry_id(id)?, owner: decode::text(owner), silence })
+    Some(SilentEntry { id: decode::entry_id(id)?, owner: decode::text(owner), silence })
 }

@@ -12,7 +12,7 @@ use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::script::scripts;
 use crate::broker::submit::enqueue::ENQUEUE;
-use crate::broker::{Queue, Untaken, bytes};
+use crate::broker::{NotAccepted, Queue, bytes};
 use crate::cron::{Entry, Invalid, Progress};
 use crate::job::{CronName, JobId, Lane, Pacing, Timestamp};
 
@@ -124,7 +124,7 @@ pub enum Kept {
     /// The same entry was already stored.
     Unchanged,
     /// It was not stored: another entry has this name.
-    TakenJob,
+    Taken,
     /// It was not stored: there are already [`MAX_ENTRIES`].
     TooMany,
 }
@@ -170,7 +170,7 @@ impl Cron<'_> {
     ///
     /// As [`Cron::put`].
     pub async fn add(self, entry: &Entry) -> Result<Kept, Error> {
-        self.keep(entry, false).await
+        self.store(entry, false).await
     }
 
     /// Stores a recurring job, and replaces an existing one of the same name.
@@ -182,10 +182,10 @@ impl Cron<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn put(self, entry: &Entry) -> Result<Kept, Error> {
-        self.keep(entry, true).await
+        self.store(entry, true).await
     }
 
-    async fn keep(self, entry: &Entry, replaces: bool) -> Result<Kept, Error> {
+    async fn store(self, entry: &Entry, replaces: bool) -> Result<Kept, Error> {
         for _ in 0..TRIES {
             let agenda = self.agenda(None, &[]).await?;
             let found = agenda.entries.iter().flatten().find(|(name, _)| name == entry.name());
@@ -195,7 +195,7 @@ impl Cron<'_> {
                 return Ok(Kept::Unchanged);
             }
             if found.is_some() && !replaces {
-                return Ok(Kept::TakenJob);
+                return Ok(Kept::Taken);
             }
             if let Some(kept) = self.replace(entry, old.zip(state), state).await? {
                 return Ok(kept);
@@ -252,7 +252,7 @@ impl Cron<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn pause(self, name: &CronName) -> Result<Option<bool>, Error> {
-        self.mark(name, PAUSED).await
+        self.set_paused(name, PAUSED).await
     }
 
     /// Resumes a paused recurring job from now on; ticks that were missed are not submitted. `None` if none has this
@@ -262,10 +262,10 @@ impl Cron<'_> {
     ///
     /// As [`Cron::pause`].
     pub async fn resume(self, name: &CronName) -> Result<Option<bool>, Error> {
-        self.mark(name, "").await
+        self.set_paused(name, "").await
     }
 
-    async fn mark(self, name: &CronName, mark: &str) -> Result<Option<bool>, Error> {
+    async fn set_paused(self, name: &CronName, mark: &str) -> Result<Option<bool>, Error> {
         let args = vec![name.as_str().into(), mark.into()];
         let answer = self.queue.run(&CRON_PAUSE, vec![self.queue.keys.cron_ticks.clone()], args).await?;
         Ok((answer.status != 2).then_some(answer.status == 1))
@@ -286,7 +286,7 @@ impl Cron<'_> {
         let mut args = vec!["".into(), Value::Integer(1)];
         job_args(&mut args, &entry, &id, table.now);
         let answer = self.queue.run(&ENQUEUE, self.queue.enqueue_keys(entry.lane()), args).await?;
-        Untaken::unless("enqueue", answer)?;
+        NotAccepted::check("enqueue", answer)?;
         Ok(Some(id))
     }
 
@@ -296,7 +296,7 @@ impl Cron<'_> {
         let revision = known.map_or_else(String::new, |known| known.to_string());
         let args = [revision.into(), Value::Integer(ENTRY_BYTES)].into_iter();
         let args = args.chain(names.iter().map(|name| name.as_str().into())).collect();
-        let (answer, live) = tokio::try_join!(self.queue.run(&AGENDA, keys, args), self.live())?;
+        let (answer, live) = tokio::try_join!(self.queue.run(&AGENDA, keys, args), self.live_members())?;
         let [revision, Value::Array(states), Value::Array(entries)] = &answer.rest[..] else {
             return Err(Error::contract("agenda", answer));
         };
@@ -334,7 +334,7 @@ impl Cron<'_> {
     }
 
     /// How many members of the group have been active recently; zero if that cannot be read.
-    async fn live(self) -> Result<u64, Error> {
+    async fn live_members(self) -> Result<u64, Error> {
         match self.queue.consumers(Lane::Normal).await {
             Ok(consumers) => {
                 let members = Pacing::of(consumers.len() as u64);
@@ -387,7 +387,7 @@ impl fmt::Display for Kept {
             Self::Added => "added",
             Self::Replaced => "replaced",
             Self::Unchanged => "unchanged",
-            Self::TakenJob => "taken",
+            Self::Taken => "taken",
             Self::TooMany => "too many",
         })
     }

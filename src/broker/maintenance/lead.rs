@@ -12,7 +12,7 @@ use crate::job::{ConsumerName, Lane, Timestamp};
 scripts! { CALL "call", LEAD "lead" }
 
 /// The most workers that one script calls.
-const MOST_CALLS: u8 = 64;
+const MAX_CALLS: u8 = 64;
 
 /// Whether this process leads, according to `lead`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Queue {
     pub(crate) async fn call(&self, least: u8) -> Result<(), Error> {
         let mut keys = vec![self.keys.calls.clone()];
         keys.extend(self.keys.streams().clone());
-        let args = [least, MOST_CALLS].map(|calls| i64::from(calls).into()).to_vec();
+        let args = [least, MAX_CALLS].map(|calls| i64::from(calls).into()).to_vec();
         self.run(&CALL, keys, args).await.map(drop)
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use fred::types::Key;
 
 use super::attempt::progress::UnsentReport;
-use super::attempt::settle::{Applied, Begun, Keep, Ran, TakenJob};
+use super::attempt::settle::{Applied, AttemptSummary, Begun, KeepRecord, TakenJob};
 use super::client::decode;
 use super::client::error::Error;
 use super::client::keys::{self, Keys};
@@ -19,8 +19,8 @@ use super::client::link::{Link, Role};
 use super::maintenance::claim::ClaimFrom;
 use super::submit::enqueue::call;
 use super::{
-    Broker, Cancellation, Due, Extras, Holder, Identified, Kept, NewJob, Placed, Queue, Unique, UniqueMode,
-    UniqueScope,
+    Broker, Cancellation, Due, Extras, Holder, JobWithId, Kept, NewJob, Queue, SubmitOutcome, Unique,
+    UniqueMode, UniqueScope,
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
@@ -160,10 +160,14 @@ impl Rehearsal<'_> {
         let unique = Unique { key: "once".parse().expect("a plain word is a valid key"), scope, mode };
         let new = job(Due::In(LEASE));
         self.keep_in_mind(call([(new.life, &None::<Holder>); 2].into_iter()));
-        let once = Identified::new(self.id("once"), new, LIVES, Some(unique));
+        let once = JobWithId::new(self.id("once"), new, LIVES, Some(unique));
         let jobs = [once.clone(), once];
         let placed = self.queue.submit(&jobs, Some(100)).await?;
-        same("submit", placed, vec![Placed::New, Placed::Known(self.id("once"), State::Scheduled)])?;
+        same(
+            "submit",
+            placed,
+            vec![SubmitOutcome::New, SubmitOutcome::Known(self.id("once"), State::Scheduled)],
+        )?;
         let due = self.queue.reschedule(&self.id("once"), Due::In(2 * LEASE)).await?;
         let edited = self.queue.replace_payload(&self.id("once"), b"[]", Encoding::Json).await?;
         same("amend", (due.is_some(), edited), (true, due))?;
@@ -201,7 +205,7 @@ impl Rehearsal<'_> {
         self.schedule("never", Due::In(LEASE)).await?;
         let cancelled = self.queue.cancel(&id, "the rehearsal", LEASE).await?;
         same("cancel", cancelled, Cancellation::Done)?;
-        self.queue.cancels(self.queue.link(), &[]).await.map(drop)
+        self.queue.cancel_requests(self.queue.link(), &[]).await.map(drop)
     }
 
     async fn schedule(&self, id: &str, due: Due) -> Result<(), Error> {
@@ -362,8 +366,9 @@ impl Rehearsal<'_> {
     }
 
     async fn apply(&self, envelope: &Envelope, job: &JobSpec, settlement: &Settlement) -> Result<(), Error> {
-        let keep = Keep { record: true, tracking: Tracking::All, retention: LIVES, result: None };
-        let ran = Ran { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
+        let keep = KeepRecord { record: true, tracking: Tracking::All, retention: LIVES, result: None };
+        let ran =
+            AttemptSummary { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
         let taken = TakenJob { job, envelope, trace: None };
         let applied = self.queue.apply(&self.consumer, taken, settlement, keep, &ran).await?;
         same("settle", applied, Applied::Moved)

@@ -76,11 +76,11 @@ impl Rehearsal<'_> {
         let (envelope, job) = self.read().await?;
         same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
         let cancelled = self.queue.cancel(&job.id, "the rehearsal", LIVES).await?;
-        same("cancel", cancelled, Cancellation::Wanted)?;
-        let unwanted = self.queue.cancels(self.queue.link(), &[&job.life]).await?;
+        same("cancel", cancelled, Cancellation::Requested)?;
+        let unwanted = self.queue.cancel_requests(self.queue.link(), &[&job.life]).await?;
         same("cancels", unwanted, vec![job.life.clone()])?;
         self.apply(&envelope, &job, &Settlement::Cancel("rehearsed".to_owned())).await?;
-        self.queue.forget_wishes(0).await?;
+        self.queue.forget_cancel_requests(0).await?;
         // The job that was cancelled earlier, while no worker held it.
         same("endings", self.queue.endings().await?.is_empty(), false)?;
         let state = self.queue.status(&job.id).await?.map(|status| status.state);

@@ -65,7 +65,7 @@ impl Queue {
         let life = of.and_then(|life| std::str::from_utf8(life).ok()?.parse().ok());
         // Only fields from a producer without this crate name no life, and no other job has the key that they get here.
         let life = life.unwrap_or_else(|| Life::of_entry(EntryId::new(0, 0), Lane::Normal));
-        Ok(self.lighten(edited, &life).await?.envelope)
+        Ok(self.offload_large(edited, &life).await?.envelope)
     }
 
     /// Runs the script. The inner error means that the fields changed since they were read.

@@ -13,7 +13,7 @@ use crate::job::{BatchId, Envelope, JobId, Lane, State, Timestamp};
 scripts! { BATCH "batch", BATCHED "batched" }
 
 /// How long a batch that never completes is kept.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The progress of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Queue {
     ) -> Result<bool, Error> {
         let keys = vec![self.keys.batch(Some(batch)), self.keys.stream(Lane::Normal).clone()];
         let packed = follow.pack(Lane::Normal);
-        let mut args = vec![Value::Bytes(packed.into()), millis(KEPT)];
+        let mut args = vec![Value::Bytes(packed.into()), millis(RETENTION)];
         args.extend(members.iter().map(|id| Value::from(id.to_string())));
         Ok(self.run(&BATCH, keys, args).await?.status == 1)
     }

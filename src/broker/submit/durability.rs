@@ -57,7 +57,7 @@ impl FromStr for Durability {
 
 impl Queue {
     /// Opens a connection that never reconnects, over which writes can be confirmed.
-    pub(crate) async fn confirming(&self) -> Result<Link, Error> {
+    pub(crate) async fn open_confirming(&self) -> Result<Link, Error> {
         if self.link.is_clustered() {
             let detail = "the nodes of a cluster cannot confirm what they have stored".to_owned();
             return Err(Error::Refused { command: "wait", class: Class::Configuration, detail });
@@ -68,8 +68,8 @@ impl Queue {
     /// Returns how many replicas have everything written over this connection, after waiting at most `within` for
     /// `count` of them.
     pub(crate) async fn await_replicas(&self, count: u32, within: Duration) -> Result<u64, Error> {
-        let args = vec![Value::Integer(count.into()), whole(within)];
-        let reply = self.await_kept("WAIT", args, within).await?;
+        let args = vec![Value::Integer(count.into()), whole_ms(within)];
+        let reply = self.run_wait("WAIT", args, within).await?;
         decode::number(&reply).ok_or_else(|| Error::contract("wait", reply))
     }
 
@@ -79,14 +79,14 @@ impl Queue {
     ///
     /// [`Error::Refused`] if Redis is older than 7.2 or writes no append-only file.
     pub(crate) async fn await_aof(&self, within: Duration) -> Result<bool, Error> {
-        let args = vec![Value::Integer(1), Value::Integer(0), whole(within)];
-        let reply = self.await_kept("WAITAOF", args, within).await?;
+        let args = vec![Value::Integer(1), Value::Integer(0), whole_ms(within)];
+        let reply = self.run_wait("WAITAOF", args, within).await?;
         let Value::Array(kept) = &reply else { return Err(Error::contract("waitaof", reply)) };
         let local = kept.first().and_then(decode::number);
         local.map(|local| local > 0).ok_or_else(|| Error::contract("waitaof", reply))
     }
 
-    async fn await_kept(
+    async fn run_wait(
         &self,
         command: &'static str,
         args: Vec<Value>,
@@ -101,7 +101,7 @@ impl Queue {
 }
 
 /// Rounds to at least 1 ms, because Redis takes 0 as waiting for ever.
-fn whole(within: Duration) -> Value {
+fn whole_ms(within: Duration) -> Value {
     Value::Integer(i64::try_from(within.as_millis()).unwrap_or(i64::MAX).max(1))
 }
 

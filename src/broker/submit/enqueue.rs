@@ -16,7 +16,7 @@ use crate::job::{EntryId, Envelope, JobId, Lane, Timestamp};
 scripts! { ENQUEUE "enqueue", SCHEDULE "schedule" }
 
 /// How long a producer may resend one call. Redis keeps the answer for longer, to cover calls that are still in flight.
-pub(crate) const RECEIPTS: Duration = Duration::from_secs(25);
+pub(crate) const RESEND_WITHIN: Duration = Duration::from_secs(25);
 
 /// When a job is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,24 +61,24 @@ pub(in crate::broker) struct Packed {
 
 /// Why jobs were not accepted.
 #[derive(Debug)]
-pub(crate) enum Untaken {
+pub(crate) enum NotAccepted {
     /// The jobs would exceed the queue's depth limit. None was accepted.
     Full { depth: u64, limit: u64 },
     /// Redis refused, or did not answer.
     Broker(Error),
 }
 
-impl From<Error> for Untaken {
+impl From<Error> for NotAccepted {
     fn from(error: Error) -> Self {
         Self::Broker(error)
     }
 }
 
-impl From<Untaken> for Error {
-    fn from(untaken: Untaken) -> Self {
-        match untaken {
-            Untaken::Broker(error) => error,
-            Untaken::Full { depth, limit } => {
+impl From<NotAccepted> for Error {
+    fn from(error: NotAccepted) -> Self {
+        match error {
+            NotAccepted::Broker(error) => error,
+            NotAccepted::Full { depth, limit } => {
                 let detail = format!("the queue is full: it has {depth} of at most {limit} jobs");
                 Self::Refused { command: "enqueue", class: Class::Busy, detail }
             }
@@ -86,9 +86,9 @@ impl From<Untaken> for Error {
     }
 }
 
-impl Untaken {
+impl NotAccepted {
     /// Reads an answer that may be a refusal for lack of room.
-    pub(in crate::broker) fn unless(name: &'static str, answer: Answer) -> Result<Answer, Self> {
+    pub(in crate::broker) fn check(name: &'static str, answer: Answer) -> Result<Answer, Self> {
         if answer.status >= 0 {
             return Ok(answer);
         }
@@ -112,7 +112,7 @@ impl Queue {
         lane: Lane,
         jobs: &[NewJob],
         limit: Option<u64>,
-    ) -> Result<Vec<EntryId>, Untaken> {
+    ) -> Result<Vec<EntryId>, NotAccepted> {
         if let [job] = jobs
             && job.size() > Envelope::LARGE_BYTES
         {
@@ -127,7 +127,7 @@ impl Queue {
             }
         }
         let answer = self.run(&ENQUEUE, self.enqueue_keys(lane), args).await?;
-        let answer = Untaken::unless("enqueue", answer)?;
+        let answer = NotAccepted::check("enqueue", answer)?;
         let ids: Vec<EntryId> = answer.rest.iter().filter_map(decode::entry_id).collect();
         if ids.len() != jobs.len() {
             return Err(Error::contract("enqueue", answer).into());
@@ -142,9 +142,9 @@ impl Queue {
         lane: Lane,
         job: &NewJob,
         limit: Option<u64>,
-    ) -> Result<Vec<EntryId>, Untaken> {
+    ) -> Result<Vec<EntryId>, NotAccepted> {
         let look = vec![optional(limit), Value::Integer(1)];
-        Untaken::unless("enqueue", self.run(&ENQUEUE, self.enqueue_keys(lane), look).await?)?;
+        NotAccepted::check("enqueue", self.run(&ENQUEUE, self.enqueue_keys(lane), look).await?)?;
         let key = self.keys.stream(lane).clone();
         let slot = ClusterHash::Custom(key.cluster_hash());
         let mut args: Vec<Value> = vec![key.into(), "*".into()];
@@ -164,12 +164,16 @@ impl Queue {
         keys
     }
 
-    /// Puts jobs with ids into the delayed set in one round trip. Resending them is safe for [`RECEIPTS`].
-    pub(crate) async fn schedule(&self, jobs: &[(JobId, NewJob)], limit: Option<u64>) -> Result<(), Untaken> {
+    /// Puts jobs with ids into the delayed set in one round trip. Resending them is safe for [`RESEND_WITHIN`].
+    pub(crate) async fn schedule(
+        &self,
+        jobs: &[(JobId, NewJob)],
+        limit: Option<u64>,
+    ) -> Result<(), NotAccepted> {
         let mut args = Vec::with_capacity(1 + 6 * jobs.len());
         args.push(optional(limit));
         for (id, job) in jobs {
-            let (job, offloaded) = self.lighten_new(job).await?;
+            let (job, offloaded) = self.offload_new(job).await?;
             let due = if job.due == Due::Now { Due::In(Duration::ZERO) } else { job.due };
             args.push(bytes(id.to_string().as_bytes()));
             args.extend(due.args());
@@ -180,7 +184,7 @@ impl Queue {
         let mut keys: Vec<Key> = keys.into_iter().cloned().collect();
         keys.extend(self.keys.streams().clone());
         keys.push(self.keys.receipt(&call(jobs.iter().map(|(_, job)| job.life))));
-        Untaken::unless("schedule", self.run(&SCHEDULE, keys, args).await?).map(drop)
+        NotAccepted::check("schedule", self.run(&SCHEDULE, keys, args).await?).map(drop)
     }
 }
 

@@ -34,7 +34,11 @@ pub(in crate::broker) struct Carried {
 impl Queue {
     /// Offloads the large fields of an entry, if it has any. If Redis has no room for a copy or refuses it, the script
     /// carries them: that takes longer, but needs no extra memory.
-    pub(in crate::broker) async fn lighten(&self, envelope: Envelope, life: &Life) -> Result<Carried, Error> {
+    pub(in crate::broker) async fn offload_large(
+        &self,
+        envelope: Envelope,
+        life: &Life,
+    ) -> Result<Carried, Error> {
         let offloaded = self.keys.offloaded("");
         let Some(light) = envelope.lightened(life) else { return Ok(Carried { envelope, offloaded }) };
         match self.offload(light).await {
@@ -64,7 +68,7 @@ impl Queue {
 
     /// Offloads the large fields of a job that is being submitted. Returns the rest of the job, and the token of the
     /// offloaded fields, or '' if nothing was offloaded.
-    pub(in crate::broker) async fn lighten_new<'a>(
+    pub(in crate::broker) async fn offload_new<'a>(
         &self,
         job: &'a NewJob,
     ) -> Result<(Cow<'a, NewJob>, String), Error> {
@@ -73,7 +77,7 @@ impl Queue {
         }
         let life: Life = job.life_text().parse().map_err(|error| Error::contract("set", error))?;
         let fields = job.fields.iter().map(|(name, value)| (&name[..], &value[..]));
-        let Carried { envelope, .. } = self.lighten(Envelope::new(fields), &life).await?;
+        let Carried { envelope, .. } = self.offload_large(Envelope::new(fields), &life).await?;
         let token = envelope.offloaded().map(|offloaded| offloaded.token).unwrap_or_default();
         let fields = envelope.fields().map(|(name, value)| [name, value].map(Bytes::copy_from_slice).into());
         Ok((Cow::Owned(NewJob { fields: fields.collect(), ..job.clone() }), token))

@@ -8,8 +8,8 @@ use fred::types::{Key, Value};
 use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::inspect::seek::Sought;
-use crate::broker::submit::enqueue::{Due, NewJob, Untaken, call, optional};
+use crate::broker::inspect::seek::EntrySearch;
+use crate::broker::submit::enqueue::{Due, NewJob, NotAccepted, call, optional};
 use crate::broker::{Queue, bytes, millis};
 use crate::job::{BatchId, JobId, Lane, State, Timestamp, UniqueKey};
 
@@ -51,7 +51,7 @@ pub(crate) struct Unique {
 
 /// A job with an id, to be accepted once.
 #[derive(Debug, Clone)]
-pub(crate) struct Identified {
+pub(crate) struct JobWithId {
     pub(crate) id: JobId,
     job: NewJob,
     /// How long the id is remembered, at least.
@@ -62,7 +62,7 @@ pub(crate) struct Identified {
     /// The holder of the lock, according to an earlier answer.
     pub(crate) holder: Option<Holder>,
     /// True if the id was drawn for this submission alone, so that a job with this id is always this one.
-    pub(crate) drawn: bool,
+    pub(crate) has_random_id: bool,
 }
 
 /// The job that holds a lock.
@@ -70,14 +70,14 @@ pub(crate) struct Identified {
 pub(crate) struct Holder {
     pub(crate) id: JobId,
     /// Where the job waits, if that was looked up.
-    pub(crate) sought: Option<Sought>,
+    pub(crate) search: Option<EntrySearch>,
     /// If it is to be debounced, its packed fields as they were read, and the same with the new payload.
     pub(crate) edit: Option<[Bytes; 2]>,
 }
 
 /// The outcome of submitting a job with an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Placed {
+pub(crate) enum SubmitOutcome {
     /// It was accepted.
     New,
     /// It was accepted, and this one, which held its lock, was cancelled.
@@ -99,12 +99,12 @@ pub(crate) enum Placed {
 
 impl Queue {
     /// Appends or schedules each job in one round trip, unless its id is known or its lock is held. Resending the same
-    /// jobs is safe, and gets the same answer for [`RECEIPTS`](crate::broker::RECEIPTS). See `submit.lua`.
+    /// jobs is safe, and gets the same answer for [`RESEND_WITHIN`](crate::broker::RESEND_WITHIN). See `submit.lua`.
     pub(crate) async fn submit(
         &self,
-        jobs: &[Identified],
+        jobs: &[JobWithId],
         limit: Option<u64>,
-    ) -> Result<Vec<Placed>, Untaken> {
+    ) -> Result<Vec<SubmitOutcome>, NotAccepted> {
         let own = &self.keys;
         let mut keys: Vec<Key> = vec![own.control.clone(), own.delayed.clone()];
         keys.extend([own.delayed_fields.clone(), own.wake.clone()]);
@@ -115,11 +115,11 @@ impl Queue {
             let held = job.holder.as_ref().map_or(&job.id, |holder| &holder.id);
             keys.extend([own.record(&job.id), own.lock(job.unique.as_ref().map(|unique| &unique.key))]);
             keys.extend([own.record(held), own.ledger(held), own.batch(job.batch.as_ref())]);
-            let (own, offloaded) = self.lighten_new(&job.job).await?;
+            let (own, offloaded) = self.offload_new(&job.job).await?;
             job.write(&own, offloaded, &mut args);
         }
-        let answer = Untaken::unless("submit", self.run(&SUBMIT, keys, args).await?)?;
-        let placed: Option<Vec<Placed>> = answer.rest.chunks(3).map(placed).collect();
+        let answer = NotAccepted::check("submit", self.run(&SUBMIT, keys, args).await?)?;
+        let placed: Option<Vec<SubmitOutcome>> = answer.rest.chunks(3).map(placed).collect();
         placed
             .filter(|placed| placed.len() == jobs.len())
             .ok_or_else(|| Error::contract("submit", answer).into())
@@ -129,7 +129,11 @@ impl Queue {
 impl Queue {
     /// The packed fields of a job to debounce, before and after: with the payload of `by`, and all else
     /// unchanged. `None` if the job is not in the delayed set.
-    pub(crate) async fn put_off(&self, holder: &JobId, by: &Identified) -> Result<Option<[Bytes; 2]>, Error> {
+    pub(crate) async fn debounced_fields(
+        &self,
+        holder: &JobId,
+        by: &JobWithId,
+    ) -> Result<Option<[Bytes; 2]>, Error> {
         let is_payload = |name: &[u8]| matches!(name, b"payload" | b"encoding");
         let (Some((envelope, lane)), _) = self.place(holder).await? else { return Ok(None) };
         let fields = by.job.fields.iter().map(|(name, value)| (&name[..], &value[..]));
@@ -139,7 +143,7 @@ impl Queue {
     }
 }
 
-impl Identified {
+impl JobWithId {
     /// Adds the fields by which the job's worker knows that it must keep the record, and which lock the job's end
     /// frees.
     pub(crate) fn new(id: JobId, mut job: NewJob, window: Duration, unique: Option<Unique>) -> Self {
@@ -162,12 +166,12 @@ impl Identified {
                 job.due = Due::In(Duration::ZERO);
             }
         }
-        Self { id, job, window, unique, batch, holder: None, drawn: false }
+        Self { id, job, window, unique, batch, holder: None, has_random_id: false }
     }
 
     /// Creates the same under a unique drawn id, remembered for as long as the job may be resent.
-    pub(crate) fn drawn(id: JobId, job: NewJob, unique: Unique) -> Self {
-        Self { drawn: true, ..Self::new(id, job, Duration::from_secs(60), Some(unique)) }
+    pub(crate) fn with_random_id(id: JobId, job: NewJob, unique: Unique) -> Self {
+        Self { has_random_id: true, ..Self::new(id, job, Duration::from_secs(60), Some(unique)) }
     }
 
     /// Writes its arguments: with the fields of `job`, without the large ones that the token `offloaded` names.
@@ -211,10 +215,10 @@ impl Identified {
             return;
         };
         args.push(text(&holder.id));
-        args.extend(match holder.sought {
-            Some(Sought::At(lane, entry)) => [lane.as_str().into(), entry.to_string().into(), empty()],
-            Some(Sought::Gone) => [empty(), empty(), "gone".into()],
-            Some(Sought::Lost) => [empty(), empty(), "lost".into()],
+        args.extend(match holder.search {
+            Some(EntrySearch::At(lane, entry)) => [lane.as_str().into(), entry.to_string().into(), empty()],
+            Some(EntrySearch::Gone) => [empty(), empty(), "gone".into()],
+            Some(EntrySearch::Lost) => [empty(), empty(), "lost".into()],
             None => [empty(), empty(), empty()],
         });
         match &holder.edit {
@@ -248,23 +252,23 @@ fn text(id: &JobId) -> Value {
     bytes(id.to_string().as_bytes())
 }
 
-fn placed(item: &[Value]) -> Option<Placed> {
+fn placed(item: &[Value]) -> Option<SubmitOutcome> {
     let [verdict, id, state] = item else { return None };
     let id: JobId = decode::text(id).parse().ok()?;
     match decode::data(verdict) {
-        b"new" => Some(Placed::New),
-        b"known" | b"held" => decode::text(state).parse().ok().map(|state| Placed::Known(id, state)),
-        b"replaced" => Some(Placed::Replaced(id)),
-        b"debounced" => Some(Placed::Debounced(id)),
-        b"holder" => Some(Placed::HeldBy(id)),
+        b"new" => Some(SubmitOutcome::New),
+        b"known" | b"held" => decode::text(state).parse().ok().map(|state| SubmitOutcome::Known(id, state)),
+        b"replaced" => Some(SubmitOutcome::Replaced(id)),
+        b"debounced" => Some(SubmitOutcome::Debounced(id)),
+        b"holder" => Some(SubmitOutcome::HeldBy(id)),
         b"hidden" => {
             let (lane, due) = decode::text(state)
                 .split_once(' ')
                 .map(|(lane, due)| (lane.parse().ok(), due.parse().ok()))?;
-            Some(Placed::Hidden(id, (lane?, timestamp(due?))))
+            Some(SubmitOutcome::Hidden(id, (lane?, timestamp(due?))))
         }
-        b"left_out" => decode::text(state).parse().ok().map(|state| Placed::LeftOut(id, state)),
-        b"refused" => Some(Placed::Refused(id, decode::text(state))),
+        b"left_out" => decode::text(state).parse().ok().map(|state| SubmitOutcome::LeftOut(id, state)),
+        b"refused" => Some(SubmitOutcome::Refused(id, decode::text(state))),
         _ => None,
     }
 }

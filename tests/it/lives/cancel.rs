@@ -29,7 +29,7 @@ async fn a_job_accepted_before_a_clock_step_back_can_be_cancelled() {
     server.cmd(&[&["XADD", "sf:{default}:jobs", "*"][..], &fields].concat());
     let id: JobId = "j".parse().unwrap();
     handler.until_started(&id).await;
-    assert_eq!(queue.cancel(&id, "ann", KEPT).await.unwrap(), Cancellation::Wanted);
+    assert_eq!(queue.cancel(&id, "ann", KEPT).await.unwrap(), Cancellation::Requested);
     until_state(&queue, &id, State::Cancelled).await;
     fleet.stop().await;
 }
@@ -51,7 +51,7 @@ async fn a_cancel_request_behind_many_others_is_found_at_the_same_cost() {
     let id = producer.submit(job("wait")).await.unwrap();
     handler.until_started(&id).await;
     let asked = Instant::now();
-    assert_eq!(queue.cancel(&id, "ann", KEPT).await.unwrap(), Cancellation::Wanted);
+    assert_eq!(queue.cancel(&id, "ann", KEPT).await.unwrap(), Cancellation::Requested);
     until_state(&queue, &id, State::Cancelled).await;
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
     // They were made long ago, for jobs that no worker holds.
@@ -72,7 +72,7 @@ async fn a_cancel_request_that_came_too_late_is_soon_deleted() {
     let stream = "sf:{default}:jobs";
     // A worker runs it, and it succeeds before the worker sees the request.
     server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", stream, ">"]);
-    assert_eq!(queue.cancel(&id.parse().unwrap(), "ann", KEPT).await.unwrap(), Cancellation::Wanted);
+    assert_eq!(queue.cancel(&id.parse().unwrap(), "ann", KEPT).await.unwrap(), Cancellation::Requested);
     server.cmd(&["XDEL", stream, &id]);
     server.cmd(&["XACK", stream, "fleet", &id]);
     let fleet = Running::start(&server.url(), quick(3), Gate::closed());

@@ -136,9 +136,12 @@ async fn a_running_handler_is_cancelled_within_seconds_and_not_rerun() {
         let id = submit(&queue, job(payload)).await;
         handler.until_started(&id).await;
         let begun = Instant::now();
-        assert_eq!(cancel(&queue, &id).await, Cancellation::Wanted);
+        assert_eq!(cancel(&queue, &id).await, Cancellation::Requested);
         let twice = cancel(&queue, &id).await;
-        assert!(matches!(twice, Cancellation::Wanted | Cancellation::Ended(State::Cancelled)), "{twice:?}");
+        assert!(
+            matches!(twice, Cancellation::Requested | Cancellation::Ended(State::Cancelled)),
+            "{twice:?}"
+        );
         let status = until_state(&queue, &id, State::Cancelled).await;
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(3), "{payload} took {took:?}");
@@ -157,7 +160,7 @@ async fn a_success_within_the_grace_period_stays_a_success() {
     let fleet = Running::start(&server.url(), quick(5), handler.clone());
     let id = submit(&queue, job("finishes").tracking(Tracking::All)).await;
     handler.until_started(&id).await;
-    assert_eq!(cancel(&queue, &id).await, Cancellation::Wanted);
+    assert_eq!(cancel(&queue, &id).await, Cancellation::Requested);
     let status = until_state(&queue, &id, State::Done).await;
     assert_eq!(status.result.as_deref(), Some("\"finished anyway\""));
     fleet.stop().await;
@@ -176,7 +179,7 @@ async fn an_unstarted_job_is_cancelled_while_its_workers_slots_are_busy() {
     handler.until_started(&busy).await;
     let held = submit(&queue, job("x")).await;
     until_async("it to be held", SOON, async || queue.snapshot().await.unwrap().running() == 2).await;
-    assert_eq!(cancel(&queue, &held).await, Cancellation::Wanted);
+    assert_eq!(cancel(&queue, &held).await, Cancellation::Requested);
     until_state(&queue, &held, State::Cancelled).await;
     assert_eq!((handler.starts(&held), handler.starts(&busy)), (0, 1));
     // Its place is free again.
@@ -215,7 +218,7 @@ async fn a_job_whose_worker_dies_after_the_cancel_request_is_not_rerun() {
     until_async("it to run", SOON, async || queue.snapshot().await.unwrap().running() == 1).await;
     // While frozen, it cannot see the request; then it dies.
     worker.freeze();
-    assert_eq!(cancel(&queue, &id).await, Cancellation::Wanted);
+    assert_eq!(cancel(&queue, &id).await, Cancellation::Requested);
     worker.kill9();
     let _heir = program.launch().start();
     let status = until_state(&queue, &id, State::Cancelled).await;
@@ -264,7 +267,7 @@ async fn a_program_gets_sigterm_and_then_its_whole_group_is_killed() {
         until_async("both to run", SOON, async || Some([written(&at("leader"))?, written(&at("child"))?]))
             .await;
     let begun = Instant::now();
-    assert_eq!(cancel(&queue, &id).await, Cancellation::Wanted);
+    assert_eq!(cancel(&queue, &id).await, Cancellation::Requested);
     until_async("TERM", SOON, async || written(&at("told"))).await;
     assert!(begun.elapsed() < Duration::from_secs(2), "TERM came after {:?}", begun.elapsed());
     until_state(&queue, &id, State::Cancelled).await;
@@ -286,7 +289,7 @@ async fn the_request_of_an_http_handler_is_aborted() {
     let mut head = [0; 4];
     request.read_exact(&mut head).await.unwrap();
     assert_eq!(&head, b"POST");
-    assert_eq!(cancel(&queue, &id).await, Cancellation::Wanted);
+    assert_eq!(cancel(&queue, &id).await, Cancellation::Requested);
     let mut rest = Vec::new();
     // The connection ends, with FIN or RST.
     let closed = tokio::time::timeout(SOON, request.read_to_end(&mut rest)).await;
@@ -314,7 +317,7 @@ async fn a_cancelled_job_triggers_its_follow_ups_wherever_it_was() {
     xadd("runs");
     let id = "runs".parse().unwrap();
     handler.until_started(&id).await;
-    assert_eq!(cancel(&queue, &id).await, Cancellation::Wanted);
+    assert_eq!(cancel(&queue, &id).await, Cancellation::Requested);
     until_state(&queue, &id, State::Cancelled).await;
     assert_eq!(lock(), redis::Value::Int(0));
     fleet.stop().await;

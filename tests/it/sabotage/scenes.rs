@@ -192,7 +192,7 @@ fn cancelled(scene: &mut Scene) -> Step {
     scene.until_started("unwanted", 1)?;
     let id = "unwanted".parse().unwrap();
     let told = scene.runtime.block_on(scene.queue.cancel(&id, "ann", KEPT));
-    if !matches!(told, Ok(Cancellation::Wanted)) {
+    if !matches!(told, Ok(Cancellation::Requested)) {
         scene.place.complain(ANSWERS, &format!("cancelling a running job returned {told:?}"));
     }
     scene.wait("it to be cancelled", || state(scene, "unwanted") == "cancelled")?;

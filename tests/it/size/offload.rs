@@ -111,7 +111,7 @@ async fn a_large_job_that_is_cancelled_while_it_runs_leaves_no_key() {
     let fleet = scene.sound_fleet(LONG, gate.clone());
     gate.until_started(&id).await;
     assert_eq!(offloaded(&scene), [-1]);
-    assert_eq!(scene.queue.cancel(&id, "a test", HOUR).await.unwrap(), Cancellation::Wanted);
+    assert_eq!(scene.queue.cancel(&id, "a test", HOUR).await.unwrap(), Cancellation::Requested);
     until_state(&scene.queue, &id, State::Cancelled).await;
     assert_eq!(offloaded(&scene), [0; 0]);
     fleet.stop().await;
