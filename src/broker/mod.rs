@@ -151,7 +151,7 @@ impl Broker {
         if let Some(link) = links.get(&slot).and_then(WeakLink::upgrade) {
             return link;
         }
-        let link = self.shared.link.toward(key);
+        let link = self.shared.link.for_key(key);
         links.retain(|_, link| link.upgrade().is_some());
         links.insert(slot, link.downgrade());
         link
@@ -164,7 +164,7 @@ impl Broker {
 
     /// Opens a separate connection to the server that holds a worker's own key.
     pub(crate) async fn open_for(&self, consumer: &ConsumerName) -> Result<Link, Error> {
-        self.link_for(consumer).beside(Role::Commands).await
+        self.link_for(consumer).open_another(Role::Commands).await
     }
 
     /// True if the keys are spread over several servers.
@@ -190,7 +190,7 @@ impl Queue {
 
     /// Opens a separate connection to the server that holds the queue.
     pub(crate) async fn open(&self, role: Role) -> Result<Link, Error> {
-        self.link.beside(role).await
+        self.link.open_another(role).await
     }
 
     /// Describes an error in words. If Redis refused a command and the error names no key, adds the queue's keys,

@@ -92,7 +92,7 @@ impl Producer {
 
     fn forget(&self, link: &Link) {
         let mut known = self.confirming.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.as_ref().is_some_and(|known| known.is(link)) {
+        if known.as_ref().is_some_and(|known| known.is_same(link)) {
             *known = None;
         }
     }

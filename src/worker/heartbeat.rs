@@ -329,7 +329,7 @@ impl Heartbeat {
                     None => self.broker.link_for(&self.consumer),
                 };
                 // Whether or not this finds anything out, the heartbeat tries again.
-                tokio::time::timeout(timeout, link.look_again()).await.ok();
+                tokio::time::timeout(timeout, link.look_up_server()).await.ok();
             }
         }
         // It is known that no connection can be made, and a restart would not change that.

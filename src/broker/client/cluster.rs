@@ -24,10 +24,10 @@ const NODE_DEADLINE: Duration = Duration::from_secs(2);
 const STAGGER: Duration = Duration::from_millis(300);
 
 /// The shortest time between two lookups of one process.
-const APART: Duration = Duration::from_millis(300);
+const MIN_LOOKUP_PAUSE: Duration = Duration::from_millis(300);
 
 /// How long a MOVED answer is believed over a map that contradicts it.
-const HEARD_FOR: Duration = Duration::from_secs(1);
+const TRUST_REDIRECT_FOR: Duration = Duration::from_secs(1);
 
 /// The most nodes that are remembered: a cluster has up to 1000, and addresses of old nodes must not pile up.
 const NODES_MAX: usize = 1000;
@@ -39,13 +39,13 @@ pub(crate) struct Cluster {
     access: Config,
     map: Mutex<Map>,
     version: AtomicU64,
-    last: tokio::sync::Mutex<Option<Look>>,
+    last: tokio::sync::Mutex<Option<Lookup>>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Map {
     /// From MOVED answers newer than the map: the slot, its reported owner, and the time of the answer.
-    heard: Vec<(u16, Server, Instant)>,
+    redirects: Vec<(u16, Server, Instant)>,
     ranges: Vec<Range>,
     /// Every node ever named in the address or by another node; the current masters first.
     nodes: Vec<Server>,
@@ -61,7 +61,7 @@ struct Range {
 }
 
 /// The last time that nodes were asked.
-struct Look {
+struct Lookup {
     begun: Instant,
     ended: Instant,
     result: Result<(), Error>,
@@ -84,9 +84,9 @@ impl Cluster {
     /// Returns the master that has a slot. If that is unknown, returns some node, which will name the owner.
     pub(in crate::broker) fn owner(&self, slot: u16) -> Server {
         let map = self.map();
-        let heard = map.heard.iter().find(|(of, ..)| *of == slot).map(|(_, server, _)| server);
+        let redirect = map.redirects.iter().find(|(of, ..)| *of == slot).map(|(_, server, _)| server);
         let range = || map.ranges.iter().find(|range| (range.first..=range.last).contains(&slot));
-        let owner = heard.or_else(|| range().map(|range| &range.owner)).or_else(|| map.nodes.first());
+        let owner = redirect.or_else(|| range().map(|range| &range.owner)).or_else(|| map.nodes.first());
         owner.cloned().unwrap_or_else(|| Server::new("", 0))
     }
 
@@ -103,13 +103,13 @@ impl Cluster {
     }
 
     /// Notes that a node named another node as the owner of the slot.
-    pub(in crate::broker) fn hear(&self, slot: u16, to: &Server) {
+    pub(in crate::broker) fn note_redirect(&self, slot: u16, to: &Server) {
         if self.owner(slot) == *to {
             return;
         }
         let mut map = self.map();
-        map.heard.retain(|(of, ..)| *of != slot);
-        map.heard.push((slot, to.clone(), Instant::now()));
+        map.redirects.retain(|(of, ..)| *of != slot);
+        map.redirects.push((slot, to.clone(), Instant::now()));
         if !map.nodes.contains(to) {
             map.nodes.push(to.clone());
         }
@@ -122,35 +122,35 @@ impl Cluster {
     /// # Errors
     ///
     /// [`Error`] if no node answers.
-    pub(in crate::broker) async fn look_again(&self, doubted: Option<&Server>) -> Result<(), Error> {
+    pub(in crate::broker) async fn refresh(&self, doubted: Option<&Server>) -> Result<(), Error> {
         let asked = Instant::now();
         let mut last = self.last.lock().await;
-        if let Some(look) = &*last {
-            if look.begun >= asked {
-                return look.result.clone();
+        if let Some(lookup) = &*last {
+            if lookup.begun >= asked {
+                return lookup.result.clone();
             }
-            let apart = APART.mul_f64(0.5 + rand::random::<f64>());
-            tokio::time::sleep(apart.saturating_sub(look.ended.elapsed())).await;
+            let apart = MIN_LOOKUP_PAUSE.mul_f64(0.5 + rand::random::<f64>());
+            tokio::time::sleep(apart.saturating_sub(lookup.ended.elapsed())).await;
         }
         let begun = Instant::now();
-        let result = self.learn(doubted).await;
-        *last = Some(Look { begun, ended: Instant::now(), result: result.clone() });
+        let result = self.fetch(doubted).await;
+        *last = Some(Lookup { begun, ended: Instant::now(), result: result.clone() });
         result
     }
 
-    async fn learn(&self, doubted: Option<&Server>) -> Result<(), Error> {
+    async fn fetch(&self, doubted: Option<&Server>) -> Result<(), Error> {
         let nodes = self.in_order(doubted);
         let (mut rest, mut asked, mut failed) = (nodes.iter(), FuturesUnordered::new(), Vec::new());
         loop {
             match rest.next() {
                 Some(node) => asked.push(async move { (node, self.ask(node).await) }),
-                None if asked.is_empty() => return Err(nobody(failed)),
+                None if asked.is_empty() => return Err(none_answered(failed)),
                 None => {}
             }
             let pause = if rest.len() > 0 { STAGGER } else { 3 * NODE_DEADLINE };
             match tokio::time::timeout(pause, asked.next()).await {
                 Ok(Some((node, Ok(ranges)))) => {
-                    self.keep(node, ranges);
+                    self.store(node, ranges);
                     return Ok(());
                 }
                 Ok(Some((node, Err(error)))) => failed.push((node, error)),
@@ -163,7 +163,7 @@ impl Cluster {
     /// spreads over them.
     fn in_order(&self, doubted: Option<&Server>) -> Vec<Server> {
         let map = self.map();
-        let named = map.heard.last().map(|(_, server, _)| server.clone());
+        let named = map.redirects.last().map(|(_, server, _)| server.clone());
         let mut nodes = map.nodes.clone();
         drop(map);
         nodes.shuffle(&mut rand::rng());
@@ -173,7 +173,7 @@ impl Cluster {
 
     async fn ask(&self, node: &Server) -> Result<Vec<Range>, Error> {
         let server = ServerConfig::Centralized { server: node.clone() };
-        let client = setup::of_question(&self.access, &server, NODE_DEADLINE);
+        let client = setup::query_client(&self.access, &server, NODE_DEADLINE);
         let late = || Error::Unreachable(format!("no answer within {:?}", 2 * NODE_DEADLINE));
         let reply = async {
             let _open = setup::connect(&client).await.map_err(|error| Error::from_connect(&error))?;
@@ -190,19 +190,20 @@ impl Cluster {
         Ok(ranges)
     }
 
-    fn keep(&self, told_by: &Server, ranges: Vec<Range>) {
+    fn store(&self, source: &Server, ranges: Vec<Range>) {
         let mut map = self.map();
         let all = ranges.iter().flat_map(|range| std::iter::once(&range.owner).chain(&range.replicas));
-        let mut nodes: Vec<Server> = all.chain([told_by]).cloned().collect();
+        let mut nodes: Vec<Server> = all.chain([source]).cloned().collect();
         nodes.extend(map.nodes.iter().cloned());
         let mut seen = std::collections::HashSet::new();
         nodes.retain(|node| seen.insert(node.clone()));
         nodes.truncate(NODES_MAX);
         // A node that has not yet learned what another node reported may be asked just after that.
-        let is_fresh = |(_, to, at): &&(u16, Server, Instant)| to != told_by && at.elapsed() < HEARD_FOR;
-        let heard: Vec<_> = map.heard.iter().filter(is_fresh).cloned().collect();
-        let changed = map.ranges != ranges || map.heard != heard;
-        *map = Map { heard, ranges, nodes };
+        let is_fresh =
+            |(_, to, at): &&(u16, Server, Instant)| to != source && at.elapsed() < TRUST_REDIRECT_FOR;
+        let redirects: Vec<_> = map.redirects.iter().filter(is_fresh).cloned().collect();
+        let changed = map.ranges != ranges || map.redirects != redirects;
+        *map = Map { redirects, ranges, nodes };
         drop(map);
         if changed {
             self.version.fetch_add(1, Ordering::Release);
@@ -215,7 +216,7 @@ impl Cluster {
 }
 
 /// Explains why no node returned the slots. An answer that an operator must act on comes first.
-fn nobody(failed: Vec<(&Server, Error)>) -> Error {
+fn none_answered(failed: Vec<(&Server, Error)>) -> Error {
     for (node, error) in &failed {
         let Error::Refused { command, class, detail } = error else { continue };
         if detail.contains("cluster support disabled") {
@@ -228,12 +229,12 @@ fn nobody(failed: Vec<(&Server, Error)>) -> Error {
             return Error::Refused { command, class: *class, detail: format!("{node}: {detail}") };
         }
     }
-    let said: Vec<_> = failed.iter().take(4).map(|(node, error)| format!("{node}: {error}")).collect();
-    let more = failed.len().saturating_sub(said.len());
+    let failures: Vec<_> = failed.iter().take(4).map(|(node, error)| format!("{node}: {error}")).collect();
+    let more = failed.len().saturating_sub(failures.len());
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Error::Unreachable(format!(
         "no node of the cluster reports where its slots are: {}{more}",
-        said.join("; ")
+        failures.join("; ")
     ))
 }
 
@@ -338,24 +339,24 @@ mod tests {
 
     #[test]
     fn a_slot_is_where_the_latest_word_says() {
-        let (cluster, told_by) = (cluster(), Server::new("host", 7003));
+        let (cluster, source) = (cluster(), Server::new("host", 7003));
         assert_eq!(cluster.owner(5), Server::new("seed", 7000), "some node, where nobody is known");
-        cluster.keep(&told_by, vec![range(0, 99, 7001), range(100, 16383, 7002)]);
+        cluster.store(&source, vec![range(0, 99, 7001), range(100, 16383, 7002)]);
         assert_eq!((cluster.owner(5).port, cluster.owner(100).port), (7001, 7002));
         let before = cluster.version();
-        cluster.hear(5, &Server::new("host", 7002));
+        cluster.note_redirect(5, &Server::new("host", 7002));
         assert_eq!((cluster.owner(5).port, cluster.owner(6).port), (7002, 7001));
         assert!(cluster.version() > before);
-        cluster.keep(&told_by, vec![range(0, 99, 7001), range(100, 16383, 7002)]);
+        cluster.store(&source, vec![range(0, 99, 7001), range(100, 16383, 7002)]);
         assert_eq!(cluster.owner(5).port, 7002, "the one who told has not heard of it yet");
-        cluster.keep(&Server::new("host", 7002), vec![range(0, 99, 7001), range(100, 16383, 7002)]);
+        cluster.store(&Server::new("host", 7002), vec![range(0, 99, 7001), range(100, 16383, 7002)]);
         assert_eq!(cluster.owner(5).port, 7001, "the one who was named says that it has not got it");
     }
 
     #[test]
     fn every_known_node_is_asked_and_the_doubted_one_last() {
         let cluster = cluster();
-        cluster.keep(&Server::new("host", 7003), vec![range(0, 16383, 7001)]);
+        cluster.store(&Server::new("host", 7003), vec![range(0, 16383, 7001)]);
         let doubted = Server::new("host", 7001);
         let order = cluster.in_order(Some(&doubted));
         assert_eq!(order.len(), 3);

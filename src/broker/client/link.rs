@@ -36,7 +36,7 @@ pub(crate) enum Role {
 }
 
 /// How often a script is resent if its server names another owner of the keys; that owner has not been asked yet.
-const MOVES: usize = 3;
+const MAX_MOVES: usize = 3;
 
 /// A reconnecting connection to the server that the link is for. Clones share it.
 #[derive(Clone)]
@@ -65,14 +65,14 @@ struct Live {
     /// The time since which nothing was answered; `None` while answers come.
     silent_since: Option<Instant>,
     /// When something was last answered, or the client was created.
-    sound: Instant,
+    last_answer: Instant,
     /// Whether a new connection was requested since then. The client works off each request with a pause before it, so
     /// there must be only one at a time.
     forced: bool,
     /// Gets one message for each connection that the client made after its first.
-    again: broadcast::Receiver<Server>,
+    reconnections: broadcast::Receiver<Server>,
     /// Whether a lookup of the server is running.
-    looks: bool,
+    looking_up: bool,
     /// That lookup, and clients whose server is no longer the current one.
     tasks: JoinSet<()>,
 }
@@ -81,18 +81,18 @@ impl Link {
     /// Creates a link that connects on first use, or by [`Link::ready`].
     pub(crate) fn new(access: Config, locator: Locator, role: Role, meter: Option<Meter>) -> Self {
         let (version, server) = (locator.version(), locator.current());
-        let client = setup::of_link(&access, &server, role, false);
-        let again = client.reconnect_rx();
+        let client = setup::link_client(&access, &server, role, false);
+        let reconnections = client.reconnect_rx();
         let live = Live {
             client,
             server,
             version,
             task: None,
             silent_since: None,
-            sound: Instant::now(),
+            last_answer: Instant::now(),
             forced: false,
-            again,
-            looks: false,
+            reconnections,
+            looking_up: false,
             tasks: JoinSet::new(),
         };
         let (is_open, opening, live) =
@@ -121,7 +121,7 @@ impl Link {
         if Doubt::of(&error, &server).is_none() || !self.shared.locator.may_change() {
             return Err(error);
         }
-        self.shared.locator.look_again(&server).await?;
+        self.shared.locator.refresh(&server).await?;
         match self.current() {
             (_, same) if same == server => Err(error),
             (client, _) => self.connect(client).await,
@@ -129,26 +129,26 @@ impl Link {
     }
 
     async fn connect(&self, client: Client) -> Result<(), Error> {
-        let task = setup::first(&client).await?;
-        self.admit(&client).await?;
+        let task = setup::connect_first(&client).await?;
+        self.refuse_replica(&client).await?;
         let mut live = self.live();
         if live.client.id() != client.id() {
             // The server has changed in the meantime.
             return Err(attend::moved(None));
         }
         if self.shared.locator.sentinels().is_some() {
-            live.tasks.spawn(attend::attend(self.downgrade()));
+            live.tasks.spawn(attend::follow_changes(self.downgrade()));
         }
-        live.again = live.client.reconnect_rx();
+        live.reconnections = live.client.reconnect_rx();
         live.task = Some(task.detach());
-        live.sound = Instant::now();
+        live.last_answer = Instant::now();
         drop(live);
         self.shared.is_open.store(true, Ordering::Release);
         Ok(())
     }
 
     /// Opens another connection to the same server.
-    pub(crate) async fn beside(&self, role: Role) -> Result<Self, Error> {
+    pub(crate) async fn open_another(&self, role: Role) -> Result<Self, Error> {
         let shared = &self.shared;
         let link = Self::new(shared.access.clone(), shared.locator.clone(), role, shared.meter.clone());
         link.ready().await?;
@@ -156,19 +156,19 @@ impl Link {
     }
 
     /// Creates a link of the same kind to the server that has this key.
-    pub(in crate::broker) fn toward(&self, key: &Key) -> Self {
+    pub(in crate::broker) fn for_key(&self, key: &Key) -> Self {
         let shared = &self.shared;
-        Self::new(shared.access.clone(), shared.locator.toward(key), shared.role, shared.meter.clone())
+        Self::new(shared.access.clone(), shared.locator.for_key(key), shared.role, shared.meter.clone())
     }
 
     /// Creates a link of the same kind to this server, whatever keys it has.
-    pub(in crate::broker) fn to(&self, server: Server) -> Self {
+    pub(in crate::broker) fn to_server(&self, server: Server) -> Self {
         let (shared, locator) = (&self.shared, Locator::Fixed(ServerConfig::Centralized { server }));
         Self::new(shared.access.clone(), locator, shared.role, None)
     }
 
     /// True if the other link is the same connection.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
@@ -261,11 +261,12 @@ impl Link {
             let result = self.watch(Some(script.name), answer).await;
             let moved = result.as_ref().err().and_then(|error| Doubt::of(error, &server));
             match moved {
-                Some(Doubt::Moved(_)) if moves < MOVES => moves += 1,
+                Some(Doubt::Moved(_)) if moves < MAX_MOVES => moves += 1,
                 _ => return result,
             }
             // The server that was named may not know yet that it has the keys.
-            tokio::time::sleep(attend::FIRST_LOOK.mul_f64(rand::random::<f64>() * moves as f64 / 4.0)).await;
+            tokio::time::sleep(attend::FIRST_LOOKUP.mul_f64(rand::random::<f64>() * moves as f64 / 4.0))
+                .await;
         }
     }
 
@@ -302,7 +303,7 @@ impl Link {
     async fn first_use(&self, command: Option<&'static str>) -> Result<(), Error> {
         let (_, before) = self.current();
         Box::pin(self.ready()).await?;
-        self.unless_moved(&before, command)
+        self.check_not_moved(&before, command)
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, Live> {
@@ -368,8 +369,8 @@ impl Shared {
     }
 
     fn replace(&self, live: &mut Live) {
-        let client = setup::of_link(&self.access, &live.server, self.role, live.task.is_some());
-        live.again = client.reconnect_rx();
+        let client = setup::link_client(&self.access, &live.server, self.role, live.task.is_some());
+        live.reconnections = client.reconnect_rx();
         if let Some(old) = live.task.take() {
             live.task = Some(client.connect());
             if live.silent_since.is_none() && self.locator.sentinels().is_none() {
@@ -383,7 +384,7 @@ impl Shared {
         live.client = client;
         live.silent_since = None;
         // Commands that the old client leaves unanswered say nothing about the new one.
-        live.sound = Instant::now();
+        live.last_answer = Instant::now();
         live.forced = false;
     }
 }
@@ -394,10 +395,10 @@ impl Live {
     }
 
     /// How often the client has reconnected since the last call.
-    fn connected_again(&mut self) -> u64 {
+    fn take_reconnects(&mut self) -> u64 {
         let mut times = 0;
         loop {
-            times += match self.again.try_recv() {
+            times += match self.reconnections.try_recv() {
                 Ok(_server) => 1,
                 Err(broadcast::error::TryRecvError::Lagged(missed)) => missed,
                 Err(_) => return times,

@@ -52,12 +52,12 @@ impl Locator {
             return Ok(Self::Fixed(access.server.clone()));
         }
         let cluster = Arc::new(Cluster::new(access.clone()));
-        cluster.look_again(None).await?;
+        cluster.refresh(None).await?;
         Ok(Self::Slot { cluster, slot: 0 })
     }
 
     /// Creates a locator from the same address for the server of this key.
-    pub(in crate::broker) fn toward(&self, key: &Key) -> Self {
+    pub(in crate::broker) fn for_key(&self, key: &Key) -> Self {
         match self {
             Self::Fixed(server) => Self::Fixed(server.clone()),
             Self::Slot { cluster, slot: _ } => {
@@ -110,9 +110,9 @@ impl Locator {
     }
 
     /// Uses what a server's answer says about the location of the keys. Sends nothing.
-    pub(in crate::broker) fn hear(&self, doubt: &Doubt) {
+    pub(in crate::broker) fn note_redirect(&self, doubt: &Doubt) {
         if let (Self::Slot { cluster, slot }, Doubt::Moved(Some(to))) = (self, doubt) {
-            cluster.hear(*slot, to);
+            cluster.note_redirect(*slot, to);
         }
     }
 
@@ -121,11 +121,11 @@ impl Locator {
     /// # Errors
     ///
     /// [`Error`] if no server knows. What was known before stays.
-    pub(in crate::broker) async fn look_again(&self, doubted: &ServerConfig) -> Result<(), Error> {
+    pub(in crate::broker) async fn refresh(&self, doubted: &ServerConfig) -> Result<(), Error> {
         match self {
             Self::Fixed(_) => Ok(()),
-            Self::Slot { cluster, slot: _ } => cluster.look_again(doubted.hosts().first()).await,
-            Self::Watched(sentinels) => sentinels.look_again(doubted.hosts().first()).await,
+            Self::Slot { cluster, slot: _ } => cluster.refresh(doubted.hosts().first()).await,
+            Self::Watched(sentinels) => sentinels.refresh(doubted.hosts().first()).await,
         }
     }
 

@@ -24,13 +24,13 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 
 /// Creates a client of this server for the role. It is not connected yet. A patient client keeps trying if its first
 /// connection fails.
-pub(in crate::broker) fn of_link(
+pub(in crate::broker) fn link_client(
     access: &Config,
     server: &ServerConfig,
     role: Role,
-    is_patient: bool,
+    retries: bool,
 ) -> Client {
-    let config = toward(server, Config { fail_fast: !is_patient, ..access.clone() });
+    let config = config_for(server, Config { fail_fast: !retries, ..access.clone() });
     let performance = PerformanceConfig {
         broadcast_channel_capacity: 256,
         default_command_timeout: match role {
@@ -47,8 +47,8 @@ pub(in crate::broker) fn of_link(
 }
 
 /// Creates a client that connects once, and whose every step has this deadline.
-pub(in crate::broker) fn of_question(access: &Config, server: &ServerConfig, deadline: Duration) -> Client {
-    let config = toward(server, Config { fail_fast: true, ..access.clone() });
+pub(in crate::broker) fn query_client(access: &Config, server: &ServerConfig, deadline: Duration) -> Client {
+    let config = config_for(server, Config { fail_fast: true, ..access.clone() });
     let performance = PerformanceConfig { default_command_timeout: deadline, ..PerformanceConfig::default() };
     Client::new(config, Some(performance), Some(connection(deadline)), None)
 }
@@ -59,7 +59,9 @@ pub(in crate::broker) fn of_question(access: &Config, server: &ServerConfig, dea
 /// # Errors
 ///
 /// Why the connection failed.
-pub(in crate::broker) async fn first(client: &Client) -> Result<AbortOnDropHandle<FredResult<()>>, Error> {
+pub(in crate::broker) async fn connect_first(
+    client: &Client,
+) -> Result<AbortOnDropHandle<FredResult<()>>, Error> {
     let error = match tokio::time::timeout(3 * CONNECT_DEADLINE, Box::pin(connect(client))).await {
         Ok(Ok(task)) => return Ok(task),
         Ok(Err(error)) => Error::from_connect(&error),
@@ -81,7 +83,7 @@ pub(in crate::broker) async fn connect(client: &Client) -> FredResult<AbortOnDro
 }
 
 /// The configuration for this server, whose certificate is for the name in `[redis.tls]`, if any.
-fn toward(server: &ServerConfig, access: Config) -> Config {
+fn config_for(server: &ServerConfig, access: Config) -> Config {
     let mut config = Config { server: server.clone(), ..access };
     tls::name_servers(&mut config);
     config

@@ -155,10 +155,10 @@ impl Broker {
             return Ok(Listed { found: ask(self.shared.link.clone()).await?, missing: Vec::new() });
         };
         // A server that is down may have been replaced.
-        if let Err(error) = cluster.look_again(None).await {
+        if let Err(error) = cluster.refresh(None).await {
             tracing::debug!(%error, "failed to refresh the list of servers; using the last known one");
         }
-        let of = async |node: Node| (node.to_string(), ask(self.shared.link.to(node)).await);
+        let of = async |node: Node| (node.to_string(), ask(self.shared.link.to_server(node)).await);
         let mut listed = Listed { found: Vec::new(), missing: Vec::new() };
         for (node, answer) in join_all(cluster.masters().into_iter().map(of)).await {
             match answer {

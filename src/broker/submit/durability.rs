@@ -62,7 +62,7 @@ impl Queue {
             let detail = "the nodes of a cluster cannot confirm what they have stored".to_owned();
             return Err(Error::Refused { command: "wait", class: Class::Configuration, detail });
         }
-        self.link.beside(Role::Confirming).await
+        self.link.open_another(Role::Confirming).await
     }
 
     /// Returns how many replicas have everything written over this connection, after waiting at most `within` for

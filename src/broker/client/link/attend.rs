@@ -13,24 +13,24 @@ use crate::broker::client::decode;
 use crate::broker::client::error::{Class, Error};
 
 /// How long commands in flight at the old server may still be answered after a change.
-const RETIRES_AFTER: Duration = Duration::from_secs(10);
+const RETIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// After a command without an answer, the server is looked up repeatedly, with pauses from this to …
-pub(super) const FIRST_LOOK: Duration = Duration::from_millis(200);
+pub(super) const FIRST_LOOKUP: Duration = Duration::from_millis(200);
 
 /// … this.
-const LATER_LOOKS: Duration = Duration::from_secs(1);
+const MAX_LOOKUP_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long a blocking command may take to end if the primary is about to change.
-const UNBLOCKED_WITHIN: Duration = Duration::from_millis(200);
+const UNBLOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How often a server that is a replica is asked whether it still is one, and the sentinels which server is the
 /// primary.
-const ASKED_AGAIN: Duration = Duration::from_millis(500);
+const VERIFY_EVERY: Duration = Duration::from_millis(500);
 
 impl Link {
     /// Checks that a server which sentinels call the primary considers itself one.
-    pub(super) async fn admit(&self, client: &Client) -> Result<(), Error> {
+    pub(super) async fn refuse_replica(&self, client: &Client) -> Result<(), Error> {
         if self.locator().sentinels().is_some() && is_replica(client).await {
             return Err(Error::Unreachable("it is a replica".to_owned()));
         }
@@ -41,7 +41,7 @@ impl Link {
     /// error.
     pub(super) async fn await_change(&self) {
         if let Some(sentinels) = self.locator().sentinels() {
-            sentinels.settled().await;
+            sentinels.await_settled().await;
         }
     }
 
@@ -55,12 +55,12 @@ impl Link {
             return Ok(());
         };
         let before = self.current().1;
-        sentinels.settled().await;
-        self.unless_moved(&before, command)
+        sentinels.await_settled().await;
+        self.check_not_moved(&before, command)
     }
 
     /// Refuses a command that is meant for another server than the current one.
-    pub(super) fn unless_moved(
+    pub(super) fn check_not_moved(
         &self,
         before: &ServerConfig,
         command: Option<&'static str>,
@@ -76,7 +76,7 @@ pub(super) fn moved(command: Option<&'static str>) -> Error {
 }
 
 /// Follows every change until the link is gone.
-pub(super) async fn attend(link: WeakLink) {
+pub(super) async fn follow_changes(link: WeakLink) {
     let Some(mut known) = link.upgrade().and_then(|link| Some(link.locator().sentinels()?.watch())) else {
         return;
     };
@@ -87,7 +87,7 @@ pub(super) async fn attend(link: WeakLink) {
         // Whatever is read from now on may be delivered to another consumer too.
         if is_changing && link.shared.role == Role::Blocking {
             tokio::select! {
-                _ = tokio::time::timeout(UNBLOCKED_WITHIN, link.unblock()) => {}
+                _ = tokio::time::timeout(UNBLOCK_TIMEOUT, link.unblock()) => {}
                 _ = known.changed() => known.mark_changed(),
             }
         }
@@ -95,7 +95,7 @@ pub(super) async fn attend(link: WeakLink) {
 }
 
 /// Asks the current server whether it is a primary, and the sentinels as long as it is not.
-pub(super) async fn verify(link: WeakLink) {
+pub(super) async fn verify_primary(link: WeakLink) {
     loop {
         let Some((client, server, locator)) = link.upgrade().map(|link| {
             let (client, server) = link.current();
@@ -107,10 +107,10 @@ pub(super) async fn verify(link: WeakLink) {
             return;
         }
         tracing::warn!(server = ?server.hosts(), "the redis server is a replica");
-        if let Err(error) = locator.look_again(&server).await {
+        if let Err(error) = locator.refresh(&server).await {
             tracing::debug!(%error, "failed to find out which server is the primary");
         }
-        tokio::time::sleep(ASKED_AGAIN.mul_f64(0.5 + rand::random::<f64>())).await;
+        tokio::time::sleep(VERIFY_EVERY.mul_f64(0.5 + rand::random::<f64>())).await;
     }
 }
 
@@ -125,24 +125,24 @@ async fn is_replica(client: &Client) -> bool {
 }
 
 /// Looks up the server repeatedly, until it is another one or this one answers.
-pub(super) async fn look(link: WeakLink) {
-    let mut pause = FIRST_LOOK;
+pub(super) async fn look_up(link: WeakLink) {
+    let mut pause = FIRST_LOOKUP;
     while let Some((locator, doubted)) = link.upgrade().map(|link| link.doubted()) {
-        if let Err(error) = locator.look_again(&doubted).await {
+        if let Err(error) = locator.refresh(&doubted).await {
             tracing::debug!(%error, "failed to look up the server");
         }
         if link.upgrade().is_none_or(|link| link.has_found(&doubted)) {
             return;
         }
         tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
-        pause = (pause * 2).min(LATER_LOOKS);
+        pause = (pause * 2).min(MAX_LOOKUP_PAUSE);
     }
 }
 
 /// Lets a client finish its commands in flight.
 pub(super) async fn retire(task: ConnectHandle) {
     let end = task.abort_handle();
-    if tokio::time::timeout(RETIRES_AFTER, task).await.is_err() {
+    if tokio::time::timeout(RETIRE_TIMEOUT, task).await.is_err() {
         end.abort();
     }
 }

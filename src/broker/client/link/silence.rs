@@ -24,7 +24,7 @@ impl Link {
         }
         let mut live = self.live();
         let silent_since = *live.silent_since.get_or_insert_with(Instant::now);
-        self.look(&mut live);
+        self.look_up(&mut live);
         if silent_since.elapsed() > REBUILD_AFTER || live.has_ended() {
             self.shared.rebuild(&mut live);
         } else if !live.forced {
@@ -39,11 +39,11 @@ impl Link {
     pub(super) fn note_answer(&self) {
         let mut live = self.live();
         live.silent_since = None;
-        live.sound = Instant::now();
+        live.last_answer = Instant::now();
         live.forced = false;
-        let times = live.connected_again();
+        let times = live.take_reconnects();
         if times > 0 && self.shared.locator.sentinels().is_some() {
-            live.tasks.spawn(attend::verify(self.downgrade()));
+            live.tasks.spawn(attend::verify_primary(self.downgrade()));
         }
         drop(live);
         if let (1.., Some(meter)) = (times, &self.shared.meter) {
@@ -57,7 +57,7 @@ impl Link {
         // The client reconnects a broken connection on its own; asking it to would only make it reconnect once more.
         // But a connection on which a command waited for its whole deadline without success, while nothing else was
         // answered, is dead unnoticed.
-        let dead = asked.elapsed() >= COMMAND_DEADLINE && live.sound < asked;
+        let dead = asked.elapsed() >= COMMAND_DEADLINE && live.last_answer < asked;
         let stuck = dead || silent_since.elapsed() > REBUILD_AFTER || live.has_ended();
         drop(live);
         if stuck {
@@ -66,9 +66,9 @@ impl Link {
     }
 
     /// Looks up the server again, if it can change.
-    pub(crate) async fn look_again(&self) {
+    pub(crate) async fn look_up_server(&self) {
         let (_, doubted) = self.current();
-        if let Err(error) = self.shared.locator.look_again(&doubted).await {
+        if let Err(error) = self.shared.locator.refresh(&doubted).await {
             tracing::debug!(%error, "failed to look up the server");
         }
     }
@@ -82,7 +82,7 @@ impl Link {
         let mut live = self.live();
         self.shared.follow(&mut live);
         let found = live.server != *doubted || live.silent_since.is_none();
-        live.looks = !found;
+        live.looking_up = !found;
         found
     }
 
@@ -93,17 +93,17 @@ impl Link {
         }
         let mut live = self.live();
         let Some(doubt) = Doubt::of(error, &live.server) else { return };
-        self.shared.locator.hear(&doubt);
-        self.look(&mut live);
+        self.shared.locator.note_redirect(&doubt);
+        self.look_up(&mut live);
     }
 
     /// Looks up the server in the background, until it is another one or this one answers.
-    pub(super) fn look(&self, live: &mut Live) {
-        if live.looks || !self.shared.locator.may_change() {
+    pub(super) fn look_up(&self, live: &mut Live) {
+        if live.looking_up || !self.shared.locator.may_change() {
             return;
         }
-        live.looks = true;
+        live.looking_up = true;
         while live.tasks.try_join_next().is_some() {}
-        live.tasks.spawn(attend::look(self.downgrade()));
+        live.tasks.spawn(attend::look_up(self.downgrade()));
     }
 }

@@ -11,7 +11,7 @@ pub(super) enum Announcement {
     /// This server is the primary now.
     Primary(Server),
     /// The failover was aborted: the primary stays the same.
-    Kept,
+    Aborted,
 }
 
 /// A replica has been chosen, and is asked to stop replicating within about a tenth of a second. Published only by the
@@ -47,7 +47,7 @@ impl Announcement {
         match (about == service, channel, &words[..]) {
             (true, CHOSEN, _) => Some(Self::Changing),
             (true, PROMOTED, [_, _, host, port, ..]) => server(host, port).map(Self::Primary),
-            (true, GIVEN_UP, _) => Some(Self::Kept),
+            (true, GIVEN_UP, _) => Some(Self::Aborted),
             _ => None,
         }
     }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn an_aborted_failover_keeps_the_primary() {
         let read = |message| Announcement::read("main", GIVEN_UP, message);
-        assert_eq!(read("master main 10.0.0.1 6379"), Some(Announcement::Kept));
+        assert_eq!(read("master main 10.0.0.1 6379"), Some(Announcement::Aborted));
         assert_eq!(read("master cache 10.0.0.1 6379"), None);
     }
 }

@@ -64,35 +64,35 @@ impl Listener {
     pub(super) async fn run(self) {
         let mut pause = FIRST_PAUSE;
         loop {
-            let view = match self.enter().await {
+            let view = match self.connect().await {
                 Ok(mut guard) => {
                     pause = FIRST_PAUSE;
-                    self.stay(&mut guard).await
+                    self.listen(&mut guard).await
                 }
                 Err(view) => view,
             };
             tracing::debug!(sentinel = self.nth, ?view, "a sentinel is not available");
-            self.shared.answered(self.nth, view);
+            self.shared.note_answer(self.nth, view);
             tokio::select! {
                 () = tokio::time::sleep(spread(pause)) => {}
                 // If the primary behaves oddly, the pause is cut short.
-                () = self.shared.odd.notified() => tokio::time::sleep(spread(ASKED_AT_MOST_EVERY)).await,
+                () = self.shared.doubted.notified() => tokio::time::sleep(spread(ASKED_AT_MOST_EVERY)).await,
             }
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 
     /// Connects and logs in.
-    async fn enter(&self) -> Result<Guard, View> {
-        let client = setup::of_question(&self.config, &self.config.server, DEADLINE);
+    async fn connect(&self) -> Result<Guard, View> {
+        let client = setup::query_client(&self.config, &self.config.server, DEADLINE);
         let late = |_elapsed| View::Silent(format!("no connection within {:?}", 2 * DEADLINE));
-        let connected = tokio::time::timeout(2 * DEADLINE, Box::pin(setup::first(&client))).await;
+        let connected = tokio::time::timeout(2 * DEADLINE, Box::pin(setup::connect_first(&client))).await;
         let task = connected.map_err(late)?.map_err(|error| view(&error))?;
         Ok(Guard { client, task })
     }
 
     /// Listens and asks until that fails; returns why.
-    async fn stay(&self, guard: &mut Guard) -> View {
+    async fn listen(&self, guard: &mut Guard) -> View {
         let mut messages = guard.client.message_rx();
         // The client does not wait for the answer to a subscription.
         let channels = Announcement::CHANNELS.map(str::to_owned).to_vec();
@@ -101,28 +101,28 @@ impl Listener {
         }
         loop {
             match self.ask(&guard.client).await {
-                view @ (View::Says(_) | View::Ignorant) => self.shared.answered(self.nth, view),
-                failed @ (View::Silent(_) | View::Refused(_) | View::Unasked) => return failed,
+                view @ (View::Primary(_) | View::UnknownService) => self.shared.note_answer(self.nth, view),
+                failed @ (View::Silent(_) | View::Refused(_) | View::NotAsked) => return failed,
             }
             tokio::select! {
-                () = self.hear(&mut messages) => {}
+                () = self.receive(&mut messages) => {}
                 _ = &mut guard.task => return View::Silent("the connection was closed".to_owned()),
             }
         }
     }
 
     /// Processes announcements until it is time to ask.
-    async fn hear(&self, messages: &mut broadcast::Receiver<Message>) {
+    async fn receive(&self, messages: &mut broadcast::Receiver<Message>) {
         let asked = tokio::time::Instant::now();
         let mut due = std::pin::pin!(tokio::time::sleep(spread(ASKED_EVERY)));
         loop {
             tokio::select! {
                 message = messages.recv() => match message {
-                    Ok(message) => self.note(&message),
+                    Ok(message) => self.handle_message(&message),
                     Err(_missed) => return,
                 },
                 () = &mut due => return,
-                () = self.shared.odd.notified() => {
+                () = self.shared.doubted.notified() => {
                     let soon = asked + spread(ASKED_AT_MOST_EVERY);
                     let due_then = due.deadline().min(soon);
                     due.as_mut().reset(due_then);
@@ -131,11 +131,11 @@ impl Listener {
         }
     }
 
-    fn note(&self, message: &Message) {
+    fn handle_message(&self, message: &Message) {
         let text = decode::text(&message.value);
         if let Some(announcement) = Announcement::read(&self.shared.service, &message.channel, &text) {
             tracing::info!(channel = &*message.channel, message = text, "a sentinel announced a change");
-            self.shared.heard(self.nth, announcement);
+            self.shared.note_announcement(self.nth, announcement);
         }
     }
 
@@ -158,7 +158,7 @@ struct Guard {
 /// Reads the answer to the question for the primary.
 fn read(reply: &Value) -> View {
     if reply.is_null() {
-        return View::Ignorant;
+        return View::UnknownService;
     }
     let parts = if let Value::Array(parts) = reply { &parts[..] } else { &[] };
     let named = if let [host, port] = parts {
@@ -166,7 +166,7 @@ fn read(reply: &Value) -> View {
     } else {
         None
     };
-    named.map_or_else(|| View::Refused("returns something that is not an address".to_owned()), View::Says)
+    named.map_or_else(|| View::Refused("returns something that is not an address".to_owned()), View::Primary)
 }
 
 /// What an error shows about a sentinel.

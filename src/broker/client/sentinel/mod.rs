@@ -25,14 +25,14 @@ use crate::broker::client::error::Error;
 const FOUND_WITHIN: Duration = Duration::from_secs(6);
 
 /// After this long, one sentinel's answer is enough.
-const HURRIED: Duration = Duration::from_secs(1);
+const DECIDE_AFTER: Duration = Duration::from_secs(1);
 
 /// The longest time that one lookup of another primary takes.
-const LOOK: Duration = Duration::from_secs(1);
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is known about the primary.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct PrimaryState {
     /// Its address; `None` until a sentinel has named it.
     primary: Option<Server>,
     /// How often it has changed.
@@ -41,7 +41,7 @@ pub(crate) struct Known {
     changing_until: Option<Instant>,
 }
 
-impl Known {
+impl PrimaryState {
     /// True if another server is about to become the primary.
     pub(crate) fn is_changing(&self, now: Instant) -> bool {
         self.changing_until.is_some_and(|until| until > now)
@@ -57,9 +57,9 @@ pub(crate) struct Sentinels {
 struct Shared {
     service: String,
     opinion: Mutex<Opinion>,
-    known: watch::Sender<Known>,
+    known: watch::Sender<PrimaryState>,
     /// Notified if the primary does not behave like one.
-    odd: Notify,
+    doubted: Notify,
 }
 
 impl Sentinels {
@@ -72,7 +72,7 @@ impl Sentinels {
             service: service_name.clone(),
             opinion: Mutex::new(Opinion::new(hosts)),
             known: watch::Sender::default(),
-            odd: Notify::new(),
+            doubted: Notify::new(),
         });
         let mut listeners = JoinSet::new();
         for (nth, sentinel) in hosts.iter().enumerate() {
@@ -102,10 +102,10 @@ impl Sentinels {
                     return Err(opinion.problem(&self.shared.service));
                 }
             }
-            if elapsed >= HURRIED {
-                self.shared.make_do();
+            if elapsed >= DECIDE_AFTER {
+                self.shared.decide_now();
             }
-            let next = if elapsed < HURRIED { HURRIED } else { FOUND_WITHIN };
+            let next = if elapsed < DECIDE_AFTER { DECIDE_AFTER } else { FOUND_WITHIN };
             let _news_or_late = tokio::time::timeout_at(begun + next, known.changed()).await;
         }
     }
@@ -125,10 +125,10 @@ impl Sentinels {
     /// # Errors
     ///
     /// Why none is known, in one sentence.
-    pub(crate) async fn look_again(&self, doubted: Option<&Server>) -> Result<(), Error> {
+    pub(crate) async fn refresh(&self, doubted: Option<&Server>) -> Result<(), Error> {
         let mut known = self.watch();
-        self.shared.odd.notify_waiters();
-        let deadline = tokio::time::Instant::now() + LOOK;
+        self.shared.doubted.notify_waiters();
+        let deadline = tokio::time::Instant::now() + REFRESH_TIMEOUT;
         while known.borrow_and_update().primary.as_ref() == doubted {
             if !matches!(tokio::time::timeout_at(deadline, known.changed()).await, Ok(Ok(()))) {
                 break;
@@ -143,7 +143,7 @@ impl Sentinels {
     }
 
     /// Waits until no change is in progress, or the change takes too long.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn await_settled(&self) {
         if !self.is_changing() {
             return;
         }
@@ -158,7 +158,7 @@ impl Sentinels {
     }
 
     /// What is known, now and in future.
-    pub(crate) fn watch(&self) -> watch::Receiver<Known> {
+    pub(crate) fn watch(&self) -> watch::Receiver<PrimaryState> {
         self.shared.known.subscribe()
     }
 
@@ -169,21 +169,21 @@ impl Sentinels {
 }
 
 impl Shared {
-    fn answered(&self, nth: usize, view: View) {
+    fn note_answer(&self, nth: usize, view: View) {
         let mut opinion = self.opinion();
-        opinion.answered(nth, view, Instant::now());
+        opinion.note_answer(nth, view, Instant::now());
         self.publish(&opinion);
     }
 
-    fn heard(&self, nth: usize, announcement: Announcement) {
+    fn note_announcement(&self, nth: usize, announcement: Announcement) {
         let mut opinion = self.opinion();
-        opinion.heard(nth, announcement, Instant::now());
+        opinion.note_announcement(nth, announcement, Instant::now());
         self.publish(&opinion);
     }
 
-    fn make_do(&self) {
+    fn decide_now(&self) {
         let mut opinion = self.opinion();
-        opinion.make_do();
+        opinion.decide_now();
         if opinion.primary().is_some() {
             self.publish(&opinion);
         }
@@ -199,7 +199,7 @@ impl Shared {
                 tracing::info!(primary = %to, service = self.service, "the sentinels name the primary");
             }
             let news = moved || known.changing_until != changing_until || primary.is_none();
-            *known = Known { primary, version: known.version + u64::from(moved), changing_until };
+            *known = PrimaryState { primary, version: known.version + u64::from(moved), changing_until };
             news
         });
     }
