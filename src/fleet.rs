@@ -11,7 +11,7 @@ use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
 use crate::event::{Event, Events};
 use crate::health::Probe;
-use crate::hooks::{self, Called, Dispatch, Hook};
+use crate::hooks::{self, Dispatch, ErasedHook, Hook};
 #[cfg(feature = "testing")]
 use crate::job::QueueName;
 use crate::job::{ConsumerName, InvalidName, Job, JobType, Policy, type_of};
@@ -70,7 +70,7 @@ impl Config {
 pub struct Builder {
     config: Config,
     registry: Registry,
-    hooks: Vec<Arc<dyn Called>>,
+    hooks: Vec<Arc<dyn ErasedHook>>,
     events: Events,
     cron: Vec<Entry>,
     tracer: Option<Tracer>,
@@ -80,7 +80,7 @@ pub struct Builder {
 pub struct Fleet {
     config: Config,
     registry: Arc<Registry>,
-    hooks: Vec<Arc<dyn Called>>,
+    hooks: Vec<Arc<dyn ErasedHook>>,
     events: Events,
     cron: Vec<Entry>,
     tracer: Option<Tracer>,
@@ -128,15 +128,15 @@ impl Fleet {
         // Before the first contact with Redis, so that an unusable bound is reported at once.
         Recycler::new(bounds, None).map_err(broker::Error::Address)?;
         let (dispatch, events) =
-            Dispatch::gather(&self.config.events, &self.hooks, &self.events, &self.consumer);
+            Dispatch::new(&self.config.events, &self.hooks, &self.events, &self.consumer);
         let Some(mut worker) = self.start(&shutdown, &events).await? else { return Ok(()) };
         let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
         warn_of_version(&worker).await;
         self.probe.set_working(worker.broker(), worker.liveness().clone(), worker.queue_health());
         self.scale.started(worker.queues());
-        let (stop, last_word) = (CancellationToken::new(), CancellationToken::new());
-        let mut attending = dispatch.attend(worker.broker(), worker.queues(), &last_word);
-        self.tell_idle_entries();
+        let (stop, stop_dispatch) = (CancellationToken::new(), CancellationToken::new());
+        let mut tasks = dispatch.start(worker.broker(), worker.queues(), &stop_dispatch);
+        self.log_unserved_entries();
         tracing::info!(consumer = %self.consumer, "working");
         let mut maintained = JoinSet::new();
         let mut due = std::pin::pin!(recycler.due(&self.probe));
@@ -162,9 +162,9 @@ impl Fleet {
         stop.cancel();
         while maintained.join_next().await.is_some() {}
         worker.stop(shutdown.hurry()).await;
-        last_word.cancel();
-        let told = async { while attending.join_next().await.is_some() {} };
-        if tokio::time::timeout(hooks::LAST_WORD, told).await.is_err() {
+        stop_dispatch.cancel();
+        let delivered = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(hooks::STOP_TIMEOUT, delivered).await.is_err() {
             tracing::warn!("notifications about the last jobs were dropped");
         }
         tracing::info!("stopped");
@@ -201,7 +201,7 @@ impl Fleet {
     }
 
     /// Logs the recurring jobs that this process defines for queues it does not serve.
-    fn tell_idle_entries(&self) {
+    fn log_unserved_entries(&self) {
         let queues = &self.config.worker.queues;
         for entry in self.cron.iter().filter(|entry| !queues.contains_key(entry.queue())) {
             tracing::info!(entry = %entry.name(), queue = %entry.queue(), "a recurring job belongs to a queue that this process does not serve");
@@ -255,8 +255,8 @@ impl Fleet {
     }
 
     async fn connect(&self, events: &Events) -> Result<Broker, broker::Error> {
-        let told = events.clone();
-        let meter: broker::Meter = Arc::new(move |reading| told.emit(&metered(reading)));
+        let events = events.clone();
+        let meter: broker::Meter = Arc::new(move |reading| events.emit(&metered(reading)));
         Broker::connect_metered(self.config.redis.clone(), meter).await
     }
 

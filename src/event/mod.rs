@@ -141,7 +141,7 @@ pub enum Event<'a> {
         late: Duration,
     },
     /// The promoter looked for due jobs, whether or not there were any.
-    Looked {
+    PromoterPolled {
         /// The queue.
         queue: &'a QueueName,
     },

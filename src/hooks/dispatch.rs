@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::channel::{NotificationReceiver, NotificationSender, channel};
-use super::hook::Called;
+use super::hook::ErasedHook;
 use super::invoker::Invoker;
 use super::notification::Notification;
 use super::publisher::Publisher;
@@ -34,9 +34,9 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     /// Returns the dispatch of a process, and the events that it listens to as well. They are unchanged if there are no recipients.
-    pub(crate) fn gather(
+    pub(crate) fn new(
         config: &Config,
-        hooks: &[Arc<dyn Called>],
+        hooks: &[Arc<dyn ErasedHook>],
         events: &Events,
         worker: &ConsumerName,
     ) -> (Self, Events) {
@@ -50,40 +50,40 @@ impl Dispatch {
         }
         let hooks: Arc<[NotificationSender]> = senders.into();
         let (publish, (stream, receiver)) = (config.publish, channel(STREAM_CAPACITY));
-        let heard = if hooks.is_empty() && publish == Publish::None {
+        let with_dispatch = if hooks.is_empty() && publish == Publish::None {
             events.clone()
         } else {
             let (hooks, worker) = (Arc::clone(&hooks), worker.clone());
-            events.and(Arc::new(move |event| hear(event, &hooks, (publish, &stream), &worker)))
+            events.and(Arc::new(move |event| forward(event, &hooks, (publish, &stream), &worker)))
         };
         let stream = (publish != Publish::None).then_some(receiver);
-        (Self { config: config.clone(), events: events.clone(), hooks, callers, stream }, heard)
+        (Self { config: config.clone(), events: events.clone(), hooks, callers, stream }, with_dispatch)
     }
 
     /// Delivers notifications until stopped, and then those that are still waiting. Hooks also receive the lengths of these queues.
-    pub(crate) fn attend(self, broker: &Broker, queues: Vec<Queue>, stop: &CancellationToken) -> JoinSet<()> {
-        let mut attending = JoinSet::new();
+    pub(crate) fn start(self, broker: &Broker, queues: Vec<Queue>, stop: &CancellationToken) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
         for (invoker, receiver) in self.callers {
-            attending.spawn(invoker.run(receiver, stop.clone()));
+            tasks.spawn(invoker.run(receiver, stop.clone()));
         }
         if let Some(receiver) = self.stream {
             let (broker, max_length) = (broker.clone(), self.config.max_length);
             let publisher = Publisher { broker, max_length, events: self.events.clone() };
-            attending.spawn(publisher.run(receiver, stop.clone()));
+            tasks.spawn(publisher.run(receiver, stop.clone()));
         }
         if !self.hooks.is_empty() {
             for queue in queues {
                 let every = self.config.queue_length_every;
                 let (hooks, events) = (Arc::clone(&self.hooks), self.events.clone());
-                attending.spawn(length::run(queue, every, hooks, events, stop.clone()));
+                tasks.spawn(length::run(queue, every, hooks, events, stop.clone()));
             }
         }
-        attending
+        tasks
     }
 }
 
 /// Passes on what a recipient wants. Anything else costs only a look at the event.
-fn hear(
+fn forward(
     event: &Event<'_>,
     hooks: &[NotificationSender],
     (publish, stream): (Publish, &NotificationSender),

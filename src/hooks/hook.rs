@@ -79,17 +79,17 @@ pub trait Hook: Send + Sync + 'static {
 }
 
 /// A hook with its type erased.
-pub(crate) trait Called: Send + Sync {
+pub(crate) trait ErasedHook: Send + Sync {
     fn name(&self) -> &str;
-    fn tell<'a>(&'a self, notification: &'a Notification) -> BoxFuture<'a, Result<(), HookError>>;
+    fn notify<'a>(&'a self, notification: &'a Notification) -> BoxFuture<'a, Result<(), HookError>>;
 }
 
-impl<H: Hook> Called for H {
+impl<H: Hook> ErasedHook for H {
     fn name(&self) -> &str {
         Hook::name(self)
     }
 
-    fn tell<'a>(&'a self, notification: &'a Notification) -> BoxFuture<'a, Result<(), HookError>> {
+    fn notify<'a>(&'a self, notification: &'a Notification) -> BoxFuture<'a, Result<(), HookError>> {
         match notification {
             Notification::BeforeHandle(notification) => Box::pin(self.before_handle(notification)),
             Notification::AfterHandle(notification) => Box::pin(self.after_handle(notification)),

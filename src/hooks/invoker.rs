@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::channel::NotificationReceiver;
-use super::hook::Called;
+use super::hook::ErasedHook;
 use super::notification::Notification;
 use crate::event::{Event, Events, HookFailure, Recipient};
 
@@ -23,11 +23,11 @@ const MARGIN: Duration = Duration::from_millis(500);
 const ABANDONED_MAX: usize = 4;
 
 /// How long the remaining notifications get when the process stops.
-const LAST_CALLS: Duration = Duration::from_secs(2);
+const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Calls one hook.
 pub(super) struct Invoker {
-    pub(super) hook: Arc<dyn Called>,
+    pub(super) hook: Arc<dyn ErasedHook>,
     /// How long one call may take.
     pub(super) limit: Duration,
     pub(super) events: Events,
@@ -37,11 +37,11 @@ pub(super) struct Invoker {
 struct Call {
     notification: Arc<Notification>,
     limit: Duration,
-    answer: oneshot::Sender<Result<(), Fault>>,
+    answer: oneshot::Sender<Result<(), CallFailure>>,
 }
 
 /// How a call failed.
-type Fault = (HookFailure, String);
+type CallFailure = (HookFailure, String);
 
 /// The threads of one hook: the current one, and a count of all, including abandoned ones.
 struct Threads {
@@ -63,7 +63,7 @@ impl Invoker {
             self.call(notification, self.limit, &mut threads).await;
             self.note_dropped(receiver.dropped());
         }
-        let deadline = Instant::now() + LAST_CALLS.min(self.limit);
+        let deadline = Instant::now() + LAST_CALLS_TIMEOUT.min(self.limit);
         while let Ok(notification) = receiver.notifications.try_recv() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -85,9 +85,9 @@ impl Invoker {
             Ok(()) => tokio::time::timeout(limit + MARGIN, answered).await,
             Err(_) => Ok(Ok(Err((HookFailure::Panic, "its thread has ended".to_owned())))),
         };
-        let fault = match called {
+        let failure = match called {
             Ok(Ok(Ok(()))) => return,
-            Ok(Ok(Err(fault))) => fault,
+            Ok(Ok(Err(failure))) => failure,
             Ok(Err(_)) => {
                 threads.current = None;
                 (HookFailure::Panic, "its thread has ended".to_owned())
@@ -97,7 +97,7 @@ impl Invoker {
                 (HookFailure::Timeout, format!("blocked its thread for longer than {limit:?}; abandoned"))
             }
         };
-        let (hook, (kind, error)) = (self.hook.name(), &fault);
+        let (hook, (kind, error)) = (self.hook.name(), &failure);
         self.events.emit(&Event::HookFailed { hook, kind: *kind, error });
     }
 
@@ -110,7 +110,7 @@ impl Invoker {
 
 impl Threads {
     /// Returns the thread to call; `None` if too many were abandoned, or the system cannot start another.
-    fn get(&mut self, hook: &Arc<dyn Called>) -> Option<&SyncSender<Call>> {
+    fn get(&mut self, hook: &Arc<dyn ErasedHook>) -> Option<&SyncSender<Call>> {
         if self.current.is_none() && Arc::strong_count(&self.alive) <= ABANDONED_MAX {
             let (calls, called) = sync_channel(1);
             let (hook, runtime, alive) = (Arc::clone(hook), Handle::current(), Arc::clone(&self.alive));
@@ -126,9 +126,9 @@ impl Threads {
 }
 
 /// Runs the hook's thread until nobody calls any more.
-fn answer_calls(hook: &dyn Called, runtime: &Handle, calls: &Receiver<Call>) {
+fn answer_calls(hook: &dyn ErasedHook, runtime: &Handle, calls: &Receiver<Call>) {
     for Call { notification, limit, answer } in calls {
-        let call = AssertUnwindSafe(async { hook.tell(&notification).await }).catch_unwind();
+        let call = AssertUnwindSafe(async { hook.notify(&notification).await }).catch_unwind();
         let result = match runtime.block_on(async { tokio::time::timeout(limit, call).await }) {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(error))) => Err((HookFailure::Error, error.to_string())),

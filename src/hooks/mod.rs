@@ -24,12 +24,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use dispatch::Dispatch;
-pub(crate) use hook::Called;
+pub(crate) use hook::ErasedHook;
 pub use hook::{Hook, HookError};
 pub use notification::{About, AfterHandle, BeforeHandle, FailedHandle, QueueLength, RetryHandle};
 
 /// How long all recipients together get when the process stops.
-pub(crate) const LAST_WORD: Duration = Duration::from_secs(3);
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Which notifications are sent, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]

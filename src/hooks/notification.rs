@@ -123,7 +123,7 @@ impl Notification {
             | Event::ChildEnded { .. }
             | Event::Joined { .. }
             | Event::LongestRun { .. }
-            | Event::Looked { .. }
+            | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
             | Event::Surveyed { .. }
             | Event::RoundTrip { .. }

@@ -27,7 +27,7 @@ const SCRIPT: usize = 500;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// How long the last batch gets when the process stops.
-const LAST: Duration = Duration::from_secs(2);
+const LAST_PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Publishes notifications.
 pub(super) struct Publisher {
@@ -69,7 +69,7 @@ impl Publisher {
             self.note_dropped(receiver.discard());
         }
         // What is not taken in time is lost with the process, and not counted.
-        drop(tokio::time::timeout(LAST, self.publish(&mut batch, &mut receiver)).await);
+        drop(tokio::time::timeout(LAST_PUBLISH_TIMEOUT, self.publish(&mut batch, &mut receiver)).await);
     }
 
     /// Publishes what is waiting. Returns false if Redis did not take all of it.

@@ -64,7 +64,7 @@ async fn promote(context: &Context, scripts: usize) -> Result<Promoted, Error> {
     let all = (0..scripts).map(|_| context.queue.promote(BATCH));
     let all = futures_util::future::join_all(all).await;
     for promoted in all.iter().flatten() {
-        context.events.emit(&Event::Looked { queue: context.queue.name() });
+        context.events.emit(&Event::PromoterPolled { queue: context.queue.name() });
         tell(context, *promoted);
     }
     let all: Result<Vec<Promoted>, Error> = all.into_iter().collect();

@@ -13,7 +13,7 @@ use sd_notify::NotifyState;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// How long the last notification may take.
-const LAST_WORD: Duration = Duration::from_millis(500);
+const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The thread that sends notifications.
 pub(super) struct Telling {
@@ -52,7 +52,7 @@ impl Telling {
     pub(super) fn stop(self) {
         drop(self.stop);
         // Nothing is ever sent: this returns when the thread ends, or when the time is up.
-        self.ended.recv_timeout(LAST_WORD).ok();
+        self.ended.recv_timeout(STOP_TIMEOUT).ok();
     }
 }
 

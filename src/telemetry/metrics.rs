@@ -140,7 +140,7 @@ impl Metrics {
             | Event::Claimed { .. }
             | Event::BodiesLost { .. }
             | Event::Promoted { .. }
-            | Event::Looked { .. }
+            | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
             | Event::CronTicked { .. }
             | Event::CronSkipped { .. }
@@ -179,7 +179,7 @@ impl Metrics {
                 series.promoted.increment(jobs);
                 series.late(late);
             }),
-            Event::Looked { queue } => self.with(queue, |series| series.state.looked()),
+            Event::PromoterPolled { queue } => self.with(queue, |series| series.state.promoter_polled()),
             Event::Evicted { queue, letters } => self.with(queue, |series| series.evicted.increment(letters)),
             Event::CronTicked { queue, jobs, entry: _, late: _ } => {
                 self.with(queue, |series| series.cron_ticks.increment(jobs as u64));

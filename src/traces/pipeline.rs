@@ -29,7 +29,7 @@ const EVENTS_MAX: u32 = 32;
 const ATTRIBUTES_MAX: u32 = 64;
 
 /// How long sending the last spans may take.
-const LAST_WORD: Duration = Duration::from_millis(1500);
+const LAST_SEND_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// How much longer to wait for the thread to end.
 const MARGIN: Duration = Duration::from_millis(250);
@@ -122,7 +122,7 @@ impl Traces {
             runtime.block_on(async {
                 let given_up = async {
                     stopped.cancelled().await;
-                    tokio::time::sleep(LAST_WORD).await;
+                    tokio::time::sleep(LAST_SEND_TIMEOUT).await;
                 };
                 tokio::select! {
                     () = exporter.run(&stopped) => {}
@@ -144,7 +144,7 @@ impl Exporting {
     pub async fn close(self) {
         drop(self.stop);
         // Nothing is sent through this channel. Its sender is dropped when the thread ends.
-        if tokio::time::timeout(LAST_WORD + MARGIN, self.ended).await.is_err() {
+        if tokio::time::timeout(LAST_SEND_TIMEOUT + MARGIN, self.ended).await.is_err() {
             tracing::warn!("the last spans were not exported");
         }
     }

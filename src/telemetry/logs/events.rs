@@ -101,7 +101,7 @@ impl Log {
             | Event::ChildEnded { .. }
             | Event::Joined { .. }
             | Event::LongestRun { .. }
-            | Event::Looked { .. }
+            | Event::PromoterPolled { .. }
             | Event::Surveyed { .. }
             | Event::RoundTrip { .. }
             | Event::Read { .. }

@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::MakeWriter;
 const WAITING_MAX: usize = 4096;
 
 /// How long the end of the process waits for the last lines.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Accepts lines.
 #[derive(Clone)]
@@ -92,7 +92,7 @@ impl Drop for Flush {
         self.lines.shared.closing.store(true, Ordering::Release);
         // An empty line wakes the thread if it sleeps. If the queue is full, it does not sleep.
         self.lines.queue.try_send(Vec::new()).unwrap_or_default();
-        self.written.recv_timeout(LAST_WORDS).unwrap_or_default();
+        self.written.recv_timeout(FLUSH_TIMEOUT).unwrap_or_default();
     }
 }
 

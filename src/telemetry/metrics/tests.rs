@@ -180,7 +180,7 @@ fn a_former_leader_reports_0_so_the_maximum_is_right() {
         metrics.record(&Event::Surveyed { queue: &queue, snapshot: &snapshot, cron_overdue, took });
     };
     leading(true);
-    metrics.record(&Event::Looked { queue: &queue });
+    metrics.record(&Event::PromoterPolled { queue: &queue });
     tell([5, 6, 7]);
     tell([5, 8, 2]);
     let told = [

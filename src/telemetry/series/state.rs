@@ -82,7 +82,7 @@ impl StateSeries {
     }
 
     /// Records that the promoter looked for due jobs.
-    pub(in super::super) fn looked(&self) {
+    pub(in super::super) fn promoter_polled(&self) {
         self.last_tick.set(unix_seconds());
     }
 
