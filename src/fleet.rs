@@ -151,7 +151,7 @@ impl Fleet {
                     break;
                 }
                 Some(served) = worker.served() => {
-                    maintained.spawn(maintenance::keep(self.maintenance(&worker, served, &events, &stop)));
+                    maintained.spawn(maintenance::run(self.maintenance(&worker, served, &events, &stop)));
                 }
             }
         }

@@ -49,7 +49,7 @@ impl Progress {
     }
 
     /// Returns the first tick that has not been handled.
-    pub fn owed(&self, schedule: &Schedule) -> Option<Timestamp> {
+    pub fn first_unhandled(&self, schedule: &Schedule) -> Option<Timestamp> {
         self.next(schedule, self.handled)
     }
 
@@ -90,7 +90,7 @@ impl Progress {
     /// Returns where the job continues if the clock shows less than what has been handled, and comes again to ticks that
     /// were not submitted. `None` if the job need not move, because every tick that the clock comes to was submitted.
     #[must_use]
-    pub fn set_back(&self, now: Timestamp) -> Option<Self> {
+    pub fn rewound(&self, now: Timestamp) -> Option<Self> {
         let run = self.run.unwrap_or(self.handled);
         let latest = now.after(TOLERANCE);
         if self.handled <= latest || run <= latest {
@@ -185,7 +185,7 @@ mod tests {
         /// One look at the job while the clock shows this time.
         fn look(&mut self, seconds: u64) {
             let now = at(seconds);
-            if let Some(progress) = self.progress.set_back(now) {
+            if let Some(progress) = self.progress.rewound(now) {
                 self.progress = progress;
             }
             let Some(due) = self.progress.due(self.missed, &self.schedule, now) else { return };

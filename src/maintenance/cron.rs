@@ -53,22 +53,23 @@ const BATCH_JOBS: usize = 200;
 const BATCH_BYTES: usize = 512 * 1024;
 
 /// Handles the recurring jobs of one queue until stopped.
-pub(super) async fn run(context: Context, told: watch::Receiver<LeaderView>, owed: Arc<Owed>) {
-    let mut keeper = Keeper { context, told, table: Table::new(), is_laid: false, owed, steps: 0 };
-    while !keeper.context.stop.is_cancelled() {
-        keeper.steps = keeper.told.borrow_and_update().steps;
-        let turn = keeper.turn().await;
-        keeper.owed.note(keeper.table.rows.values().filter_map(|row| row.owed).min());
+pub(super) async fn run(context: Context, view: watch::Receiver<LeaderView>, unhandled: Arc<UnhandledTick>) {
+    let mut runner =
+        CronRunner { context, view, table: Table::new(), has_stored_own: false, unhandled, steps: 0 };
+    while !runner.context.stop.is_cancelled() {
+        runner.steps = runner.view.borrow_and_update().steps;
+        let turn = runner.turn().await;
+        runner.unhandled.set(runner.table.rows.values().filter_map(|row| row.unhandled).min());
         match turn {
-            Ok(true) => keeper.sleep().await,
-            Ok(false) => keeper.pause().await,
+            Ok(true) => runner.sleep().await,
+            Ok(false) => runner.pause().await,
             Err(error) => {
-                keeper
+                runner
                     .context
                     .events
                     .emit(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
-                keeper.pause().await;
-                keeper.pause().await;
+                runner.pause().await;
+                runner.pause().await;
             }
         }
     }
@@ -77,16 +78,16 @@ pub(super) async fn run(context: Context, told: watch::Receiver<LeaderView>, owe
 /// The earliest tick that this process does not know to be handled. The leader reports how overdue it is, and therefore
 /// asks about every tick itself.
 #[derive(Debug)]
-pub(super) struct Owed(AtomicU64);
+pub(super) struct UnhandledTick(AtomicU64);
 
-impl Default for Owed {
+impl Default for UnhandledTick {
     fn default() -> Self {
         Self(AtomicU64::new(u64::MAX))
     }
 }
 
-impl Owed {
-    fn note(&self, tick: Option<Timestamp>) {
+impl UnhandledTick {
+    fn set(&self, tick: Option<Timestamp>) {
         self.0.store(tick.map_or(u64::MAX, Timestamp::as_ms), Ordering::Relaxed);
     }
 
@@ -96,14 +97,14 @@ impl Owed {
     }
 }
 
-struct Keeper {
+struct CronRunner {
     context: Context,
     /// What the leader's script last returned: the revision of the entries, and whether this process leads.
-    told: watch::Receiver<LeaderView>,
-    owed: Arc<Owed>,
+    view: watch::Receiver<LeaderView>,
+    unhandled: Arc<UnhandledTick>,
     table: Table,
     /// Whether this process's own entries are in Redis.
-    is_laid: bool,
+    has_stored_own: bool,
     /// How often the server's clock had been set back when this process last checked.
     steps: u64,
 }
@@ -124,14 +125,14 @@ struct Row {
     state: CronState,
     progress: Progress,
     /// The first tick that has not been handled.
-    owed: Option<Timestamp>,
+    unhandled: Option<Timestamp>,
 }
 
 impl Row {
     fn new(entry: Entry, state: CronState) -> Self {
         let progress = state.progress();
-        let owed = if state.is_paused() { None } else { progress.owed(entry.schedule()) };
-        Self { entry, state, progress, owed }
+        let unhandled = if state.is_paused() { None } else { progress.first_unhandled(entry.schedule()) };
+        Self { entry, state, progress, unhandled }
     }
 
     fn set(&mut self, state: CronState) {
@@ -141,17 +142,17 @@ impl Row {
     }
 }
 
-impl Keeper {
+impl CronRunner {
     /// Reads the entries, and submits what is due. Returns false if they must be read again soon.
     async fn turn(&mut self) -> Result<bool, Error> {
         self.read().await?;
-        if !self.is_laid {
-            self.is_laid = self.lay().await?;
+        if !self.has_stored_own {
+            self.has_stored_own = self.store_own().await?;
             return Ok(false);
         }
         let mut all = true;
         for name in self.table.ahead() {
-            all &= self.set_back(&name).await?;
+            all &= self.rewind(&name).await?;
         }
         for name in self.table.due() {
             all &= self.submit(&name).await?;
@@ -160,9 +161,9 @@ impl Keeper {
     }
 
     /// Moves an entry back if the clock comes again to ticks that were passed over. Returns false if another process was first.
-    async fn set_back(&mut self, name: &CronName) -> Result<bool, Error> {
+    async fn rewind(&mut self, name: &CronName) -> Result<bool, Error> {
         let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
-        let Some(progress) = row.progress.set_back(self.table.now) else { return Ok(true) };
+        let Some(progress) = row.progress.rewound(self.table.now) else { return Ok(true) };
         let (queue, next) = (&self.context.queue, row.state.moved(&progress));
         if !queue.cron().advance(name, (&row.state, &next)).await? {
             return Ok(false);
@@ -196,7 +197,7 @@ impl Keeper {
             return Ok(());
         };
         // If somebody deleted the keys, this process stores its own entries again.
-        self.is_laid &= !was_emptied;
+        self.has_stored_own &= !was_emptied;
         table.rows.clear();
         table.unread.clear();
         for (name, entry) in entries {
@@ -217,7 +218,7 @@ impl Keeper {
 
     /// Stores this process's own entries if they differ from those in Redis. Returns false if another process changed
     /// one at the same time.
-    async fn lay(&self) -> Result<bool, Error> {
+    async fn store_own(&self) -> Result<bool, Error> {
         let queue = self.context.queue.name();
         let mut all = true;
         for entry in &*self.context.cron {
@@ -284,16 +285,16 @@ impl Keeper {
         loop {
             let tick = self.table.next_after(passed);
             let spread = if live > 1.0 { SPREAD.mul_f64(rand::random()) } else { Duration::ZERO };
-            let at = tick.map(|tick| Instant::now() + tick.since(self.table.reckoned()) + spread);
+            let at = tick.map(|tick| Instant::now() + tick.since(self.table.estimated_now()) + spread);
             let ends = after.map_or(refresh, |after: Instant| after.min(refresh));
             let at = at.filter(|at| *at < ends);
             tokio::select! {
                 biased;
                 () = self.context.stop.cancelled() => return,
-                () = changed(&mut self.told, (self.table.revision, steps)) => return,
+                () = changed(&mut self.view, (self.table.revision, steps)) => return,
                 () = tokio::time::sleep_until(at.unwrap_or(ends).into()) => {}
             }
-            let is_asking = self.told.borrow().leads || rand::random::<f64>() < ASKING / live;
+            let is_asking = self.view.borrow().leads || rand::random::<f64>() < ASKING / live;
             match tick.filter(|_| at.is_some() && !is_asking) {
                 Some(tick) => {
                     passed = tick;
@@ -321,7 +322,7 @@ impl Table {
     }
 
     /// Estimates what the clock of Redis shows now.
-    fn reckoned(&self) -> Timestamp {
+    fn estimated_now(&self) -> Timestamp {
         self.now.after(self.read_at.elapsed())
     }
 
@@ -333,25 +334,26 @@ impl Table {
     /// Returns the entries that passed over ticks because the clock was ahead, and whose clock has been set back. A
     /// paused entry continues from when it is resumed.
     fn ahead(&self) -> Vec<CronName> {
-        let is_ahead = |row: &Row| !row.state.is_paused() && row.progress.set_back(self.now).is_some();
+        let is_ahead = |row: &Row| !row.state.is_paused() && row.progress.rewound(self.now).is_some();
         let ahead = self.rows.iter().filter(|(_, row)| is_ahead(row));
         ahead.map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns the entries that may be due now.
     fn due_soon(&self) -> Vec<CronName> {
-        self.until(self.reckoned().after(Duration::from_secs(1)))
+        self.until(self.estimated_now().after(Duration::from_secs(1)))
     }
 
     fn until(&self, time: Timestamp) -> Vec<CronName> {
-        let due = self.rows.iter().filter(|(_, row)| row.owed.is_some_and(|owed| owed <= time));
+        let due =
+            self.rows.iter().filter(|(_, row)| row.unhandled.is_some_and(|unhandled| unhandled <= time));
         due.map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns the next tick of any entry.
     fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
-        let next = |row: &Row| match row.owed? {
-            owed if owed > time => Some(owed),
+        let next = |row: &Row| match row.unhandled? {
+            unhandled if unhandled > time => Some(unhandled),
             _ => row.progress.next(row.entry.schedule(), time),
         };
         self.rows.values().filter_map(next).min()
@@ -359,13 +361,13 @@ impl Table {
 }
 
 /// Waits until the revision differs from the known one, or the clock has been set back again.
-async fn changed(told: &mut watch::Receiver<LeaderView>, (known, steps): (Option<u64>, u64)) {
+async fn changed(view: &mut watch::Receiver<LeaderView>, (known, steps): (Option<u64>, u64)) {
     loop {
-        if told.changed().await.is_err() {
+        if view.changed().await.is_err() {
             // The sender has stopped, so this process is stopping.
             return std::future::pending().await;
         }
-        let news = *told.borrow_and_update();
+        let news = *view.borrow_and_update();
         if Some(news.revision) != known || news.steps != steps {
             return;
         }
@@ -379,12 +381,12 @@ mod tests {
     #[test]
     fn owed_ticks_are_overdue_from_their_due_time_on() {
         let at = |ms| Timestamp::from_ms(ms).expect("before the year 10000");
-        let owed = Owed::default();
-        assert_eq!(owed.overdue(at(5_000)), Duration::ZERO);
-        owed.note(Some(at(6_000)));
-        assert_eq!(owed.overdue(at(5_000)), Duration::ZERO);
-        assert_eq!(owed.overdue(at(7_500)), Duration::from_millis(1_500));
-        owed.note(None);
-        assert_eq!(owed.overdue(at(7_500)), Duration::ZERO);
+        let unhandled = UnhandledTick::default();
+        assert_eq!(unhandled.overdue(at(5_000)), Duration::ZERO);
+        unhandled.set(Some(at(6_000)));
+        assert_eq!(unhandled.overdue(at(5_000)), Duration::ZERO);
+        assert_eq!(unhandled.overdue(at(7_500)), Duration::from_millis(1_500));
+        unhandled.set(None);
+        assert_eq!(unhandled.overdue(at(7_500)), Duration::ZERO);
     }
 }

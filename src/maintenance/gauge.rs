@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use super::cron::Owed;
+use super::cron::UnhandledTick;
 use crate::broker::{Extras, QueueSnapshot};
 use crate::event::Event;
 
 /// Reports until stopped.
-pub(super) async fn run(context: Context, owed: Arc<Owed>, stop: CancellationToken) {
+pub(super) async fn run(context: Context, unhandled: Arc<UnhandledTick>, stop: CancellationToken) {
     let extras = Extras { oldest: true, ticks: false, survey: Some(context.lease) };
     loop {
         let asked = Instant::now();
@@ -21,7 +21,7 @@ pub(super) async fn run(context: Context, owed: Arc<Owed>, stop: CancellationTok
                     let error = unread.to_error("snapshot");
                     context.events.redis_error(error.kind(), &error);
                 }
-                tell(&context, &snapshot, owed.overdue(snapshot.now), asked.elapsed());
+                emit(&context, &snapshot, unhandled.overdue(snapshot.now), asked.elapsed());
             }
             Err(error) => context.events.redis_error(error.kind(), &error),
         }
@@ -32,7 +32,7 @@ pub(super) async fn run(context: Context, owed: Arc<Owed>, stop: CancellationTok
     }
 }
 
-fn tell(context: &Context, snapshot: &QueueSnapshot, cron_overdue: Duration, took: Duration) {
+fn emit(context: &Context, snapshot: &QueueSnapshot, cron_overdue: Duration, took: Duration) {
     let queue = context.queue.name();
     context.events.emit(&Event::QueueLength {
         queue,

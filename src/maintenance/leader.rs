@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::cron::Owed;
+use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
 use super::{Context, claimer, gauge, promoter, reaper, sweeper, trimmer, waker};
 use crate::event::Event;
@@ -26,10 +26,10 @@ const MANY_ASK_EVERY: Duration = Duration::from_millis(500);
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A clock that goes back by less than this has only been corrected.
-const CORRECTED: Duration = Duration::from_secs(1);
+const CORRECTION_BELOW: Duration = Duration::from_secs(1);
 
 /// A clock that goes back by more than this is worth a warning.
-const WORTH_TELLING: Duration = Duration::from_secs(60);
+const REPORTED_FROM: Duration = Duration::from_secs(60);
 
 /// However many candidates there are, each one asks within this time.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -54,7 +54,7 @@ fn pace(candidates: u64, lease: Duration) -> Duration {
 
 /// Returns how long a candidate waits after this many requests without success. Candidates that started together drift
 /// apart after a while.
-fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
+fn candidate_pause(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
     let regular = pace.mul_f64(0.75 + roll / 4.0);
     match asked_in_vain {
         0..=2 => regular.min(FRESH * 3u32.pow(asked_in_vain)),
@@ -63,8 +63,8 @@ fn pause_of(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
     }
 }
 
-/// Leads when it can, until stopped; then releases the lease. `owed` is what it reports about the recurring jobs.
-pub(super) async fn run(context: Context, told: watch::Sender<LeaderView>, owed: Arc<Owed>) {
+/// Leads when it can, until stopped; then releases the lease. `unhandled` is what it reports about the recurring jobs.
+pub(super) async fn run(context: Context, view: watch::Sender<LeaderView>, unhandled: Arc<UnhandledTick>) {
     let tenure = tenure(context.lease);
     let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
     let monitor = context.liveness.monitor("the leader election", Some(context.queue.name()));
@@ -77,22 +77,22 @@ pub(super) async fn run(context: Context, told: watch::Sender<LeaderView>, owed:
             let (revision, leads, pacing) = (answer.revision, answer.leading, Pacing::of(answer.consumers));
             (context.consumers)(answer.consumers);
             let back = clock.set_back([asked, Instant::now()], answer.now);
-            if back > WORTH_TELLING && (leads || term.is_some()) {
+            if back > REPORTED_FROM && (leads || term.is_some()) {
                 context.events.emit(&Event::ClockSetBack { queue: context.queue.name(), by: back });
             }
             let news = LeaderView { revision, leads, pacing, steps: clock.steps };
-            told.send_if_modified(|known| std::mem::replace(known, news) != news);
+            view.send_if_modified(|known| std::mem::replace(known, news) != news);
         }
         match answer {
             Ok(answer) if answer.leading => {
                 if term.is_none() {
                     context.events.emit(&Event::Leading { queue: context.queue.name(), leading: true });
                 }
-                term.get_or_insert_with(|| Term::begin(&context, (&told, &owed))).until = asked + tenure;
+                term.get_or_insert_with(|| Term::begin(&context, (&view, &unhandled))).until = asked + tenure;
             }
             Ok(answer) => {
                 Term::end(&mut term, &context).await;
-                pause = pause_of(asked_in_vain, pace(answer.consumers, context.lease), rand::random());
+                pause = candidate_pause(asked_in_vain, pace(answer.consumers, context.lease), rand::random());
                 asked_in_vain = asked_in_vain.saturating_add(1);
             }
             Err(error) => {
@@ -129,7 +129,7 @@ impl ClockSeen {
     fn set_back(&mut self, [sent, received]: [Instant; 2], now: Timestamp) -> Duration {
         let Some((before, shown)) = self.last.replace((received, now)) else { return Duration::ZERO };
         let back = shown.after(sent.saturating_duration_since(before)).since(now);
-        if back < CORRECTED {
+        if back < CORRECTION_BELOW {
             return Duration::ZERO;
         }
         self.steps += 1;
@@ -148,21 +148,27 @@ struct Term {
 }
 
 impl Term {
-    fn begin(context: &Context, (told, owed): (&watch::Sender<LeaderView>, &Arc<Owed>)) -> Self {
+    fn begin(
+        context: &Context,
+        (view, unhandled): (&watch::Sender<LeaderView>, &Arc<UnhandledTick>),
+    ) -> Self {
         let stop = context.stop.child_token();
         let mut tasks = JoinSet::new();
         let watch = |what, task: Task| {
             context.liveness.watch(format!("the {what} of {}", context.queue.name()), task)
         };
-        let reaper = reaper::run(context.clone(), told.subscribe(), stop.clone());
-        let waker = waker::run(context.clone(), told.subscribe(), stop.clone());
+        let reaper = reaper::run(context.clone(), view.subscribe(), stop.clone());
+        let waker = waker::run(context.clone(), view.subscribe(), stop.clone());
         tasks.spawn(watch("promoter", Box::pin(promoter::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("claimer", Box::pin(claimer::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("reaper", Box::pin(reaper)));
         tasks.spawn(watch("waker", Box::pin(waker)));
         tasks.spawn(watch("sweeper", Box::pin(sweeper::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("trimmer", Box::pin(trimmer::run(context.clone(), stop.clone()))));
-        tasks.spawn(watch("gauge", Box::pin(gauge::run(context.clone(), Arc::clone(owed), stop.clone()))));
+        tasks.spawn(watch(
+            "gauge",
+            Box::pin(gauge::run(context.clone(), Arc::clone(unhandled), stop.clone())),
+        ));
         Self { until: Instant::now(), stop, tasks }
     }
 

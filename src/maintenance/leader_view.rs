@@ -17,7 +17,7 @@ pub(super) struct LeaderView {
 
 impl LeaderView {
     /// Returns what a candidate knows before it has asked.
-    pub(super) fn nothing() -> Self {
+    pub(super) fn initial() -> Self {
         Self { revision: 0, leads: false, pacing: Pacing::of(1), steps: 0 }
     }
 }

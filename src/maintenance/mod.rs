@@ -56,15 +56,18 @@ pub(crate) struct Context {
 }
 
 /// Maintains one queue whenever this process leads it, and handles its recurring jobs, until stopped.
-pub(crate) async fn keep(context: Context) {
-    let (teller, told) = watch::channel(leader_view::LeaderView::nothing());
-    let owed = Arc::new(cron::Owed::default());
+pub(crate) async fn run(context: Context) {
+    let (view_sender, view_receiver) = watch::channel(leader_view::LeaderView::initial());
+    let unhandled = Arc::new(cron::UnhandledTick::default());
     let (liveness, queue) = (context.liveness.clone(), context.queue.name().clone());
     tokio::join!(
         liveness.watch(
             format!("the leader election of {queue}"),
-            leader::run(context.clone(), teller, Arc::clone(&owed))
+            leader::run(context.clone(), view_sender, Arc::clone(&unhandled))
         ),
-        liveness.watch(format!("the schedule of recurring jobs of {queue}"), cron::run(context, told, owed)),
+        liveness.watch(
+            format!("the schedule of recurring jobs of {queue}"),
+            cron::run(context, view_receiver, unhandled)
+        ),
     );
 }

@@ -65,7 +65,7 @@ async fn promote(context: &Context, scripts: usize) -> Result<Promoted, Error> {
     let all = futures_util::future::join_all(all).await;
     for promoted in all.iter().flatten() {
         context.events.emit(&Event::PromoterPolled { queue: context.queue.name() });
-        tell(context, *promoted);
+        emit(context, *promoted);
     }
     let all: Result<Vec<Promoted>, Error> = all.into_iter().collect();
     all?.pop().ok_or_else(|| Error::contract("promote", "nothing, since nothing was sent"))
@@ -98,7 +98,7 @@ async fn listen(context: Context, nudged: Arc<Notify>, stop: CancellationToken) 
     }
 }
 
-fn tell(context: &Context, promoted: Promoted) {
+fn emit(context: &Context, promoted: Promoted) {
     if promoted.moved > 0 {
         let queue = context.queue.name();
         context.events.emit(&Event::Promoted { queue, jobs: promoted.moved, late: promoted.late });

@@ -19,14 +19,14 @@ const LEASES: u32 = 10;
 const LEAST: Duration = Duration::from_secs(5);
 
 /// Reaps until stopped.
-pub(super) async fn run(context: Context, told: watch::Receiver<LeaderView>, stop: CancellationToken) {
+pub(super) async fn run(context: Context, view: watch::Receiver<LeaderView>, stop: CancellationToken) {
     let every = (context.lease * LEASES / 2).max(LEAST);
     loop {
         tokio::select! {
             () = tokio::time::sleep(every.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
         }
-        let pacing = told.borrow().pacing;
+        let pacing = view.borrow().pacing;
         if let Err(error) = pass(&context, pacing).await {
             context.events.redis_error(error.kind(), &error);
         }

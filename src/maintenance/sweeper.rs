@@ -24,7 +24,7 @@ pub(super) async fn run(context: Context, stop: CancellationToken) {
             () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
         }
-        for swept in [tell_endings(&context).await, pass(&context, &mut skip, &stop).await] {
+        for swept in [emit_endings(&context).await, pass(&context, &mut skip, &stop).await] {
             if let Err(error) = swept {
                 context.events.redis_error(error.kind(), &error);
             }
@@ -32,15 +32,15 @@ pub(super) async fn run(context: Context, stop: CancellationToken) {
     }
 }
 
-async fn tell_endings(context: &Context) -> Result<(), Error> {
+async fn emit_endings(context: &Context) -> Result<(), Error> {
     loop {
         let endings = context.queue.endings().await?;
         if endings.is_empty() {
             return Ok(());
         }
         for (job, job_type, why) in &endings {
-            let told = Finished::cancelled(context.queue.name(), job, job_type.as_ref(), why);
-            context.events.emit(&Event::Finished(told));
+            let report = Finished::cancelled(context.queue.name(), job, job_type.as_ref(), why);
+            context.events.emit(&Event::Finished(report));
         }
     }
 }

@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The number of letters that are dropped in one go, and reported together.
-const LOT: u64 = 1000;
+const BATCH: u64 = 1000;
 
 /// The number of letters that are read at once. It is small because they are read whole.
 const PAGE: u64 = 20;
@@ -29,15 +29,15 @@ pub(super) async fn run(context: Context, stop: CancellationToken) {
     }
     loop {
         let mut letters = 0;
-        let lot = lot(&context, &mut letters, &stop).await;
+        let batch = batch(&context, &mut letters, &stop).await;
         // Includes what was dropped before an error.
         if letters > 0 {
             context.events.emit(&Event::Evicted { queue: context.queue.name(), letters });
         }
-        if let Err(error) = &lot {
+        if let Err(error) = &batch {
             context.events.redis_error(error.kind(), error);
         }
-        let pause = if letters >= LOT && lot.is_ok() { PAUSE } else { EVERY };
+        let pause = if letters >= BATCH && batch.is_ok() { PAUSE } else { EVERY };
         tokio::select! {
             () = tokio::time::sleep(pause.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
@@ -46,7 +46,7 @@ pub(super) async fn run(context: Context, stop: CancellationToken) {
 }
 
 /// Drops a lot of letters, and counts them.
-async fn lot(context: &Context, letters: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
+async fn batch(context: &Context, letters: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
     // The first page is the oldest letter alone, because it usually stays.
     let mut count = 1;
     loop {
@@ -61,7 +61,7 @@ async fn lot(context: &Context, letters: &mut u64, stop: &CancellationToken) -> 
                 Evicted::Gone => {}
                 Evicted::Kept => return Ok(()),
             }
-            if *letters >= LOT || stop.is_cancelled() {
+            if *letters >= BATCH || stop.is_cancelled() {
                 return Ok(());
             }
         }

@@ -13,14 +13,14 @@ use super::leader_view::LeaderView;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Calls until stopped.
-pub(super) async fn run(context: Context, told: watch::Receiver<LeaderView>, stop: CancellationToken) {
+pub(super) async fn run(context: Context, view: watch::Receiver<LeaderView>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}
             () = stop.cancelled() => return,
         }
         // In a small fleet, every worker waits on the streams.
-        let is_large = told.borrow().pacing.is_large();
+        let is_large = view.borrow().pacing.is_large();
         if is_large && let Err(error) = context.queue.call(0).await {
             context.events.redis_error(error.kind(), &error);
         }
