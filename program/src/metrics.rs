@@ -42,7 +42,7 @@ pub(crate) fn run(output: Output) -> anyhow::Result<Exit> {
 }
 
 fn metric(group: &'static str, descriptor: &Descriptor) -> Metric {
-    let Descriptor { name, kind, labels, help, told_by, aggregate } = *descriptor;
+    let Descriptor { name, kind, labels, help, reported_by, aggregate } = *descriptor;
     let buckets = match kind {
         Kind::Histogram(buckets) => buckets,
         Kind::Counter | Kind::Gauge => &[],
@@ -61,7 +61,7 @@ fn metric(group: &'static str, descriptor: &Descriptor) -> Metric {
         unit: descriptor.unit(),
         labels: labels.iter().map(shown).collect(),
         buckets,
-        told_by: told_by.as_str(),
+        told_by: reported_by.as_str(),
         aggregate: aggregate.as_str(),
         help,
     }

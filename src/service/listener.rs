@@ -75,12 +75,12 @@ impl Listener {
         };
         let metrics = answers.metrics.clone();
         let routes = Router::new()
-            .route("/metrics", get(figures))
+            .route("/metrics", get(render_metrics))
             .route("/livez", get(alive))
             .route("/readyz", get(ready))
             .route("/startupz", get(started))
             .route("/scale", get(scale))
-            .layer(map_response(last))
+            .layer(map_response(close_connection))
             .with_state(answers);
         let stopped = stop.clone().cancelled_owned();
         let serving = axum::serve(Bounded::new(listener), routes).with_graceful_shutdown(stopped);
@@ -112,7 +112,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(QUEUED)
 }
 
-async fn figures(State(answers): State<Answers>) -> impl IntoResponse {
+async fn render_metrics(State(answers): State<Answers>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], answers.metrics.render())
 }
 
@@ -122,11 +122,11 @@ async fn alive(State(answers): State<Answers>) -> (StatusCode, String) {
 
 async fn ready(State(answers): State<Answers>) -> (StatusCode, String) {
     answers.probe.refresh().await;
-    let (status, mut said) = answer(answers.probe.ready());
+    let (status, mut body) = answer(answers.probe.ready());
     if status == StatusCode::OK {
-        answers.probe.unserved().iter().for_each(|line| said.push_str(&format!("{line}\n")));
+        answers.probe.unserved().iter().for_each(|line| body.push_str(&format!("{line}\n")));
     }
-    (status, said)
+    (status, body)
 }
 
 async fn started(State(answers): State<Answers>) -> (StatusCode, String) {
@@ -140,7 +140,7 @@ async fn scale(State(answers): State<Answers>, RawQuery(query): RawQuery) -> imp
 
 /// Closes each connection after one answer. A client that keeps an idle connection would occupy a place, and lose it to
 /// the next client.
-async fn last(mut answer: Response) -> Response {
+async fn close_connection(mut answer: Response) -> Response {
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     answer
 }

@@ -124,7 +124,7 @@ impl Metrics {
             Event::HookFailed { kind, hook: _, error: _ } => notification.failed(kind),
             Event::Published { events } => notification.published.increment(events),
             Event::NotificationsDropped { recipient, notifications } => {
-                notification.untold(recipient, notifications)
+                notification.notifications_dropped(recipient, notifications)
             }
             Event::Exported { spans } => notification.spans_exported.increment(spans),
             Event::Unexported { spans, loss, why: _ } => notification.dropped(loss, spans),
@@ -217,7 +217,7 @@ impl Metrics {
     /// Keeps memory bounded and short-lived values up to date.
     pub fn upkeep(&self) {
         self.shared.handle.run_upkeep();
-        self.shared.runtime.look();
+        self.shared.runtime.sample();
         self.shared.queues.values().for_each(QueueSeries::tick);
     }
 

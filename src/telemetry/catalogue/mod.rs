@@ -4,7 +4,7 @@
 mod descriptor;
 mod label;
 
-pub use descriptor::{Aggregate, Descriptor, Kind, Teller};
+pub use descriptor::{Aggregate, Descriptor, Kind, Reporter};
 use label::{
     CHILD, COMMAND, CONSUMER, ERROR, FAILURE, HOOK, JOB_TYPE, LANE, OUTCOME, PROGRAM_TYPE, QUEUE, RECIPIENT,
     RECLAIM, REVISION, SPAN_LOSS, STATE, VERSION,
@@ -154,7 +154,7 @@ catalogue! {
     "Hooks, events and spans" {
         HOOK_FAILURES = counter("streamfleet_hook_failures_total", &[HOOK], "Hook calls that failed, by reason.");
         PUBLISHED = counter("streamfleet_events_published_total", &[], "Events written to the event streams.");
-        UNTOLD = counter("streamfleet_events_dropped_total", &[RECIPIENT],
+        NOTIFICATIONS_DROPPED = counter("streamfleet_events_dropped_total", &[RECIPIENT],
             "Notifications that a hook or the event stream did not get, because it was too slow or Redis refused them.");
         SPANS_EXPORTED = counter("streamfleet_spans_exported_total", &[], "Spans that the collector accepted.");
         SPANS_DROPPED = counter("streamfleet_spans_dropped_total", &[SPAN_LOSS],

@@ -24,7 +24,7 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         lost: Throttle::new(RARE),
         skipped: Throttle::new(JOBS),
         hook: Throttle::new(RARE),
-        untold: Throttle::new(RARE),
+        dropped_notifications: Throttle::new(RARE),
         spans: Throttle::new(RARE),
     };
     Arc::new(move |event| log.write(event))
@@ -39,7 +39,7 @@ struct Log {
     lost: Throttle,
     skipped: Throttle,
     hook: Throttle,
-    untold: Throttle,
+    dropped_notifications: Throttle,
     spans: Throttle,
 }
 
@@ -86,7 +86,7 @@ impl Log {
                 let kind = kind.as_str();
                 warn!(hook, kind, error, suppressed, "a hook failed; jobs are not affected");
             }),
-            Event::NotificationsDropped { recipient, notifications } => self.untold.then(|suppressed| {
+            Event::NotificationsDropped { recipient, notifications } => self.dropped_notifications.then(|suppressed| {
                 warn!(
                     recipient = recipient.as_str(),
                     notifications, suppressed, "notifications were dropped; jobs are not affected"
@@ -182,7 +182,7 @@ impl Throttle {
     fn then(&self, write: impl FnOnce(u64)) {
         // The lock is released before the line is written.
         let admitted =
-            self.window.lock().unwrap_or_else(PoisonError::into_inner).admit(self.per_second, Instant::now());
+            self.window.lock().unwrap_or_else(PoisonError::into_inner).allow(self.per_second, Instant::now());
         if let Some(suppressed) = admitted {
             write(suppressed);
         }
@@ -191,7 +191,7 @@ impl Throttle {
 
 impl Window {
     /// Returns how many lines were suppressed before this one, or `None` if this one is suppressed as well.
-    fn admit(&mut self, per_second: u32, now: Instant) -> Option<u64> {
+    fn allow(&mut self, per_second: u32, now: Instant) -> Option<u64> {
         let fresh = self.began.is_none_or(|began| now.duration_since(began) >= Duration::from_secs(1));
         if fresh {
             (self.began, self.passed) = (Some(now), 0);
@@ -213,7 +213,7 @@ mod tests {
     fn suppressed_lines_are_counted_in_the_next_line() {
         let (mut window, start) = (Window::default(), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
-        let admitted: Vec<_> = [0, 1, 2, 999, 1000, 2500].map(|ms| window.admit(2, at(ms))).into();
+        let admitted: Vec<_> = [0, 1, 2, 999, 1000, 2500].map(|ms| window.allow(2, at(ms))).into();
         assert_eq!(admitted, [Some(0), Some(0), None, None, Some(2), Some(0)]);
     }
 }

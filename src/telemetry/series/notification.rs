@@ -10,7 +10,7 @@ use crate::telemetry::catalogue;
 pub(in super::super) struct NotificationSeries {
     pub(in super::super) published: Counter,
     hook_failures: [Counter; 3],
-    untold: [Counter; 2],
+    notifications_dropped: [Counter; 2],
     pub(in super::super) spans_exported: Counter,
     spans_dropped: [Counter; SpanLoss::ALL.len()],
 }
@@ -19,11 +19,12 @@ impl NotificationSeries {
     pub(in super::super) fn new(maker: &Maker<'_>) -> Self {
         let failures = [HookFailure::Error, HookFailure::Panic, HookFailure::Timeout];
         let failure = |kind: HookFailure| maker.counter(&catalogue::HOOK_FAILURES, &[kind.as_str()]);
-        let untold = |recipient: Recipient| maker.counter(&catalogue::UNTOLD, &[recipient.as_str()]);
+        let notifications_dropped =
+            |recipient: Recipient| maker.counter(&catalogue::NOTIFICATIONS_DROPPED, &[recipient.as_str()]);
         Self {
             published: maker.counter(&catalogue::PUBLISHED, &[]),
             hook_failures: failures.map(failure),
-            untold: [Recipient::Hook, Recipient::Stream].map(untold),
+            notifications_dropped: [Recipient::Hook, Recipient::Stream].map(notifications_dropped),
             spans_exported: maker.counter(&catalogue::SPANS_EXPORTED, &[]),
             spans_dropped: SpanLoss::ALL
                 .map(|loss| maker.counter(&catalogue::SPANS_DROPPED, &[loss.as_str()])),
@@ -51,11 +52,11 @@ impl NotificationSeries {
     }
 
     /// Counts notifications that did not reach their recipient.
-    pub(in super::super) fn untold(&self, recipient: Recipient, notifications: u64) {
+    pub(in super::super) fn notifications_dropped(&self, recipient: Recipient, notifications: u64) {
         let at = match recipient {
             Recipient::Hook => 0,
             Recipient::Stream => 1,
         };
-        self.untold[at].increment(notifications);
+        self.notifications_dropped[at].increment(notifications);
     }
 }

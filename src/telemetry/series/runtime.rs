@@ -35,7 +35,7 @@ impl RuntimeSeries {
     }
 
     /// Measures the runtime.
-    pub(in super::super) fn look(&self) {
+    pub(in super::super) fn sample(&self) {
         let Some(runtime) = &self.runtime else { return };
         let (now, busy) = (Instant::now(), busy(runtime));
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).replace((now, busy));
