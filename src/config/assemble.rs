@@ -110,29 +110,29 @@ impl Effective {
 fn register(builder: &mut Builder, name: &JobType, section: &TypeSection) -> Result<(), String> {
     let (name, policy) = (name.clone(), section.policy());
     if let Some(steps) = &section.steps {
-        builder.register_steps(name, policy, assembled(steps)?);
+        builder.register_steps(name, policy, build_steps(steps)?);
         return Ok(());
     }
     match section.handler.clone() {
         None => return Err(Problem::NO_HANDLER.to_owned()),
         Some(handlers::Config::Noop) => builder.register(name, policy, Noop),
         Some(handlers::Config::Exec(config)) => {
-            builder.register(name, policy, Exec::new(config).map_err(|error| said(&error))?);
+            builder.register(name, policy, Exec::new(config).map_err(|error| with_cause(&error))?);
         }
         #[cfg(feature = "http")]
         Some(handlers::Config::Http(config)) => {
-            builder.register(name, policy, handlers::Http::open(config).map_err(|error| said(&error))?);
+            builder.register(name, policy, handlers::Http::open(config).map_err(|error| with_cause(&error))?);
         }
     }
     Ok(())
 }
 
 /// Builds the steps of a type, each with its handler.
-fn assembled(sections: &BTreeMap<StepName, StepSection>) -> Result<Steps, String> {
+fn build_steps(sections: &BTreeMap<StepName, StepSection>) -> Result<Steps, String> {
     let mut steps = Steps::builder();
     for (name, section) in sections {
         let kind = section.kind.ok_or_else(|| format!("the step {name} has no kind"))?;
-        let failed = |error: handlers::Error| format!("the step {name}: {}", said(&error));
+        let failed = |error: handlers::Error| format!("the step {name}: {}", with_cause(&error));
         let step = name.as_str();
         steps = match section.handler.clone() {
             None => return Err(format!("the step {name} has no handler")),
@@ -150,7 +150,7 @@ fn assembled(sections: &BTreeMap<StepName, StepSection>) -> Result<Steps, String
     steps.build().map_err(|error| error.to_string())
 }
 
-fn said(error: &handlers::Error) -> String {
+fn with_cause(error: &handlers::Error) -> String {
     use std::error::Error as _;
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{error}{cause}")

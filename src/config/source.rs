@@ -83,13 +83,13 @@ impl Sources {
         let mut tree = Node::table(&Arc::from(""));
         let mut problems = Vec::new();
         if cfg!(feature = "otlp") {
-            self.lay_shared(&mut tree);
+            self.set_shared(&mut tree);
         }
         let standard = [PathBuf::from(DEFAULT_FILE)];
         let files = if self.files.is_empty() { &standard[..] } else { &self.files };
         for file in files {
             match read(file) {
-                Ok(Some(layer)) => tree.lay(layer),
+                Ok(Some(layer)) => tree.merge(layer),
                 Ok(None) if self.files.is_empty() => {}
                 Ok(None) => problems.push(Problem::with(file.display().to_string(), "file not found")),
                 Err(problem) => problems.push(problem),
@@ -105,13 +105,13 @@ impl Sources {
                 _ => problems.push(Problem::with(name.to_string_lossy(), "is not UTF-8")),
             }
         }
-        self.flags.lay_on(&mut tree);
+        self.flags.apply(&mut tree);
         (tree, problems)
     }
 }
 
 impl Sources {
-    fn lay_shared(&self, tree: &mut Node) {
+    fn set_shared(&self, tree: &mut Node) {
         for (name, key) in SHARED {
             let set = self.environment.iter().find(|(set, value)| set == name && !value.is_empty());
             let Some(value) = set.and_then(|(_, value)| value.to_str()) else { continue };
@@ -133,7 +133,7 @@ impl Flags {
         concurrency: impl Into<Option<usize>> => concurrency.into();
     }
 
-    fn lay_on(&self, tree: &mut Node) {
+    fn apply(&self, tree: &mut Node) {
         let set = |tree: &mut Node, key: &str, value: &Option<String>, flag: &str| {
             let origin = Arc::from(flag);
             if let Some(value) = value {

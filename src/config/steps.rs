@@ -52,42 +52,45 @@ impl StepSection {
     }
 
     /// Returns what is wrong with the step itself: keys below it, and reasons.
-    fn wrong(&self, of: &TypeSection) -> Vec<(String, String)> {
+    fn problems(&self, of: &TypeSection) -> Vec<(String, String)> {
         let Self { kind, handler, after: _, max_attempts, backoff, timeout } = self;
         let mut wrong = Vec::new();
-        let mut say = |key: &str, reason: &str| wrong.push((key.to_owned(), reason.to_owned()));
+        let mut report = |key: &str, reason: &str| wrong.push((key.to_owned(), reason.to_owned()));
         match kind {
-            None => say("kind", "is missing: auto (may run again) or once (never runs twice)"),
+            None => report("kind", "is missing: auto (may run again) or once (never runs twice)"),
             Some(StepKind::Once) if max_attempts.is_some() => {
-                say("max_attempts", "has no effect on a once step, which never runs again automatically");
+                report("max_attempts", "has no effect on a once step, which never runs again automatically");
             }
             Some(StepKind::Once) if backoff.is_some() => {
-                say("backoff", "has no effect on a once step, which never runs again automatically");
+                report("backoff", "has no effect on a once step, which never runs again automatically");
             }
             Some(StepKind::Auto | StepKind::Once) => {}
         }
         if *max_attempts == Some(0) {
-            say("max_attempts", "is 0, but must be at least 1");
+            report("max_attempts", "is 0, but must be at least 1");
         }
         if let Some(Err(reason)) = backoff.as_ref().map(Backoff::validate) {
-            say("backoff", &reason);
+            report("backoff", &reason);
         }
         match timeout {
             Some(timeout) if timeout.is_zero() || *timeout > JobSpec::LONGEST_TIMEOUT => {
-                say("timeout", &format!("is {}, but must be between 1ms and 7d", format_duration(*timeout)));
+                report(
+                    "timeout",
+                    &format!("is {}, but must be between 1ms and 7d", format_duration(*timeout)),
+                );
             }
             Some(timeout) if *timeout > of.timeout => {
                 let (own, types) = (format_duration(*timeout), format_duration(of.timeout));
-                say("timeout", &format!("is {own}, but the type's timeout is shorter: {types}"));
+                report("timeout", &format!("is {own}, but the type's timeout is shorter: {types}"));
             }
             Some(_) | None => {}
         }
         match handler {
-            None => say("handler", "is missing"),
+            None => report("handler", "is missing"),
             Some(handler) => {
                 for problem in handler.validate() {
                     let (key, reason) = problem.split_once(": ").unwrap_or(("", &problem));
-                    say(&format!("handler.{key}"), reason);
+                    report(&format!("handler.{key}"), reason);
                 }
             }
         }
@@ -104,7 +107,7 @@ pub(super) fn check(of: &TypeSection) -> Vec<(Vec<String>, String)> {
         wrong.push((vec!["steps".to_owned()], reason.to_owned()));
     }
     for (name, step) in steps {
-        for (key, reason) in step.wrong(of) {
+        for (key, reason) in step.problems(of) {
             let key = key.split('.').map(str::to_owned);
             wrong.push((["steps".to_owned(), name.to_string()].into_iter().chain(key).collect(), reason));
         }

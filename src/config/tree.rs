@@ -88,11 +88,11 @@ impl Node {
 
     /// Merges `over` into this tree: tables are merged, values are replaced. A choice (`handler`, `backoff`) is
     /// replaced as a whole if `over` makes a different one.
-    pub(super) fn lay(&mut self, over: Self) {
-        self.lay_at(over, 0);
+    pub(super) fn merge(&mut self, over: Self) {
+        self.merge_at(over, 0);
     }
 
-    fn lay_at(&mut self, over: Self, depth: usize) {
+    fn merge_at(&mut self, over: Self, depth: usize) {
         let Self { kind: Kind::Table(new), origin } = over else {
             *self = over;
             return;
@@ -108,7 +108,7 @@ impl Node {
                 Some(old) if matches!(depth, 2 | 4) && is_choice(&key) && !old.shares_key(&node) => {
                     *old = node;
                 }
-                Some(old) => old.lay_at(node, depth + 1),
+                Some(old) => old.merge_at(node, depth + 1),
                 None => {
                     entries.insert(key, node);
                 }

@@ -35,7 +35,7 @@ use crate::traces::Traces;
 pub use listener::NotListening;
 use listener::{Answers, Listener};
 pub use signals::Signals;
-use systemd::Telling;
+use systemd::Notifier;
 
 /// Why a process could not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,7 @@ impl Process {
         let builder = if traces.is_some() { builder.traced() } else { builder };
         let listener = match telemetry.listen {
             Listen::Off => None,
-            Listen::At(address) => opened(Listener::open(address), port)?,
+            Listen::At(address) => or_without(Listener::open(address), port)?,
         };
         let queues = effective.config.queues.iter().map(|(name, queue)| ServedQueue {
             name,
@@ -131,9 +131,9 @@ impl Process {
         let fleet = self.builder.events(events).build();
         let stop = CancellationToken::new();
         let answers = Answers { metrics: self.metrics, probe: fleet.probe(), scale: fleet.autoscale() };
-        let telling =
-            Telling::start(fleet.probe()).map_err(|error| Error::Thread { thread: "systemd", error })?;
-        let answering = answer(self.listener, answers, stop.clone())
+        let notifier =
+            Notifier::start(fleet.probe()).map_err(|error| Error::Thread { thread: "systemd", error })?;
+        let server_thread = serve(self.listener, answers, stop.clone())
             .map_err(|error| Error::Thread { thread: "telemetry", error })?;
         let ran = Box::pin(fleet.run(shutdown)).await;
         if let Some(exporting) = exporting {
@@ -141,13 +141,13 @@ impl Process {
         }
         stop.cancel();
         // It ends within half a second. A panic in it was already reported and affects nothing else.
-        tokio::task::spawn_blocking(move || answering.map(JoinHandle::join)).await.ok();
-        telling.stop();
+        tokio::task::spawn_blocking(move || server_thread.map(JoinHandle::join)).await.ok();
+        notifier.stop();
         Ok(ran?)
     }
 }
 
-fn opened(opened: Result<Listener, NotListening>, port: Port) -> Result<Option<Listener>, Error> {
+fn or_without(opened: Result<Listener, NotListening>, port: Port) -> Result<Option<Listener>, Error> {
     match opened {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if port == Port::IfFree => {
@@ -160,7 +160,7 @@ fn opened(opened: Result<Listener, NotListening>, port: Port) -> Result<Option<L
 
 /// Serves probes and metrics until the fleet has stopped, so that somebody can still inspect it. Runs on a separate thread,
 /// so that handlers that block the other threads do not make the process look dead.
-fn answer(
+fn serve(
     listener: Option<Listener>,
     answers: Answers,
     stop: CancellationToken,

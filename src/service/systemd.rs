@@ -10,13 +10,13 @@ use crate::health::Probe;
 use sd_notify::NotifyState;
 
 /// How often the state of the process is checked.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const UPDATE_EVERY: Duration = Duration::from_millis(250);
 
 /// How long the last notification may take.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The thread that sends notifications.
-pub(super) struct Telling {
+pub(super) struct Notifier {
     /// Dropped to stop the thread.
     stop: SyncSender<()>,
     /// Closed when the thread ends.
@@ -29,11 +29,11 @@ struct Reported {
     stopping: bool,
     status: String,
     /// Half of the watchdog interval that systemd set; `None` if it set none.
-    pet_every: Option<Duration>,
-    petted: Option<Instant>,
+    watchdog_every: Option<Duration>,
+    watchdog_fed: Option<Instant>,
 }
 
-impl Telling {
+impl Notifier {
     /// Starts the thread.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Telling {
     pub(super) fn start(probe: Probe) -> std::io::Result<Self> {
         let ((stop, stopped), (end, ended)) = (sync_channel(0), sync_channel(0));
         thread::Builder::new().name("systemd".to_owned()).spawn(move || {
-            tell(&probe, &stopped);
+            run(&probe, &stopped);
             drop(end);
         })?;
         Ok(Self { stop, ended })
@@ -57,45 +57,50 @@ impl Telling {
 }
 
 /// Reports until stopped, and then reports the stop. A notification that did not arrive is sent again.
-fn tell(probe: &Probe, stopped: &Receiver<()>) {
-    let pet_every = sd_notify::watchdog_enabled().map(|timeout| timeout / 2);
-    let mut told = Reported { ready: false, stopping: false, status: String::new(), pet_every, petted: None };
-    let look_every = pet_every.unwrap_or(LOOK_EVERY).clamp(LOOK_EVERY / 10, LOOK_EVERY);
-    while stopped.recv_timeout(look_every) == Err(RecvTimeoutError::Timeout) {
-        told.look(probe);
+fn run(probe: &Probe, stopped: &Receiver<()>) {
+    let watchdog_every = sd_notify::watchdog_enabled().map(|timeout| timeout / 2);
+    let mut reported =
+        Reported { ready: false, stopping: false, status: String::new(), watchdog_every, watchdog_fed: None };
+    let update_every = watchdog_every.unwrap_or(UPDATE_EVERY).clamp(UPDATE_EVERY / 10, UPDATE_EVERY);
+    while stopped.recv_timeout(update_every) == Err(RecvTimeoutError::Timeout) {
+        reported.update(probe);
     }
-    told.look(probe);
+    reported.update(probe);
 }
 
 impl Reported {
-    fn look(&mut self, probe: &Probe) {
+    fn update(&mut self, probe: &Probe) {
         // Not when it is ready: if Redis is unreachable at startup, systemd would restart the process again and again.
         if !self.ready && probe.started().is_ok() {
-            self.ready = say(&[NotifyState::Ready]);
+            self.ready = notify(&[NotifyState::Ready]);
         }
         if !self.stopping && probe.is_stopping() {
-            self.stopping = say(&[NotifyState::Stopping]);
+            self.stopping = notify(&[NotifyState::Stopping]);
         }
         let alive = probe.alive();
         let status = match (&alive, probe.ready()) {
-            (Err(ailment), _) => format!("hangs: {ailment}"),
+            (Err(failure), _) => format!("hangs: {failure}"),
             (Ok(()), Err(why)) => why,
             (Ok(()), Ok(())) => [vec!["working".to_owned()], probe.unserved()].concat().join("; "),
         };
         // The waiting time changes every second, so it alone does not make the status new.
         let news = status.split(" has waited ").next() != self.status.split(" has waited ").next();
-        if news && say(&[NotifyState::Status(&status)]) {
+        if news && notify(&[NotifyState::Status(&status)]) {
             self.status = status;
         }
-        let due = |every| self.petted.is_none_or(|at: Instant| at.elapsed() + LOOK_EVERY >= every);
-        if self.ready && alive.is_ok() && self.pet_every.is_some_and(due) && say(&[NotifyState::Watchdog]) {
-            self.petted = Some(Instant::now());
+        let due = |every| self.watchdog_fed.is_none_or(|at: Instant| at.elapsed() + UPDATE_EVERY >= every);
+        if self.ready
+            && alive.is_ok()
+            && self.watchdog_every.is_some_and(due)
+            && notify(&[NotifyState::Watchdog])
+        {
+            self.watchdog_fed = Some(Instant::now());
         }
     }
 }
 
 /// Returns true if the notification was sent, or if nobody wants it.
-fn say(state: &[NotifyState<'_>]) -> bool {
+fn notify(state: &[NotifyState<'_>]) -> bool {
     match sd_notify::notify(state) {
         Ok(()) => true,
         Err(error) => {

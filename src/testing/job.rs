@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::job::{self, Encoding, EntryId, Envelope, Lane, Malformed, Policy, QueueName};
-use crate::worker::Circumstances;
+use crate::worker::InlineOptions;
 
 /// A made-up job for [`run`](super::run). Everything except the type is optional. The fields are read like those of a
 /// real entry, so a job that breaks the wire contract ends as [`Outcome::Malformed`](job::Outcome::Malformed).
@@ -115,11 +115,11 @@ impl TestJob {
     }
 
     /// Returns the job as a worker would read it.
-    pub(super) fn deliver(self) -> (Result<(job::JobSpec, Envelope), Malformed>, Circumstances) {
+    pub(super) fn deliver(self) -> (Result<(job::JobSpec, Envelope), Malformed>, InlineOptions) {
         let fields = self.fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
         let envelope = Envelope::new(fields);
         let job = job::JobSpec::parse(&envelope, self.fence, self.lane);
         let Self { queue, timeout, cut_after, .. } = self;
-        (job.map(|job| (job, envelope)), Circumstances { queue, timeout, cut_after })
+        (job.map(|job| (job, envelope)), InlineOptions { queue, timeout, cut_after })
     }
 }

@@ -96,12 +96,12 @@ use crate::worker::{Handler, inline};
 /// middleware does not run; use a [`Sandbox`] for that. Needs a tokio runtime with time enabled, as every
 /// `#[tokio::test]` has.
 pub async fn run<H: Handler>(handler: &H, job: TestJob) -> Ended {
-    let (delivered, circumstances) = job.deliver();
+    let (delivered, options) = job.deliver();
     let (delivered, envelope) = match delivered {
         Ok(delivered) => delivered,
         Err(malformed) => return Ended::unrun(Outcome::Malformed(malformed.to_string())),
     };
     let started = Instant::now();
-    let inline = inline(handler, (delivered.clone(), envelope), circumstances).await;
+    let inline = inline(handler, (delivered.clone(), envelope), options).await;
     Ended::new(delivered, inline, started.elapsed())
 }

@@ -25,10 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
 /// The most jobs of a queue that [`Sandbox::advance`] moves.
-const MOST_DELAYED: u32 = 100_000;
+const MAX_DELAYED: u32 = 100_000;
 
 /// The most dead letters that [`Sandbox::dead_letters`] reads.
-const MOST_LETTERS: u64 = 1000;
+const MAX_LETTERS: u64 = 1000;
 
 /// A fleet's process on its own private Redis. Several sandboxes in one test binary are independent of each other.
 ///
@@ -66,7 +66,7 @@ pub enum Error {
     #[error("the fleet does not work: {0}")]
     Fleet(String),
     /// Too many jobs are delayed to move them.
-    #[error("more than {MOST_DELAYED} jobs are delayed; a sandbox cannot move more")]
+    #[error("more than {MAX_DELAYED} jobs are delayed; a sandbox cannot move more")]
     TooMany,
 }
 
@@ -169,7 +169,7 @@ impl Sandbox {
     ///
     /// As [`Queue::dead_letters`].
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
-        Ok(self.queue().dead_letters().page(None, MOST_LETTERS).await?)
+        Ok(self.queue().dead_letters().page(None, MAX_LETTERS).await?)
     }
 
     /// Waits until `condition` holds. `what` names it in the error.
@@ -192,7 +192,7 @@ impl Sandbox {
         deadline: Duration,
         mut condition: impl AsyncFnMut() -> bool,
     ) -> Result<(), Error> {
-        let found = self.look(what, deadline, async || Ok(condition().await.then_some(()))).await;
+        let found = self.poll_until(what, deadline, async || Ok(condition().await.then_some(()))).await;
         found.map(drop)
     }
 
@@ -206,7 +206,7 @@ impl Sandbox {
         let queue = self.queue();
         let what = format!("the job {job} is {state}");
         let look = async || Ok(queue.status(job).await?.filter(|status| status.state == state));
-        self.look(&what, PATIENCE, look).await
+        self.poll_until(&what, PATIENCE, look).await
     }
 
     /// Waits up to 30 s until no job is waiting or running in any queue. Jobs may still be delayed.
@@ -224,7 +224,7 @@ impl Sandbox {
             }
             Ok(Some(()))
         };
-        self.look("no job waits or runs", PATIENCE, idle).await
+        self.poll_until("no job waits or runs", PATIENCE, idle).await
     }
 
     /// Lets `duration` pass for the delayed jobs of all queues, and returns how many it moved: after an advance of an
@@ -240,7 +240,7 @@ impl Sandbox {
         let mut moved = 0;
         for name in &self.queues {
             let queue = self.queue_of(name.clone());
-            moved += queue.advance(duration, step, MOST_DELAYED).await?.ok_or(Error::TooMany)?;
+            moved += queue.advance(duration, step, MAX_DELAYED).await?.ok_or(Error::TooMany)?;
         }
         Ok(moved)
     }
@@ -258,7 +258,7 @@ impl Sandbox {
         self.server.stop().await.map_err(Error::Folder)
     }
 
-    async fn look<T>(
+    async fn poll_until<T>(
         &self,
         what: &str,
         deadline: Duration,

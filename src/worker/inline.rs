@@ -11,7 +11,7 @@ use crate::job::{Envelope, JobSpec, Outcome, QueueName};
 
 /// The surroundings of a made-up job, besides its fields.
 #[derive(Debug, Clone)]
-pub(crate) struct Circumstances {
+pub(crate) struct InlineOptions {
     pub(crate) queue: QueueName,
     pub(crate) timeout: Duration,
     /// When the attempt is cut short, if at all.
@@ -30,9 +30,9 @@ pub(crate) struct Inline {
 pub(crate) async fn inline<H: Handler>(
     handler: &H,
     (job, envelope): (JobSpec, Envelope),
-    circumstances: Circumstances,
+    options: InlineOptions,
 ) -> Inline {
-    let Circumstances { queue, timeout, cut_after } = circumstances;
+    let InlineOptions { queue, timeout, cut_after } = options;
     let timeout = job.timeout.unwrap_or(timeout);
     let deadline = Instant::now() + timeout;
     let context = JobContext::undelivered(job, envelope, queue, deadline);

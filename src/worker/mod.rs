@@ -36,7 +36,7 @@ use std::time::Duration;
 
 pub use handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload, RawPayload};
 #[cfg(feature = "testing")]
-pub(crate) use inline::{Circumstances, Inline, inline};
+pub(crate) use inline::{Inline, InlineOptions, inline};
 pub use middleware::{Handled, Middleware, Next};
 pub(crate) use process::{Served, Worker};
 pub(crate) use quota::Quota;
