@@ -11,7 +11,7 @@ use crate::health::Probe;
 use crate::worker::{Quota, Recycle};
 
 /// How often the process's memory is measured.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the connection to Redis is checked if Redis is unreachable when the process is due.
 const IN_TOUCH_EVERY: Duration = Duration::from_millis(100);
@@ -109,7 +109,7 @@ async fn aged(most: Option<Duration>) -> Reason {
 async fn grown(most: Option<u64>) -> Reason {
     let Some(most) = most else { return pending().await };
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
         match resident() {
             Ok(rss) if rss >= most => return Reason::Memory { rss, most },
             Ok(_) => {}

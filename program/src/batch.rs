@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     let found = queue.batch_status(&args.name).await.context("failed to look up the batch")?;
     let Some(batch) = found else {
-        output::complain(&format!(
+        output::print_stderr(&format!(
             "the queue {} has no batch {}; a batch is deleted 30 days after its last member was added",
             queue.name(),
             args.name

@@ -65,16 +65,16 @@ pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) 
         Report { id: id.to_string(), queue: queue.name().to_string(), state: state.as_str(), cancelling };
     let ended_otherwise = matches!(cancellation, Cancellation::Ended(State::Done | State::Dead));
     if context.output == output::Output::Programs || !ended_otherwise {
-        context.output.print(&report, told)?;
+        context.output.print(&report, summary)?;
     }
     if ended_otherwise {
-        output::complain(&format!("{id} is already {state}; nothing was changed"));
+        output::print_stderr(&format!("{id} is already {state}; nothing was changed"));
         return Ok(Exit::Failed);
     }
     Ok(Exit::Done)
 }
 
-fn told(report: &Report) -> String {
+fn summary(report: &Report) -> String {
     let (id, queue) = (harmless(&report.id), &report.queue);
     if report.cancelling {
         return format!(

@@ -5,7 +5,7 @@ use streamfleet::config::{Effective, Invalid, Problem};
 
 use super::Context;
 use super::exit::Exit;
-use super::output::{Output, complain};
+use super::output::{Output, print_stderr};
 
 /// The arguments of `config`.
 #[derive(clap::Args)]
@@ -56,7 +56,7 @@ pub(super) fn check(read: Result<Effective, Invalid>, output: Output) -> anyhow:
         }
     };
     for remark in &remarks {
-        complain(&format!("{remark}: a worker would refuse to start"));
+        print_stderr(&format!("{remark}: a worker would refuse to start"));
     }
     let found = Found { valid: problems.is_empty(), problems: problems.iter().map(Line::from).collect() };
     output.print(&found, |_| match Invalid::from_problems(problems) {

@@ -53,7 +53,7 @@ async fn work(
     server: &mut DevServer,
     folder: &Path,
 ) -> anyhow::Result<Exit> {
-    let process = worker::prepared(effective, Port::IfFree).await?;
+    let process = worker::prepare(effective, Port::IfFree).await?;
     let metrics = process.metrics_url().unwrap_or_else(|| "off".to_owned());
     context.output.line(&greeting(effective, server, folder, &metrics))?;
     let shutdown = context.shutdown.clone();

@@ -15,7 +15,7 @@ use super::output::{self, Output, harmless};
 use super::times::rfc3339;
 
 /// How often to look for new events.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 /// How many events are read at once while following.
 const PAGE: u64 = 1000;
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let events = events.context("failed to read the events")?;
     let last = events.last().map(|event| event.entry).or(args.after);
     if args.follow {
-        if tell(context.output, &events)? {
+        if print_events(context.output, &events)? {
             follow(&queue, last, context.output).await?;
         }
         return Ok(Exit::Done);
@@ -93,31 +93,31 @@ async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> any
         let events = match queue.events().page(last, PAGE).await {
             Ok(events) => events,
             Err(error) if error.is_transient() => {
-                output::complain(&format!("{error}; retrying"));
+                output::print_stderr(&format!("{error}; retrying"));
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
             Err(error) => return Err(error).context("failed to read the events"),
         };
-        if !tell(output, &events)? {
+        if !print_events(output, &events)? {
             return Ok(());
         }
         last = events.last().map(|event| event.entry).or(last);
         if (events.len() as u64) < PAGE {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     }
 }
 
 /// Prints one line per event. Returns false once nobody reads any more.
-fn tell(output: Output, events: &[PastEvent]) -> anyhow::Result<bool> {
+fn print_events(output: Output, events: &[PastEvent]) -> anyhow::Result<bool> {
     for event in events {
         let report = report(event);
         let text = match output {
             Output::People => report.line,
             Output::Programs => serde_json::to_string(&report)?,
         };
-        if !output.is_read(&text)? {
+        if !output.print_while_read(&text)? {
             return Ok(false);
         }
     }

@@ -179,7 +179,7 @@ fn main() -> ExitCode {
     match try_main(cli, signals) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            output::complain(&format!("error: {error:#}"));
+            output::print_stderr(&format!("error: {error:#}"));
             // Docker knows 0 and 1, and reserves 2.
             if is_healthcheck { Exit::Failed.into() } else { Exit::of(&error).into() }
         }
@@ -204,7 +204,7 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     let output = if cli.json { Output::Programs } else { Output::People };
     let mut flags = Flags::default().redis(cli.redis).namespace(cli.namespace);
     if let Command::Worker(args) = &cli.command {
-        args.lay_on(&mut flags);
+        args.apply_to(&mut flags);
     }
     let read = Sources::of_process(cli.config, flags).read();
     if let Command::Config(config::Args { what: config::What::Check }) = &cli.command {

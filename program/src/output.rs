@@ -47,11 +47,11 @@ impl Output {
 
     /// Prints one or more lines. A reader that went away (`| head`) is not an error.
     pub(crate) fn line(self, text: &str) -> anyhow::Result<()> {
-        self.is_read(text).map(drop)
+        self.print_while_read(text).map(drop)
     }
 
     /// Prints one or more lines, and returns whether anybody still reads.
-    pub(crate) fn is_read(self, text: &str) -> anyhow::Result<bool> {
+    pub(crate) fn print_while_read(self, text: &str) -> anyhow::Result<bool> {
         match writeln!(io::stdout().lock(), "{text}") {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -61,8 +61,8 @@ impl Output {
 }
 
 /// Reports which servers of a cluster could not be asked, and returns the exit code of a command that showed the rest.
-pub(crate) fn complain_of(missing: &[Missing]) -> Exit {
-    missing.iter().for_each(|missing| complain(&missing.to_string()));
+pub(crate) fn report_missing(missing: &[Missing]) -> Exit {
+    missing.iter().for_each(|missing| print_stderr(&missing.to_string()));
     if missing.is_empty() { Exit::Done } else { Exit::Redis }
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn facts(facts: &[(&str, Option<String>)]) -> String {
 
 /// Prints a message to stderr: an error, or a remark beside the result.
 #[expect(clippy::print_stderr, reason = "the only place that writes to stderr, except for the log")]
-pub(crate) fn complain(text: &str) {
+pub(crate) fn print_stderr(text: &str) {
     eprintln!("{}", harmless_lines(text));
 }
 

@@ -66,21 +66,21 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let Listed { found: known, missing } = broker.queues().await.context("failed to list the queues")?;
     // An unknown queue may be on a server that could not be asked.
     if let Some(unknown) = args.names.iter().find(|name| missing.is_empty() && !known.contains(name)) {
-        output::complain(&unknown_queue(&broker, unknown, &known));
+        output::print_stderr(&unknown_queue(&broker, unknown, &known));
         return Ok(Exit::NotFound);
     }
     let names = if args.names.is_empty() { known } else { args.names };
     // A queue that cannot be read does not hide the others.
-    let looked = stream::iter(names).map(|name| look(broker.queue(name))).buffered(AT_ONCE);
-    let reports: Vec<Report> = looked.collect().await;
+    let reading = stream::iter(names).map(|name| read_queue(broker.queue(name))).buffered(AT_ONCE);
+    let reports: Vec<Report> = reading.collect().await;
     context.output.print(&reports, |reports| show(reports, &broker))?;
     let failed = !reports.is_empty() && reports.iter().all(|report| report.error.is_some());
-    let exit = output::complain_of(&missing);
+    let exit = output::report_missing(&missing);
     Ok(if failed { Exit::Redis } else { exit })
 }
 
 /// Counts the jobs of one queue.
-async fn look(queue: Queue) -> Report {
+async fn read_queue(queue: Queue) -> Report {
     let looking = async {
         let snapshot = queue.snapshot().await?;
         let consumers = consumers(&queue, &snapshot.unread).await?;

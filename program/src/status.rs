@@ -107,7 +107,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 /// Reports that a job is unknown.
 pub(super) fn unknown(queue: &Queue, id: &JobId) -> Exit {
-    output::complain(&format!(
+    output::print_stderr(&format!(
         "the queue {} has no record of the job {id}, and none of its newest {MAX_SEARCHED} entries has this id. A plain job that \
          succeeded leaves no record; enqueue it with --track or --id to keep one.",
         queue.name()
@@ -183,7 +183,7 @@ fn attempt(attempt: &Attempt) -> AttemptReport {
 }
 
 /// Progress in a few words.
-pub(super) fn far(progress: &Progress) -> String {
+pub(super) fn progress_text(progress: &Progress) -> String {
     let gap = if progress.note.is_empty() { "" } else { " " };
     format!("{}%{gap}{}", progress.percent, harmless(&progress.note))
 }
@@ -199,7 +199,13 @@ pub(super) fn show(queue: &Queue, status: &Status) -> String {
         ("created", status.created.map(time)),
         ("due", status.due.map(time)),
         ("worker", status.worker.clone()),
-        ("progress", status.progress.as_ref().map(|said| format!("{}, {}", far(said), time(said.at)))),
+        (
+            "progress",
+            status
+                .progress
+                .as_ref()
+                .map(|progress| format!("{}, {}", progress_text(progress), time(progress.at))),
+        ),
         ("entry", status.entry.map(|entry| entry.to_string())),
         ("cancelling", status.cancelling.map(|since| format!("requested {}", time(since)))),
         ("cancelled by", status.cancelled_by.clone()),

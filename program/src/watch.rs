@@ -27,14 +27,14 @@ pub(super) async fn run(queue: &Queue, first: Status, output: Output) -> anyhow:
         view.show(queue, &status)?;
         if status.state.is_final() {
             view.end();
-            return conclude(queue, &status, output);
+            return finish(queue, &status, output);
         }
         tokio::time::sleep(EVERY).await;
-        status = match look(queue, &id).await? {
+        status = match look_up(queue, &id).await? {
             Some(status) => status,
             None => {
                 view.end();
-                output::complain(&format!(
+                output::print_stderr(&format!(
                     "{id} has ended without a record, so its outcome is unknown; a job that is recorded only if it fails has most \
                      likely succeeded"
                 ));
@@ -45,7 +45,7 @@ pub(super) async fn run(queue: &Queue, first: Status, output: Output) -> anyhow:
 }
 
 /// Looks up the job. Nothing points to a job that waits under its own id, so it is searched for.
-async fn look(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
+async fn look_up(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
     match queue.status(id).await {
         Ok(Some(status)) => Ok(Some(status)),
         Ok(None) => status::find(queue, id).await,
@@ -54,15 +54,15 @@ async fn look(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
 }
 
 /// Returns the exit code for how the job ended. On a terminal, also prints everything that is known about it.
-fn conclude(queue: &Queue, status: &Status, output: Output) -> anyhow::Result<Exit> {
+fn finish(queue: &Queue, status: &Status, output: Output) -> anyhow::Result<Exit> {
     if output == Output::People && std::io::stdout().is_terminal() {
         output.line(&status::show(queue, status))?;
     }
-    Ok(ended(status.state))
+    Ok(exit_code(status.state))
 }
 
 /// The exit code for how a job ended.
-pub(super) fn ended(state: State) -> Exit {
+pub(super) fn exit_code(state: State) -> Exit {
     if state == State::Done { Exit::Done } else { Exit::Failed }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn ended(state: State) -> Exit {
 #[derive(PartialEq)]
 struct Shown {
     state: State,
-    far: Option<String>,
+    progress_text: Option<String>,
     attempts: usize,
     logged: u64,
 }
@@ -96,7 +96,7 @@ impl View {
     fn show(&mut self, queue: &Queue, status: &Status) -> anyhow::Result<()> {
         let now = Shown {
             state: status.state,
-            far: status.progress.as_ref().map(status::far),
+            progress_text: status.progress.as_ref().map(status::progress_text),
             attempts: status.attempts.len(),
             logged: status.logged,
         };
@@ -116,7 +116,8 @@ impl View {
         }
         new_lines(before.as_ref(), status).iter().try_for_each(|line| self.output.line(line))?;
         let same = before.zip(self.shown.as_ref()).is_some_and(|(before, now)| {
-            (before.state, &before.far, before.attempts) == (now.state, &now.far, now.attempts)
+            (before.state, &before.progress_text, before.attempts)
+                == (now.state, &now.progress_text, now.attempts)
         });
         if same { Ok(()) } else { self.output.line(&format!("{} {}", rfc3339(status.now), headline(status))) }
     }
@@ -130,7 +131,7 @@ impl View {
 /// The job on one line.
 fn headline(status: &Status) -> String {
     let mut parts = vec![format!("{} is {}", harmless(&status.id.to_string()), status.state)];
-    parts.extend(status.progress.as_ref().filter(|_| !status.state.is_final()).map(status::far));
+    parts.extend(status.progress.as_ref().filter(|_| !status.state.is_final()).map(status::progress_text));
     parts.extend(status.due.map(|due| format!("due in {}", short(due.since(status.now)))));
     let failed = status.attempts.iter().filter(|attempt| !attempt.error.is_empty()).count();
     parts.extend((failed > 0).then(|| format!("{failed} failed")));

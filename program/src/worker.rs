@@ -24,7 +24,7 @@ pub(crate) struct Args {
 
 impl Args {
     /// Passes on the arguments that override the configuration.
-    pub(super) fn lay_on(&self, flags: &mut Flags) {
+    pub(super) fn apply_to(&self, flags: &mut Flags) {
         flags.queues = self.queues.iter().map(ToString::to_string).collect();
         flags.concurrency = self.concurrency;
     }
@@ -40,7 +40,7 @@ struct Serving {
 }
 
 /// Creates the configured handlers, and prepares the process that runs them.
-pub(super) async fn prepared(effective: &Effective, port: Port) -> anyhow::Result<Process> {
+pub(super) async fn prepare(effective: &Effective, port: Port) -> anyhow::Result<Process> {
     let fleet = effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
     Ok(Process::prepare(fleet, effective, port).await?)
 }
@@ -54,7 +54,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
         return Err(Wrong(why.to_owned()).into());
     }
     let process = tokio::select! {
-        prepared = prepared(&context.effective, Port::Required) => prepared?,
+        prepared = prepare(&context.effective, Port::Required) => prepared?,
         () = context.shutdown.requested() => return Ok(Exit::Done),
     };
     let serving = Serving {

@@ -68,7 +68,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let stale = known.into_iter().filter(|consumer| !names.contains(&consumer.consumer)).collect();
     let report = Report { live: live.into_iter().map(live_report).collect(), stale, unlisted };
     context.output.print(&report, show)?;
-    Ok(output::complain_of(&missing))
+    Ok(output::report_missing(&missing))
 }
 
 /// The consumers that the groups know.

@@ -45,7 +45,7 @@ pub(super) struct Reports {
 
 impl Reports {
     /// Looks for the report of every job that is done.
-    pub(super) fn look(folder: &Path, jobs: &[Planned], done: &BTreeSet<String>) -> Self {
+    pub(super) fn read(folder: &Path, jobs: &[Planned], done: &BTreeSet<String>) -> Self {
         let is_done = |job: &&Planned| job.id.as_ref().is_some_and(|id| done.contains(id));
         let reports: Vec<_> = jobs.iter().filter(is_done).filter_map(|job| job.report.clone()).collect();
         let expected = reports.len();
@@ -144,7 +144,7 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("reports/year")).unwrap();
         std::fs::write(dir.path().join("reports/year/2012-wind.md"), "x").unwrap();
         let done = names(&["year-2012-wind", "year-2013-wind", "notify-2012-01"]);
-        let reports = Reports::look(dir.path(), &super::super::plan::jobs(1, true), &done);
+        let reports = Reports::read(dir.path(), &super::super::plan::jobs(1, true), &done);
         assert_eq!(reports.expected, 2);
         assert_eq!(reports.missing, ["reports/year/2013-wind.md"]);
     }

@@ -19,7 +19,7 @@ use super::workers::Workers;
 use super::{LEASE, letters};
 
 /// How often the jobs are looked up.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// By when all jobs must have ended.
 const PATIENCE: Duration = Duration::from_secs(50);
@@ -59,7 +59,7 @@ impl Stage<'_> {
         self.screen.end();
         let ended =
             format!("every job has ended: {} done, {} dead", census.done().count(), census.snapshot.dead);
-        self.screen.say(if census.open() == 0 {
+        self.screen.log(if census.open() == 0 {
             &ended
         } else {
             "time is up, but some jobs have not ended"
@@ -84,9 +84,9 @@ impl Stage<'_> {
         }
         self.submitted.extend(self.ids.iter().map(ToString::to_string));
         let (count, by, file) = (commands.len(), self.sender.name(), self.folder.show("jobs.redis"));
-        self.screen.say(&format!("{count} jobs submitted by {by}, one XADD each ({file})"))?;
+        self.screen.log(&format!("{count} jobs submitted by {by}, one XADD each ({file})"))?;
         let first = commands.first().map(Command::line).unwrap_or_default();
-        self.screen.say(&format!("the first one: {first}"))
+        self.screen.log(&format!("the first one: {first}"))
     }
 
     async fn start_workers(&mut self) -> Result<()> {
@@ -96,7 +96,7 @@ impl Stage<'_> {
         self.workers.ready(&self.broker).await?;
         let names = self.workers.all().iter().map(|worker| format!("{} (pid {})", worker.name, worker.pid));
         let names = names.collect::<Vec<_>>().join(" and ");
-        self.screen.say(&format!("{names} started, {} jobs at once each", super::CONCURRENCY))
+        self.screen.log(&format!("{names} started, {} jobs at once each", super::CONCURRENCY))
     }
 
     /// Takes a census again and again, until the condition holds or the deadline passes.
@@ -108,7 +108,7 @@ impl Stage<'_> {
                 return Ok(census);
             }
             last = Some(census);
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     }
 
@@ -120,36 +120,36 @@ impl Stage<'_> {
         let census = Census::take(&self.queue, &self.ids, None).await?;
         let worker = &self.workers.all()[VICTIM];
         let jobs = census.running_on(&worker.consumer);
-        self.screen.say(&format!(
+        self.screen.log(&format!(
             "{} killed with SIGKILL while it was running {} jobs",
             worker.name,
             jobs.len()
         ))?;
         let name = self.workers.start()?.name.clone();
         self.workers.ready(&self.broker).await?;
-        self.screen.say(&format!("{name} started in its place"))?;
+        self.screen.log(&format!("{name} started in its place"))?;
         Ok((at, jobs))
     }
 
     /// Waits until the killed worker's jobs were taken over, and until they have started again.
     async fn recover(&mut self, census: Census, killed_at: Timestamp, jobs: &[JobId]) -> Result<Census> {
-        let comebacks = |census: &Census| census.comebacks(jobs, killed_at);
-        let taken_over = |census: &Census| span(comebacks(census).iter().map(|job| job.taken_over));
-        let restarted = |census: &Census| span(comebacks(census).iter().map(|job| job.restarted));
+        let restarts = |census: &Census| census.restarts(jobs, killed_at);
+        let taken_over = |census: &Census| span(restarts(census).iter().map(|job| job.taken_over));
+        let restarted = |census: &Census| span(restarts(census).iter().map(|job| job.restarted));
         let census = self.watch(Some(census), |census| taken_over(census).is_some()).await?;
         if let Some((_, last)) = taken_over(&census) {
             let (last, lease) = (last.as_secs_f64(), LEASE.as_secs());
-            self.screen.say(&format!(
+            self.screen.log(&format!(
                 "the other workers took over its jobs within {last:.1} s (the lease is {lease} s)"
             ))?;
         }
         let census = self.watch(Some(census), |census| restarted(census).is_some()).await?;
         let Some((first, last)) = restarted(&census) else {
-            self.screen.say("its jobs have not all started again")?;
+            self.screen.log("its jobs have not all started again")?;
             return Ok(census);
         };
         let (first, last) = (first.as_secs_f64(), last.as_secs_f64());
-        self.screen.say(&format!(
+        self.screen.log(&format!(
             "its jobs started again {first:.1} to {last:.1} s after the kill, as their turn came in the queue"
         ))?;
         Ok(census)
@@ -197,7 +197,7 @@ impl Stage<'_> {
             dead: letters::by_reason(&letters),
             retries: census.retries(),
             workers: workers.collect(),
-            reports: Reports::look(&self.folder.path, &self.plan, &done),
+            reports: Reports::read(&self.folder.path, &self.plan, &done),
             notifications: self.endpoint.notifications(),
         };
         self.screen.print(&format!(

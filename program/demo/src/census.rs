@@ -66,10 +66,10 @@ impl Census {
 
     /// What became of these jobs, whose worker was killed, except those that had ended before, although Redis had not
     /// processed that yet.
-    pub(super) fn comebacks(&self, jobs: &[JobId], killed_at: Timestamp) -> Vec<Comeback> {
+    pub(super) fn restarts(&self, jobs: &[JobId], killed_at: Timestamp) -> Vec<Restart> {
         let of = |id: &JobId| match self.statuses.get(id).and_then(Option::as_ref) {
-            Some(status) => comeback(&status.attempts, status.state, killed_at),
-            None => Some(Comeback::default()),
+            Some(status) => restart(&status.attempts, status.state, killed_at),
+            None => Some(Restart::default()),
         };
         jobs.iter().filter_map(of).collect()
     }
@@ -81,12 +81,12 @@ impl Census {
 
 /// How long after its worker was killed a job was taken over by another one, and started again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Comeback {
+pub(super) struct Restart {
     pub(super) taken_over: Option<Duration>,
     pub(super) restarted: Option<Duration>,
 }
 
-fn comeback(attempts: &[Attempt], state: State, killed_at: Timestamp) -> Option<Comeback> {
+fn restart(attempts: &[Attempt], state: State, killed_at: Timestamp) -> Option<Restart> {
     let mut attempts = attempts.iter().skip_while(|attempt| attempt.outcome != "lost");
     let (lost, next) = (attempts.next(), attempts.next());
     if lost.is_none() && state.is_final() {
@@ -94,7 +94,7 @@ fn comeback(attempts: &[Attempt], state: State, killed_at: Timestamp) -> Option<
     }
     let taken_over = lost.map(|lost| lost.ended.since(killed_at));
     let restarted = next.map(|next| next.started.since(killed_at));
-    Some(Comeback { taken_over, restarted })
+    Some(Restart { taken_over, restarted })
 }
 
 #[cfg(test)]
@@ -112,12 +112,12 @@ mod tests {
         let killed_at = Timestamp::from_ms(1000).unwrap();
         let ms = |ms| Some(Duration::from_millis(ms));
         let mut attempts = vec![attempt(900, "error"), attempt(2990, "lost")];
-        let taken_over = Comeback { taken_over: ms(2000), restarted: None };
-        assert_eq!(comeback(&attempts, State::Retrying, killed_at), Some(taken_over));
+        let taken_over = Restart { taken_over: ms(2000), restarted: None };
+        assert_eq!(restart(&attempts, State::Retrying, killed_at), Some(taken_over));
         attempts.push(attempt(3600, "done"));
-        let restarted = Comeback { taken_over: ms(2000), restarted: ms(2600) };
-        assert_eq!(comeback(&attempts, State::Done, killed_at), Some(restarted));
-        assert_eq!(comeback(&attempts[..1], State::Running, killed_at), Some(Comeback::default()));
-        assert_eq!(comeback(&attempts[2..], State::Done, killed_at), None);
+        let restarted = Restart { taken_over: ms(2000), restarted: ms(2600) };
+        assert_eq!(restart(&attempts, State::Done, killed_at), Some(restarted));
+        assert_eq!(restart(&attempts[..1], State::Running, killed_at), Some(Restart::default()));
+        assert_eq!(restart(&attempts[2..], State::Done, killed_at), None);
     }
 }

@@ -117,9 +117,9 @@ async fn play(
     let (name, version) = server.product().unwrap_or(("server", "of unknown version"));
     let (port, password) = (sender.port, folder.show("redis/password"));
     screen
-        .say(&format!("a private {name} {version} listens on port {port}; its password is in {password}"))?;
+        .log(&format!("a private {name} {version} listens on port {port}; its password is in {password}"))?;
     if !has_python {
-        screen.say("python3 is not installed, so the jobs that run it (report.year) are left out")?;
+        screen.log("python3 is not installed, so the jobs that run it (report.year) are left out")?;
     }
     let endpoint = Endpoint::open(seed, Duration::from_millis(args.pace)).await?;
     std::fs::write(folder.path.join("fleet.toml"), fleet_toml(port, &endpoint.url()))?;

@@ -33,7 +33,7 @@ impl Screen {
     }
 
     /// Prints that something happened, above the table.
-    pub(super) fn say(&self, text: &str) -> Result<()> {
+    pub(super) fn log(&self, text: &str) -> Result<()> {
         self.print(&format!("{:>5.1}s  {text}", self.elapsed().as_secs_f64()))
     }
 
@@ -50,7 +50,7 @@ impl Screen {
             self.bar.set_position(census.done().count() as u64 + census.snapshot.dead);
         } else if Instant::now() >= self.line_due {
             self.line_due = Instant::now() + LINE_EVERY;
-            self.say(&line(census, workers))?;
+            self.log(&line(census, workers))?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 /// What the handlers of one measurement have recorded.
 #[derive(Clone)]
-pub(super) struct Seen {
+pub(super) struct MeasuringHandler {
     begun: Instant,
     done: Arc<AtomicUsize>,
     late_us: Arc<Mutex<Vec<u64>>>,
@@ -22,7 +22,7 @@ pub(super) struct Seen {
     timed: bool,
 }
 
-impl Seen {
+impl MeasuringHandler {
     /// Handlers that only count.
     pub(super) fn counting() -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Seen {
     }
 }
 
-impl Handler for Seen {
+impl Handler for MeasuringHandler {
     type Payload = RawPayload;
     type Output = ();
 
@@ -111,7 +111,7 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts a fleet with this handler.
-    pub(super) fn start(port: u16, concurrency: usize, seen: &Seen) -> Result<Self> {
+    pub(super) fn start(port: u16, concurrency: usize, handler: &MeasuringHandler) -> Result<Self> {
         let mut config = FleetConfig::default();
         config.redis.url = format!("redis://127.0.0.1:{port}").into();
         let queue = QueueConfig::default().concurrency(concurrency);
@@ -124,7 +124,7 @@ impl Running {
         let metrics = Metrics::new(queues, &[super::TYPE.parse()?], &[]);
         let events = Events::new(vec![metrics.listener()]);
         let fleet =
-            Fleet::builder(config).handler_with(super::TYPE, policy, seen.clone())?.events(events).build();
+            Fleet::builder(config).handler_with(super::TYPE, policy, handler.clone())?.events(events).build();
         let shutdown = Shutdown::new();
         let stop = shutdown.clone();
         let mut tasks = JoinSet::new();

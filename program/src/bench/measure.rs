@@ -9,7 +9,7 @@ use streamfleet::dev_server;
 use streamfleet::job::Encoding;
 use streamfleet::{Broker, Producer, RedisConfig, Submission};
 
-use super::fleet::{Running, Seen};
+use super::fleet::{MeasuringHandler, Running};
 use super::raw::{self, Raw};
 use super::report::{Backlog, Drain, Enqueue, Latency, Memory, Promotion, Retry};
 
@@ -137,13 +137,13 @@ impl Bench {
         let raw_us = (self.raw.cpu()? - cpu) * 1e6 / self.jobs as f64;
         // The two raw readers leave a few entries behind; they are drained with ours and not counted.
         self.raw.enqueue(STREAM, self.jobs, &self.payload)?;
-        let seen = Seen::counting();
+        let handler = MeasuringHandler::counting();
         let (cpu, own) = (self.raw.cpu()?, own_cpu()?);
-        let running = Running::start(self.server.port, CONCURRENCY, &seen)?;
+        let running = Running::start(self.server.port, CONCURRENCY, &handler)?;
         // The raw connections were open before their time started, so our time starts with the first job too.
-        seen.until(1).await?;
-        let (begun, before) = (Instant::now(), seen.done());
-        seen.until(self.jobs).await?;
+        handler.until(1).await?;
+        let (begun, before) = (Instant::now(), handler.done());
+        handler.until(self.jobs).await?;
         let ours = begun.elapsed().mul_f64(self.jobs as f64 / (self.jobs - before).max(1) as f64);
         let us = (self.raw.cpu()? - cpu) * 1e6 / self.jobs as f64;
         let worker_us = (own_cpu()? - own) * 1e6 / self.jobs as f64;
@@ -154,11 +154,11 @@ impl Bench {
     /// From XADD to the handler's start, at 500 jobs a second.
     pub(super) async fn latency(&mut self) -> Result<Latency> {
         self.reset()?;
-        let seen = Seen::timing();
-        let running = Running::start(self.server.port, 64, &seen)?;
+        let handler = MeasuringHandler::timing();
+        let running = Running::start(self.server.port, 64, &handler)?;
         let mut raw = Raw::connect(self.server.port)?;
         let jobs = 2500;
-        let clock = seen.clone();
+        let clock = handler.clone();
         // A separate thread, so that the submitter's pace does not depend on the measured runtime.
         let submitting = tokio::task::spawn_blocking(move || -> Result<()> {
             let begun = Instant::now();
@@ -181,9 +181,9 @@ impl Bench {
             Ok(())
         });
         submitting.await??;
-        seen.until(jobs as usize).await?;
+        handler.until(jobs as usize).await?;
         running.stop().await;
-        Ok(Latency { p50: seen.late_ms(0.5), p99: seen.late_ms(0.99) })
+        Ok(Latency { p50: handler.late_ms(0.5), p99: handler.late_ms(0.99) })
     }
 
     /// 100,000 jobs due at once, and then 200 a second.
@@ -194,30 +194,30 @@ impl Bench {
         let submissions =
             self.submissions(jobs)?.map(|submission| submission.delay(Duration::from_millis(1)));
         producer.submit_all(submissions).await?;
-        let seen = Seen::counting();
+        let handler = MeasuringHandler::counting();
         let begun = Instant::now();
-        let running = Running::start(self.server.port, CONCURRENCY, &seen)?;
+        let running = Running::start(self.server.port, CONCURRENCY, &handler)?;
         while self.raw.call(&[b"ZCARD", b"sf:{default}:delayed"])?.number() > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let promoted = begun.elapsed();
-        seen.until(jobs).await?;
+        handler.until(jobs).await?;
         running.stop().await;
 
         self.reset()?;
-        let seen = Seen::timing();
-        let running = Running::start(self.server.port, 64, &seen)?;
+        let handler = MeasuringHandler::timing();
+        let running = Running::start(self.server.port, 64, &handler)?;
         let jobs = 1000;
         let mut tick = tokio::time::interval(Duration::from_millis(5));
         for nth in 0..jobs {
             tick.tick().await;
             let delay = Duration::from_millis(300 + (nth as u64 * 7919) % 1000);
-            let submission = Submission::new(super::TYPE)?.payload(seen.due(delay), Encoding::Raw)?;
+            let submission = Submission::new(super::TYPE)?.payload(handler.due(delay), Encoding::Raw)?;
             producer.submit(submission.delay(delay)).await?;
         }
-        seen.until(jobs).await?;
+        handler.until(jobs).await?;
         running.stop().await;
-        Ok(Promotion { per_s: per_s(100_000, promoted), late_p99_ms: seen.late_ms(0.99) })
+        Ok(Promotion { per_s: per_s(100_000, promoted), late_p99_ms: handler.late_ms(0.99) })
     }
 
     /// The memory that a waiting job takes in Redis.
@@ -240,10 +240,10 @@ impl Bench {
         let jobs = 20_000;
         self.reset()?;
         self.raw.enqueue(STREAM, jobs, &self.payload)?;
-        let seen = Seen::failing_first();
+        let handler = MeasuringHandler::failing_first();
         let begun = Instant::now();
-        let running = Running::start(self.server.port, CONCURRENCY, &seen)?;
-        seen.until(jobs).await?;
+        let running = Running::start(self.server.port, CONCURRENCY, &handler)?;
+        handler.until(jobs).await?;
         let took = begun.elapsed();
         running.stop().await;
         Ok(Retry { per_s: per_s(jobs, took) })

@@ -153,7 +153,7 @@ async fn examine(broker: &Broker) -> Vec<Finding> {
         };
         findings.push(Finding { node: Some(node), ..finding });
     }
-    let mut findings = together(findings, found.len());
+    let mut findings = merged(findings, found.len());
     findings.extend(listing(broker).await);
     findings
 }
@@ -171,7 +171,7 @@ fn no_info(error: &RedisError) -> Finding {
 }
 
 /// Groups the findings by check. If a finding is the same for every server, it is kept only once.
-fn together(mut findings: Vec<Finding>, servers: usize) -> Vec<Finding> {
+fn merged(mut findings: Vec<Finding>, servers: usize) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
     while !findings.is_empty() {
         let check = findings[0].check;

@@ -70,7 +70,12 @@ impl Args {
     }
 
     /// Saves the recurring job.
-    pub(super) async fn keep(&self, queue: &Queue, entry: &Entry, context: &Context) -> anyhow::Result<Exit> {
+    pub(super) async fn store(
+        &self,
+        queue: &Queue,
+        entry: &Entry,
+        context: &Context,
+    ) -> anyhow::Result<Exit> {
         let kept = if self.replace { queue.cron().put(entry).await } else { queue.cron().add(entry).await };
         let kept = kept.with_context(|| format!("failed to save the recurring job {}", entry.name()))?;
         match kept {

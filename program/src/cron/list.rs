@@ -79,10 +79,10 @@ pub(super) async fn run(
     }
     context.output.print(&all, |all| show(all))?;
     for (name, why, _) in failed {
-        let said = format!("failed to list the recurring jobs of the queue {name}: {why}");
-        output::complain(&harmless(&said));
+        let message = format!("failed to list the recurring jobs of the queue {name}: {why}");
+        output::print_stderr(&harmless(&message));
     }
-    Ok(output::complain_of(&missing))
+    Ok(output::report_missing(&missing))
 }
 
 fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize) -> Recurring {

@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Action::Add(args) => {
             let entry = args.entry(queue.clone())?;
             let queue = broker().await?.queue(queue);
-            return args.keep(&queue, &entry, context).await;
+            return args.store(&queue, &entry, context).await;
         }
         Action::List { next } => return list::run(&broker().await?, named, next.into(), context).await,
         Action::Pause { name } => (name, "paused"),
@@ -118,7 +118,7 @@ async fn unknown(queue: &Queue, name: &CronName) -> anyhow::Result<Exit> {
     let table = queue.cron().table().await.context("failed to list the recurring jobs")?;
     let names: Vec<&str> = table.entries.iter().map(|status| status.name.as_str()).collect();
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    output::complain(&format!("the queue {} has no recurring job {name}; it has: {known}", queue.name()));
+    output::print_stderr(&format!("the queue {} has no recurring job {name}; it has: {known}", queue.name()));
     Ok(Exit::NotFound)
 }
 

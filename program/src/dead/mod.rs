@@ -80,10 +80,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Action::List(list) => list::run(list, &connect(args.queue).await?, context).await,
         Action::Show { id } => show::run(&id, &connect(args.queue).await?, context).await,
         Action::Replay(replay) => {
-            let (sweep, deed) = replay.deed();
-            sweep::run(sweep, deed, args.queue, context).await
+            let (sweep, action) = replay.action();
+            sweep::run(sweep, action, args.queue, context).await
         }
-        Action::Drop(sweep) => sweep::run(sweep, sweep::Deed::Drop, args.queue, context).await,
+        Action::Drop(sweep) => sweep::run(sweep, sweep::SweepAction::Drop, args.queue, context).await,
     }
 }
 

@@ -32,7 +32,7 @@ struct Field {
 /// Shows the letter.
 pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
     let Some(dead) = super::find(queue, id).await? else {
-        output::complain(&format!(
+        output::print_stderr(&format!(
             "the queue {} has no dead letter {id}, and no dead letter of a job with this id",
             queue.name()
         ));

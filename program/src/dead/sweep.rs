@@ -59,17 +59,17 @@ enum Which {
 
 impl Replay {
     /// Returns the arguments that both commands share, and what is done to each letter.
-    pub(super) fn deed(self) -> (Args, Deed) {
+    pub(super) fn action(self) -> (Args, SweepAction) {
         match self.steps {
-            Which::Failed => (self.args, Deed::Replay),
-            Which::All => (self.args, Deed::StartOver),
+            Which::Failed => (self.args, SweepAction::Replay),
+            Which::All => (self.args, SweepAction::StartOver),
         }
     }
 }
 
 /// What is done to each letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum SweepAction {
     /// Back to its lane.
     Replay,
     /// Back to its lane, with all its steps to run again.
@@ -89,42 +89,47 @@ struct Swept {
 }
 
 /// Replays or drops.
-pub(super) async fn run(args: Args, deed: Deed, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
-    if args.all && deed == Deed::Drop && !args.yes && !std::io::stdin().is_terminal() {
+pub(super) async fn run(
+    args: Args,
+    action: SweepAction,
+    queue: QueueName,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    if args.all && action == SweepAction::Drop && !args.yes && !std::io::stdin().is_terminal() {
         let why = "dropping all dead letters deletes jobs for good: add --yes if stdin is not a terminal";
         return Err(Wrong(why.to_owned()).into());
     }
-    if args.all && deed == Deed::StartOver && !args.yes && !std::io::stdin().is_terminal() {
+    if args.all && action == SweepAction::StartOver && !args.yes && !std::io::stdin().is_terminal() {
         let why = "--steps all also repeats steps of the kind `once`: add --yes if stdin is not a terminal";
         return Err(Wrong(why.to_owned()).into());
     }
     if !args.all && !args.filter.is_empty() {
         return Err(Wrong("--type, --reason and --kind only work with --all, not with ids".to_owned()).into());
     }
-    if deed == Deed::StartOver {
-        output::complain("the ledgers are discarded: steps of the kind `once` that are done run again");
+    if action == SweepAction::StartOver {
+        output::print_stderr("the ledgers are discarded: steps of the kind `once` that are done run again");
     }
-    let mut sweep = Sweep::new(context.broker().await?.queue(queue), deed);
+    let mut sweep = Sweep::new(context.broker().await?.queue(queue), action);
     if args.all {
         sweep.all(&args, context).await?;
     } else {
         sweep.named(&args.ids).await?;
     }
-    context.output.print(&sweep.swept, |swept| show(swept, deed))?;
+    context.output.print(&sweep.swept, |swept| show(swept, action))?;
     let missing = !args.all && sweep.swept.gone > 0;
     Ok(if missing { Exit::NotFound } else { Exit::Done })
 }
 
 struct Sweep {
     queue: Queue,
-    deed: Deed,
+    action: SweepAction,
     swept: Swept,
 }
 
 impl Sweep {
-    fn new(queue: Queue, deed: Deed) -> Self {
+    fn new(queue: Queue, action: SweepAction) -> Self {
         let swept = Swept { queue: queue.name().to_string(), ..Swept::default() };
-        Self { queue, deed, swept }
+        Self { queue, action, swept }
     }
 
     async fn named(&mut self, ids: &[JobId]) -> anyhow::Result<()> {
@@ -134,7 +139,7 @@ impl Sweep {
                 None => {
                     self.swept.gone += 1;
                     let status = self.queue.status(id).await.context("failed to look up the job")?;
-                    complain_of_gone(id, status.map(|status| status.state));
+                    report_gone(id, status.map(|status| status.state));
                 }
             }
         }
@@ -174,14 +179,14 @@ impl Sweep {
         if !std::io::stdin().is_terminal() {
             return Ok(true);
         }
-        let deed = match self.deed {
-            Deed::Replay => "Replay",
-            Deed::StartOver => "Run all steps again, including those of the kind `once`, of",
-            Deed::Drop => "Delete",
+        let action = match self.action {
+            SweepAction::Replay => "Replay",
+            SweepAction::StartOver => "Run all steps again, including those of the kind `once`, of",
+            SweepAction::Drop => "Delete",
         };
         let which = if filter.is_empty() { format!("all {total}") } else { format!("some of {total}") };
         let mut stderr = std::io::stderr().lock();
-        write!(stderr, "{deed} {which} dead letters of the queue {}? [y/N] ", self.queue.name())?;
+        write!(stderr, "{action} {which} dead letters of the queue {}? [y/N] ", self.queue.name())?;
         stderr.flush()?;
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
@@ -189,16 +194,16 @@ impl Sweep {
     }
 
     async fn sweep(&mut self, letters: Vec<DeadLetter>) -> anyhow::Result<()> {
-        let (queue, deed) = (self.queue.clone(), self.deed);
-        let deeds = letters.iter().map(|letter| done(&queue, deed, letter));
-        let mut deeds = futures_util::stream::iter(deeds).buffer_unordered(AT_ONCE);
+        let (queue, action) = (self.queue.clone(), self.action);
+        let actions = letters.iter().map(|letter| apply(&queue, action, letter));
+        let mut actions = futures_util::stream::iter(actions).buffer_unordered(AT_ONCE);
         loop {
             let (replayed, dropped) = (self.swept.replayed, self.swept.dropped);
-            let done = deeds.try_next().await;
+            let done = actions.try_next().await;
             match done.with_context(|| format!("after {} replayed or dropped", replayed + dropped))? {
                 None => return Ok(()),
                 Some(false) => self.swept.gone += 1,
-                Some(true) if deed != Deed::Drop => self.swept.replayed += 1,
+                Some(true) if action != SweepAction::Drop => self.swept.replayed += 1,
                 Some(true) => self.swept.dropped += 1,
             }
         }
@@ -206,38 +211,38 @@ impl Sweep {
 }
 
 /// Returns true if the letter still existed.
-async fn done(queue: &Queue, deed: Deed, letter: &DeadLetter) -> Result<bool, RedisError> {
-    match deed {
-        Deed::Replay => {
+async fn apply(queue: &Queue, action: SweepAction, letter: &DeadLetter) -> Result<bool, RedisError> {
+    match action {
+        SweepAction::Replay => {
             Ok(is_replayed(queue.dead_letters().replay(letter.entry, &letter.job()).await?, letter))
         }
-        Deed::StartOver => {
+        SweepAction::StartOver => {
             Ok(is_replayed(queue.dead_letters().replay_all_steps(letter.entry, &letter.job()).await?, letter))
         }
-        Deed::Drop => queue.dead_letters().drop(letter.entry, &letter.job()).await,
+        SweepAction::Drop => queue.dead_letters().drop(letter.entry, &letter.job()).await,
     }
 }
 
 /// Returns true if this call replayed the letter. If somebody else replayed it meanwhile, reports where its job is.
 fn is_replayed(replayed: Replayed, letter: &DeadLetter) -> bool {
     if let Replayed::Gone(state) = replayed {
-        complain_of_gone(&letter.job(), state);
+        report_gone(&letter.job(), state);
     }
     replayed.is_done()
 }
 
 /// Reports that the letter does not exist, and what became of the job.
-fn complain_of_gone(id: &JobId, state: Option<State>) {
+fn report_gone(id: &JobId, state: Option<State>) {
     let job =
         state.map_or_else(|| "no record of the job exists".to_owned(), |state| format!("the job is {state}"));
-    output::complain(&format!("{id} has no dead letter: {job}"));
+    output::print_stderr(&format!("{id} has no dead letter: {job}"));
 }
 
-fn show(swept: &Swept, deed: Deed) -> String {
-    let done = match deed {
-        Deed::Replay => format!("{} replayed", swept.replayed),
-        Deed::StartOver => format!("{} replayed with all their steps", swept.replayed),
-        Deed::Drop => format!("{} dropped", swept.dropped),
+fn show(swept: &Swept, action: SweepAction) -> String {
+    let done = match action {
+        SweepAction::Replay => format!("{} replayed", swept.replayed),
+        SweepAction::StartOver => format!("{} replayed with all their steps", swept.replayed),
+        SweepAction::Drop => format!("{} dropped", swept.dropped),
     };
     let gone = if swept.gone > 0 { format!(", {} gone or unknown", swept.gone) } else { String::new() };
     format!("{done}{gone}")

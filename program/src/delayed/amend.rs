@@ -57,6 +57,6 @@ pub(super) async fn run(
         Some(status) => format!("it is {}", status.state),
         None => "there is no record of it".to_owned(),
     };
-    output::complain(&format!("{id} is not among the delayed jobs of the queue {}: {why}", queue.name()));
+    output::print_stderr(&format!("{id} is not among the delayed jobs of the queue {}: {why}", queue.name()));
     Ok(Exit::NotFound)
 }

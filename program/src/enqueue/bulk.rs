@@ -29,7 +29,7 @@ const GROUPS: usize = 16;
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// How many invalid lines are reported one by one.
-const TOLD: usize = 100;
+const MAX_LISTED: usize = 100;
 
 /// What to do with an invalid line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +160,7 @@ struct Sending {
     /// The last line up to which all jobs are accepted.
     accepted_line: u64,
     rejected: u64,
-    told: Vec<Rejected>,
+    listed: Vec<Rejected>,
 }
 
 impl Sending {
@@ -175,7 +175,7 @@ impl Sending {
             existing: 0,
             accepted_line: 0,
             rejected: 0,
-            told: Vec::new(),
+            listed: Vec::new(),
         }
     }
 
@@ -191,7 +191,7 @@ impl Sending {
                     }
                 }
                 Part::Skipped(rejected) => self.reject(rejected),
-                Part::Bad(rejected) => end = Some(self.bad(&rejected)),
+                Part::Bad(rejected) => end = Some(self.invalid_line(&rejected)),
                 Part::Broken(error) => end = Some(anyhow!(error).context("failed to read stdin")),
             }
         }
@@ -222,12 +222,12 @@ impl Sending {
 
     fn reject(&mut self, rejected: Rejected) {
         self.rejected += 1;
-        if self.told.len() < TOLD {
-            self.told.push(rejected);
+        if self.listed.len() < MAX_LISTED {
+            self.listed.push(rejected);
         }
     }
 
-    fn bad(&self, rejected: &Rejected) -> anyhow::Error {
+    fn invalid_line(&self, rejected: &Rejected) -> anyhow::Error {
         let Rejected { line, error } = rejected;
         anyhow!("line {line} is not a valid job: {} (--skip-bad skips such lines)", harmless(error))
     }
@@ -250,7 +250,7 @@ impl Sending {
             accepted: self.accepted,
             existing: self.existing,
             rejected: self.rejected,
-            rejected_lines: self.told,
+            rejected_lines: self.listed,
             seconds,
             jobs_per_second: (self.accepted as f64 / seconds.max(1e-6)).round(),
         };

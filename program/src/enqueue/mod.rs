@@ -226,7 +226,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     };
     let report = Report::of(&submitted, &target.name, (lane, state));
     if context.output == Output::People {
-        tell(&report);
+        print_remarks(&report);
     }
     context.output.print(&report, |report| report.id.clone())?;
     Ok(Exit::Done)
@@ -248,18 +248,18 @@ impl Report {
 }
 
 /// Prints remarks on what was unusual about the submission.
-fn tell(report: &Report) {
+fn print_remarks(report: &Report) {
     if report.existing {
-        output::complain(&format!(
+        output::print_stderr(&format!(
             "the job existed already and was not changed: {} is {}",
             report.id, report.state
         ));
     }
     if let Some(other) = &report.replaced {
-        output::complain(&format!("it replaces {other}, which is cancelled"));
+        output::print_stderr(&format!("it replaces {other}, which is cancelled"));
     }
     if report.debounced {
-        output::complain("the existing job got the new payload and time");
+        output::print_stderr("the existing job got the new payload and time");
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn run(
     output: Output,
 ) -> anyhow::Result<Exit> {
     match producer.submit_and_wait(submission, longest).await {
-        Ok(ended) => tell_end(&ended, queue, output),
+        Ok(ended) => print_end(&ended, queue, output),
         Err(WaitError::Submit(error)) => Err(draft::refused(error)).context("the job was not submitted"),
         Err(WaitError::TimedOut { job, state, waited }) => {
             let report = Report {
@@ -46,7 +46,7 @@ pub(super) async fn run(
                 output.print(&report, |_| String::new())?;
             }
             let is = state.map_or("waiting", State::as_str);
-            output::complain(&format!(
+            output::print_stderr(&format!(
                 "{job} is still {is} after {} and continues; to wait for its end: streamfleet status {job} --queue {queue} --watch",
                 short(waited)
             ));
@@ -56,7 +56,7 @@ pub(super) async fn run(
     }
 }
 
-fn tell_end(ended: &Ended, queue: &QueueName, output: Output) -> anyhow::Result<Exit> {
+fn print_end(ended: &Ended, queue: &QueueName, output: Output) -> anyhow::Result<Exit> {
     let report = Report {
         id: ended.job.to_string(),
         queue: queue.to_string(),
@@ -69,7 +69,7 @@ fn tell_end(ended: &Ended, queue: &QueueName, output: Output) -> anyhow::Result<
     }
     if ended.state != State::Done {
         let error = ended.error.as_deref().map(|error| format!(": {}", harmless(error))).unwrap_or_default();
-        output::complain(&format!("{} is {}{error}", ended.job, ended.state));
+        output::print_stderr(&format!("{} is {}{error}", ended.job, ended.state));
     }
-    Ok(watch::ended(ended.state))
+    Ok(watch::exit_code(ended.state))
 }

@@ -43,13 +43,13 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     let found = super::find(&queue, &args.id).await?;
     let id = found.map_or_else(|| args.id.clone(), |(id, _)| id);
-    let decider = Decider::new(&whoever(), &args.reason);
+    let decider = Decider::new(&current_user(), &args.reason);
     let retention = context.effective.config.worker.retention;
     let decided = match queue.steps().decide(&id, (&args.step, args.verdict), &decider, retention).await {
         Ok(decided) => decided,
         Err(DecideError::Redis(error)) => return Err(error).context("failed to write the decision"),
         Err(error @ (DecideError::NoLedger { .. } | DecideError::NoStep { .. })) => {
-            output::complain(&error.to_string());
+            output::print_stderr(&error.to_string());
             return Ok(Exit::NotFound);
         }
         Err(error) => return Err(error.into()),
@@ -81,6 +81,6 @@ fn show(report: &Report, decided: Decided) -> String {
 
 /// The user who runs this program.
 #[expect(clippy::disallowed_methods, reason = "the environment names the user of a login")]
-fn whoever() -> String {
+fn current_user() -> String {
     ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default()
 }

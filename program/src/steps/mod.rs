@@ -90,15 +90,15 @@ struct DecisionLine {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match (args.action, args.id) {
         (Some(Action::Decide(decide)), _) => decide::run(decide, context).await,
-        (None, Some(id)) => look(&id, args.queue, context).await,
+        (None, Some(id)) => show_steps(&id, args.queue, context).await,
         (None, None) => Err(Wrong("the job id is missing: streamfleet steps ID".to_owned()).into()),
     }
 }
 
-async fn look(id: &JobId, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
+async fn show_steps(id: &JobId, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(queue);
     let Some((id, steps)) = find(&queue, id).await? else {
-        output::complain(&format!(
+        output::print_stderr(&format!(
             "the queue {} has no steps of the job {id}: its type has no steps, none of them has started, or the ledger has \
              expired",
             queue.name()
