@@ -196,15 +196,15 @@ impl Queue {
     /// Describes an error in words. If Redis refused a command and the error names no key, adds the queue's keys,
     /// because Redis does not say which key it refused.
     pub fn with_keys(&self, error: &Error) -> String {
-        let said = error.to_string();
-        if error.class().is_some() { self.keys.named(&said) } else { said }
+        let detail = error.to_string();
+        if error.class().is_some() { self.keys.with_key_names(&detail) } else { detail }
     }
 
     async fn run(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
         self.link.run(script, keys, args).await.map_err(|mut error| {
             // Somebody has to fix the key, and must know which one it is.
             if let Error::Refused { class: Class::Configuration, detail, .. } = &mut error {
-                *detail = self.keys.named(detail);
+                *detail = self.keys.with_key_names(detail);
             }
             error
         })

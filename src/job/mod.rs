@@ -45,7 +45,7 @@ pub use id::{
 pub(crate) use lease::{ClockReading, ClockWatch, Lease};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};
 pub use life::Life;
-pub(crate) use offload::Light;
+pub(crate) use offload::LightEnvelope;
 pub(crate) use outcome::cut;
 pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};
 pub(crate) use pacing::Pacing;

@@ -34,7 +34,7 @@ pub(crate) struct Offloaded {
 
 /// An envelope whose large fields are kept elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Light {
+pub(crate) struct LightEnvelope {
     pub(crate) envelope: Envelope,
     pub(crate) offloaded: Offloaded,
     /// The large fields, as the key holds them.
@@ -71,7 +71,7 @@ impl Envelope {
     }
 
     /// Returns this entry without its large fields; `None` if it is small or they are already elsewhere.
-    pub(crate) fn lightened(&self, life: &Life) -> Option<Light> {
+    pub(crate) fn without_large_fields(&self, life: &Life) -> Option<LightEnvelope> {
         let bytes = if self.size() > Self::LARGE_BYTES { self.large_bytes() } else { 0 };
         if bytes == 0 {
             return None;
@@ -83,15 +83,15 @@ impl Envelope {
         let offloaded = Offloaded { token: format!("{life}-{:016x}", hasher.finish()), bytes };
         let value = offloaded.value();
         let mut kept: Vec<_> =
-            self.fields().filter(|(name, value)| *name != FIELD && stays(name, value)).collect();
+            self.fields().filter(|(name, value)| *name != FIELD && stays_inline(name, value)).collect();
         // The second place: scripts expect the life in the first field.
         let second = kept.len().min(1);
         kept.splice(second..second, [(FIELD, value.as_bytes()), MARK]);
-        Some(Light { envelope: Self::new(kept.into_iter()), offloaded, fields })
+        Some(LightEnvelope { envelope: Self::new(kept.into_iter()), offloaded, fields })
     }
 
     /// Returns this entry with its large fields, as the key held them, after the others; `None` if these bytes are something else.
-    pub(crate) fn restored(&self, packed: &[u8]) -> Option<Self> {
+    pub(crate) fn with_large_fields(&self, packed: &[u8]) -> Option<Self> {
         let texts = super::envelope::unpack_texts(packed)?;
         let large = texts.chunks_exact(2).map(|pair| (pair[0], pair[1]));
         let all: Vec<_> = self.fields().filter(|field| *field != MARK).chain(large).collect();
@@ -105,11 +105,11 @@ impl Envelope {
 }
 
 fn is_large(field: (&[u8], &[u8])) -> bool {
-    field != MARK && !stays(field.0, field.1)
+    field != MARK && !stays_inline(field.0, field.1)
 }
 
 /// Returns true if a field stays in a light entry: it is short, and the fleet or one of its scripts reads it there.
-fn stays(name: &[u8], value: &[u8]) -> bool {
+fn stays_inline(name: &[u8], value: &[u8]) -> bool {
     value.len() <= MAX_VALUE_BYTES
         && (name.starts_with(b"dead_")
             || name.starts_with(b"was_")
@@ -160,18 +160,18 @@ mod tests {
 
     #[test]
     fn small_entries_stay_as_they_are() {
-        assert_eq!(large(1000).lightened(&life()), None);
+        assert_eq!(large(1000).without_large_fields(&life()), None);
         assert!(large(1000).is_whole());
     }
 
     #[test]
     fn large_fields_are_offloaded_and_restored_byte_for_byte() {
         let whole = large(300_000);
-        let light = whole.lightened(&life()).unwrap();
+        let light = whole.without_large_fields(&life()).unwrap();
         let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
         assert_eq!(names, [b"life".as_slice(), FIELD, b"encoding", b"type", b"attempt"]);
         assert!(light.envelope.size() < 200 && !light.envelope.is_whole());
-        let restored = light.envelope.restored(&light.fields).unwrap();
+        let restored = light.envelope.with_large_fields(&light.fields).unwrap();
         for (name, value) in whole.fields() {
             assert_eq!(restored.get(name), Some(value));
         }
@@ -179,17 +179,17 @@ mod tests {
         let job = JobSpec::parse(&restored, EntryId::new(7, 0), Lane::Low).unwrap();
         assert_eq!((job.payload.len(), job.attempt), (300_000, 2));
         // The same fields of the same life have the same key, so that every process that offloads them knows its name.
-        assert_eq!(restored.lightened(&life()).unwrap(), light);
+        assert_eq!(restored.without_large_fields(&life()).unwrap(), light);
         assert!(light.offloaded.token.starts_with("5-1-high-"));
     }
 
     #[test]
     fn an_entry_without_its_large_fields_is_malformed() {
-        let light = large(300_000).lightened(&life()).unwrap();
+        let light = large(300_000).without_large_fields(&life()).unwrap();
         let error = JobSpec::parse(&light.envelope, EntryId::new(7, 0), Lane::Low).unwrap_err().to_string();
         assert!(error.contains(&light.offloaded.token), "{error}");
-        assert_eq!(light.envelope.restored(b"other"), None);
-        assert_eq!(light.envelope.restored(&pack_texts([b"a".as_slice(), b"b"].into_iter())), None);
+        assert_eq!(light.envelope.with_large_fields(b"other"), None);
+        assert_eq!(light.envelope.with_large_fields(&pack_texts([b"a".as_slice(), b"b"].into_iter())), None);
     }
 
     #[test]
@@ -205,8 +205,11 @@ mod tests {
     fn long_values_of_any_name_are_offloaded() {
         let long = vec![b'x'; 200_000];
         let entry = envelope(&[("type", &long), ("id", b"a")]);
-        let light = entry.lightened(&life()).unwrap();
+        let light = entry.without_large_fields(&life()).unwrap();
         assert_eq!(light.envelope.get(b"type"), None);
-        assert_eq!(light.envelope.restored(&light.fields).unwrap().get(b"type"), Some(long.as_slice()));
+        assert_eq!(
+            light.envelope.with_large_fields(&light.fields).unwrap().get(b"type"),
+            Some(long.as_slice())
+        );
     }
 }

@@ -117,14 +117,14 @@ impl Plan {
         let before = steps.iter().map(|step| step.after.iter().map(|after| place(step, after)).collect());
         let before: Vec<Vec<usize>> = before.collect::<Result<_, _>>()?;
         let plan = Self { before, steps };
-        match plan.circle() {
+        match plan.find_cycle() {
             circle if circle.is_empty() => Ok(plan),
             circle => Err(PlanError::Cycle(circle)),
         }
     }
 
     /// Returns the steps that can never start: those in a cycle, and those that come after them.
-    fn circle(&self) -> Vec<StepName> {
+    fn find_cycle(&self) -> Vec<StepName> {
         let mut left: BTreeSet<usize> = (0..self.steps.len()).collect();
         loop {
             let free = |at: &usize| self.before[*at].iter().all(|before| !left.contains(before));
@@ -149,7 +149,7 @@ impl Plan {
     pub fn next(&self, ledger: &Ledger, life: &str, now: Timestamp, tried: &BTreeSet<usize>) -> Next {
         let mut wait: Option<Duration> = None;
         for (at, step) in self.steps.iter().enumerate() {
-            if !self.is_open(ledger, life, at) || !self.is_free(ledger, at) {
+            if !self.is_open(ledger, life, at) || !self.is_ready(ledger, at) {
                 continue;
             }
             let due = ledger.get(&step.name).and_then(|record| record.due);
@@ -167,10 +167,10 @@ impl Plan {
     }
 
     /// Returns what the ledger means for a dead job, which begins a new life if it is replayed.
-    pub fn then(&self, ledger: &Ledger) -> AfterDecision {
+    pub fn after_decision(&self, ledger: &Ledger) -> AfterDecision {
         let runs = |at: usize| match (ledger.state(&self.steps[at].name), self.steps[at].kind) {
             (StepState::Pending | StepState::Exhausted, _) | (StepState::Started, StepKind::Auto) => {
-                self.is_free(ledger, at)
+                self.is_ready(ledger, at)
             }
             // A run would only discover that its state is unknown.
             (StepState::Started, StepKind::Once) => false,
@@ -214,7 +214,7 @@ impl Plan {
     }
 
     /// Returns true if every step that comes before this one is done.
-    fn is_free(&self, ledger: &Ledger, at: usize) -> bool {
+    fn is_ready(&self, ledger: &Ledger, at: usize) -> bool {
         self.before[at].iter().all(|before| ledger.state(&self.steps[*before].name) == StepState::Done)
     }
 

@@ -28,7 +28,7 @@ impl Portion {
     }
 
     /// Notes how many bytes each entry of a portion had.
-    pub(crate) fn saw(&mut self, sizes: impl Iterator<Item = usize>) {
+    pub(crate) fn record_sizes(&mut self, sizes: impl Iterator<Item = usize>) {
         let Some(heaviest) = sizes.max() else { return };
         self.heaviest = heaviest.max(self.heaviest / 2);
         let fit = self.bytes / self.heaviest.max(1);
@@ -36,7 +36,7 @@ impl Portion {
     }
 
     /// Starts over: the next entries need not be like the previous ones.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn reset(&mut self) {
         (self.count, self.heaviest) = (self.first.min(self.count), 0);
     }
 }
@@ -53,17 +53,17 @@ mod tests {
         let mut portion = Portion::new(16, 500, 16 * MIB);
         for want in [16, 128, 500, 500] {
             assert_eq!(portion.count(), want);
-            portion.saw(std::iter::repeat_n(300, want));
+            portion.record_sizes(std::iter::repeat_n(300, want));
         }
     }
 
     #[test]
     fn one_heavy_entry_shrinks_the_next_portion_and_is_slowly_forgotten() {
         let mut portion = Portion::new(16, 500, 16 * MIB);
-        portion.saw([300, 8 * MIB].into_iter());
+        portion.record_sizes([300, 8 * MIB].into_iter());
         let next = || {
             let count = portion.count();
-            portion.saw([300].into_iter());
+            portion.record_sizes([300].into_iter());
             count
         };
         let counts: Vec<_> = std::iter::repeat_with(next).take(10).collect();
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn no_entries_change_no_estimate() {
         let mut portion = Portion::new(1, 10, MIB);
-        portion.saw(std::iter::empty());
+        portion.record_sizes(std::iter::empty());
         assert_eq!(portion.count(), 1);
     }
 
@@ -84,7 +84,7 @@ mod tests {
         ) {
             let mut portion = Portion::new(1, 500, bytes);
             for size in sizes {
-                portion.saw(std::iter::once(size));
+                portion.record_sizes(std::iter::once(size));
                 prop_assert!((1..=500).contains(&portion.count()));
                 prop_assert!(portion.count() == 1 || portion.count() * size <= bytes);
             }

@@ -121,13 +121,13 @@ impl JobSpec {
     }
 
     /// Returns when this entry was made, by the server's clock.
-    pub fn offered(&self) -> Timestamp {
+    pub fn entry_created(&self) -> Timestamp {
         Timestamp::from_ms(self.entry.ms).unwrap_or(Timestamp::MAX)
     }
 
     /// Returns how old the job was when this entry was made, by the server's clock.
     pub fn age(&self) -> Duration {
-        self.offered().since(self.created)
+        self.entry_created().since(self.created)
     }
 
     /// Returns true if this is not the job's first attempt.

@@ -133,13 +133,13 @@ fn later(job: &JobSpec, delay: Duration) -> Settlement {
 /// matter how old the job is. A job that is offered before it is due waits until then first.
 fn settle_unroutable(job: &JobSpec, routing: Routing, roll: f64) -> Settlement {
     let (attempt, lost) = (job.attempt, job.lost);
-    if job.not_before.is_some_and(|due| due > job.offered()) {
+    if job.not_before.is_some_and(|due| due > job.entry_created()) {
         let unroutable = job.unroutable_since.map(Unroutable::Since);
         let delay = Duration::ZERO;
         return Settlement::Defer(Deferral { delay, attempt, lost, error: None, unroutable });
     }
     let unroutable = match job.unroutable_since {
-        Some(since) if job.offered().since(since) >= routing.give_up_after => {
+        Some(since) if job.entry_created().since(since) >= routing.give_up_after => {
             let error = format!("no worker served the type {} for {:?}", job.job_type, routing.give_up_after);
             return bury(attempt, DeadReason::Unroutable, error);
         }

@@ -151,9 +151,9 @@ impl Reader {
                     let (before, read) = (mode, batch.entries.len());
                     mode = mode.after(read, wanted);
                     if read == 0 {
-                        portion.forget();
+                        portion.reset();
                     }
-                    portion.saw(batch.entries.iter().map(Entry::size));
+                    portion.record_sizes(batch.entries.iter().map(Entry::size));
                     let taken = self.accept(batch, room).await;
                     drop(reading);
                     self.dispatcher.free(room - taken);
@@ -380,7 +380,7 @@ impl Reader {
             loop {
                 let read = self.queue.read_own(&self.link, &self.consumer, lane, after, portion.count());
                 let mut page = self.await_read(read, Duration::ZERO).await?;
-                portion.saw(page.entries.iter().map(Entry::size));
+                portion.record_sizes(page.entries.iter().map(Entry::size));
                 let Some(last) = page.entries.last() else { break };
                 after = last.id;
                 page.entries.retain(|entry| !known.contains(&(lane, entry.id)));

@@ -52,7 +52,7 @@ impl Queue {
             Err(error) => {
                 // Redis accepted only the acknowledgement. Nobody would look for entries that are neither pending nor
                 // deleted.
-                self.hold_again(link, consumer, stream, ids).await;
+                self.reclaim(link, consumer, stream, ids).await;
                 Err(Error::from_client("acknowledge", &error))
             }
         }
@@ -60,7 +60,7 @@ impl Queue {
 
     /// Makes entries pending again that were acknowledged but not deleted. If that fails too, they are left behind only
     /// if this process dies before it settles them.
-    async fn hold_again(&self, link: &Link, consumer: &ConsumerName, stream: Key, ids: &[EntryId]) {
+    async fn reclaim(&self, link: &Link, consumer: &ConsumerName, stream: Key, ids: &[EntryId]) {
         let client = link.client();
         let claim = client.xclaim::<Value, _, _, _, _>(
             stream,

@@ -268,7 +268,8 @@ impl StepLedgers<'_> {
             let next = judge(state, steps.dead.is_some(), verdict).map_err(refused)?;
             let mut after = steps.ledger.clone();
             after.decided(step, next);
-            let then = if verdict == Verdict::GiveUp { AfterDecision::Stay } else { plan.then(&after) };
+            let then =
+                if verdict == Verdict::GiveUp { AfterDecision::Stay } else { plan.after_decision(&after) };
             let call = Call { step: Some((step, next, verdict)), then, decider, retention };
             if let Some(decided) = self.call_decide(job, &steps, &call).await? {
                 return Ok(decided);
@@ -286,7 +287,8 @@ impl StepLedgers<'_> {
     /// steps their attempts again.
     pub(crate) async fn resume(self, job: &JobId, retention: std::time::Duration) -> Result<bool, Error> {
         let steps = self.read(job, None).await?;
-        let then = steps.ledger.plan.as_ref().map_or(AfterDecision::Stay, |plan| plan.then(&steps.ledger));
+        let then =
+            steps.ledger.plan.as_ref().map_or(AfterDecision::Stay, |plan| plan.after_decision(&steps.ledger));
         let used_up = [StepState::Exhausted, StepState::GivenUp];
         if then == AfterDecision::Stay
             || steps.ledger.steps().any(|(_, record)| used_up.contains(&record.state))

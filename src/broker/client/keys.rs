@@ -66,9 +66,9 @@ impl Keys {
     }
 
     /// Adds the queue's keys to an error of Redis that names none of them.
-    pub(crate) fn named(&self, said: &str) -> String {
-        let names_one = said.contains(&format!("{}:", self.prefix));
-        if names_one { said.to_owned() } else { format!("{said} (its keys are {})", self.pattern()) }
+    pub(crate) fn with_key_names(&self, detail: &str) -> String {
+        let names_one = detail.contains(&format!("{}:", self.prefix));
+        if names_one { detail.to_owned() } else { format!("{detail} (its keys are {})", self.pattern()) }
     }
 
     /// The stream of one lane.

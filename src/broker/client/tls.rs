@@ -13,7 +13,7 @@ use crate::broker::client::error::Error;
 use crate::tls::{Files, Greeting, greet};
 
 /// How many of several servers are asked for the reason.
-const ASKED: usize = 3;
+const MAX_ASKED: usize = 3;
 
 /// Returns the client's TLS configuration.
 ///
@@ -82,7 +82,7 @@ pub(in crate::broker) async fn explained(error: Error, config: &Config) -> Error
         ServerConfig::Clustered { hosts, .. } | ServerConfig::Sentinel { hosts, .. } => hosts,
         ServerConfig::Unix { .. } => return error,
     };
-    for server in servers.iter().take(ASKED) {
+    for server in servers.iter().take(MAX_ASKED) {
         let mut server = server.clone();
         named(&mut server, config.tls.as_ref());
         if let Some(why) = reason(&server, config.tls.as_ref()).await {

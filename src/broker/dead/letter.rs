@@ -127,7 +127,7 @@ impl DeadLetters<'_> {
         while page.len() < most && bytes < PAGE_BYTES {
             let wanted = portion.count().min(most - page.len());
             let some = read(self, from, wanted as u64).await?;
-            portion.saw(some.iter().map(|letter| letter.fields.size()));
+            portion.record_sizes(some.iter().map(|letter| letter.fields.size()));
             bytes += some.iter().map(|letter| letter.fields.size()).sum::<usize>();
             let is_last = some.len() < wanted;
             page.extend(some);

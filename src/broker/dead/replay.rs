@@ -12,7 +12,7 @@ use crate::job::{EntryId, JobId, State};
 scripts! { DROP "drop", REPLAY "replay" }
 
 /// How long the ledger of a job made of steps is kept after its letter was dropped.
-const LEDGER_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+const LEDGER_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The outcome of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl DeadLetters<'_> {
         ];
         let retention = limits.retention.map_or_else(|| "".into(), millis);
         let most = limits.most.map_or_else(String::new, |most| most.to_string());
-        let args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_KEPT)];
+        let args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_RETENTION)];
         let answer = self.queue.run(&DROP, keys, args).await?;
         match answer.status {
             0 => Ok(Evicted::Gone),

@@ -101,7 +101,7 @@ impl Queue {
             if let Some(found) = page.iter().find(own) {
                 return Ok(Some(Some(found.id)));
             }
-            portion.saw(page.iter().map(Entry::size));
+            portion.record_sizes(page.iter().map(Entry::size));
             bytes = bytes.saturating_sub(page.iter().map(Entry::size).sum());
             let Some(last) = page.last().filter(|_| page.len() == count) else { return Ok(Some(None)) };
             left -= count;

@@ -43,14 +43,14 @@ pub struct Unread {
 impl Unread {
     /// Reads the unreadable keys from a script's answer: the number of each in `KEYS`, and the error. `parts` are the
     /// parts of the queue behind its first keys.
-    pub(in crate::broker) fn read(told: &Value, parts: &[Part], keys: &[Key]) -> Vec<Self> {
-        let Value::Array(told) = told else { return Vec::new() };
+    pub(in crate::broker) fn read(answer: &Value, parts: &[Part], keys: &[Key]) -> Vec<Self> {
+        let Value::Array(answer) = answer else { return Vec::new() };
         let of = |pair: &[Value]| {
             let at = usize::try_from(decode::number(&pair[0])?.checked_sub(1)?).ok()?;
             let key = keys.get(at)?.as_str_lossy().into_owned();
             Some(Self { part: *parts.get(at)?, key, error: decode::text(&pair[1]) })
         };
-        told.chunks_exact(2).filter_map(of).collect()
+        answer.chunks_exact(2).filter_map(of).collect()
     }
 
     /// Converts it to an error.

@@ -64,7 +64,7 @@ impl Broker {
         };
         let mut log = Log(Vec::new());
         // The log has the failure.
-        rehearsal.act(&mut log).await;
+        rehearsal.run_steps(&mut log).await;
         log.step("clean up", rehearsal.clean_up()).await;
         log.0
     }
@@ -111,7 +111,7 @@ struct Rehearsal<'a> {
 }
 
 impl Rehearsal<'_> {
-    async fn act(&self, log: &mut Log) -> Option<()> {
+    async fn run_steps(&self, log: &mut Log) -> Option<()> {
         let blocking = log.step("open a second connection", self.queue.open(Role::Blocking)).await?;
         log.step("sign of life", self.live()).await?;
         log.step("join the group", self.queue.join(LEASE)).await?;
@@ -133,7 +133,7 @@ impl Rehearsal<'_> {
         log.step("steps, decide, batch", self.steps()).await?;
         log.step("recurring jobs", self.recur()).await?;
         log.step("publish an event", self.publish()).await?;
-        log.step("look up", self.look()).await?;
+        log.step("look up", self.inspect()).await?;
         let extras = Extras { oldest: true, ticks: false, survey: Some(LEASE) };
         log.step("measure the queue", self.queue.snapshot_with(extras)).await?;
         log.step("leave", self.leave(&blocking)).await
@@ -151,7 +151,7 @@ impl Rehearsal<'_> {
 
     async fn call(&self, blocking: &Link) -> Result<(), Error> {
         self.queue.call(1).await?;
-        same("call", self.queue.await_call(blocking, LIVES).await?, true)
+        expect_same("call", self.queue.await_call(blocking, LIVES).await?, true)
     }
 
     /// Submits a job twice, which makes one job in the delayed set.
@@ -159,35 +159,35 @@ impl Rehearsal<'_> {
         let (scope, mode) = (UniqueScope::Window(LIVES), UniqueMode::Reject);
         let unique = Unique { key: "once".parse().expect("a plain word is a valid key"), scope, mode };
         let new = job(Due::In(LEASE));
-        self.keep_in_mind(call([(new.life, &None::<Holder>); 2].into_iter()));
+        self.note_receipt(call([(new.life, &None::<Holder>); 2].into_iter()));
         let once = JobWithId::new(self.id("once"), new, LIVES, Some(unique));
         let jobs = [once.clone(), once];
         let placed = self.queue.submit(&jobs, Some(100)).await?;
-        same(
+        expect_same(
             "submit",
             placed,
             vec![SubmitOutcome::New, SubmitOutcome::Known(self.id("once"), State::Scheduled)],
         )?;
         let due = self.queue.reschedule(&self.id("once"), Due::In(2 * LEASE)).await?;
         let edited = self.queue.replace_payload(&self.id("once"), b"[]", Encoding::Json).await?;
-        same("amend", (due.is_some(), edited), (true, due))?;
+        expect_same("amend", (due.is_some(), edited), (true, due))?;
         let cancelled = self.queue.cancel(&self.id("once"), "the rehearsal", LIVES).await?;
-        same("cancel", cancelled, Cancellation::Done)
+        expect_same("cancel", cancelled, Cancellation::Done)
     }
 
     async fn start(&self) -> Result<(), Error> {
         let (_, job) = self.read().await?;
         let lost = self.queue.keep_alive(self.queue.link(), &self.consumer, job.lane, &[job.entry]).await?;
-        same("keepalive", lost, vec![])?;
+        expect_same("keepalive", lost, vec![])?;
         let begun = self.queue.begin(&self.consumer, &job, true).await?;
-        same("begin", begun, Begun::Start)?;
+        expect_same("begin", begun, Begun::Start)?;
         let report =
             UnsentReport { job: &job, progress: Some((1, 50, "rehearsed".to_owned())), lines: Vec::new() };
         self.queue.report(&self.consumer, &[report], LIVES).await
     }
 
     async fn fail(&self) -> Result<(), Error> {
-        let (envelope, job) = self.own().await?;
+        let (envelope, job) = self.read_pending().await?;
         let error = Some("rehearsed".to_owned());
         let to = Deferral { delay: Duration::ZERO, attempt: 1, lost: 0, error, unroutable: None };
         self.apply(&envelope, &job, &Settlement::Defer(to)).await
@@ -197,25 +197,25 @@ impl Rehearsal<'_> {
         self.schedule("later", Due::In(Duration::ZERO)).await?;
         self.queue.await_nudge(blocking, BLOCK).await?;
         let promoted = self.queue.promote(10).await?;
-        same("promote", promoted.moved, 2)
+        expect_same("promote", promoted.moved, 2)
     }
 
     async fn cancel(&self) -> Result<(), Error> {
         let id = self.id("never");
         self.schedule("never", Due::In(LEASE)).await?;
         let cancelled = self.queue.cancel(&id, "the rehearsal", LEASE).await?;
-        same("cancel", cancelled, Cancellation::Done)?;
+        expect_same("cancel", cancelled, Cancellation::Done)?;
         self.queue.cancel_requests(self.queue.link(), &[]).await.map(drop)
     }
 
     async fn schedule(&self, id: &str, due: Due) -> Result<(), Error> {
         let new = job(due);
-        self.keep_in_mind(call(std::iter::once(new.life)));
+        self.note_receipt(call(std::iter::once(new.life)));
         self.queue.schedule(&[(self.id(id), new)], None).await.map_err(Into::into)
     }
 
     /// Notes that this call leaves a receipt.
-    fn keep_in_mind(&self, call: String) {
+    fn note_receipt(&self, call: String) {
         let receipt = self.queue.keys.receipt(&call);
         self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(receipt);
     }
@@ -226,19 +226,19 @@ impl Rehearsal<'_> {
         new.fields.push((Bytes::from_static(b"h.large"), vec![b'x'; Envelope::LARGE_BYTES].into()));
         let fields = new.fields.iter().map(|(name, value)| (&name[..], &value[..]));
         let life = new.life_text().parse().map_err(|error| Error::contract("set", error))?;
-        if let Some(light) = Envelope::new(fields).lightened(&life) {
+        if let Some(light) = Envelope::new(fields).without_large_fields(&life) {
             // A fleet can do without this, but here it is an error.
             let carried = self.queue.offload(light).await?;
             self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(carried.offloaded);
         }
-        self.keep_in_mind(call(std::iter::once(new.life)));
+        self.note_receipt(call(std::iter::once(new.life)));
         self.queue.schedule(&[(self.id("large"), new)], None).await?;
         let page = self.queue.delayed().page(0, 1).await?;
         let is_whole =
             page.first().and_then(|job| job.fields.as_ref()).is_some_and(|(_, fields)| fields.is_whole());
-        same("get", is_whole, true)?;
+        expect_same("get", is_whole, true)?;
         let cancelled = self.queue.cancel(&self.id("large"), "the rehearsal", LIVES).await?;
-        same("cancel", cancelled, Cancellation::Done)
+        expect_same("cancel", cancelled, Cancellation::Done)
     }
 
     async fn release(&self, blocking: &Link) -> Result<(), Error> {
@@ -255,7 +255,7 @@ impl Rehearsal<'_> {
         let from = ClaimFrom { start, silence: Duration::ZERO, count: 1, window: [0, i64::MAX] };
         let claimed = self.queue.claim(&self.consumer, Lane::Normal, from).await?;
         let taken = claimed.map(|claimed| claimed.entries.iter().map(|silent| silent.id).collect());
-        same("claim", taken, Some(vec![start]))?;
+        expect_same("claim", taken, Some(vec![start]))?;
         self.queue.redate().await?;
         let (envelope, job) =
             parsed(self.queue.read_entry(Lane::Normal, start).await?.into_iter().collect())?;
@@ -266,7 +266,7 @@ impl Rehearsal<'_> {
         let letter = self.queue.dead_letters().page(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrange", "no dead letter"))?;
         let replayed = self.queue.dead_letters().replay(letter.entry, &letter.job()).await?;
-        same("replay", replayed.is_done(), true)?;
+        expect_same("replay", replayed.is_done(), true)?;
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await
     }
@@ -277,19 +277,19 @@ impl Rehearsal<'_> {
         let letter = self.queue.dead_letters().recent(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrevrange", "no dead letter"))?;
         let dropped = self.queue.dead_letters().drop(letter.entry, &letter.job()).await?;
-        same("drop", dropped, true)
+        expect_same("drop", dropped, true)
     }
 
     async fn acknowledge(&self) -> Result<(), Error> {
         self.enqueue().await?;
         let (_, job) = self.read().await?;
         let settled = self.queue.acknowledge(self.queue.link(), job.lane, &[job.entry]).await?;
-        same("acknowledge", settled, Vec::new())?;
+        expect_same("acknowledge", settled, Vec::new())?;
         self.enqueue().await?;
         let (_, job) = self.read().await?;
         let (link, entries) = (self.queue.link(), [job.entry]);
         let settled = self.queue.acknowledge_held(link, &self.consumer, job.lane, &entries).await?;
-        same("xack", settled, (1, Some(1)))
+        expect_same("xack", settled, (1, Some(1)))
     }
 
     async fn recur(&self) -> Result<(), Error> {
@@ -297,29 +297,29 @@ impl Rehearsal<'_> {
             .and_then(|schedule| Entry::new("rehearsal", schedule, "rehearsal"));
         let entry = yearly.expect("a plain word is a valid name and type");
         let kept = self.queue.cron().put(&entry).await?;
-        same("cron_put", kept, Kept::Added)?;
+        expect_same("cron_put", kept, Kept::Added)?;
         let agenda = self.queue.cron().agenda(None, &[]).await?;
         let (_, state) = agenda.states.first().ok_or_else(|| Error::contract("agenda", "no state"))?;
         let next = state.moved(&state.progress().moved(&[agenda.now], agenda.now, 0));
         let ticked = self.queue.cron().tick(&entry, (state, &next), &[agenda.now]).await?;
-        same("tick", ticked, true)?;
-        same("cron_move", self.queue.cron().advance(entry.name(), (&next, state)).await?, true)?;
+        expect_same("tick", ticked, true)?;
+        expect_same("cron_move", self.queue.cron().advance(entry.name(), (&next, state)).await?, true)?;
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await?;
         self.broker.delete(vec![self.queue.keys.record(&job.id)]).await?;
-        same("cron_pause", self.queue.cron().pause(entry.name()).await?, Some(true))?;
-        same("cron_remove", self.queue.cron().remove(entry.name()).await?, true)
+        expect_same("cron_pause", self.queue.cron().pause(entry.name()).await?, Some(true))?;
+        expect_same("cron_remove", self.queue.cron().remove(entry.name()).await?, true)
     }
 
     async fn publish(&self) -> Result<(), Error> {
         self.queue.events().publish(1, &[vec![("event", "rehearsed".to_owned())]]).await?;
-        same("xrange", self.queue.events().page(None, 2).await?.len(), 1)?;
-        same("xrevrange", self.queue.events().last(2).await?.len(), 1)
+        expect_same("xrange", self.queue.events().page(None, 2).await?.len(), 1)?;
+        expect_same("xrevrange", self.queue.events().last(2).await?.len(), 1)
     }
 
-    async fn look(&self) -> Result<(), Error> {
+    async fn inspect(&self) -> Result<(), Error> {
         let snapshot = self.queue.snapshot().await?;
-        same("snapshot", (snapshot.jobs(), snapshot.delayed), (0, 0))?;
+        expect_same("snapshot", (snapshot.jobs(), snapshot.delayed), (0, 0))?;
         self.queue.status(&self.id("later")).await?;
         self.queue.seek(&self.id("later"), 1).await?;
         self.queue.delayed().page(0, 1).await?;
@@ -330,7 +330,7 @@ impl Rehearsal<'_> {
         self.queue.lead(&self.consumer, Duration::ZERO).await?;
         blocking.unblock().await;
         let gone = self.queue.reap(self.queue.link(), self.consumer.as_str()).await?;
-        same("reap", gone, true)?;
+        expect_same("reap", gone, true)?;
         self.broker.forget(&self.consumer).await
     }
 
@@ -359,7 +359,7 @@ impl Rehearsal<'_> {
     }
 
     /// Reads the first entry that is already pending.
-    async fn own(&self) -> Result<(Envelope, JobSpec), Error> {
+    async fn read_pending(&self) -> Result<(Envelope, JobSpec), Error> {
         let after = EntryId::new(0, 0);
         let link = self.queue.link();
         parsed(self.queue.read_own(link, &self.consumer, Lane::Normal, after, 1).await?)
@@ -371,7 +371,7 @@ impl Rehearsal<'_> {
             AttemptSummary { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
         let taken = TakenJob { job, envelope, trace: None };
         let applied = self.queue.apply(&self.consumer, taken, settlement, keep, &ran).await?;
-        same("settle", applied, Applied::Moved)
+        expect_same("settle", applied, Applied::Moved)
     }
 
     fn id(&self, name: &str) -> JobId {
@@ -402,6 +402,10 @@ fn parsed(entries: Vec<decode::Entry>) -> Result<(Envelope, JobSpec), Error> {
     job.map(|job| (envelope, job)).map_err(|why| Error::contract("xreadgroup", why))
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(command: &'static str, answer: T, want: T) -> Result<(), Error> {
+fn expect_same<T: PartialEq + std::fmt::Debug>(
+    command: &'static str,
+    answer: T,
+    want: T,
+) -> Result<(), Error> {
     if answer == want { Ok(()) } else { Err(Error::contract(command, answer)) }
 }

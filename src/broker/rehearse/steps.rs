@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::super::{DecideError, Decided, Decider, StepBegun, StepEnded, StepRun};
-use super::{Error, LIVES, Rehearsal, State, job, same};
+use super::{Error, LIVES, Rehearsal, State, expect_same, job};
 use crate::broker::{Begun, Cancellation, Due, NewJob};
 use crate::job::{
     BatchId, Burial, DeadReason, Envelope, Lane, Settlement, StepEnd, StepKind, StepName, StepState, Verdict,
@@ -22,33 +22,33 @@ impl Rehearsal<'_> {
         let members = [self.id("stepped")];
         // Named, closed, and named again.
         for members in [&members[..], &[], &members] {
-            same("batch", self.queue.batch(&batch, &follow, members).await?, true)?;
+            expect_same("batch", self.queue.batch(&batch, &follow, members).await?, true)?;
         }
         let member = named("stepped", &[("batch", "batch")]);
         self.queue.append(Lane::Normal, &[member], None).await?;
         self.fail_step("1").await?;
         let decided = self.decide(Verdict::Run).await?;
-        same("decide", matches!(decided, Decided::Replayed(_)), true)?;
+        expect_same("decide", matches!(decided, Decided::Replayed(_)), true)?;
         self.fail_step("2").await?;
-        same("decide", self.decide(Verdict::Done).await?, Decided::Done)?;
+        expect_same("decide", self.decide(Verdict::Done).await?, Decided::Done)?;
         let (envelope, follower) = self.read().await?;
         self.apply(&envelope, &follower, &Settlement::Ack).await?;
         let state = self.queue.batch_status(&batch).await?.map(|batch| batch.state);
-        same("batched", state.as_deref(), Some("done"))
+        expect_same("batched", state.as_deref(), Some("done"))
     }
 
     /// Reads the job, runs its step, which fails, and buries the job for it.
     async fn fail_step(&self, run: &str) -> Result<(), Error> {
         let (envelope, job) = self.read().await?;
-        same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
+        expect_same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
         let step = self.step();
         let run = StepRun { step: &step, kind: StepKind::Once, run };
         let begun = self.queue.steps().begin(&self.consumer, &job, run, PLAN).await?;
-        same("step_begin", begun, StepBegun::Start)?;
+        expect_same("step_begin", begun, StepBegun::Start)?;
         let error = Some(("error", "rehearsed".to_owned()));
         let end = StepEnd { state: StepState::Failed, attempts: 1, delay: None, error, result: None };
         let (ended, _) = self.queue.steps().end(&job, run, &end, None).await?;
-        same("step_end", ended, StepEnded::Recorded)?;
+        expect_same("step_end", ended, StepEnded::Recorded)?;
         let error = "rehearsed".to_owned();
         let burial = Burial { reason: DeadReason::NeedsDecision, error, attempts: 1 };
         self.apply(&envelope, &job, &Settlement::Bury(burial)).await
@@ -74,17 +74,17 @@ impl Rehearsal<'_> {
     pub(super) async fn stop(&self) -> Result<(), Error> {
         self.queue.append(Lane::Normal, &[named("stopped", &[])], None).await?;
         let (envelope, job) = self.read().await?;
-        same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
+        expect_same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
         let cancelled = self.queue.cancel(&job.id, "the rehearsal", LIVES).await?;
-        same("cancel", cancelled, Cancellation::Requested)?;
+        expect_same("cancel", cancelled, Cancellation::Requested)?;
         let unwanted = self.queue.cancel_requests(self.queue.link(), &[&job.life]).await?;
-        same("cancels", unwanted, vec![job.life.clone()])?;
+        expect_same("cancels", unwanted, vec![job.life.clone()])?;
         self.apply(&envelope, &job, &Settlement::Cancel("rehearsed".to_owned())).await?;
         self.queue.forget_cancel_requests(0).await?;
         // The job that was cancelled earlier, while no worker held it.
-        same("endings", self.queue.endings().await?.is_empty(), false)?;
+        expect_same("endings", self.queue.endings().await?.is_empty(), false)?;
         let state = self.queue.status(&job.id).await?.map(|status| status.state);
-        same("status", state, Some(State::Cancelled))
+        expect_same("status", state, Some(State::Cancelled))
     }
 }
 

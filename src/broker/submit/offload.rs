@@ -17,7 +17,7 @@ use crate::broker::client::error::{Class, Error};
 use crate::broker::client::link::Link;
 use crate::broker::submit::enqueue::NewJob;
 use crate::broker::{Entry, Queue};
-use crate::job::{Envelope, Life, Light};
+use crate::job::{Envelope, Life, LightEnvelope};
 
 /// How long a key is kept that no script has confirmed.
 const UNCONFIRMED: Duration = Duration::from_secs(24 * 3600);
@@ -40,7 +40,9 @@ impl Queue {
         life: &Life,
     ) -> Result<Carried, Error> {
         let offloaded = self.keys.offloaded("");
-        let Some(light) = envelope.lightened(life) else { return Ok(Carried { envelope, offloaded }) };
+        let Some(light) = envelope.without_large_fields(life) else {
+            return Ok(Carried { envelope, offloaded });
+        };
         match self.offload(light).await {
             Err(Error::Refused { class: Class::Full | Class::Configuration, .. }) => {
                 Ok(Carried { envelope, offloaded })
@@ -50,7 +52,7 @@ impl Queue {
     }
 
     /// Writes the large fields of an entry into their key.
-    pub(in crate::broker) async fn offload(&self, light: Light) -> Result<Carried, Error> {
+    pub(in crate::broker) async fn offload(&self, light: LightEnvelope) -> Result<Carried, Error> {
         let key = self.keys.offloaded(&light.offloaded.token);
         let (client, day) = (self.link.client(), i64::try_from(UNCONFIRMED.as_secs()).unwrap_or(i64::MAX));
         let fields = Value::Bytes(light.fields.into());
@@ -136,7 +138,7 @@ impl Queue {
         let get = client.get::<Value, _>(self.keys.offloaded(&offloaded.token));
         match link.ask("get", get).await {
             Ok(fields) => {
-                if let Some(whole) = fields.as_bytes().and_then(|packed| envelope.restored(packed)) {
+                if let Some(whole) = fields.as_bytes().and_then(|packed| envelope.with_large_fields(packed)) {
                     *envelope = whole;
                 }
                 Ok(())
@@ -151,7 +153,7 @@ impl Queue {
     /// the entry itself, or by the process that took the job over from this attempt. If there are none, a key that
     /// never exists.
     pub(in crate::broker) fn offloaded_of(&self, TakenJob { job, envelope, .. }: TakenJob<'_>) -> Key {
-        let by_another = || envelope.lightened(&job.life).map(|light| light.offloaded);
+        let by_another = || envelope.without_large_fields(&job.life).map(|light| light.offloaded);
         let offloaded = envelope.offloaded().or_else(by_another);
         self.keys.offloaded(offloaded.as_ref().map_or("", |offloaded| &offloaded.token))
     }

@@ -73,14 +73,15 @@ fn the_job_is_done_when_all_its_steps_are() {
     let plan: Plan = "charge once\nmail auto".parse().unwrap();
     let all = ledger(&[("charge", "done"), ("mail", "done"), ("of-an-older-plan", "failed")]);
     assert_eq!(plan.next(&all, "0", NOW, &BTreeSet::new()), Next::Done);
-    assert_eq!(plan.then(&all), AfterDecision::Done);
+    assert_eq!(plan.after_decision(&all), AfterDecision::Done);
 }
 
 #[test]
 fn a_decision_replays_what_can_run_and_nothing_else() {
     let plan: Plan = "charge once\nrefund once\nmail auto charge".parse().unwrap();
-    let then =
-        |charge, refund, mail| plan.then(&ledger(&[("charge", charge), ("refund", refund), ("mail", mail)]));
+    let then = |charge, refund, mail| {
+        plan.after_decision(&ledger(&[("charge", charge), ("refund", refund), ("mail", mail)]))
+    };
     assert_eq!(then("done", "unknown", "pending"), AfterDecision::Replay);
     assert_eq!(then("done", "unknown", "done"), AfterDecision::Stay);
     assert_eq!(then("given_up", "done", "pending"), AfterDecision::Stay);
