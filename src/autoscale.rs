@@ -30,15 +30,15 @@ const DEADLINE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Autoscale {
     names: Arc<[QueueName]>,
-    queues: Arc<OnceLock<Vec<Asked>>>,
+    queues: Arc<OnceLock<Vec<CachedQueue>>>,
 }
 
 /// One queue, and its last answer.
-struct Asked {
+struct CachedQueue {
     queue: Queue,
     /// One caller asks Redis; the others wait for its answer.
     turn: Semaphore,
-    last: Mutex<Option<(Instant, Result<QueueSnapshot, Refusal>)>>,
+    cached: Mutex<Option<(Instant, Result<QueueSnapshot, Refusal>)>>,
 }
 
 /// Why a queue's backlog is not known.
@@ -72,7 +72,7 @@ impl Autoscale {
 
     /// Stores the queues once Redis has been reached. Further calls have no effect.
     pub(crate) fn started(&self, queues: impl IntoIterator<Item = Queue>) {
-        self.queues.get_or_init(|| queues.into_iter().map(Asked::new).collect());
+        self.queues.get_or_init(|| queues.into_iter().map(CachedQueue::new).collect());
     }
 
     /// Returns the backlog of each queue, or of `only` this one, at most a second old: [`QueueSnapshot::jobs`] and its
@@ -94,7 +94,7 @@ impl Autoscale {
             return Err(NoBacklog::Redis("waiting for redis".to_owned()));
         };
         let asked = queues.iter().filter(|asked| is_meant(asked.queue.name()));
-        let answers = join_all(asked.map(async |asked| (&asked.queue, asked.ask().await)));
+        let answers = join_all(asked.map(async |asked| (&asked.queue, asked.snapshot().await)));
         let late = |_| NoBacklog::Redis(format!("redis has not answered within {DEADLINE:?}"));
         let answers = tokio::time::timeout(DEADLINE, answers).await.map_err(late)?;
         let all_refused = answers.iter().all(|(_, answer)| answer.is_err());
@@ -109,14 +109,14 @@ impl Autoscale {
     }
 }
 
-impl Asked {
+impl CachedQueue {
     fn new(queue: Queue) -> Self {
-        Self { queue, turn: Semaphore::new(1), last: Mutex::default() }
+        Self { queue, turn: Semaphore::new(1), cached: Mutex::default() }
     }
 
-    async fn ask(&self) -> Result<QueueSnapshot, Refusal> {
+    async fn snapshot(&self) -> Result<QueueSnapshot, Refusal> {
         let _turn = self.turn.acquire().await.expect("the semaphore is never closed");
-        if let Some((at, answer)) = &*self.last()
+        if let Some((at, answer)) = &*self.cached()
             && at.elapsed() < FRESH
         {
             return answer.clone();
@@ -126,11 +126,11 @@ impl Asked {
             |error: Error| Refusal { why: self.queue.with_keys(&error), lasts: error.is_configuration() };
         let extras = Extras { ticks: true, ..Extras::default() };
         let answer = self.queue.snapshot_with(extras).await.map_err(refusal);
-        *self.last() = Some((asked, answer.clone()));
+        *self.cached() = Some((asked, answer.clone()));
         answer
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Result<QueueSnapshot, Refusal>)>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Result<QueueSnapshot, Refusal>)>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

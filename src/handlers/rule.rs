@@ -207,8 +207,8 @@ impl Kind {
             if rule.matches.is_none() {
                 decided.add(codes);
             }
-            let tell = |reason| format!("{}.rules: rule {}: {reason}", self.name(), nth + 1);
-            problems.extend(wrong.into_iter().map(tell));
+            let located = |reason| format!("{}.rules: rule {}: {reason}", self.name(), nth + 1);
+            problems.extend(wrong.into_iter().map(located));
         }
         problems
     }

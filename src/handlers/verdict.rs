@@ -79,16 +79,16 @@ impl Compiled {
 }
 
 impl RuleAction {
-    /// Returns the error that a handler reports for it, or `None` for a success. `said` is the error's text, or the
+    /// Returns the error that a handler reports for it, or `None` for a success. `message` is the error's text, or the
     /// reason.
-    pub(super) fn error(self, said: impl FnOnce() -> String) -> Option<JobError> {
+    pub(super) fn error(self, message: impl FnOnce() -> String) -> Option<JobError> {
         match self {
-            Self::Fatal => Some(JobError::fatal(said())),
-            Self::Retry => Some(JobError::retry(said())),
-            Self::Unknown => Some(JobError::unknown(said())),
-            Self::RetryAfter(pause) => Some(JobError::retry_after(pause, said())),
+            Self::Fatal => Some(JobError::fatal(message())),
+            Self::Retry => Some(JobError::retry(message())),
+            Self::Unknown => Some(JobError::unknown(message())),
+            Self::RetryAfter(pause) => Some(JobError::retry_after(pause, message())),
             Self::Snooze(pause) => Some(JobError::snooze(pause)),
-            Self::Drop => Some(JobError::drop_job(said())),
+            Self::Drop => Some(JobError::drop_job(message())),
             Self::Done => None,
         }
     }

@@ -13,7 +13,7 @@ use axum::routing::get;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use super::places::Bounded;
+use super::connections::BoundedListener;
 use super::scale;
 use crate::autoscale::Autoscale;
 use crate::health::Probe;
@@ -83,7 +83,7 @@ impl Listener {
             .layer(map_response(close_connection))
             .with_state(answers);
         let stopped = stop.clone().cancelled_owned();
-        let serving = axum::serve(Bounded::new(listener), routes).with_graceful_shutdown(stopped);
+        let serving = axum::serve(BoundedListener::new(listener), routes).with_graceful_shutdown(stopped);
         let upkeep = async {
             let mut beat = tokio::time::interval(UPKEEP_EVERY);
             loop {

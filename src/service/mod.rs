@@ -13,8 +13,8 @@
 //! # Ok(()) }
 //! ```
 
+mod connections;
 mod listener;
-mod places;
 mod scale;
 mod signals;
 mod systemd;

@@ -13,11 +13,11 @@ use crate::broker::{QueueSnapshot, Unread};
 struct Scaling {
     /// The sum over all queues: the number to scale by.
     jobs: u64,
-    queues: BTreeMap<String, OfQueue>,
+    queues: BTreeMap<String, QueueScaling>,
 }
 
 #[derive(Serialize)]
-struct OfQueue {
+struct QueueScaling {
     jobs: u64,
     waiting: u64,
     running: u64,
@@ -30,7 +30,7 @@ struct OfQueue {
     unread: Vec<Unread>,
 }
 
-impl OfQueue {
+impl QueueScaling {
     fn new(snapshot: &QueueSnapshot) -> Self {
         Self {
             jobs: snapshot.jobs(),
@@ -54,7 +54,8 @@ pub(super) async fn answer(scale: &Autoscale, query: &str) -> (StatusCode, Strin
     match scale.backlogs(queue(query)).await {
         Ok(backlogs) => {
             let jobs = backlogs.iter().map(|(_, snapshot)| snapshot.jobs()).sum();
-            let queues = backlogs.iter().map(|(name, snapshot)| (name.to_string(), OfQueue::new(snapshot)));
+            let queues =
+                backlogs.iter().map(|(name, snapshot)| (name.to_string(), QueueScaling::new(snapshot)));
             (StatusCode::OK, json(&Scaling { jobs, queues: queues.collect() }))
         }
         Err(unknown) => {
@@ -94,7 +95,7 @@ mod tests {
         let lane = LaneSnapshot { waiting: 3, running: 2, ..LaneSnapshot::default() };
         let lanes = [lane, LaneSnapshot::default(), LaneSnapshot::default()];
         let snapshot = QueueSnapshot { lanes, due_soon: 1, ticks: Some(4), ..QueueSnapshot::default() };
-        let queues = BTreeMap::from([("mail".to_owned(), OfQueue::new(&snapshot))]);
+        let queues = BTreeMap::from([("mail".to_owned(), QueueScaling::new(&snapshot))]);
         let want = r#"{"jobs":10,"queues":{"mail":{"jobs":10,"waiting":3,"running":2,"due":1,"ticks":4}}}"#;
         assert_eq!(json(&Scaling { jobs: 10, queues }), format!("{want}\n"));
     }

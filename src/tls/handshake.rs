@@ -11,14 +11,14 @@ use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, Error, RootCertStore, SignatureScheme, Stream};
 
-use super::words::Shown;
-use super::{ring, words};
+use super::explain::ClientCert;
+use super::{explain, ring};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The result of the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Greeting {
+pub(crate) enum ProbeResult {
     /// The server speaks TLS and answered.
     Well,
     /// The server speaks TLS but refused the connection, or was refused, for this reason.
@@ -33,22 +33,22 @@ pub(crate) enum Greeting {
 
 /// Connects to `host:port` with `config`. Without one it trusts nobody, which is enough to learn whether the server
 /// speaks TLS. Sends `hello` and discards the answer. Takes at most about 8 s.
-pub(crate) async fn greet(
+pub(crate) async fn probe(
     host: &str,
     port: u16,
     config: Option<&ClientConfig>,
     name: Option<ServerName<'static>>,
     hello: &'static [u8],
-) -> Greeting {
+) -> ProbeResult {
     let (host, config) = (host.to_owned(), config.cloned());
-    let greeting = tokio::task::spawn_blocking(move || {
-        let Some(config) = config.or_else(trusting_nobody) else { return Greeting::Unknown };
+    let result = tokio::task::spawn_blocking(move || {
+        let Some(config) = config.or_else(trusting_nobody) else { return ProbeResult::Unknown };
         let Some(name) = name.or_else(|| ServerName::try_from(host.clone()).ok()) else {
-            return Greeting::Unknown;
+            return ProbeResult::Unknown;
         };
-        shake(&host, port, config, name, hello)
+        handshake(&host, port, config, name, hello)
     });
-    greeting.await.unwrap_or(Greeting::Unknown)
+    result.await.unwrap_or(ProbeResult::Unknown)
 }
 
 fn trusting_nobody() -> Option<ClientConfig> {
@@ -56,40 +56,40 @@ fn trusting_nobody() -> Option<ClientConfig> {
     Some(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
-fn shake(
+fn handshake(
     host: &str,
     port: u16,
     mut config: ClientConfig,
     name: ServerName<'static>,
     hello: &[u8],
-) -> Greeting {
+) -> ProbeResult {
     let inner = Arc::clone(&config.client_auth_cert_resolver);
-    let asked = Arc::new(Asked { inner, was: AtomicBool::new(false) });
+    let asked = Arc::new(CertRequestRecorder { inner, requested: AtomicBool::new(false) });
     config.client_auth_cert_resolver = Arc::clone(&asked) as Arc<dyn ResolvesClientCert>;
-    let Ok(mut socket) = connect(host, port) else { return Greeting::Unknown };
-    let Ok(mut session) = ClientConnection::new(Arc::new(config), name) else { return Greeting::Unknown };
+    let Ok(mut socket) = connect(host, port) else { return ProbeResult::Unknown };
+    let Ok(mut session) = ClientConnection::new(Arc::new(config), name) else { return ProbeResult::Unknown };
     let mut stream = Stream::new(&mut session, &mut socket);
     let answered = stream.write_all(hello).and_then(|()| stream.read(&mut [0; 16]));
-    let shown = match (asked.was.load(Ordering::Relaxed), asked.inner.has_certs()) {
-        (false, _) => Shown::NotAsked,
-        (true, false) => Shown::Nothing,
-        (true, true) => Shown::Certificate,
+    let sent = match (asked.requested.load(Ordering::Relaxed), asked.inner.has_certs()) {
+        (false, _) => ClientCert::NotAsked,
+        (true, false) => ClientCert::NotSent,
+        (true, true) => ClientCert::Sent,
     };
-    let told = match &answered {
-        Ok(1..) => return Greeting::Well,
+    let tls_error = match &answered {
+        Ok(1..) => return ProbeResult::Well,
         Ok(0) => None,
         Err(error) => error.get_ref().and_then(|error| error.downcast_ref::<Error>()),
     };
-    match told {
-        Some(Error::AlertReceived(alert)) => Greeting::Refused(words::alerted(*alert, shown)),
-        Some(Error::InvalidMessage(_)) if answers_plainly(host, port, hello) => Greeting::Plain,
-        Some(Error::InvalidMessage(_)) => Greeting::Foreign,
-        Some(error) => Greeting::Refused(words::refused(error)),
-        None => match words::closed(shown) {
+    match tls_error {
+        Some(Error::AlertReceived(alert)) => ProbeResult::Refused(explain::alert_received(*alert, sent)),
+        Some(Error::InvalidMessage(_)) if answers_plainly(host, port, hello) => ProbeResult::Plain,
+        Some(Error::InvalidMessage(_)) => ProbeResult::Foreign,
+        Some(error) => ProbeResult::Refused(explain::tls_error(error)),
+        None => match explain::closed_connection(sent) {
             // The alert with the reason may be lost if the server closes the connection at once.
-            Some(why) => Greeting::Refused(why),
-            None if answers_plainly(host, port, hello) => Greeting::Plain,
-            None => Greeting::Unknown,
+            Some(why) => ProbeResult::Refused(why),
+            None if answers_plainly(host, port, hello) => ProbeResult::Plain,
+            None => ProbeResult::Unknown,
         },
     }
 }
@@ -119,14 +119,14 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 
 /// Records whether the server asks for a client certificate.
 #[derive(Debug)]
-struct Asked {
+struct CertRequestRecorder {
     inner: Arc<dyn ResolvesClientCert>,
-    was: AtomicBool,
+    requested: AtomicBool,
 }
 
-impl ResolvesClientCert for Asked {
+impl ResolvesClientCert for CertRequestRecorder {
     fn resolve(&self, authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.was.store(true, Ordering::Relaxed);
+        self.requested.store(true, Ordering::Relaxed);
         self.inner.resolve(authorities, schemes)
     }
 

@@ -11,8 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
+use super::explain;
 use super::files::Wrong;
-use super::words;
 
 /// The content of files, as they are now or as they last were valid.
 pub(super) struct Live<T: ?Sized> {
@@ -36,7 +36,7 @@ impl<T: ?Sized> Live<T> {
     }
 
     /// Reads the files again.
-    fn now(&self) -> Arc<T> {
+    fn current(&self) -> Arc<T> {
         let read = (self.read)();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match read {
@@ -81,12 +81,12 @@ impl ServerCertVerifier for Trust {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let name = self.name.as_ref().unwrap_or(server_name);
-        let verifier = self.verifier.now();
+        let verifier = self.verifier.current();
         let verified = verifier.verify_server_cert(end_entity, intermediates, name, ocsp_response, now);
         match &verified {
             Ok(_) => self.before.store(true, Ordering::Relaxed),
             Err(error) if self.before.swap(false, Ordering::Relaxed) => {
-                tracing::warn!(server = %name.to_str(), "{}", words::refused(error));
+                tracing::warn!(server = %name.to_str(), "{}", explain::tls_error(error));
             }
             Err(_) => {}
         }
@@ -121,7 +121,7 @@ pub(super) struct Identity(pub(super) Live<CertifiedKey>);
 
 impl ResolvesClientCert for Identity {
     fn resolve(&self, _authorities: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.now())
+        Some(self.0.current())
     }
 
     fn has_certs(&self) -> bool {

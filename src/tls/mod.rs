@@ -1,10 +1,10 @@
 //! TLS for the connections that this process opens. It uses ring, whatever else the process has installed, and trusts
 //! what the system trusts or what a file names.
 
+mod explain;
 mod files;
 mod handshake;
 mod live;
-mod words;
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, RootCertStore};
 
 pub use files::Files;
-pub(crate) use handshake::{Greeting, greet};
+pub(crate) use handshake::{ProbeResult, probe};
 
 /// Returns the TLS configuration for `scheme://…`. Connections without TLS need no root certificates, which a minimal
 /// container may not have.

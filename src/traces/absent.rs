@@ -59,7 +59,7 @@ impl Exporting {
     }
 }
 
-pub(super) fn hang(
+pub(super) fn start_linked(
     _span: &tracing::Span,
     _parent: Option<TraceContext>,
     _link: Option<TraceContext>,

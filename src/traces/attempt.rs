@@ -60,7 +60,7 @@ impl Tracer {
         );
         let before = carried(b"trace_link");
         let parent = carried(b"traceparent").or(before);
-        let context = context::hang(&span, parent, before)?;
+        let context = context::start_linked(&span, parent, before)?;
         Some(AttemptSpan { span, context })
     }
 
@@ -75,7 +75,7 @@ impl Tracer {
             "streamfleet.attempt" = i64::from(attempts) + 1,
             "error.type" = Empty,
         );
-        let context = context::hang(&span, None, None)?;
+        let context = context::start_linked(&span, None, None)?;
         Some(AttemptSpan { span, context })
     }
 }

@@ -19,32 +19,32 @@ impl Tracer {
 
 /// Sets the parent and the link of a span that has not started, starts it, and returns its trace context. Returns
 /// `None` if no layer of this process's subscriber creates OpenTelemetry spans.
-pub(super) fn hang(
+pub(super) fn start_linked(
     span: &tracing::Span,
     parent: Option<TraceContext>,
     link: Option<TraceContext>,
 ) -> Option<TraceContext> {
     if let Some(parent) = parent {
-        span.set_parent(Context::new().with_remote_span_context(remote(parent))).ok()?;
+        span.set_parent(Context::new().with_remote_span_context(to_otel(parent))).ok()?;
     }
     // A span that was not sampled is never exported, so a link to it would lead nowhere.
     if let Some(link) = link.filter(TraceContext::is_sampled) {
-        span.add_link(remote(link));
+        span.add_link(to_otel(link));
     }
-    ours(span.context().span().span_context())
+    from_otel(span.context().span().span_context())
 }
 
 /// Returns the current trace context, if there is one.
 pub(crate) fn current() -> Option<TraceContext> {
-    Context::map_current(|context| ours(context.span().span_context()))
+    Context::map_current(|context| from_otel(context.span().span_context()))
 }
 
-fn remote(context: TraceContext) -> SpanContext {
+fn to_otel(context: TraceContext) -> SpanContext {
     let (trace, span) = (TraceId::from(context.trace_id()), SpanId::from(context.span_id()));
     SpanContext::new(trace, span, TraceFlags::new(context.flags()), true, TraceState::default())
 }
 
-fn ours(context: &SpanContext) -> Option<TraceContext> {
+fn from_otel(context: &SpanContext) -> Option<TraceContext> {
     let (trace, span) = (context.trace_id().to_bytes(), context.span_id().to_bytes());
     TraceContext::new(u128::from_be_bytes(trace), u64::from_be_bytes(span), context.trace_flags().to_u8())
 }

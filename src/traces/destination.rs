@@ -60,7 +60,7 @@ impl Destination {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let mut response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return Answer::Later { pause: None, why: told(error) },
+            Err(error) => return Answer::Later { pause: None, why: error_text(error) },
         };
         let (status, pause) = (response.status(), pause(response.headers()));
         let why = format!("the collector answered {status}");
@@ -147,7 +147,7 @@ async fn rejected(response: &mut Response) -> u64 {
 }
 
 /// Returns an error with its causes, without the address.
-fn told(error: reqwest::Error) -> String {
+fn error_text(error: reqwest::Error) -> String {
     use std::error::Error as _;
     let error = error.without_url();
     let (mut text, mut source) = (error.to_string(), error.source());

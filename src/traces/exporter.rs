@@ -51,7 +51,7 @@ impl Exporter {
     /// Reports the spans that are left if there was no time to send them.
     pub(super) fn end(self) {
         let left = self.under_way + self.spans.len() as u64;
-        lose(&self.events, left, SpanLoss::Unreachable, "the process stops");
+        report_lost(&self.events, left, SpanLoss::Unreachable, "the process stops");
         overflowed(&self.overflow, &self.events);
     }
 
@@ -91,17 +91,17 @@ impl Exporter {
                 Answer::Accepted { rejected } => {
                     let rejected = rejected.min(count);
                     self.events.emit(&Event::Exported { spans: count - rejected });
-                    lose(&self.events, rejected, SpanLoss::Refused, "the collector rejected them");
+                    report_lost(&self.events, rejected, SpanLoss::Refused, "the collector rejected them");
                     break;
                 }
                 Answer::Refused { why } => {
-                    lose(&self.events, count, SpanLoss::Refused, &why);
+                    report_lost(&self.events, count, SpanLoss::Refused, &why);
                     break;
                 }
                 Answer::Later { pause, why } => (pause, why),
             };
             let Some(pause) = pauses.next().filter(|_| !stop.is_cancelled()) else {
-                lose(&self.events, count, SpanLoss::Unreachable, &why);
+                report_lost(&self.events, count, SpanLoss::Unreachable, &why);
                 break;
             };
             let pause = own.unwrap_or(*pause).mul_f64(0.75 + rand::random::<f64>() / 2.0);
@@ -116,7 +116,7 @@ impl Exporter {
 }
 
 /// Reports spans that were dropped from a full queue, however long the collector takes for the others.
-pub(super) async fn watch(overflow: &AtomicU64, events: &Events) {
+pub(super) async fn report_overflow(overflow: &AtomicU64, events: &Events) {
     loop {
         tokio::time::sleep(EVERY).await;
         overflowed(overflow, events);
@@ -125,10 +125,10 @@ pub(super) async fn watch(overflow: &AtomicU64, events: &Events) {
 
 fn overflowed(overflow: &AtomicU64, events: &Events) {
     let spans = overflow.swap(0, Ordering::Relaxed);
-    lose(events, spans, SpanLoss::Full, "too many are waiting for the collector");
+    report_lost(events, spans, SpanLoss::Full, "too many are waiting for the collector");
 }
 
-fn lose(events: &Events, spans: u64, loss: SpanLoss, why: &str) {
+fn report_lost(events: &Events, spans: u64, loss: SpanLoss, why: &str) {
     if spans > 0 {
         events.emit(&Event::Unexported { spans, loss, why });
     }

@@ -111,7 +111,7 @@ impl Traces {
     pub fn start(self, events: Events) -> Result<Exporting, Error> {
         let Self { provider: _, resource, destination, spans, overflow } = self;
         let resource = (&resource).into();
-        let (lost, told) = (Arc::clone(&overflow), events.clone());
+        let (lost, overflow_events) = (Arc::clone(&overflow), events.clone());
         let mut exporter = Exporter { destination, resource, spans, overflow, events, under_way: 0 };
         let unable =
             |error: std::io::Error| Error(format!("endpoint: cannot start the export thread: {error}"));
@@ -126,7 +126,7 @@ impl Traces {
                 };
                 tokio::select! {
                     () = exporter.run(&stopped) => {}
-                    () = exporter::watch(&lost, &told) => {}
+                    () = exporter::report_overflow(&lost, &overflow_events) => {}
                     () = given_up => {}
                 }
             });

@@ -20,7 +20,7 @@ use crate::broker::client::meter::{Meter, Reading};
 use crate::broker::client::script::{Answer, Script};
 use crate::broker::client::setup::{self, COMMAND_DEADLINE};
 
-mod attend;
+mod changes;
 mod silence;
 
 /// The purpose of a link, which decides its deadlines.
@@ -134,10 +134,10 @@ impl Link {
         let mut live = self.live();
         if live.client.id() != client.id() {
             // The server has changed in the meantime.
-            return Err(attend::moved(None));
+            return Err(changes::moved(None));
         }
         if self.shared.locator.sentinels().is_some() {
-            live.tasks.spawn(attend::follow_changes(self.downgrade()));
+            live.tasks.spawn(changes::follow_changes(self.downgrade()));
         }
         live.reconnections = live.client.reconnect_rx();
         live.task = Some(task.detach());
@@ -265,7 +265,7 @@ impl Link {
                 _ => return result,
             }
             // The server that was named may not know yet that it has the keys.
-            tokio::time::sleep(attend::FIRST_LOOKUP.mul_f64(rand::random::<f64>() * moves as f64 / 4.0))
+            tokio::time::sleep(changes::FIRST_LOOKUP.mul_f64(rand::random::<f64>() * moves as f64 / 4.0))
                 .await;
         }
     }
@@ -376,7 +376,7 @@ impl Shared {
             if live.silent_since.is_none() && self.locator.sentinels().is_none() {
                 // The old server answers, so it may finish the commands in flight. The answers of a former primary are
                 // worthless.
-                live.tasks.spawn(attend::retire(old));
+                live.tasks.spawn(changes::retire(old));
             } else {
                 old.abort();
             }

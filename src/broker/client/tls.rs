@@ -10,7 +10,7 @@ use fred::types::config::{
 use rustls::pki_types::ServerName;
 
 use crate::broker::client::error::Error;
-use crate::tls::{Files, Greeting, greet};
+use crate::tls::{Files, ProbeResult, probe};
 
 /// How many of several servers are asked for the reason.
 const MAX_ASKED: usize = 3;
@@ -97,16 +97,16 @@ async fn reason(server: &Server, tls: Option<&TlsConfig>) -> Option<String> {
     let name = server.tls_server_name.as_deref().unwrap_or(&server.host);
     let name = ServerName::try_from(name.to_owned()).ok();
     let config = tls.map(|TlsConfig { connector: TlsConnector::Rustls(connector), .. }| connector.config());
-    let greeting = greet(&server.host, server.port, config.map(|config| &**config), name, HELLO).await;
-    let why = match (greeting, tls.is_some()) {
-        (Greeting::Refused(why), true) => why,
-        (Greeting::Plain, true) => {
+    let result = probe(&server.host, server.port, config.map(|config| &**config), name, HELLO).await;
+    let why = match (result, tls.is_some()) {
+        (ProbeResult::Refused(why), true) => why,
+        (ProbeResult::Plain, true) => {
             "the server does not speak TLS on this port: use its TLS port, or start redis.url with redis:// \
              for an unencrypted connection"
                 .to_owned()
         }
-        (Greeting::Foreign, true) => "the service on this port does not speak TLS".to_owned(),
-        (Greeting::Well | Greeting::Refused(_), false) => {
+        (ProbeResult::Foreign, true) => "the service on this port does not speak TLS".to_owned(),
+        (ProbeResult::Well | ProbeResult::Refused(_), false) => {
             "the server speaks TLS on this port: start redis.url with rediss://, or use its port without TLS"
                 .to_owned()
         }

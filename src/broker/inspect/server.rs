@@ -174,10 +174,10 @@ impl Broker {
         &self,
         link: &Link,
         consumer: &ConsumerName,
-        lives: Duration,
+        alive_for: Duration,
         facts: &[(&str, String)],
     ) -> Result<Timestamp, Error> {
-        let mut args = vec![millis(lives)];
+        let mut args = vec![millis(alive_for)];
         args.extend(facts.iter().flat_map(|(name, value)| [bytes(name.as_bytes()), bytes(value.as_bytes())]));
         let key = keys::worker(self.namespace(), consumer);
         let answer = link.run(&BEAT, vec![key], args).await?;

@@ -67,12 +67,12 @@ impl Child {
 
     /// Waits until the program ends. If `cut` completes first, the group gets SIGTERM, and SIGKILL after `grace`. A
     /// program that has exited by then does not count as cut, even if its exit has not been noticed yet. The last
-    /// `kept` bytes of standard error are returned, and `hear` receives all of it as it arrives.
+    /// `kept` bytes of standard error are returned, and `on_stderr` receives all of it as it arrives.
     pub(super) async fn run(
         mut self,
         cut: impl Future<Output = &'static str>,
         grace: Duration,
-        (kept, hear): (usize, impl FnMut(&[u8])),
+        (kept, on_stderr): (usize, impl FnMut(&[u8])),
     ) -> io::Result<End> {
         let mut pipes = Pipes::of(&mut self.process, kept);
         let (exited, exit) = oneshot::channel();
@@ -82,7 +82,7 @@ impl Child {
             exited.send(linger_until).ok();
             cut
         };
-        let (cut, ()) = tokio::join!(ending, pipes.pump(exit, hear));
+        let (cut, ()) = tokio::join!(ending, pipes.pump(exit, on_stderr));
         drop(self.group);
         let status = self.process.wait().await?;
         Ok(End { status, cut, stdout: pipes.head, stderr: pipes.tail })
@@ -175,14 +175,14 @@ impl Pipes {
     }
 
     /// Reads both outputs until they are closed, or until the instant that arrives through `exit`.
-    async fn pump(&mut self, exit: oneshot::Receiver<Instant>, mut hear: impl FnMut(&[u8])) {
+    async fn pump(&mut self, exit: oneshot::Receiver<Instant>, mut on_stderr: impl FnMut(&[u8])) {
         let Some((stdout, stderr)) = self.ends.take() else { return };
         let head = |chunk: &[u8]| {
             let room = MAX_RESULT_BYTES - self.head.len();
             self.head.extend_from_slice(&chunk[..chunk.len().min(room)]);
         };
         let tail = |chunk: &[u8]| {
-            hear(chunk);
+            on_stderr(chunk);
             self.tail.extend_from_slice(chunk);
             self.tail.drain(..self.tail.len().saturating_sub(self.kept));
         };

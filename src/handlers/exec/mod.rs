@@ -8,8 +8,8 @@ mod child;
 mod config;
 mod input;
 mod pre_exec;
+mod progress;
 mod spawner;
-mod speech;
 
 use std::ffi::OsString;
 use std::io;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use self::child::{End, STDERR_BYTES};
-use self::speech::Speech;
+use self::progress::ProgressReader;
 use super::rule::{Kind, RuleAction};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, attempt, output};
@@ -143,7 +143,7 @@ impl Exec {
 
     fn outcome(&self, end: End) -> Result<Value, JobError> {
         if let Some(why) = end.cut {
-            return Err(JobError::unknown(said(
+            return Err(JobError::unknown(error_text(
                 &format!("stopped because {why} ({})", end.status),
                 &end.stderr,
             )));
@@ -157,7 +157,7 @@ impl Exec {
             Some(KILLED_MIN..=KILLED_MAX) | None => RuleAction::Unknown,
             Some(_) => RuleAction::Retry,
         });
-        let error = then.error(|| said(&end.status.to_string(), &end.stderr));
+        let error = then.error(|| error_text(&end.status.to_string(), &end.stderr));
         error.map_or_else(|| Ok(output::result(&end.stdout)), Err)
     }
 
@@ -178,11 +178,11 @@ impl Handler for Exec {
             context.child_ended(ChildEnding::NotStarted);
             self.not_started(&error)
         })?;
-        let mut speech = Speech::of(&context);
-        let hear = (self.kept(), |chunk: &[u8]| speech.hear(chunk));
-        let end = child.run(cut_short(&context), self.config.grace, hear).await;
+        let mut progress = ProgressReader::of(&context);
+        let on_stderr = (self.kept(), |chunk: &[u8]| progress.push(chunk));
+        let end = child.run(cut_short(&context), self.config.grace, on_stderr).await;
         let end = end.map_err(|error| JobError::unknown(format!("lost track of the program: {error}")))?;
-        speech.end();
+        progress.end();
         if end.cut.is_none() {
             context.ended_by_itself();
         }
@@ -215,8 +215,8 @@ async fn cut_short(context: &JobContext) -> &'static str {
 }
 
 /// Builds an error text: how the program ended, and the end of its output.
-fn said(how: &str, stderr: &[u8]) -> String {
-    match output::last_line(&speech::without_progress(stderr), STDERR_BYTES).as_str() {
+fn error_text(how: &str, stderr: &[u8]) -> String {
+    match output::last_line(&progress::without_progress(stderr), STDERR_BYTES).as_str() {
         "" => how.to_owned(),
         words => format!("{how}: {words}"),
     }

@@ -8,7 +8,7 @@ use fred::interfaces::ClientLike;
 use fred::types::config::ServerConfig;
 use futures_util::FutureExt;
 
-use super::{COMMAND_DEADLINE, Link, Live, Role, attend};
+use super::{COMMAND_DEADLINE, Link, Live, Role, changes};
 use crate::broker::client::error::Error;
 use crate::broker::client::locator::{Doubt, Locator};
 use crate::broker::client::meter::Reading;
@@ -43,7 +43,7 @@ impl Link {
         live.forced = false;
         let times = live.take_reconnects();
         if times > 0 && self.shared.locator.sentinels().is_some() {
-            live.tasks.spawn(attend::verify_primary(self.downgrade()));
+            live.tasks.spawn(changes::verify_primary(self.downgrade()));
         }
         drop(live);
         if let (1.., Some(meter)) = (times, &self.shared.meter) {
@@ -104,6 +104,6 @@ impl Link {
         }
         live.looking_up = true;
         while live.tasks.try_join_next().is_some() {}
-        live.tasks.spawn(attend::look_up(self.downgrade()));
+        live.tasks.spawn(changes::look_up(self.downgrade()));
     }
 }

@@ -5,10 +5,10 @@ use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
 
 /// Returns why there is no TLS connection.
-pub(crate) fn refused(error: &Error) -> String {
+pub(crate) fn tls_error(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => certificate(why),
-        Error::AlertReceived(alert) => alerted(*alert, Shown::NotAsked),
+        Error::AlertReceived(alert) => alert_received(*alert, ClientCert::NotAsked),
         Error::PeerIncompatible(_) => in_common(&error.to_string()),
         _ => format!("no TLS connection: {error}"),
     }
@@ -16,41 +16,41 @@ pub(crate) fn refused(error: &Error) -> String {
 
 /// What the server has received from this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum ClientCert {
     /// It asked for no certificate.
     NotAsked,
     /// It asked, and got none.
-    Nothing,
+    NotSent,
     /// It asked, and got one.
-    Certificate,
+    Sent,
 }
 
 /// Returns why the server ended the handshake.
-pub(super) fn alerted(alert: AlertDescription, shown: Shown) -> String {
+pub(super) fn alert_received(alert: AlertDescription, sent: ClientCert) -> String {
     use AlertDescription as Alert;
     let of_the_client = "the server refuses the client certificate in cert_file";
     match alert {
         Alert::CertificateRequired | Alert::NoCertificate => WANTED.to_owned(),
         // TLS 1.2's alert if a certificate is required.
-        Alert::HandshakeFailure if shown == Shown::Nothing => WANTED.to_owned(),
+        Alert::HandshakeFailure if sent == ClientCert::NotSent => WANTED.to_owned(),
         Alert::UnrecognisedName => "the server does not know a host of this name: set server_name".to_owned(),
         Alert::CertificateExpired => format!("{of_the_client}: it has expired"),
         Alert::CertificateRevoked => format!("{of_the_client}: it is revoked"),
         Alert::UnknownCA => {
             format!("{of_the_client}: it comes from an authority that the server does not trust")
         }
-        _ if shown == Shown::Certificate => format!("{of_the_client} ({alert:?})"),
+        _ if sent == ClientCert::Sent => format!("{of_the_client} ({alert:?})"),
         _ => in_common(&format!("the server says {alert:?}")),
     }
 }
 
 /// Returns what it means if a server asks for a client certificate and then closes the connection without a reason.
-pub(super) fn closed(shown: Shown) -> Option<String> {
+pub(super) fn closed_connection(sent: ClientCert) -> Option<String> {
     const SEEN: &str = "the server closes the connection after it has received the client certificate in cert_file; its log may say why";
-    match shown {
-        Shown::NotAsked => None,
-        Shown::Nothing => Some(WANTED.to_owned()),
-        Shown::Certificate => Some(SEEN.to_owned()),
+    match sent {
+        ClientCert::NotAsked => None,
+        ClientCert::NotSent => Some(WANTED.to_owned()),
+        ClientCert::Sent => Some(SEEN.to_owned()),
     }
 }
 

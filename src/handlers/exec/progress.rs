@@ -11,19 +11,19 @@ const PROGRESS: &str = "::progress ";
 const LINE_BYTES: usize = 4096;
 
 /// Reads standard error and passes on what the program reports.
-pub(super) struct Speech<'a> {
+pub(super) struct ProgressReader<'a> {
     context: &'a JobContext,
     /// The beginning of the current line.
     line: Vec<u8>,
 }
 
-impl<'a> Speech<'a> {
+impl<'a> ProgressReader<'a> {
     pub(super) fn of(context: &'a JobContext) -> Self {
         Self { context, line: Vec::new() }
     }
 
     /// Takes the next bytes, wherever they were split.
-    pub(super) fn hear(&mut self, chunk: &[u8]) {
+    pub(super) fn push(&mut self, chunk: &[u8]) {
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             let room = LINE_BYTES - self.line.len();
             self.line.extend_from_slice(&piece[..piece.len().min(room)]);
@@ -51,8 +51,8 @@ impl<'a> Speech<'a> {
 
 /// Parses a progress line: a whole number, optionally with a percent sign, and a note.
 fn progress(line: &str) -> Option<(u8, &str)> {
-    let said = line.strip_prefix(PROGRESS)?.trim_start();
-    let (number, note) = said.split_once(' ').unwrap_or((said, ""));
+    let report = line.strip_prefix(PROGRESS)?.trim_start();
+    let (number, note) = report.split_once(' ').unwrap_or((report, ""));
     let percent: u32 = number.trim_end_matches('%').parse().ok()?;
     Some((u8::try_from(percent.min(100)).ok()?, note.trim()))
 }
@@ -71,11 +71,11 @@ mod tests {
     #[test]
     fn lines_are_put_together_however_they_were_cut() {
         let context = context(&[("tracking", "all")]);
-        let mut speech = Speech::of(&context);
+        let mut reader = ProgressReader::of(&context);
         for chunk in ["fir", "st\n\nsecond", " line\r\n::prog", "ress 40 ren", "dering\nlast"] {
-            speech.hear(chunk.as_bytes());
+            reader.push(chunk.as_bytes());
         }
-        speech.end();
+        reader.end();
         let (progress, lines) = context.reported();
         assert_eq!(progress, Some((40, "rendering".to_owned())));
         assert_eq!(lines, ["first", "second line", "last"]);
@@ -99,20 +99,20 @@ mod tests {
     #[test]
     fn a_job_without_a_record_logs_nothing_until_it_reports_progress() {
         let context = context(&[]);
-        let mut speech = Speech::of(&context);
-        speech.hear(b"before\n");
+        let mut reader = ProgressReader::of(&context);
+        reader.push(b"before\n");
         assert_eq!(context.reported(), (None, vec![]));
-        speech.hear(b"::progress 1\nafter\n");
+        reader.push(b"::progress 1\nafter\n");
         assert_eq!(context.reported(), (Some((1, String::new())), vec!["after".to_owned()]));
     }
 
     #[test]
     fn a_line_without_an_end_is_bounded() {
         let context = context(&[("tracking", "all")]);
-        let mut speech = Speech::of(&context);
-        (0..1000).for_each(|_| speech.hear(&[b'x'; 100]));
-        assert!(speech.line.len() <= LINE_BYTES);
-        speech.end();
+        let mut reader = ProgressReader::of(&context);
+        (0..1000).for_each(|_| reader.push(&[b'x'; 100]));
+        assert!(reader.line.len() <= LINE_BYTES);
+        reader.end();
         assert_eq!(context.reported().1.len(), 1);
     }
 

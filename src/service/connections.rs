@@ -17,34 +17,34 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// From this many connections, each new one closes the oldest one that has not been answered.
-const PLACES: usize = 64;
+const MAX_OPEN: usize = 64;
 
 /// A closed connection takes a short time to disappear. There are never more connections than this.
-const PLACES_MAX: usize = 4 * PLACES;
+const MAX_CONNECTIONS: usize = 4 * MAX_OPEN;
 
 /// A request must be complete, and its answer started, within this time. `/scale` may use two seconds of it.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(6);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The client must have received the whole answer within this time.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// No connection is closed before it is this old, so that the listener has looked whether a request has arrived. Otherwise a
 /// probe that arrives with many silent clients would be closed unread …
-const CLOSED_AFTER: Duration = Duration::from_millis(10);
+const MIN_AGE: Duration = Duration::from_millis(10);
 
 /// … and until it is this old, a closed connection may still read what has arrived, and answer.
-const FINISHED_WITHIN: Duration = Duration::from_secs(1);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A listener that accepts every client, with a bounded number of connections that live for a bounded time.
-pub(super) struct Bounded {
+pub(super) struct BoundedListener {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// Oldest first. A connection that has ended is a dead reference.
-    held: VecDeque<Weak<Place>>,
+    open: VecDeque<Weak<Connection>>,
 }
 
 /// The listener's state of one connection.
-struct Place {
+struct Connection {
     accepted: Instant,
     /// True once the answer has started.
     is_answered: AtomicBool,
@@ -52,51 +52,53 @@ struct Place {
     end: CancellationToken,
 }
 
-impl Bounded {
+impl BoundedListener {
     pub(super) fn new(listener: TcpListener) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(PLACES_MAX)), held: VecDeque::new() }
+        Self { listener, permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)), open: VecDeque::new() }
     }
 
-    /// If all places are taken, closes a connection.
+    /// If too many connections are open, closes one.
     async fn make_room(&mut self) {
-        if let Some(place) = self.surplus() {
-            tokio::time::sleep_until(place.accepted + CLOSED_AFTER).await;
+        if let Some(connection) = self.surplus() {
+            tokio::time::sleep_until(connection.accepted + MIN_AGE).await;
         }
         // Some may have ended in the meantime.
-        if let Some(place) = self.surplus() {
-            place.end.cancel();
+        if let Some(connection) = self.surplus() {
+            connection.end.cancel();
         }
     }
 
-    /// Returns the connection to close if all places are taken: the oldest unanswered one, or the oldest if all have been
+    /// Returns the connection to close if too many are open: the oldest unanswered one, or the oldest if all have been
     /// answered.
-    fn surplus(&mut self) -> Option<Arc<Place>> {
-        self.held.retain(|place| place.upgrade().is_some_and(|place| !place.end.is_cancelled()));
-        if self.held.len() < PLACES {
+    fn surplus(&mut self) -> Option<Arc<Connection>> {
+        self.open.retain(|connection| {
+            connection.upgrade().is_some_and(|connection| !connection.end.is_cancelled())
+        });
+        if self.open.len() < MAX_OPEN {
             return None;
         }
-        let mut held = self.held.iter().filter_map(Weak::upgrade);
-        let unanswered = held.find(|place| !place.is_answered.load(Ordering::Relaxed));
-        unanswered.or_else(|| self.held.front()?.upgrade())
+        let mut open = self.open.iter().filter_map(Weak::upgrade);
+        let unanswered = open.find(|connection| !connection.is_answered.load(Ordering::Relaxed));
+        unanswered.or_else(|| self.open.front()?.upgrade())
     }
 }
 
-impl axum::serve::Listener for Bounded {
-    type Io = Mortal;
+impl axum::serve::Listener for BoundedListener {
+    type Io = BoundedStream;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Mortal, SocketAddr) {
+    async fn accept(&mut self) -> (BoundedStream, SocketAddr) {
         let (stream, address) = axum::serve::Listener::accept(&mut self.listener).await;
         self.make_room().await;
-        let places = Arc::clone(&self.places);
-        let permit = places.acquire_owned().await.expect("the semaphore is never closed");
-        let place = Arc::new(Place {
+        let permits = Arc::clone(&self.permits);
+        let permit = permits.acquire_owned().await.expect("the semaphore is never closed");
+        let connection = Arc::new(Connection {
             accepted: Instant::now(),
             is_answered: AtomicBool::new(false),
             end: CancellationToken::new(),
         });
-        self.held.push_back(Arc::downgrade(&place));
-        (Mortal::new(stream, place, permit), address)
+        self.open.push_back(Arc::downgrade(&connection));
+        (BoundedStream::new(stream, connection, permit), address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -105,40 +107,40 @@ impl axum::serve::Listener for Bounded {
 }
 
 /// A connection with a deadline.
-pub(super) struct Mortal {
+pub(super) struct BoundedStream {
     stream: TcpStream,
-    place: Arc<Place>,
-    late: Pin<Box<Sleep>>,
+    connection: Arc<Connection>,
+    deadline: Pin<Box<Sleep>>,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Mortal {
-    fn new(stream: TcpStream, place: Arc<Place>, permit: OwnedSemaphorePermit) -> Self {
-        let late = Box::pin(tokio::time::sleep(ANSWERED_WITHIN));
-        let ended = Box::pin(place.end.clone().cancelled_owned());
-        Self { stream, place, late, ended, _permit: permit }
+impl BoundedStream {
+    fn new(stream: TcpStream, connection: Arc<Connection>, permit: OwnedSemaphorePermit) -> Self {
+        let deadline = Box::pin(tokio::time::sleep(ANSWER_TIMEOUT));
+        let ended = Box::pin(connection.end.clone().cancelled_owned());
+        Self { stream, connection, deadline, ended, _permit: permit }
     }
 
     /// Returns an error if the connection has ended. One that was closed to make room ends when it `makes_progress` no more.
     fn poll_end(&mut self, context: &mut Context<'_>, makes_progress: bool) -> io::Result<()> {
-        let may_finish = makes_progress && self.place.accepted.elapsed() < FINISHED_WITHIN;
+        let may_finish = makes_progress && self.connection.accepted.elapsed() < FINISH_TIMEOUT;
         let is_closed = self.ended.as_mut().poll(context).is_ready() && !may_finish;
-        if is_closed || self.late.as_mut().poll(context).is_ready() {
+        if is_closed || self.deadline.as_mut().poll(context).is_ready() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
     }
 
     /// Called when the answer starts.
-    fn answers(&mut self) {
-        if !self.place.is_answered.swap(true, Ordering::Relaxed) {
-            self.late.as_mut().reset(Instant::now() + TAKEN_WITHIN);
+    fn note_answer(&mut self) {
+        if !self.connection.is_answered.swap(true, Ordering::Relaxed) {
+            self.deadline.as_mut().reset(Instant::now() + RECEIVE_TIMEOUT);
         }
     }
 }
 
-impl AsyncRead for Mortal {
+impl AsyncRead for BoundedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -150,13 +152,13 @@ impl AsyncRead for Mortal {
     }
 }
 
-impl AsyncWrite for Mortal {
+impl AsyncWrite for BoundedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.answers();
+        self.note_answer();
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.poll_end(context, written.is_ready())?;
         written
