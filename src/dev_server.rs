@@ -115,7 +115,7 @@ impl DevServer {
         let mut server =
             Self { child: spawn(&folder, port, &password)?, port, password, folder, _lock: lock };
         for _ in 1..PORTS_TRIED {
-            match server.answers().await {
+            match server.await_ready().await {
                 // Another process, perhaps another of these servers, took the port after we checked it and before our
                 // server bound it.
                 Err(_) if !server.is_running() && !is_free(&server.port) => {
@@ -127,7 +127,7 @@ impl DevServer {
                 answered => return answered.map(|()| server),
             }
         }
-        server.answers().await.map(|()| server)
+        server.await_ready().await.map(|()| server)
     }
 
     /// Returns the port on the loopback address.
@@ -191,7 +191,7 @@ impl DevServer {
     }
 
     /// Waits until the server answers PING. It does not while it loads its data.
-    async fn answers(&mut self) -> Result<(), StartError> {
+    async fn await_ready(&mut self) -> Result<(), StartError> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if !self.is_running() {

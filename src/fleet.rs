@@ -395,7 +395,7 @@ impl Builder {
 
     /// The Redis to connect to, and the queues to serve.
     #[cfg(feature = "testing")]
-    pub(crate) fn place(&self) -> (broker::Config, Vec<QueueName>) {
+    pub(crate) fn address_and_queues(&self) -> (broker::Config, Vec<QueueName>) {
         (self.config.redis.clone(), self.config.worker.queues.keys().cloned().collect())
     }
 

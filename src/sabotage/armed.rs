@@ -7,13 +7,13 @@ use super::BUGS;
 use super::Sabotage::{self, *};
 
 /// The variable that names the bug.
-const TOLD: &str = "STREAMFLEET_SABOTAGE";
+const VARIABLE: &str = "STREAMFLEET_SABOTAGE";
 
-static CARRIED: LazyLock<Option<Sabotage>> = LazyLock::new(|| {
+static ACTIVE: LazyLock<Option<Sabotage>> = LazyLock::new(|| {
     #[expect(clippy::disallowed_methods, reason = "no configuration file may set it")]
-    let name = std::env::var(TOLD).ok().filter(|name| !name.is_empty())?;
+    let name = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty())?;
     let bug = BUGS.iter().find(|(_, known, _)| *known == name);
-    let (bug, name, about) = bug.unwrap_or_else(|| panic!("{TOLD}: unknown bug {name}"));
+    let (bug, name, about) = bug.unwrap_or_else(|| panic!("{VARIABLE}: unknown bug {name}"));
     tracing::error!(bug = name, about = about.trim(), "this process carries a bug on purpose");
     Some(*bug)
 });
@@ -24,14 +24,14 @@ pub fn bugs() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 pub(crate) fn is(bug: Sabotage) -> bool {
-    *CARRIED == Some(bug)
+    *ACTIVE == Some(bug)
 }
 
-pub(crate) fn spoiled(script: &str, source: &'static str) -> Cow<'static, str> {
+pub(crate) fn sabotaged(script: &str, source: &'static str) -> Cow<'static, str> {
     EDITS
         .iter()
         .filter(|edit| edit.script == script && is(edit.bug))
-        .fold(Cow::Borrowed(source), |source, edit| Cow::Owned(edit.made(&source)))
+        .fold(Cow::Borrowed(source), |source, edit| Cow::Owned(edit.applied_to(&source)))
 }
 
 /// A line of a script, and its replacement.
@@ -45,7 +45,7 @@ struct Edit {
 impl Edit {
     /// Returns the script with the line replaced. Panics unless the script has the line exactly once: a bug that was
     /// not applied proves nothing.
-    fn made(&self, source: &str) -> String {
+    fn applied_to(&self, source: &str) -> String {
         let Self { bug, script, line, instead } = self;
         let found = source.lines().filter(|own| own.trim() == *line).count();
         assert_eq!(found, 1, "{bug:?}: {script} has this line {found} times instead of once: {line}");
@@ -175,7 +175,7 @@ mod tests {
         let scripts = crate::broker::script_sources();
         for edit in EDITS {
             let source = &scripts[edit.script];
-            assert_ne!(edit.made(source), source.trim_end(), "{:?}", edit.bug);
+            assert_ne!(edit.applied_to(source), source.trim_end(), "{:?}", edit.bug);
         }
     }
 
@@ -189,6 +189,6 @@ mod tests {
     #[test]
     fn a_process_without_the_variable_carries_no_bug() {
         assert!(BUGS.iter().all(|(bug, ..)| !is(*bug)));
-        assert!(EDITS.iter().all(|edit| matches!(spoiled(edit.script, "x"), Cow::Borrowed("x"))));
+        assert!(EDITS.iter().all(|edit| matches!(sabotaged(edit.script, "x"), Cow::Borrowed("x"))));
     }
 }

@@ -11,7 +11,7 @@ mod armed;
 #[cfg(all(feature = "sabotage", debug_assertions))]
 pub use armed::bugs;
 #[cfg(all(feature = "sabotage", debug_assertions))]
-pub(crate) use armed::{is, spoiled};
+pub(crate) use armed::{is, sabotaged};
 
 /// Declares the enum of bugs, and the list of their names and descriptions.
 macro_rules! bugs {
@@ -99,6 +99,6 @@ pub(crate) const fn is(_bug: Sabotage) -> bool {
 
 /// Returns a script's source, changed by this process's bug.
 #[cfg(not(all(feature = "sabotage", debug_assertions)))]
-pub(crate) const fn spoiled(_script: &str, source: &'static str) -> std::borrow::Cow<'static, str> {
+pub(crate) const fn sabotaged(_script: &str, source: &'static str) -> std::borrow::Cow<'static, str> {
     std::borrow::Cow::Borrowed(source)
 }

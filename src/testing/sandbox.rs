@@ -90,7 +90,7 @@ impl Sandbox {
         let folder = folder.map_err(Error::Folder)?;
         let server = DevServer::start(folder.path()).await?;
         let fleet = fleet.on_private_server(server.url());
-        let (redis, queues) = fleet.place();
+        let (redis, queues) = fleet.address_and_queues();
         if queues.is_empty() {
             return Err(Error::Fleet("it serves no queue".to_owned()));
         }

@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::delivery::SettlerInput;
-use super::lease::Held;
+use super::lease::EntryKey;
 use crate::job::JobId;
 
 /// The first and the longest pause.
@@ -39,17 +39,17 @@ pub(super) struct Aside {
 impl Task {
     pub(super) fn new(work: SettlerInput) -> Self {
         let refused = match &work {
-            SettlerInput::Unbegun(delivery, _) => delivery.refusals.load(Ordering::Relaxed),
+            SettlerInput::NotStarted(delivery, _) => delivery.refusals.load(Ordering::Relaxed),
             SettlerInput::Finished(_) | SettlerInput::Settled(..) | SettlerInput::Malformed(..) => 0,
         };
         Self { work, refused }
     }
 
     /// Returns its entry.
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn key(&self) -> EntryKey {
         match &self.work {
-            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => finished.delivery.held(),
-            SettlerInput::Unbegun(delivery, _) => delivery.held(),
+            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => finished.delivery.key(),
+            SettlerInput::NotStarted(delivery, _) => delivery.key(),
             SettlerInput::Malformed(entry, _) => (entry.lane, entry.id),
         }
     }
@@ -60,7 +60,7 @@ impl Task {
             SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
                 finished.delivery.job.id.clone()
             }
-            SettlerInput::Unbegun(delivery, _) => delivery.job.id.clone(),
+            SettlerInput::NotStarted(delivery, _) => delivery.job.id.clone(),
             SettlerInput::Malformed(entry, _) => JobId::derived(entry.id, entry.lane),
         }
     }
@@ -70,7 +70,7 @@ impl Task {
             SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
                 finished.delivery.envelope.size()
             }
-            SettlerInput::Unbegun(delivery, _) => delivery.envelope.size(),
+            SettlerInput::NotStarted(delivery, _) => delivery.envelope.size(),
             SettlerInput::Malformed(entry, _) => {
                 entry.envelope.as_ref().map_or(0, |envelope| envelope.size())
             }
@@ -89,7 +89,7 @@ impl Aside {
             // Somebody who wants a job cancelled does not wait for the pause.
             let cut = async {
                 match &task.work {
-                    SettlerInput::Unbegun(delivery, _) => {
+                    SettlerInput::NotStarted(delivery, _) => {
                         delivery.refusals.store(task.refused, Ordering::Relaxed);
                         delivery.held_lease.token().cancelled().await;
                     }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use super::lease::{Held, HeldLease};
+use super::lease::{EntryKey, HeldLease};
 use super::report::Report;
 use crate::broker::{Entry, Error};
 use crate::job::{Envelope, JobSpec, Outcome, TraceContext};
@@ -41,7 +41,7 @@ impl Delivery {
         self.trace.get().map(|trace| &**trace)
     }
 
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn key(&self) -> EntryKey {
         (self.job.lane, self.job.entry)
     }
 }
@@ -59,7 +59,7 @@ pub(crate) struct FinishedAttempt {
 
 impl FinishedAttempt {
     /// Creates the end of a delivery whose handler did not run.
-    pub(crate) fn unrun(delivery: std::sync::Arc<Delivery>, outcome: Outcome) -> Self {
+    pub(crate) fn not_run(delivery: std::sync::Arc<Delivery>, outcome: Outcome) -> Self {
         Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false }
     }
 
@@ -78,7 +78,7 @@ pub(crate) enum SettlerInput {
     /// done that, unless something is known about the job.
     Settled(FinishedAttempt, bool),
     /// A delivery that Redis refuses to let begin, and why.
-    Unbegun(std::sync::Arc<Delivery>, Error),
+    NotStarted(std::sync::Arc<Delivery>, Error),
     /// An entry that is not a job, and why.
     Malformed(Entry, String),
 }

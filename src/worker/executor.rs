@@ -49,7 +49,7 @@ impl Executor {
     pub(crate) async fn run(&self, delivery: Arc<Delivery>) -> SettlerInput {
         let job = &delivery.job;
         let Some(registered) = self.registry.get(&job.job_type) else {
-            return SettlerInput::Finished(FinishedAttempt::unrun(delivery, Outcome::Unroutable));
+            return SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Unroutable));
         };
         // For most jobs, the clock is read once.
         let mut now = Instant::now();
@@ -59,7 +59,7 @@ impl Executor {
         }
         if delivery.held_lease.is_cut() {
             let outcome = delivery.held_lease.outcome();
-            return SettlerInput::Finished(FinishedAttempt::unrun(delivery, outcome));
+            return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
         }
         let has_steps = matches!(registered.work, Runner::Steps(_));
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
@@ -68,9 +68,9 @@ impl Executor {
             match self.begin(&delivery, tracked).await {
                 Ok(None) => now = Instant::now(),
                 Ok(Some(outcome)) => {
-                    return SettlerInput::Finished(FinishedAttempt::unrun(delivery, outcome));
+                    return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
                 }
-                Err(error) => return SettlerInput::Unbegun(delivery, error),
+                Err(error) => return SettlerInput::NotStarted(delivery, error),
             }
         }
         let attempt = match &registered.work {
@@ -81,7 +81,7 @@ impl Executor {
                         now = Instant::now();
                         Some(Box::new(attempt))
                     }
-                    Err(error) => return SettlerInput::Unbegun(delivery, error),
+                    Err(error) => return SettlerInput::NotStarted(delivery, error),
                 }
             }
         };

@@ -15,7 +15,7 @@ use super::clock::ServerClock;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
-use super::lease::Held;
+use super::lease::EntryKey;
 use super::outbox::Outbox;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
@@ -308,7 +308,7 @@ impl Heartbeat {
         for delivery in joined.dispatcher.withdraw(|delivery| delivery.held_lease.is_cancelled()) {
             joined
                 .outbox
-                .push_now(SettlerInput::Finished(FinishedAttempt::unrun(delivery, Outcome::Cancelled)));
+                .push_now(SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Cancelled)));
         }
     }
 
@@ -339,7 +339,7 @@ impl Heartbeat {
     }
 
     /// Ends attempts whose lease has not been confirmed for so long that another worker may soon claim their jobs.
-    fn expire_leases(&self, joined: &JoinedQueue, held: &[(Held, Arc<Delivery>)], now: Instant) {
+    fn expire_leases(&self, joined: &JoinedQueue, held: &[(EntryKey, Arc<Delivery>)], now: Instant) {
         let longest = Lease::of(joined.lease).given_up_after();
         for (_, delivery) in held {
             let held_lease = &delivery.held_lease;
@@ -379,7 +379,7 @@ impl Heartbeat {
         for delivery in held {
             if !lost.contains(&delivery.job.entry) {
                 delivery.held_lease.renew(asked);
-            } else if still.contains(&delivery.held()) && delivery.held_lease.lose() {
+            } else if still.contains(&delivery.key()) && delivery.held_lease.lose() {
                 self.events.emit(&Event::LeaseLost { queue: joined.queue.name() });
             }
         }

@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::delivery::Delivery;
-use super::lease::Held;
+use super::lease::EntryKey;
 
 /// The entries that this process holds of one queue. Bytes that are not a job are held without a delivery.
 #[derive(Debug, Default)]
 pub(crate) struct HeldLeases {
-    table: Mutex<FxHashMap<Held, Option<Arc<Delivery>>>>,
+    table: Mutex<FxHashMap<EntryKey, Option<Arc<Delivery>>>>,
 }
 
 impl HeldLeases {
-    pub(crate) fn insert(&self, held: impl Iterator<Item = (Held, Option<Arc<Delivery>>)>) {
+    pub(crate) fn insert(&self, held: impl Iterator<Item = (EntryKey, Option<Arc<Delivery>>)>) {
         self.lock().extend(held);
     }
 
-    pub(crate) fn remove<'a>(&self, held: impl Iterator<Item = &'a Held>) {
+    pub(crate) fn remove<'a>(&self, held: impl Iterator<Item = &'a EntryKey>) {
         let mut table = self.lock();
         for key in held {
             table.remove(key);
@@ -28,13 +28,13 @@ impl HeldLeases {
     }
 
     /// Returns the deliveries that are held now.
-    pub(crate) fn snapshot(&self) -> Vec<(Held, Arc<Delivery>)> {
+    pub(crate) fn snapshot(&self) -> Vec<(EntryKey, Arc<Delivery>)> {
         let table = self.lock();
         table.iter().filter_map(|(held, delivery)| Some((*held, Arc::clone(delivery.as_ref()?)))).collect()
     }
 
     /// Returns every entry that is held now.
-    pub(crate) fn known(&self) -> HashSet<Held> {
+    pub(crate) fn known(&self) -> HashSet<EntryKey> {
         self.lock().keys().copied().collect()
     }
 
@@ -45,7 +45,7 @@ impl HeldLeases {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<Held, Option<Arc<Delivery>>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<EntryKey, Option<Arc<Delivery>>>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -35,8 +35,8 @@ const CUT: u8 = 1;
 /// It was cut short, and its job ends with it.
 const CANCELLED: u8 = 2;
 
-/// The place of an entry: its lane and its id.
-pub(crate) type Held = (Lane, EntryId);
+/// The key of an entry in a queue: its lane and its id.
+pub(crate) type EntryKey = (Lane, EntryId);
 
 impl HeldLease {
     pub(crate) fn new(read_at: Instant) -> Self {

@@ -237,7 +237,7 @@ impl QueueWorker {
         for delivery in self.parts.dispatcher.close() {
             self.parts
                 .outbox
-                .push(SettlerInput::Finished(FinishedAttempt::unrun(delivery, Outcome::Interrupted)))
+                .push(SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Interrupted)))
                 .await;
         }
     }

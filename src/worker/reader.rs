@@ -407,7 +407,7 @@ impl Reader {
                     if deliveries.len() < room {
                         deliveries.push(delivery);
                     } else {
-                        aside.push(SettlerInput::Finished(FinishedAttempt::unrun(
+                        aside.push(SettlerInput::Finished(FinishedAttempt::not_run(
                             delivery,
                             Outcome::Interrupted,
                         )));

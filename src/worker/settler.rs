@@ -15,7 +15,7 @@ use super::clock::ServerClock;
 use super::delivery::{FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
-use super::lease::Held;
+use super::lease::EntryKey;
 use super::outbox::{MIN_BATCH, Outbox};
 use crate::broker::{Applied, AttemptSummary, Entry, Error, KeepRecord, Queue, TakenJob};
 use crate::event::{Event, Events, Finished};
@@ -96,7 +96,7 @@ impl Settler {
                     let (plain, rest) = sort(work);
                     batches.extend(plain.map(|batch| self.settle_plain(batch)));
                     for work in rest {
-                        if let SettlerInput::Unbegun(_, error) = &work {
+                        if let SettlerInput::NotStarted(_, error) = &work {
                             let error = error.clone();
                             self.set_aside(&mut aside, Task::new(work), &error);
                         } else {
@@ -110,7 +110,7 @@ impl Settler {
 
     /// Forgets the receipts of settlements whose answers have arrived. Asks until Redis has done so: what is left goes
     /// only with the consumer, and a worker may live for months.
-    async fn forget_receipts(&self, answered: Vec<Held>) {
+    async fn forget_receipts(&self, answered: Vec<EntryKey>) {
         let mut backoff = RedisBackoff::new();
         while let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &answered).await
         {
@@ -136,7 +136,7 @@ impl Settler {
         }
         if aside.is_closed() {
             tracing::warn!(queue = %self.queue.name(), %job, %error, "a job was not settled before the worker stopped; it is taken over when its lease expires");
-            return self.held_leases.remove(std::iter::once(&task.held()));
+            return self.held_leases.remove(std::iter::once(&task.key()));
         }
         aside.push(task);
     }
@@ -146,9 +146,9 @@ impl Settler {
     fn requeue(&self, task: Task) -> Option<Task> {
         let Task { work, refused } = task;
         let work = match work {
-            SettlerInput::Unbegun(delivery, _) => {
-                let unbegun = self.dispatcher.requeue(delivery).err()?;
-                SettlerInput::Finished(FinishedAttempt::unrun(unbegun, Outcome::Interrupted))
+            SettlerInput::NotStarted(delivery, _) => {
+                let not_started = self.dispatcher.requeue(delivery).err()?;
+                SettlerInput::Finished(FinishedAttempt::not_run(not_started, Outcome::Interrupted))
             }
             work @ (SettlerInput::Finished(_) | SettlerInput::Settled(..) | SettlerInput::Malformed(..)) => {
                 work
@@ -158,15 +158,15 @@ impl Settler {
     }
 
     /// Settles one task. Returns which entry it was about, and the task and the error if Redis refused.
-    async fn settle_other(&self, task: Task) -> (Held, Option<(Task, Error)>) {
-        let (held, refused) = (task.held(), task.refused);
+    async fn settle_other(&self, task: Task) -> (EntryKey, Option<(Task, Error)>) {
+        let (held, refused) = (task.key(), task.refused);
         let result = match task.work {
             SettlerInput::Malformed(entry, why) => self.bury_malformed(entry, why).await,
             SettlerInput::Finished(finished) => self.settle_one(finished, refused == 0).await,
             SettlerInput::Settled(finished, ours) => self.settle_late(finished, ours).await,
             // There is nothing to settle.
-            SettlerInput::Unbegun(delivery, error) => {
-                Err((SettlerInput::Unbegun(delivery, error.clone()), error))
+            SettlerInput::NotStarted(delivery, error) => {
+                Err((SettlerInput::NotStarted(delivery, error.clone()), error))
             }
         };
         (held, result.err().map(|(work, error)| (Task { work, refused }, error)))
@@ -193,7 +193,7 @@ impl Settler {
                 settled.push(SettlerInput::Settled(finished, by_us && ours[place]));
             } else {
                 self.emit_finished(&finished, &Settlement::Ack, now);
-                held.push(finished.delivery.held());
+                held.push(finished.delivery.key());
             }
         }
         self.held_leases.remove(held.iter());
@@ -352,7 +352,7 @@ fn sort(work: Vec<SettlerInput>) -> (impl Iterator<Item = Vec<FinishedAttempt>>,
             }
             SettlerInput::Finished(_)
             | SettlerInput::Settled(..)
-            | SettlerInput::Unbegun(..)
+            | SettlerInput::NotStarted(..)
             | SettlerInput::Malformed(..) => rest.push(work),
         }
     }

@@ -6,7 +6,7 @@ use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::attempt::settle::{Applied, AttemptSummary, TakenJob, edited, flatten, letter_of, text};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::submit::offload::Carried;
+use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{Answer, Entry, Queue, bytes, millis};
 use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext};
 
@@ -134,7 +134,7 @@ impl Queue {
         burial: &Burial,
         ran: &AttemptSummary<'_>,
     ) -> Result<Answer, Error> {
-        let Carried { envelope: fields, offloaded } =
+        let ScriptFields { envelope: fields, offloaded } =
             self.offload_large(letter.fields(), &letter.life).await?;
         let FollowUpArgs { keys: [lock, batch], ends } = letter.follow_up;
         let (stream, record) = (self.keys.stream(letter.lane).clone(), self.keys.record(&letter.id));

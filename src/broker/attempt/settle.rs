@@ -10,7 +10,7 @@ use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::submit::offload::Carried;
+use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{
     ConsumerName, Deferral, End, Envelope, FollowUps, JobId, JobSpec, Settlement, TraceContext, Tracking,
@@ -285,7 +285,7 @@ impl Queue {
             [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes()), (b"life", life.as_bytes())];
         let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms" | b"life");
         let fields = edited(taken.envelope, taken.trace, replaced, &identity);
-        let Carried { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
+        let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
         let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
         keys.extend([self.keys.cancels.clone(), self.keys.receipts(consumer.as_str())]);
         keys.extend([self.offloaded_of(taken), offloaded]);

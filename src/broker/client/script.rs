@@ -8,7 +8,7 @@ use fred::types::{Key, Value};
 
 use crate::broker::client::assemble::assemble;
 use crate::broker::client::error::{Class, Error};
-use crate::sabotage::spoiled;
+use crate::sabotage::sabotaged;
 
 /// One script, with its name for errors and metrics.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(in crate::broker) use scripts;
 
 /// Returns a script after the parts of the prelude that it uses.
 pub(in crate::broker) fn whole(name: &str, own: &'static str) -> String {
-    assemble(&spoiled("prelude", PRELUDE), &spoiled(name, own))
+    assemble(&sabotaged("prelude", PRELUDE), &sabotaged(name, own))
 }
 
 /// The hash by which Redis knows the script.

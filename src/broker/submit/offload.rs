@@ -24,7 +24,7 @@ const UNCONFIRMED: Duration = Duration::from_secs(24 * 3600);
 
 /// Fields in the form that scripts carry.
 #[derive(Debug)]
-pub(in crate::broker) struct Carried {
+pub(in crate::broker) struct ScriptFields {
     pub(in crate::broker) envelope: Envelope,
     /// The key of the offloaded fields, which stays if the script confirms it. If nothing was offloaded, a key that
     /// never exists.
@@ -38,21 +38,21 @@ impl Queue {
         &self,
         envelope: Envelope,
         life: &Life,
-    ) -> Result<Carried, Error> {
+    ) -> Result<ScriptFields, Error> {
         let offloaded = self.keys.offloaded("");
         let Some(light) = envelope.without_large_fields(life) else {
-            return Ok(Carried { envelope, offloaded });
+            return Ok(ScriptFields { envelope, offloaded });
         };
         match self.offload(light).await {
             Err(Error::Refused { class: Class::Full | Class::Configuration, .. }) => {
-                Ok(Carried { envelope, offloaded })
+                Ok(ScriptFields { envelope, offloaded })
             }
             carried => carried,
         }
     }
 
     /// Writes the large fields of an entry into their key.
-    pub(in crate::broker) async fn offload(&self, light: LightEnvelope) -> Result<Carried, Error> {
+    pub(in crate::broker) async fn offload(&self, light: LightEnvelope) -> Result<ScriptFields, Error> {
         let key = self.keys.offloaded(&light.offloaded.token);
         let (client, day) = (self.link.client(), i64::try_from(UNCONFIRMED.as_secs()).unwrap_or(i64::MAX));
         let fields = Value::Bytes(light.fields.into());
@@ -65,7 +65,7 @@ impl Queue {
             false,
         );
         self.link.ask("set", set).await?;
-        Ok(Carried { envelope: light.envelope, offloaded: key })
+        Ok(ScriptFields { envelope: light.envelope, offloaded: key })
     }
 
     /// Offloads the large fields of a job that is being submitted. Returns the rest of the job, and the token of the
@@ -79,7 +79,7 @@ impl Queue {
         }
         let life: Life = job.life_text().parse().map_err(|error| Error::contract("set", error))?;
         let fields = job.fields.iter().map(|(name, value)| (&name[..], &value[..]));
-        let Carried { envelope, .. } = self.offload_large(Envelope::new(fields), &life).await?;
+        let ScriptFields { envelope, .. } = self.offload_large(Envelope::new(fields), &life).await?;
         let token = envelope.offloaded().map(|offloaded| offloaded.token).unwrap_or_default();
         let fields = envelope.fields().map(|(name, value)| [name, value].map(Bytes::copy_from_slice).into());
         Ok((Cow::Owned(NewJob { fields: fields.collect(), ..job.clone() }), token))
