@@ -84,7 +84,7 @@ async fn read_queue(queue: Queue) -> Report {
     let looking = async {
         let snapshot = queue.snapshot().await?;
         let consumers = consumers(&queue, &snapshot.unread).await?;
-        Ok(report(&queue, snapshot, consumers.len()))
+        Ok(report(&queue, &snapshot, consumers.len()))
     };
     looking.await.unwrap_or_else(|error| unknown(&queue, &error))
 }
@@ -106,7 +106,7 @@ async fn consumers(queue: &Queue, unread: &[Unread]) -> Result<BTreeSet<String>,
     Ok(names)
 }
 
-fn report(queue: &Queue, snapshot: QueueSnapshot, consumers: usize) -> Report {
+fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
     let instant = |entry: EntryId| Timestamp::from_ms(entry.ms).unwrap_or(Timestamp::MAX);
     let oldest = snapshot.lanes.iter().filter_map(|lane| lane.oldest_waiting).min().map(instant);
     let age = oldest.map(|oldest| snapshot.now.since(oldest));
@@ -135,8 +135,8 @@ fn report(queue: &Queue, snapshot: QueueSnapshot, consumers: usize) -> Report {
         oldest_waiting_ms: oldest.map(|time| time.as_ms()),
         oldest_waiting_age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         consumers: Some(consumers),
-        leader: snapshot.leader,
-        unread: snapshot.unread,
+        leader: snapshot.leader.clone(),
+        unread: snapshot.unread.clone(),
         error: None,
         due: snapshot.next_due.map(|due| (due, snapshot.now)),
     }

@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use catalogue::{Aggregate, CATALOGUE, Descriptor, Group, Kind, Label, Reporter, Values};
+pub use catalogue::{Aggregate, CATALOGUE, Descriptor, Group, Kind, Label, ReportedBy, Values};
 pub(crate) use metrics::UPKEEP_EVERY;
 pub use metrics::{Metrics, ServedQueue};
 pub use objectives::Objectives;

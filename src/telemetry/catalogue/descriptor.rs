@@ -14,7 +14,7 @@ pub struct Descriptor {
     /// What it means, in one sentence.
     pub help: &'static str,
     /// Which processes report it.
-    pub reported_by: Reporter,
+    pub reported_by: ReportedBy,
     /// How to combine the values of all processes.
     pub aggregate: Aggregate,
 }
@@ -32,7 +32,7 @@ pub enum Kind {
 
 /// Which processes report a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reporter {
+pub enum ReportedBy {
     /// Every process, about itself.
     Process,
     /// The leader of the queue; the others report 0.
@@ -67,7 +67,7 @@ impl Descriptor {
     }
 
     const fn new(name: &'static str, kind: Kind, labels: &'static [Label], help: &'static str) -> Self {
-        Self { name, kind, labels, help, reported_by: Reporter::Process, aggregate: Aggregate::Sum }
+        Self { name, kind, labels, help, reported_by: ReportedBy::Process, aggregate: Aggregate::Sum }
     }
 
     /// Returns the same metric, combined by taking the largest value.
@@ -82,7 +82,7 @@ impl Descriptor {
             Kind::Gauge => Aggregate::Max,
             Kind::Counter | Kind::Histogram(_) => self.aggregate,
         };
-        Self { reported_by: Reporter::Leader, aggregate, ..self }
+        Self { reported_by: ReportedBy::Leader, aggregate, ..self }
     }
 
     /// Returns the unit that the name ends with, or an empty string for a plain number.
@@ -104,7 +104,7 @@ impl Kind {
     }
 }
 
-impl Reporter {
+impl ReportedBy {
     /// Returns its name in listings.
     pub fn as_str(self) -> &'static str {
         match self {

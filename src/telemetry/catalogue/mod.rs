@@ -4,7 +4,7 @@
 mod descriptor;
 mod label;
 
-pub use descriptor::{Aggregate, Descriptor, Kind, Reporter};
+pub use descriptor::{Aggregate, Descriptor, Kind, ReportedBy};
 use label::{
     CHILD, COMMAND, CONSUMER, ERROR, FAILURE, HOOK, JOB_TYPE, LANE, OUTCOME, PROGRAM_TYPE, QUEUE, RECIPIENT,
     RECLAIM, REVISION, SPAN_LOSS, STATE, VERSION,

@@ -159,6 +159,6 @@ impl StepsBuilder {
 
     /// Keeps the first problem, which is the one that is reported.
     fn keep_error(&mut self, error: PlanError) {
-        self.error.get_or_insert(error);
+        self.wrong.get_or_insert(error);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use streamfleet::telemetry::{Aggregate, CATALOGUE, Descriptor, Group, Kind, Reporter, Values};
+use streamfleet::telemetry::{Aggregate, CATALOGUE, Descriptor, Group, Kind, ReportedBy, Values};
 
 /// If this variable is set, the test writes the page instead of comparing it.
 const REWRITE: &str = "STREAMFLEET_TEST_REWRITE";
@@ -82,7 +82,7 @@ fn row(metric: &Descriptor) -> String {
         Aggregate::Sum => "sum",
         Aggregate::Max => "max",
     };
-    let leader = if *reported_by == Reporter::Leader { " (**leader**)" } else { "" };
+    let leader = if *reported_by == ReportedBy::Leader { " (**leader**)" } else { "" };
     let help = help.trim_end_matches('.');
     format!("| `{name}` | {} | {} | {take}{leader} | {help} |\n", kind.as_str(), labels.join(", "))
 }

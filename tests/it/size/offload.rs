@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::{Cancellation, Due, UniqueMode, UniqueScope};
+use streamfleet::admin::{Cancellation, Due};
 use streamfleet::job::{Encoding, EntryId, JobId, State};
-use streamfleet::{JobError, Producer};
+use streamfleet::{JobError, Producer, UniqueMode, UniqueScope};
 
 use crate::harness::fleet::{Acts, Running, quick, submit, until_state};
 use crate::harness::wait::until_async;
