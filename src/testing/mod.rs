@@ -65,14 +65,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The crate's default features include the kit. A project that uses the library alone adds it for its tests:
+//! Enable the feature `testing` for your tests alone:
 //!
 //! ```toml
 //! [dependencies]
-//! streamfleet = { version = "0.1", default-features = false }
+//! streamfleet = "0.1"
 //!
 //! [dev-dependencies]
-//! streamfleet = { version = "0.1", default-features = false, features = ["testing"] }
+//! streamfleet = { version = "0.1", features = ["testing"] }
 //! ```
 
 mod ended;
