@@ -33,7 +33,7 @@ pub struct QueueSnapshot {
     pub next_due: Option<Timestamp>,
     /// Dead letters.
     pub dead: u64,
-    /// The oldest of them.
+    /// The oldest of them, if this is a leader's survey.
     pub oldest_dead: Option<EntryId>,
     /// The consumer that leads.
     pub leader: Option<String>,
@@ -120,7 +120,7 @@ impl QueueSnapshot {
         self.lanes.iter().filter_map(|lane| lane.oldest_waiting).min().map(|entry| self.age(entry))
     }
 
-    /// The age of the oldest dead letter.
+    /// The age of the oldest dead letter, if this is a leader's survey.
     pub fn oldest_dead_age(&self) -> Option<Duration> {
         self.oldest_dead.map(|letter| self.age(letter))
     }
@@ -143,11 +143,11 @@ impl QueueSnapshot {
 /// What a snapshot has besides the figures that its script counts. Everything here costs more.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Extras {
-    /// The oldest waiting entry of each lane, and the oldest dead letter. Each is read with its whole body.
+    /// The oldest waiting entry of each lane, which is read with its whole body.
     pub(crate) oldest: bool,
     /// The ticks that are due soon: a second script, if the queue has recurring jobs.
     pub(crate) ticks: bool,
-    /// A leader's survey: pending entries, members and memory. A silence longer than this lease counts as long.
+    /// A leader's survey: pending entries, members, memory, and the oldest dead letter with its whole body. A silence longer than this lease counts as long.
     pub(crate) survey: Option<Duration>,
 }
 
@@ -174,7 +174,7 @@ impl Queue {
     /// Returns the queue's figures. A key that cannot be read affects only its own.
     ///
     /// This takes one script, whose cost does not depend on the number of jobs, a read of the oldest waiting entry of
-    /// each lane and of the oldest dead letter, and a second script if the queue has recurring jobs.
+    /// each lane, and a second script if the queue has recurring jobs.
     ///
     /// # Errors
     ///
@@ -215,17 +215,14 @@ impl Queue {
 
     async fn find_oldest(&self, snapshot: &mut QueueSnapshot, starts: &[String; 3]) -> Result<(), Error> {
         let [high, normal, low] = self.keys.streams();
-        let letters = if snapshot.dead > 0 { "-" } else { "" };
-        let (high, normal, low, dead) = tokio::try_join!(
+        let (high, normal, low) = tokio::try_join!(
             self.first_entry(high, &starts[0]),
             self.first_entry(normal, &starts[1]),
             self.first_entry(low, &starts[2]),
-            self.first_entry(&self.keys.dead, letters),
         )?;
         for (lane, oldest) in snapshot.lanes.iter_mut().zip([high, normal, low]) {
             lane.oldest_waiting = oldest;
         }
-        snapshot.oldest_dead = dead;
         Ok(())
     }
 
@@ -256,17 +253,20 @@ impl Queue {
         Ok(())
     }
 
-    /// Finds out what no script does: the members, and how many entries each lane ever had.
+    /// Finds out what no script does: the members, how many entries each lane ever had, and the oldest dead letter.
     async fn survey(&self, snapshot: &mut QueueSnapshot) -> Result<(), Error> {
         let known = snapshot.lanes.map(|lane| lane.added);
-        let (added, members) = tokio::try_join!(
+        let letters = if snapshot.dead > 0 { "-" } else { "" };
+        let (added, members, oldest_dead) = tokio::try_join!(
             try_join_all(Lane::ALL.map(|lane| self.added(lane, known[lane as usize]))),
             self.members(&snapshot.unread),
+            self.first_entry(&self.keys.dead, letters),
         )?;
         for (lane, added) in snapshot.lanes.iter_mut().zip(added) {
             lane.added = Some(added);
         }
         snapshot.members = Some(members);
+        snapshot.oldest_dead = oldest_dead;
         Ok(())
     }
 
