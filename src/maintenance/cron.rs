@@ -64,10 +64,7 @@ pub(super) async fn run(context: Context, view: watch::Receiver<LeaderView>, unh
             Ok(true) => runner.sleep().await,
             Ok(false) => runner.pause().await,
             Err(error) => {
-                runner
-                    .context
-                    .events
-                    .emit(&Event::RedisError { kind: error.kind(), error: &error.to_string() });
+                runner.context.events.redis_error(error.kind(), &error);
                 runner.pause().await;
                 runner.pause().await;
             }
