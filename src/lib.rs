@@ -57,7 +57,7 @@
 //! | [`hooks`] | notifications about jobs: hooks inside the process, a stream for other processes |
 //! | [`traces`] | spans of attempts (feature `otlp`) |
 //! | `service`, `config`, `telemetry` | a process of its own: the configuration file, logs, metrics, probes, signals (feature `service`) |
-//! | `dev_server` | a private Redis for development (feature `dev-server`) |
+//! | `dev_server` | a private Redis for development and tests (feature `dev-server`) |
 //! | `testing` | for your own tests: a single handler inline, or a fleet on a private Redis (feature `testing`) |
 //!
 //! No feature is on by default. The feature `http` adds the handler that POSTs a job to a URL.

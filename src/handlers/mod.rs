@@ -19,7 +19,7 @@ mod verdict;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "dev-server")]
-pub(crate) use exec::tie_to_this_process;
+pub(crate) use exec::start_tied;
 pub use exec::{Exec, ExecConfig};
 #[cfg(feature = "http")]
 pub use http::{Http, HttpConfig};

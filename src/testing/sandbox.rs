@@ -80,8 +80,6 @@ impl Sandbox {
     /// Starts a private server and the fleet on it, and waits until the fleet is ready. All of the builder's settings
     /// apply, except that Redis is the private server and every job leaves a record.
     ///
-    /// The server dies with the thread that calls this, so call it from the test's own.
-    ///
     /// # Errors
     ///
     /// [`Error`] if no server is installed, if it does not start, or if the fleet does not.

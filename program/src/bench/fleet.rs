@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use streamfleet::dev_server::DevServer;
 use streamfleet::event::Events;
 use streamfleet::job::{Backoff, Policy};
 use streamfleet::telemetry::{Metrics, ServedQueue};
@@ -111,9 +112,9 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts a fleet with this handler.
-    pub(super) fn start(port: u16, concurrency: usize, handler: &MeasuringHandler) -> Result<Self> {
+    pub(super) fn start(server: &DevServer, concurrency: usize, handler: &MeasuringHandler) -> Result<Self> {
         let mut config = FleetConfig::default();
-        config.redis.url = format!("redis://127.0.0.1:{port}").into();
+        config.redis.url = server.url();
         let queue = QueueConfig::default().concurrency(concurrency);
         config.worker.queues = [(super::QUEUE.parse()?, queue)].into();
         let backoff = Backoff::Fixed(Duration::from_millis(10));

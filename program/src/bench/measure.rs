@@ -1,11 +1,10 @@
 //! The measurements. Each starts with an empty server. Each ratio comes from rounds that alternate between raw commands
 //! and streamfleet, so that a change in the machine's speed affects both.
 
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use streamfleet::dev_server;
+use streamfleet::dev_server::DevServer;
 use streamfleet::job::Encoding;
 use streamfleet::{Broker, Producer, RedisConfig, Submission};
 
@@ -20,50 +19,22 @@ const STREAM: &str = "sf:{default}:jobs";
 
 /// A private server, and the settings of the measurements.
 pub(super) struct Bench {
-    server: Server,
+    // Dropped before its folder.
+    server: DevServer,
+    _folder: tempfile::TempDir,
     raw: Raw,
     jobs: usize,
     rounds: usize,
     payload: Vec<u8>,
 }
 
-struct Server {
-    child: Child,
-    port: u16,
-    _folder: tempfile::TempDir,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if self.child.kill().is_ok() {
-            drop(self.child.wait());
-        }
-    }
-}
-
 impl Bench {
     /// Starts the server.
     pub(super) async fn start(jobs: usize, rounds: usize) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let child = Command::new(dev_server::program()?)
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .arg("--dir")
-            .arg(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .context("failed to start the private server")?;
-        let server = Server { child, port, _folder: folder };
-        let deadline = Instant::now() + Duration::from_secs(10);
-        let raw = loop {
-            match Raw::connect(port) {
-                Ok(raw) => break raw,
-                Err(error) if Instant::now() > deadline => return Err(error),
-                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-            }
-        };
-        Ok(Self { server, raw, jobs, rounds, payload: vec![b'x'; 200] })
+        let server = DevServer::builder().arguments(["--appendonly", "no"]).start(folder.path()).await?;
+        let raw = Raw::connect(&server)?;
+        Ok(Self { server, _folder: folder, raw, jobs, rounds, payload: vec![b'x'; 200] })
     }
 
     /// Returns the server's name and version.
@@ -74,8 +45,7 @@ impl Bench {
     }
 
     async fn broker(&self) -> Result<Broker> {
-        let url = format!("redis://127.0.0.1:{}", self.server.port);
-        Ok(Broker::connect(RedisConfig::default().url(url)).await?)
+        Ok(Broker::connect(RedisConfig::default().url(self.server.url())).await?)
     }
 
     async fn producer(&self) -> Result<Producer> {
@@ -133,13 +103,13 @@ impl Bench {
     async fn drain_round(&mut self) -> Result<Round> {
         self.raw.enqueue(STREAM, self.jobs, &self.payload)?;
         let cpu = self.raw.cpu()?;
-        let took = raw::drain(self.server.port, STREAM, self.jobs)?;
+        let took = raw::drain(&self.server, STREAM, self.jobs)?;
         let raw_us = (self.raw.cpu()? - cpu) * 1e6 / self.jobs as f64;
         // The two raw readers leave a few entries behind; they are drained with ours and not counted.
         self.raw.enqueue(STREAM, self.jobs, &self.payload)?;
         let handler = MeasuringHandler::counting();
         let (cpu, own) = (self.raw.cpu()?, own_cpu()?);
-        let running = Running::start(self.server.port, CONCURRENCY, &handler)?;
+        let running = Running::start(&self.server, CONCURRENCY, &handler)?;
         // The raw connections were open before their time started, so our time starts with the first job too.
         handler.until(1).await?;
         let (begun, before) = (Instant::now(), handler.done());
@@ -155,8 +125,8 @@ impl Bench {
     pub(super) async fn latency(&mut self) -> Result<Latency> {
         self.reset()?;
         let handler = MeasuringHandler::timing();
-        let running = Running::start(self.server.port, 64, &handler)?;
-        let mut raw = Raw::connect(self.server.port)?;
+        let running = Running::start(&self.server, 64, &handler)?;
+        let mut raw = Raw::connect(&self.server)?;
         let jobs = 2500;
         let clock = handler.clone();
         // A separate thread, so that the submitter's pace does not depend on the measured runtime.
@@ -196,7 +166,7 @@ impl Bench {
         producer.submit_all(submissions).await?;
         let handler = MeasuringHandler::counting();
         let begun = Instant::now();
-        let running = Running::start(self.server.port, CONCURRENCY, &handler)?;
+        let running = Running::start(&self.server, CONCURRENCY, &handler)?;
         while self.raw.call(&[b"ZCARD", b"sf:{default}:delayed"])?.number() > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -206,7 +176,7 @@ impl Bench {
 
         self.reset()?;
         let handler = MeasuringHandler::timing();
-        let running = Running::start(self.server.port, 64, &handler)?;
+        let running = Running::start(&self.server, 64, &handler)?;
         let jobs = 1000;
         let mut tick = tokio::time::interval(Duration::from_millis(5));
         for nth in 0..jobs {
@@ -242,8 +212,8 @@ impl Bench {
         self.raw.enqueue(STREAM, jobs, &self.payload)?;
         let handler = MeasuringHandler::failing_first();
         let begun = Instant::now();
-        let running = Running::start(self.server.port, CONCURRENCY, &handler)?;
-        handler.until(jobs).await?;
+        let running = Running::start(&self.server, CONCURRENCY, &handler)?;
+        seen.until(jobs).await?;
         let took = begun.elapsed();
         running.stop().await;
         Ok(Retry { per_s: per_s(jobs, took) })

@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use secrecy::ExposeSecret;
+use streamfleet::dev_server::DevServer;
 
 /// How many entries one raw XREADGROUP takes.
 const COUNT: usize = 100;
@@ -36,12 +38,14 @@ impl Reply {
 }
 
 impl Raw {
-    pub(super) fn connect(port: u16) -> Result<Self> {
-        let output =
-            TcpStream::connect(("127.0.0.1", port)).context("failed to connect to the private server")?;
+    pub(super) fn connect(server: &DevServer) -> Result<Self> {
+        let output = TcpStream::connect(("127.0.0.1", server.port()))
+            .context("failed to connect to the private server")?;
         output.set_nodelay(true)?;
         output.set_read_timeout(Some(Duration::from_secs(60)))?;
-        Ok(Self { input: BufReader::with_capacity(1 << 18, output.try_clone()?), output })
+        let mut raw = Self { input: BufReader::with_capacity(1 << 18, output.try_clone()?), output };
+        raw.call(&[b"AUTH", server.password().expose_secret().as_bytes()])?;
+        Ok(raw)
     }
 
     /// Sends one command and returns its reply.
@@ -168,8 +172,8 @@ impl Raw {
 }
 
 /// Drains `jobs` entries over two connections on two threads, which is as fast as Redis gets.
-pub(super) fn drain(port: u16, stream: &str, jobs: usize) -> Result<Duration> {
-    let connections = [Raw::connect(port)?, Raw::connect(port)?];
+pub(super) fn drain(server: &DevServer, stream: &str, jobs: usize) -> Result<Duration> {
+    let connections = [Raw::connect(server)?, Raw::connect(server)?];
     let begun = Instant::now();
     let done: usize = std::thread::scope(|scope| -> Result<usize> {
         let threads: Vec<_> = connections

@@ -28,7 +28,7 @@ use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use config::ExecConfig;
 #[cfg(feature = "dev-server")]
-pub(crate) use pre_exec::tie_to_this_process;
+pub(crate) use spawner::start_tied;
 
 /// Variables of the worker that every program gets, if they are set.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];

@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 /// Makes the child of `command` die by SIGKILL with the *thread* that spawns it, and inherit no file besides standard
 /// input, output and error. The child's own children are not tied; when the child dies, only their pipes close.
-pub(crate) fn tie_to_this_process(command: &mut Command) {
+pub(super) fn tie_to_this_process(command: &mut Command) {
     let parent = rustix::process::getpid();
     let before_exec = move || {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;

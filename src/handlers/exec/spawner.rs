@@ -11,22 +11,39 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use super::child::Child;
+#[cfg(feature = "dev-server")]
+use super::pre_exec;
 
 /// How many requests may wait for the thread. Further senders wait to send.
 const WAITING_MAX: usize = 64;
 
-struct Request {
-    command: Command,
-    payload: Bytes,
-    runtime: Handle,
-    child: oneshot::Sender<io::Result<Child>>,
-}
+/// What the thread does for one caller.
+type Request = Box<dyn FnOnce() + Send>;
 
 /// Starts `command` on the thread, with `payload` as its input. If the caller is gone by then, the child is killed at
 /// once.
 pub(super) async fn start(command: Command, payload: Bytes) -> io::Result<Child> {
+    on_the_thread(move || Child::start(command, &payload)).await
+}
+
+/// Starts `command` on the thread. The child dies with this process, and inherits no file besides standard input,
+/// output and error.
+#[cfg(feature = "dev-server")]
+pub(crate) async fn start_tied(mut command: Command) -> io::Result<tokio::process::Child> {
+    pre_exec::tie_to_this_process(&mut command);
+    on_the_thread(move || command.spawn()).await
+}
+
+async fn on_the_thread<T: Send + 'static>(
+    start: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     let (sender, child) = oneshot::channel();
-    let request = Request { command, payload, runtime: Handle::current(), child: sender };
+    let runtime = Handle::current();
+    let request: Request = Box::new(move || {
+        // The child's pipes belong to the runtime that asked for it.
+        let _entered = runtime.enter();
+        drop(sender.send(start()));
+    });
     let gone = || io::Error::other("the thread that starts programs has ended");
     thread()?.send(request).await.map_err(|_| gone())?;
     child.await.map_err(|_| gone())?
@@ -46,9 +63,7 @@ fn thread() -> io::Result<mpsc::Sender<Request>> {
 }
 
 fn serve(mut requests: mpsc::Receiver<Request>) {
-    while let Some(Request { command, payload, runtime, child }) = requests.blocking_recv() {
-        // The child's pipes belong to the runtime that asked for it.
-        let _entered = runtime.enter();
-        drop(child.send(Child::start(command, &payload)));
+    while let Some(start) = requests.blocking_recv() {
+        start();
     }
 }

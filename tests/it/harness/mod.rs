@@ -1,5 +1,5 @@
 //! The foundation of the integration tests. Only [`fleet`] names types of the library, so the rest can also judge the library;
-//! [`server_program`] asks it for the server to start.
+//! its [`DevServer`](streamfleet::dev_server::DevServer) starts the servers.
 //!
 //! A test starts a [`redis_server`], puts a [`proxy`] in front of it if the network must misbehave, starts
 //! workers as [`process`]es and lets a seeded [`nemesis`] kill and freeze them. Producers and handlers write

@@ -1,23 +1,26 @@
 //! A real Redis (or Valkey) server for one test, with its own directory, port and process. Nothing is shared.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
-use std::sync::Mutex;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use redis::{Connection, ConnectionLike, RedisResult, ToRedisArgs, Value};
 use rustix::process::{Pid, Signal, kill_process};
+use streamfleet::dev_server::DevServer;
 use tempfile::TempDir;
+use tokio::runtime::{self, Runtime};
 
 use super::clock::Shift;
-use super::server_program;
-use super::wait::until;
 
-/// How long a start may take: a long append-only file takes time to load.
-const STARTED: Duration = Duration::from_secs(60);
 const ANSWERED: Duration = Duration::from_secs(10);
+/// The ports to choose from: many, so that another test rarely takes the port of a server that is down. They are below the range
+/// that most systems use for outgoing connections. A port inside that range could even become the client end of a connection that
+/// tries to reconnect to it, and then talks to itself.
+const PORTS: Range<u16> = 10_000..32_768;
 /// The harness logs in as its own user, so a test may restrict `default` as it likes.
 pub(super) const HARNESS_USER: &str = "harness";
 pub(super) const HARNESS_PASSWORD: &str = "harness-only";
@@ -84,17 +87,14 @@ impl Builder {
     pub(crate) fn start(self) -> RedisServer {
         let dir = tempfile::Builder::new().prefix("streamfleet-redis-").tempdir().unwrap();
         fs::write(dir.path().join("users.acl"), self.acl_file()).unwrap();
-        let args = self.arguments(&dir);
         let shift = self.shifts.then(|| Shift::new(&dir.path().join("clock")));
-        let child = Mutex::new(None);
-        let mut server = RedisServer { dir, port: 0, args, password: self.password, child, shift };
-        for _another_port in 0..20 {
-            server.port = free_port();
-            if server.launch() {
-                return server;
-            }
+        let mut server = DevServer::builder().ports(PORTS).arguments(self.arguments(dir.path()));
+        for (name, value) in shift.iter().flat_map(Shift::environment) {
+            server = server.env(name, value);
         }
-        panic!("redis-server did not start; its log ends with:\n{}", server.log_tail());
+        let server = block_on(server.start(dir.path())).unwrap_or_else(|error| panic!("{error}"));
+        let port = server.port();
+        RedisServer { server: Mutex::new(server), dir, port, password: self.password, shift }
     }
 
     fn acl_file(&self) -> String {
@@ -106,30 +106,28 @@ impl Builder {
         format!("{default}user {HARNESS_USER} on >{HARNESS_PASSWORD} ~* &* +@all\n{}\n", self.acl)
     }
 
-    fn arguments(&self, dir: &TempDir) -> Vec<String> {
+    fn arguments(&self, dir: &Path) -> Vec<String> {
         let (append_only, fsync) = match self.aof {
             Aof::None => ("no", "no"),
             Aof::EverySec => ("yes", "everysec"),
             Aof::Always => ("yes", "always"),
         };
-        let dir = dir.path().display().to_string();
-        let acl = format!("{dir}/users.acl");
-        let fixed = ["--bind", "127.0.0.1", "--daemonize", "no", "--dir", &dir, "--aclfile", &acl];
-        let ours = ["--save", "", "--appendonly", append_only, "--appendfsync", fsync];
-        let file = self.file.iter().map(|path| path.display().to_string());
-        let ours = ours.into_iter().filter(|_| self.file.is_none());
-        let fixed = fixed.into_iter().chain(ours).map(str::to_owned);
-        file.chain(fixed).chain(self.args.iter().cloned()).collect()
+        let kept = match &self.file {
+            Some(file) => vec!["--include".to_owned(), file.display().to_string()],
+            None => ["--appendonly", append_only, "--appendfsync", fsync].map(str::to_owned).to_vec(),
+        };
+        let acl = ["--aclfile".to_owned(), dir.join("users.acl").display().to_string()];
+        kept.into_iter().chain(acl).chain(self.args.iter().cloned()).collect()
     }
 }
 
 /// A running server. It is killed and its directory removed on drop.
 pub(crate) struct RedisServer {
+    // Dropped before its directory.
+    server: Mutex<DevServer>,
     dir: TempDir,
     port: u16,
-    args: Vec<String>,
     password: Option<String>,
-    child: Mutex<Option<Child>>,
     shift: Option<Shift>,
 }
 
@@ -207,7 +205,7 @@ impl RedisServer {
 
     /// Returns the process id. Panics while the server is down.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.lock().unwrap().as_ref().expect("the redis server is down").id()
+        self.server.lock().unwrap().pid().expect("the redis server is down")
     }
 
     /// Returns the CPU time of the process so far, user and system.
@@ -222,24 +220,18 @@ impl RedisServer {
 
     /// Kills the process as a crash would, and waits until it is gone.
     pub(crate) fn kill9(&self) {
-        if let Some(mut child) = self.child.lock().unwrap().take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
+        self.server.lock().unwrap().kill();
     }
 
     /// Asks the process to stop, and waits until it has.
     pub(crate) fn stop_gracefully(&self) {
-        self.signal(Signal::TERM);
         self.thaw();
-        until("redis to stop", STARTED, || self.has_ended());
-        *self.child.lock().unwrap() = None;
+        block_on(self.server.lock().unwrap().stop()).unwrap();
     }
 
     /// Restarts it with the same port and directory, after [`kill9`](Self::kill9) if it is still running.
     pub(crate) fn restart(&self) {
-        self.kill9();
-        assert!(self.launch(), "redis did not restart:\n{}", self.log_tail());
+        block_on(self.server.lock().unwrap().restart()).unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// Shifts its wall clock by this many milliseconds. Panics unless it was started with a shiftable clock.
@@ -258,8 +250,9 @@ impl RedisServer {
     }
 
     fn signal(&self, signal: Signal) {
-        let child = self.child.lock().unwrap();
-        kill_process(Pid::from_child(child.as_ref().expect("the redis server is down")), signal).unwrap();
+        let server = self.server.lock().unwrap();
+        let pid = server.pid().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+        kill_process(pid.expect("the redis server is down"), signal).unwrap();
     }
 
     fn connect(&self) -> RedisResult<Connection> {
@@ -269,49 +262,8 @@ impl RedisServer {
         Ok(connection)
     }
 
-    /// Starts the process. Returns false if it ended instead, as it does when the port is taken.
-    fn launch(&self) -> bool {
-        let child = self.spawn();
-        let pid = child.id();
-        *self.child.lock().unwrap() = Some(child);
-        let running = until("redis to answer PING", STARTED, || {
-            if self.has_ended() { Some(false) } else { self.is_served_by(pid).then_some(true) }
-        });
-        if !running {
-            *self.child.lock().unwrap() = None;
-        }
-        running
-    }
-
-    fn has_ended(&self) -> bool {
-        let mut child = self.child.lock().unwrap();
-        child.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
-    }
-
-    fn spawn(&self) -> Child {
-        let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
-        let mut command = server_program::command();
-        // A configuration file, if there is one, comes first.
-        command.args(&self.args).args(["--port", &self.port.to_string()]);
-        command.envs(self.shift.iter().flat_map(Shift::environment));
-        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        command.spawn().unwrap_or_else(|error| panic!("failed to start {command:?}: {error}"))
-    }
-
-    /// Another server on the same port would answer PING too, so the process id is compared.
-    fn is_served_by(&self, pid: u32) -> bool {
-        let Ok(mut connection) = self.connect() else { return false };
-        let ready = redis::cmd("PING").query::<String>(&mut connection).is_ok();
-        let info = redis::cmd("INFO").arg("server").query::<String>(&mut connection).unwrap_or_default();
-        ready && info.lines().any(|line| line.trim_end() == format!("process_id:{pid}"))
-    }
-
-    fn log_path(&self) -> PathBuf {
-        self.dir.path().join("server.log")
-    }
-
     fn log_tail(&self) -> String {
-        let log = fs::read_to_string(self.log_path()).unwrap_or_default();
+        let log = fs::read_to_string(self.dir.path().join("server.log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
@@ -319,23 +271,23 @@ impl RedisServer {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if thread::panicking() {
             eprintln!("the log of redis on port {} ends with:\n{}", self.port, self.log_tail());
         }
-        self.kill9();
     }
 }
 
-/// Returns a free port below the ephemeral range. A port inside that range could become the client end of another connection
-/// while the server is down, even of a client that tries to reconnect to it and then talks to itself.
+/// Returns a port that is free now.
 pub(crate) fn free_port() -> u16 {
-    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let ephemeral = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(32_768_u16);
-    for _try in 0..100 {
-        let port = if ephemeral > 20_000 { rand::random_range(10_000..ephemeral) } else { 0 };
-        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            return listener.local_addr().unwrap().port();
-        }
-    }
-    panic!("no free port on the loopback address");
+    let mut ports = std::iter::repeat_with(|| rand::random_range(PORTS)).take(100);
+    let free = ports.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
+    free.expect("a free port on the loopback address")
+}
+
+/// Runs it to its end, also inside of a runtime.
+fn block_on<T: Send>(work: impl Future<Output = T> + Send) -> T {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+        runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    });
+    thread::scope(|scope| scope.spawn(|| RUNTIME.block_on(work)).join().unwrap())
 }

@@ -1,15 +1,11 @@
 //! A primary, its replicas and the sentinels that watch them.
 
-use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use redis::{ConnectionLike, RedisResult, Value};
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
 
+use super::process::{Launch, Worker};
 use super::redis_server::{Aof, HARNESS_PASSWORD, HARNESS_USER, RedisServer, free_port};
 use super::server_program;
 use super::wait::until;
@@ -55,7 +51,8 @@ impl<'a> Builder<'a> {
             info(&servers[0], "connected_slaves") == "2"
                 && servers[1..].iter().all(|replica| info(replica, "master_link_status") == "up")
         });
-        let sentinels = (0..3).map(|_| Sentinel::start(servers[0].addr(), self.sentinel_login)).collect();
+        let sentinels =
+            (0..3).map(|_| Sentinel::start(servers[0].port(), self.sentinel_login, &[])).collect();
         let watched = Watched { servers, sentinels, password: self.password.map(str::to_owned) };
         until("the sentinels to know each other and the replicas", SOON, || {
             watched.sentinels.iter().all(|sentinel| {
@@ -124,23 +121,24 @@ pub(crate) fn info(server: &RedisServer, name: &str) -> String {
     found.next().map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
 }
 
-/// A running sentinel. It is killed and its directory removed on drop.
+/// A running sentinel. It is killed on drop.
 pub(crate) struct Sentinel {
-    _dir: TempDir,
+    process: Worker,
     port: u16,
     login: Option<(String, String)>,
-    child: Child,
 }
 
 impl Sentinel {
-    fn start(primary: SocketAddr, login: Option<(&str, &str)>) -> Self {
-        let dir = tempfile::Builder::new().prefix("streamfleet-sentinel-").tempdir().unwrap();
+    /// Starts a sentinel for the primary on this port, with more lines in its configuration. `login` is the only user that it
+    /// admits, and the password.
+    pub(crate) fn start(primary: u16, login: Option<(&str, &str)>, more: &[String]) -> Self {
         let port = free_port();
-        let file = dir.path().join("sentinel.conf");
-        fs::write(&file, configuration(primary, port, login)).unwrap();
-        let child = spawn(&file, dir.path().join("sentinel.log"));
+        let configuration = [&configuration(primary, port, login)[..], more].concat().join("\n") + "\n";
+        // Debian packages sentinels separately, but they are the same program.
+        let launch = Launch::program(server_program::path(), &["{config}", "--sentinel"]);
+        let process = launch.config(&configuration).start();
         let login = login.map(|(user, password)| (user.to_owned(), password.to_owned()));
-        let sentinel = Self { _dir: dir, port, login, child };
+        let sentinel = Self { process, port, login };
         until("the sentinel to answer", SOON, || sentinel.try_cmd(&["PING"]).is_ok());
         sentinel
     }
@@ -157,7 +155,7 @@ impl Sentinel {
 
     /// Freezes it; its connections stay open.
     pub(crate) fn freeze(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
+        self.process.freeze();
     }
 
     /// Promotes a replica although the primary is healthy.
@@ -166,7 +164,7 @@ impl Sentinel {
     }
 
     /// Returns one value of `SENTINEL MASTER`.
-    fn fact(&self, name: &str) -> String {
+    pub(crate) fn fact(&self, name: &str) -> String {
         let Ok(Value::Array(flat)) = self.try_cmd(&["SENTINEL", "MASTER", SERVICE]) else {
             return String::new();
         };
@@ -192,24 +190,13 @@ impl Sentinel {
     }
 }
 
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let log = fs::read_to_string(self._dir.path().join("sentinel.log")).unwrap_or_default();
-            let lines: Vec<&str> = log.lines().collect();
-            let tail = lines[lines.len().saturating_sub(25)..].join("\n");
-            eprintln!("the log of the sentinel on port {} ends with:\n{tail}", self.port);
-        }
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-fn configuration(primary: SocketAddr, port: u16, login: Option<(&str, &str)>) -> String {
+fn configuration(primary: u16, port: u16, login: Option<(&str, &str)>) -> Vec<String> {
     let mut lines = vec![
         format!("port {port}"),
         "bind 127.0.0.1".to_owned(),
-        format!("sentinel monitor {SERVICE} 127.0.0.1 {} 2", primary.port()),
+        // The log is printed if the test panics.
+        "logfile /dev/stderr".to_owned(),
+        format!("sentinel monitor {SERVICE} 127.0.0.1 {primary} 2"),
         format!("sentinel down-after-milliseconds {SERVICE} 1000"),
         format!("sentinel failover-timeout {SERVICE} 4000"),
         format!("sentinel parallel-syncs {SERVICE} 2"),
@@ -226,14 +213,5 @@ fn configuration(primary: SocketAddr, port: u16, login: Option<(&str, &str)>) ->
             format!("sentinel sentinel-pass {HARNESS_PASSWORD}"),
         ]);
     }
-    lines.join("\n") + "\n"
-}
-
-/// Starts a sentinel. Debian packages it separately, but it is the same program.
-fn spawn(file: &std::path::Path, log: PathBuf) -> Child {
-    let log = File::options().create(true).append(true).open(log).unwrap();
-    let mut command = server_program::command();
-    command.arg(file).arg("--sentinel").stdin(Stdio::null());
-    command.stdout(log.try_clone().unwrap()).stderr(log);
-    command.spawn().unwrap_or_else(|error| panic!("failed to start {command:?}: {error}"))
+    lines
 }

@@ -3,24 +3,18 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::LazyLock;
 
 /// The environment variable that names the server. Programs that tests start inherit it.
 pub(crate) const VARIABLE: &str = "STREAMFLEET_TEST_REDIS";
 
-/// Returns the path of the server.
+/// Returns the path of the server. With `--sentinel` after its configuration file it is a sentinel, whatever its name.
 pub(crate) fn path() -> &'static PathBuf {
     static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
         let found = streamfleet::dev_server::program();
         found.unwrap_or_else(|error| panic!("these tests need a server: {error}"))
     });
     &PATH
-}
-
-/// Returns a command without arguments. With `--sentinel` after the configuration file it is a sentinel, whatever its name.
-pub(crate) fn command() -> Command {
-    Command::new(path())
 }
 
 /// Prints, even if the test passes, that this server lacks a feature that the test needs.

@@ -2,8 +2,10 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
+use std::time::Duration;
 
 use super::certificates::{Authority, Certified};
+use super::process::Launch;
 use super::redis_server::{Aof, RedisServer, free_port};
 use super::server_program;
 
@@ -53,8 +55,8 @@ pub(crate) fn arguments(port: u16, certified: &Certified, clients: &Path, auth: 
 pub(crate) fn speaks_tls() -> bool {
     // Without a certificate it never starts. A server may know the options and still lack TLS support.
     let args = ["--port", "0", "--tls-port", "1", "--tls-cert-file", "/nonexistent"];
-    let output = server_program::command().args(args).output().unwrap();
-    let known = String::from_utf8_lossy(&output.stdout).contains("Failed to configure TLS");
+    let output = Launch::program(server_program::path(), &args).output(Duration::from_secs(30));
+    let known = output.stdout.contains("Failed to configure TLS");
     if !known {
         server_program::skip("this server was built without TLS");
     }

@@ -1,18 +1,15 @@
 //! TLS on a cluster and behind a sentinel: to every server, including one that a failover makes the primary.
 
-use std::fs::{self, File};
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use redis::{ConnectionLike, Value};
+use redis::Value;
 use streamfleet::{Broker, Queue};
-use tempfile::TempDir;
 
 use super::{redis as address, tls};
-use crate::harness::certificates::{Authority, Certified, Valid};
+use crate::harness::certificates::{Authority, Valid};
 use crate::harness::fleet::{Acts, Running, config, quick};
 use crate::harness::redis_server::{RedisServer, free_port};
-use crate::harness::server_program;
+use crate::harness::sentinel::{SERVICE, Sentinel};
 use crate::harness::tls_server::{TlsServer, arguments, speaks_tls};
 use crate::harness::wait::{until, until_async};
 
@@ -113,72 +110,18 @@ async fn jobs_run_behind_a_sentinel_and_after_its_failover() {
     let replica = [&quick[..], &["--replicaof", &follow]].concat();
     let replica = TlsServer::start_with(&certified, &authority, "yes", &replica);
     until("the replica to follow", SOON, || info(&replica.server, "master_link_status:up"));
-    let sentinel = Sentinel::start(primary.port, &authority, &certified);
-    until("the sentinel to know both", SOON, || sentinel.knows_a_replica());
-    let url = format!("rediss-sentinel://127.0.0.1:{}/0?sentinelServiceName=main", sentinel.tls_port);
+    // The sentinel speaks TLS with all servers, and plain TCP on a port for the test.
+    let port = free_port();
+    let tls = arguments(port, &certified, &authority.file(), "yes");
+    let tls = tls.chunks_exact(2).map(|pair| format!("{} {}", pair[0].trim_start_matches('-'), pair[1]));
+    let tls: Vec<_> = tls.chain(["tls-replication yes".to_owned()]).collect();
+    let sentinel = Sentinel::start(primary.port, None, &tls);
+    until("the sentinel to know both", SOON, || sentinel.fact("num-slaves") == "1");
+    let url = format!("rediss-sentinel://127.0.0.1:{port}/0?sentinelServiceName={SERVICE}");
     let scene = Scene::start(&url, &authority).await;
     scene.works().await;
-    sentinel.cmd(&["SENTINEL", "FAILOVER", "main"]).unwrap();
+    sentinel.fail_over();
     until("the replica to be the primary", SOON, || info(&replica.server, "role:master"));
     scene.works().await;
     scene.fleet.stop().await;
-}
-
-/// A sentinel that speaks TLS with all servers, and plain TCP on a port for the test. It is killed on drop.
-struct Sentinel {
-    _dir: TempDir,
-    port: u16,
-    tls_port: u16,
-    child: Child,
-}
-
-impl Sentinel {
-    fn start(primary: u16, authority: &Authority, certified: &Certified) -> Self {
-        let dir = tempfile::Builder::new().prefix("streamfleet-sentinel-").tempdir().unwrap();
-        let (port, tls_port) = (free_port(), free_port());
-        let arguments = arguments(tls_port, certified, &authority.file(), "yes");
-        let tls =
-            arguments.chunks_exact(2).map(|pair| format!("{} {}", pair[0].trim_start_matches('-'), pair[1]));
-        let mut lines: Vec<_> = tls.collect();
-        lines.extend([
-            "tls-replication yes".to_owned(),
-            format!("port {port}"),
-            "bind 127.0.0.1".to_owned(),
-            format!("sentinel monitor main 127.0.0.1 {primary} 1"),
-            "sentinel down-after-milliseconds main 1000".to_owned(),
-            "sentinel failover-timeout main 4000".to_owned(),
-        ]);
-        let file = dir.path().join("sentinel.conf");
-        fs::write(&file, lines.join("\n") + "\n").unwrap();
-        let log = File::create(dir.path().join("sentinel.log")).unwrap();
-        let mut command = server_program::command();
-        command
-            .arg(&file)
-            .arg("--sentinel")
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log);
-        let sentinel = Self { _dir: dir, port, tls_port, child: command.spawn().unwrap() };
-        until("the sentinel to answer", SOON, || sentinel.cmd(&["PING"]).is_some());
-        sentinel
-    }
-
-    /// Returns its answer on the port without TLS, if there is one.
-    fn cmd(&self, args: &[&str]) -> Option<Value> {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
-        let mut command = redis::Cmd::new();
-        command.arg(args);
-        client.get_connection_with_timeout(SOON).ok()?.req_command(&command).ok()
-    }
-
-    fn knows_a_replica(&self) -> bool {
-        matches!(self.cmd(&["SENTINEL", "REPLICAS", "main"]), Some(Value::Array(replicas)) if replicas.len() == 1)
-    }
-}
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
 }
