@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use audit::report::grouped;
-use audit::worker::run_as_told;
+use audit::worker::run_if_launched;
 use audit::{Dose, Options, Progress};
 use clap::Parser;
 use harness::process::SABOTAGE;
@@ -147,7 +147,7 @@ impl Args {
 }
 
 fn main() -> ExitCode {
-    if run_as_told() {
+    if run_if_launched() {
         return ExitCode::SUCCESS;
     }
     let args = Args::parse();

@@ -213,7 +213,7 @@ impl Bench {
         let handler = MeasuringHandler::failing_first();
         let begun = Instant::now();
         let running = Running::start(&self.server, CONCURRENCY, &handler)?;
-        seen.until(jobs).await?;
+        handler.until(jobs).await?;
         let took = begun.elapsed();
         running.stop().await;
         Ok(Retry { per_s: per_s(jobs, took) })

@@ -8,23 +8,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use signal_hook::consts::SIGTERM;
-use signal_hook::iterator::Signals;
 use streamfleet::job::{Backoff, Policy};
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
 
 use super::diary::{Pen, Span, Stall};
 use super::payload::orders_of;
-use crate::harness::clock::{monotonic_ns, wall_ms};
+use crate::harness::clock::{monotonic_ns, note_stalls, wall_ms};
 use crate::harness::ledger::{Fence, How};
-use crate::harness::process::Launch;
-use crate::harness::wait::pause_for;
+use crate::harness::payload::{followed, order_of_step};
+use crate::harness::process::{Launch, orders};
 
-const TOLD: &str = "STREAMFLEET_TEST_AUDIT_WORKER";
 /// How long the records of ended jobs are kept: until after the judgement.
 pub(crate) const KEPT: Duration = Duration::from_secs(24 * 3600);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A look that is this late is worth a line.
+/// A pause of the process that is this long is worth a line.
 const STALLED: Duration = Duration::from_millis(250);
 
 /// The instructions of a worker process.
@@ -50,21 +46,17 @@ impl Program {
     const DRAIN: Duration = Duration::from_millis(1_500);
 
     pub(crate) fn launch(&self) -> Launch {
-        let told = serde_json::to_string(self).unwrap();
-        let program = std::env::current_exe().unwrap();
-        let args = ["audit::worker::audit_worker_entry", "--exact", "--nocapture"];
-        let launch = Launch::program(program, &args).env(TOLD, told);
+        let launch = Launch::this_program("audit::worker::audit_worker_entry", self);
         self.env.iter().fold(launch, |launch, (name, value)| launch.env(name, value.as_str()))
     }
 
     fn run(self) {
-        let mut signals = Signals::new([SIGTERM]).unwrap();
-        let shutdown = Shutdown::new();
-        let stop = shutdown.clone();
-        std::thread::spawn(move || signals.forever().for_each(|_signal| stop.request()));
+        let shutdown = Shutdown::on_signals().unwrap();
         let pen = Arc::new(Pen::new(&self.diary));
         let theirs = Arc::clone(&pen);
-        std::thread::spawn(move || watch_the_clock(&theirs));
+        note_stalls(STALLED, move |from, until| {
+            theirs.stalled(&Stall { pid: std::process::id(), from, until });
+        });
         let mut config = FleetConfig::default();
         config.redis.url = self.url.as_str().into();
         config.worker.lease = Duration::from_millis(self.lease_ms);
@@ -89,19 +81,6 @@ impl Program {
     }
 }
 
-/// Writes down each period in which this process did not run.
-fn watch_the_clock(pen: &Pen) {
-    let (pid, mut before) = (std::process::id(), monotonic_ns());
-    loop {
-        pause_for(LOOK_EVERY);
-        let now = monotonic_ns();
-        if now - before >= u64::try_from((LOOK_EVERY + STALLED).as_nanos()).unwrap() {
-            pen.stalled(&Stall { pid, from: before, until: now });
-        }
-        before = now;
-    }
-}
-
 #[derive(Clone)]
 struct Obeys {
     pen: Arc<Pen>,
@@ -112,40 +91,33 @@ struct Obeys {
 struct Entered<'a> {
     pen: &'a Pen,
     span: Span,
-    ended: bool,
+    how: How,
 }
 
 impl Entered<'_> {
     fn end(mut self, how: How) {
-        self.ended = true;
-        self.pen.ended(&self.span, monotonic_ns(), how);
+        self.how = how;
     }
 }
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        if !self.ended {
-            self.pen.ended(&self.span, monotonic_ns(), How::Interrupted);
-        }
+        self.pen.ended(&self.span, monotonic_ns(), self.how);
     }
 }
 
 /// Returns the mark and the order of a payload.
 fn mark_and_order(payload: &str, context: &JobContext) -> (String, String) {
-    let id = context.id().to_string();
-    if let Ok(facts) = serde_json::from_str::<serde_json::Value>(payload)
-        && let (Some(parent), Some(state)) = (facts["id"].as_str(), facts["state"].as_str())
-    {
-        return (format!("{parent}~{state}"), "ok".to_owned());
+    if let Some(mark) = followed(payload) {
+        return (mark, "ok".to_owned());
     }
+    let id = context.id().to_string();
     let own = payload.trim_matches('"').strip_prefix('@').and_then(|rest| rest.split_once(' '));
     let Some((mark, orders)) = own else { return (id, "ok".to_owned()) };
     let orders = orders_of(orders);
     let mark = if mark == "cron" { id } else { mark.to_owned() };
     let Some(step) = context.step() else { return (mark, orders.to_owned()) };
-    let parts = orders.split("; ").filter_map(|part| part.split_once(' '));
-    let order = parts.filter(|(name, _)| *name == step.as_str()).map(|(_, order)| order).next();
-    (mark, order.unwrap_or("ok").to_owned())
+    (mark, order_of_step(orders, step.as_str()).to_owned())
 }
 
 impl Handler for Obeys {
@@ -168,17 +140,17 @@ impl Handler for Obeys {
             end: None,
         };
         self.pen.started(&span);
-        let entered = Entered { pen: &self.pen, span, ended: false };
+        let entered = Entered { pen: &self.pen, span, how: How::Interrupted };
         let (verb, rest) = order.split_once(' ').unwrap_or((&order, ""));
         match verb {
             "sleep" => tokio::time::sleep(Duration::from_millis(rest.parse().unwrap())).await,
             "fail" if context.attempt() <= rest.parse().unwrap() => {
                 entered.end(How::Failed);
-                return Err(JobError::retry("as told"));
+                return Err(JobError::retry("as ordered"));
             }
             "fatal" => {
                 entered.end(How::Fatal);
-                return Err(JobError::fatal("as told"));
+                return Err(JobError::fatal("as ordered"));
             }
             "mend" if !is_mended => {
                 entered.end(How::Fatal);
@@ -191,18 +163,12 @@ impl Handler for Obeys {
     }
 }
 
-/// Runs a worker if [`Program::launch`] started this process; otherwise returns immediately.
-pub(crate) fn run_as_told() -> bool {
-    #[expect(clippy::disallowed_methods, reason = "this is how the process is told what to do")]
-    let told = std::env::var(TOLD);
-    let is_told = told.is_ok();
-    if let Ok(told) = told {
-        serde_json::from_str::<Program>(&told).unwrap().run();
-    }
-    is_told
+/// Runs a worker and returns true if [`Program::launch`] started this process; otherwise returns false immediately.
+pub(crate) fn run_if_launched() -> bool {
+    orders::<Program>().map(Program::run).is_some()
 }
 
 #[test]
 fn audit_worker_entry() {
-    run_as_told();
+    run_if_launched();
 }

@@ -5,8 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+
+use super::wait::pause_for;
+
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Returns the nanoseconds since some fixed moment before the test began.
 pub(crate) fn monotonic_ns() -> u64 {
@@ -21,6 +26,22 @@ pub(crate) fn wall_ms() -> u64 {
     let now = clock_gettime(ClockId::Realtime);
     let seconds = u64::try_from(now.tv_sec).expect("the wall clock is after 1970");
     seconds * 1000 + u64::try_from(now.tv_nsec).expect("nanoseconds are never negative") / 1_000_000
+}
+
+/// Watches the clock on a thread of its own, and notes from when until when this process did not run, if that was at least this
+/// long.
+pub(crate) fn note_stalls(at_least: Duration, note: impl Fn(u64, u64) + Send + 'static) {
+    std::thread::spawn(move || {
+        let mut before = monotonic_ns();
+        loop {
+            pause_for(LOOK_EVERY);
+            let now = monotonic_ns();
+            if Duration::from_nanos(now - before) >= LOOK_EVERY + at_least {
+                note(before, now);
+            }
+            before = now;
+        }
+    });
 }
 
 /// The offset of a process's wall clock from the machine's. See `clock_shift.c`.

@@ -81,6 +81,32 @@ impl Writer {
     pub(crate) fn ended(&self, run: &Run, how: How) {
         self.append(&Record::End { run: run.clone(), t: monotonic_ns(), how });
     }
+
+    /// Records the start of a run now, and its end on drop: [`How::Interrupted`] unless [`Entered::end`] says otherwise.
+    pub(crate) fn enter(&self, run: Run) -> Entered<'_> {
+        self.started(&run);
+        Entered { writer: self, run, how: How::Interrupted }
+    }
+}
+
+/// A run whose end will be recorded.
+pub(crate) struct Entered<'a> {
+    writer: &'a Writer,
+    run: Run,
+    how: How,
+}
+
+impl Entered<'_> {
+    /// Records how it ends.
+    pub(crate) fn end(mut self, how: How) {
+        self.how = how;
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.writer.ended(&self.run, self.how);
+    }
 }
 
 /// One run of a handler for one delivery.

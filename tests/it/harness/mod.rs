@@ -18,6 +18,7 @@ pub(crate) mod history;
 mod invariants;
 pub(crate) mod ledger;
 pub(crate) mod nemesis;
+pub(crate) mod payload;
 pub(crate) mod process;
 pub(crate) mod proxy;
 mod recovery;

@@ -13,6 +13,9 @@ use tempfile::TempDir;
 use super::server_program;
 use super::wait::until;
 
+/// The environment variable with the orders for another process of this program.
+const ORDERS: &str = "STREAMFLEET_TEST_ORDERS";
+
 /// The environment variable that activates a deliberate bug, in builds that contain them.
 pub(crate) const SABOTAGE: &str = "STREAMFLEET_SABOTAGE";
 
@@ -33,6 +36,13 @@ impl Launch {
     /// Prepares a run of the binary of this crate. `{config}` in an argument becomes the path of the configuration file.
     pub(crate) fn new(args: &[&str]) -> Self {
         Self::program(env!("CARGO_BIN_EXE_streamfleet"), args)
+    }
+
+    /// Prepares another run of this test program, with only this test, which receives its [`orders`].
+    pub(crate) fn this_program(test: &str, orders: &impl serde::Serialize) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let launch = Self::program(program, &[test, "--exact", "--nocapture"]);
+        launch.env(ORDERS, serde_json::to_string(orders).unwrap())
     }
 
     /// Prepares a run of any other program, such as a handler.
@@ -97,6 +107,13 @@ impl Launch {
 fn is_ours(name: &OsStr) -> bool {
     let passed_on = [server_program::VARIABLE, SABOTAGE].iter().any(|known| name == *known);
     name.as_encoded_bytes().starts_with(b"STREAMFLEET_") && !passed_on || name == "TRACEPARENT"
+}
+
+/// Returns the orders from [`Launch::this_program`], if it started this process.
+pub(crate) fn orders<T: serde::de::DeserializeOwned>() -> Option<T> {
+    #[expect(clippy::disallowed_methods, reason = "this is how the process learns what to do")]
+    let orders = std::env::var(ORDERS).ok()?;
+    Some(serde_json::from_str(&orders).unwrap())
 }
 
 /// Runs the binary of this crate, which must exit within 30 seconds.

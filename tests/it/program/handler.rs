@@ -16,6 +16,7 @@ use streamfleet::{Handler, JobContext, JobError, RawPayload};
 
 use super::Program;
 use crate::harness::ledger::{Fence, How, Run, Writer};
+use crate::harness::payload::order_of_step;
 use crate::harness::wait::until;
 
 /// Longer than any test.
@@ -73,28 +74,6 @@ impl Obeys {
     }
 }
 
-/// A run in the ledger. It ends as interrupted unless something else is recorded.
-struct Entered<'a> {
-    writer: &'a Writer,
-    run: Run,
-    ended: bool,
-}
-
-impl Entered<'_> {
-    fn end(mut self, how: How) {
-        self.ended = true;
-        self.writer.ended(&self.run, how);
-    }
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.writer.ended(&self.run, How::Interrupted);
-        }
-    }
-}
-
 /// The handler of a whole job, or of each of its steps.
 pub(super) struct Shared(pub(super) Arc<Obeys>);
 
@@ -115,13 +94,10 @@ impl Obeys {
         let mut payload = payload;
         if let Some(step) = context.step() {
             job = format!("{job}/{step}");
-            let parts = payload.split("; ").filter_map(|part| part.split_once(' '));
-            let own = parts.filter(|(name, _)| *name == step.as_str()).map(|(_, told)| told).next();
-            payload = own.unwrap_or("ok").to_owned();
+            payload = order_of_step(&payload, step.as_str()).to_owned();
         }
         let run = Run { job, attempt, fence, pid: std::process::id() };
-        self.writer.started(&run);
-        let entered = Entered { writer: &self.writer, run, ended: false };
+        let entered = self.writer.enter(run);
         self.spoil(Sabotage::AcknowledgesBeforeRunning, &context, &payload);
         let (verb, rest) = payload.split_once(' ').unwrap_or((&payload, ""));
         match verb {
@@ -130,7 +106,7 @@ impl Obeys {
                 entered.end(How::Failed);
                 self.spoil(Sabotage::DropsFailures, &context, &payload);
                 self.spoil(Sabotage::BuriesAndRetries, &context, &payload);
-                return Err(JobError::retry("as told"));
+                return Err(JobError::retry("as ordered"));
             }
             "grow" => {
                 // Written to, because the system would not allocate it otherwise.
@@ -139,11 +115,11 @@ impl Obeys {
             }
             "fatal" => {
                 entered.end(How::Fatal);
-                return Err(JobError::fatal("as told"));
+                return Err(JobError::fatal("as ordered"));
             }
             "panic" => {
                 entered.end(How::Failed);
-                panic!("as told");
+                panic!("as ordered");
             }
             "gate" => {
                 let gate = Path::new(rest).join(format!("{}@{}", context.id(), context.fence()));
@@ -159,11 +135,11 @@ impl Obeys {
                 match word.as_str() {
                     "fail" => {
                         entered.end(How::Failed);
-                        return Err(JobError::retry("as told"));
+                        return Err(JobError::retry("as ordered"));
                     }
                     "fatal" => {
                         entered.end(How::Fatal);
-                        return Err(JobError::fatal("as told"));
+                        return Err(JobError::fatal("as ordered"));
                     }
                     "snooze" => return Err(JobError::snooze(FOR_EVER)),
                     _ => {}

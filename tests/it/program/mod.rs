@@ -11,12 +11,10 @@ use streamfleet::job::{Backoff, Policy};
 use streamfleet::{Fleet, FleetConfig, Shutdown, Steps};
 
 use crate::harness::ledger::Ledger;
-use crate::harness::process::Launch;
+use crate::harness::process::{Launch, orders};
 use handler::{Obeys, Shared};
 
 pub(crate) use handler::Sabotage;
-
-const TOLD: &str = "STREAMFLEET_TEST_WORKER";
 
 /// What a worker process gets from its environment.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -58,9 +56,7 @@ impl Program {
 
     /// Returns the process to start.
     pub(crate) fn launch(&self) -> Launch {
-        let told = serde_json::to_string(self).unwrap();
-        let program = std::env::current_exe().unwrap();
-        Launch::program(program, &["program::worker_process_entry", "--exact", "--nocapture"]).env(TOLD, told)
+        Launch::this_program("program::worker_process_entry", self)
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -101,9 +97,7 @@ impl Program {
 /// Returns at once unless this process was started by [`Program::launch`].
 #[test]
 fn worker_process_entry() {
-    #[expect(clippy::disallowed_methods, reason = "this is how the process learns what to do")]
-    let told = std::env::var(TOLD);
-    if let Ok(told) = told {
-        serde_json::from_str::<Program>(&told).unwrap().run();
+    if let Some(program) = orders::<Program>() {
+        program.run();
     }
 }

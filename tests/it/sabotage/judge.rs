@@ -14,7 +14,7 @@ pub(super) const COUNTED: &str = "each attempt has the right number";
 pub(super) const EARLY: &str = "nothing starts before its time";
 pub(super) const FOLLOWS: &str = "a follow-up runs once";
 pub(super) const TICKS: &str = "each tick is one job";
-pub(super) const TOLD: &str = "each success is reported once";
+pub(super) const REPORTED: &str = "each success is reported once";
 pub(super) const WHOLE: &str = "a payload arrives byte for byte";
 pub(super) const ANSWERS: &str = "answers are correct";
 pub(super) const LEFT: &str = "nothing is left behind";
@@ -36,7 +36,7 @@ pub(super) struct Expected {
     pub(super) runs: Vec<(u32, Option<How>)>,
     pub(super) end: End,
     /// How many of its successes may be reported, at most.
-    pub(super) told: usize,
+    pub(super) reported: usize,
     /// The earliest start, by the monotonic clock, in nanoseconds.
     pub(super) not_before: u64,
 }
@@ -56,7 +56,7 @@ pub(super) struct Seen {
     /// By the job's name: the reasons of its dead letters.
     letters: BTreeMap<String, Vec<String>>,
     /// By the job's name: how many successes were reported.
-    told: BTreeMap<String, usize>,
+    reported: BTreeMap<String, usize>,
     records: BTreeMap<String, String>,
     left: Vec<String>,
 }
@@ -90,7 +90,7 @@ impl Seen {
         for fields in entries(server, "sf:{default}:events") {
             let is_success = fields.get("outcome").is_some_and(|outcome| outcome == "succeeded");
             if let (true, Some(id)) = (is_success, fields.get("id").cloned()) {
-                *self.told.entry(name(&id)).or_default() += 1;
+                *self.reported.entry(name(&id)).or_default() += 1;
             }
         }
         for key in ask::<Vec<String>>(server, &["KEYS", "*"]) {
@@ -154,7 +154,7 @@ impl Seen {
     }
 
     fn judge_one(&self, expected: &Expected) -> Vec<(&'static str, String)> {
-        let Expected { name, runs: wanted, end, told, not_before } = expected;
+        let Expected { name, runs: wanted, end, reported, not_before } = expected;
         let none = Vec::new();
         let runs = self.runs.get(name).unwrap_or(&none);
         let letters = self.letters.get(name).map_or(&[][..], Vec::as_slice);
@@ -192,7 +192,7 @@ impl Seen {
         numbers.iter_mut().for_each(|numbers| numbers.sort_unstable());
         check(COUNTED, runs.len() == wanted.len() && numbers[0] != numbers[1]);
         check(EARLY, runs.iter().any(|(_, from, _)| from < not_before));
-        check(TOLD, self.told.get(name).is_some_and(|times| times > told));
+        check(REPORTED, self.reported.get(name).is_some_and(|times| times > reported));
         found
     }
 

@@ -21,13 +21,13 @@ use judge::*;
 use scene::Report;
 use scenes::Story::{self, *};
 
-use crate::harness::process::{Launch, SABOTAGE};
+use crate::harness::process::{Launch, SABOTAGE, orders};
 
 /// Each bug, the story that notices it, and the rule that it breaks.
 const TABLE: [(&str, Story, &str); 29] = [
     ("AckBeforeRun", Killed, LOST),
     ("FenceIgnored", Frozen, ONE_PLACE),
-    ("FencedSuccessCounted", Frozen, TOLD),
+    ("FencedSuccessCounted", Frozen, REPORTED),
     ("DrainAcksRunning", Stopped, LOST),
     ("PendingForgotten", Stopped, LOST),
     ("LeaseNotRenewed", Calm, TWICE),
@@ -56,7 +56,6 @@ const TABLE: [(&str, Story, &str); 29] = [
     ("PayloadCut", Calm, WHOLE),
 ];
 
-const TOLD_SCENE: &str = "STREAMFLEET_TEST_SCENE";
 /// How many scenes run at a time: they wait more than they compute.
 const AT_ONCE: usize = 5;
 const OVER: Duration = Duration::from_secs(120);
@@ -64,9 +63,9 @@ const OVER: Duration = Duration::from_secs(120);
 /// expected: the machine's speed decides what a bug does first.
 const TRIES: usize = 4;
 
-/// What a scene's process gets from its environment.
+/// The orders for a scene's process.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-struct Telling {
+struct Orders {
     story: Story,
     report: PathBuf,
 }
@@ -88,9 +87,9 @@ impl Run {
 
     /// Runs the scene until the machine had enough CPU time for it and the bug has done what the table says.
     fn report(self) -> Result<Report, String> {
-        let mut told = self.told();
+        let mut outcome = self.run();
         for _ in 1..TRIES {
-            match &told {
+            match &outcome {
                 Ok(report) if !report.stalls.is_empty() => {
                     eprintln!("running {:?} again: {:?}", self.story, report.stalls);
                 }
@@ -99,9 +98,9 @@ impl Run {
                 }
                 Ok(_) | Err(_) => break,
             }
-            told = self.told();
+            outcome = self.run();
         }
-        told
+        outcome
     }
 
     /// Returns true if a bug has broken rules, but not the one in the table. A process without a bug gets no second try.
@@ -110,13 +109,12 @@ impl Run {
         self.bug.is_some() && !offences.is_empty() && offences.iter().all(|offence| offence.rule != self.rule)
     }
 
-    fn told(self) -> Result<Report, String> {
+    fn run(self) -> Result<Report, String> {
         let dir = tempfile::tempdir().unwrap();
         let report = dir.path().join("report");
-        let telling = serde_json::to_string(&Telling { story: self.story, report: report.clone() }).unwrap();
-        let args = ["sabotage::scene_entry", "--exact", "--nocapture"];
-        let scene = Launch::program(std::env::current_exe().unwrap(), &args);
-        let scene = scene.env(TOLD_SCENE, telling).env(SABOTAGE, self.bug.unwrap_or_default()).output(OVER);
+        let orders = Orders { story: self.story, report: report.clone() };
+        let scene = Launch::this_program("sabotage::scene_entry", &orders);
+        let scene = scene.env(SABOTAGE, self.bug.unwrap_or_default()).output(OVER);
         match fs::read_to_string(&report) {
             Ok(text) => Ok(serde_json::from_str(&text).unwrap()),
             Err(_) => Err(format!("the scene wrote no report:\n{}\n{}", scene.stdout, scene.stderr)),
@@ -136,14 +134,14 @@ impl Run {
         };
         let bug = self.bug.unwrap_or("no bug");
         let row = format!("{bug} -> {:?} ({:.1} s): {broken:?}", self.story, took.as_secs_f64());
-        let told = match report {
+        let details = match report {
             Ok(report) => report
                 .offences
                 .iter()
-                .fold(String::new(), |told, Offence { rule, what }| format!("{told}    {rule}: {what}\n")),
+                .fold(String::new(), |text, Offence { rule, what }| format!("{text}    {rule}: {what}\n")),
             Err(error) => error,
         };
-        let wrong = (!is_as_it_should).then(|| format!("{row}, expected {:?}\n{told}", self.rule));
+        let wrong = (!is_as_it_should).then(|| format!("{row}, expected {:?}\n{details}", self.rule));
         (row, wrong)
     }
 }
@@ -182,10 +180,10 @@ fn only(mut runs: VecDeque<Run>) -> VecDeque<Run> {
 fn the_table_and_the_page_list_every_bug() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/sabotage.md")).unwrap();
     let mut known: Vec<&str> = streamfleet::sabotage::bugs().map(|(name, _)| name).collect();
-    let mut told: Vec<&str> = TABLE.iter().map(|(bug, ..)| *bug).collect();
+    let mut listed: Vec<&str> = TABLE.iter().map(|(bug, ..)| *bug).collect();
     known.sort_unstable();
-    told.sort_unstable();
-    assert_eq!(told, known);
+    listed.sort_unstable();
+    assert_eq!(listed, known);
     for (bug, about) in streamfleet::sabotage::bugs() {
         let (_, story, rule) = TABLE.iter().find(|(name, ..)| *name == bug).unwrap();
         let row = format!("| `{bug}` | {about} | {} | {rule} |", format!("{story:?}").to_lowercase());
@@ -196,10 +194,7 @@ fn the_table_and_the_page_list_every_bug() {
 /// Returns at once unless this process was started to run a scene.
 #[test]
 fn scene_entry() {
-    #[expect(clippy::disallowed_methods, reason = "this is how the process learns what to do")]
-    let told = std::env::var(TOLD_SCENE);
-    if let Ok(told) = told {
-        let Telling { story, report } = serde_json::from_str(&told).unwrap();
-        fs::write(report, serde_json::to_string(&story.tell()).unwrap()).unwrap();
+    if let Some(Orders { story, report }) = orders() {
+        fs::write(report, serde_json::to_string(&story.run()).unwrap()).unwrap();
     }
 }

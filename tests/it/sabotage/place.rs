@@ -5,12 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::harness::clock::monotonic_ns;
+use crate::harness::clock::note_stalls;
 use crate::harness::ledger::Ledger;
-use crate::harness::wait::pause_for;
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// If the clock is read this late, the machine gave this process no CPU time, and its leases may be lost.
+/// If a process stands still for this long, the machine gave it no CPU time, and its leases may be lost.
 const STALLED: Duration = Duration::from_millis(700);
 
 /// A folder with the runs of jobs (`ledger`), broken rules (`complaints`), orders (`gates`), and how long processes stood
@@ -61,17 +59,8 @@ impl Place {
     /// Records each period in which this process did not run.
     pub(super) fn watch_the_clock(&self) {
         let place = Self(self.0.clone());
-        std::thread::spawn(move || {
-            let mut before = monotonic_ns();
-            loop {
-                pause_for(LOOK_EVERY);
-                let now = monotonic_ns();
-                let stood = Duration::from_nanos(now - before);
-                if stood >= LOOK_EVERY + STALLED {
-                    place.append("stalls", &format!("{stood:?}"));
-                }
-                before = now;
-            }
+        note_stalls(STALLED, move |from, until| {
+            place.append("stalls", &format!("{:?}", Duration::from_nanos(until - from)));
         });
     }
 

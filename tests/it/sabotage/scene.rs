@@ -197,12 +197,12 @@ impl Scene {
 
     /// Declares what must happen to a job.
     pub(super) fn expect(&mut self, name: &str, runs: &[(u32, Option<How>)], end: End) -> &mut Expected {
-        let told = match end {
+        let reported = match end {
             End::Done => runs.iter().filter(|(_, how)| *how == Some(How::Ok)).count().max(1),
             End::Dead(_) => 0,
         };
         let runs = runs.to_vec();
-        let expected = Expected { name: name.to_owned(), runs, end, told, not_before: 0 };
+        let expected = Expected { name: name.to_owned(), runs, end, reported, not_before: 0 };
         self.expected.entry(name.to_owned()).or_insert(expected)
     }
 

@@ -39,7 +39,7 @@ pub(super) enum Story {
 impl Story {
     pub(super) const ALL: [Self; 5] = [Self::Calm, Self::Killed, Self::Frozen, Self::Stopped, Self::Hostile];
 
-    pub(super) fn tell(self) -> Report {
+    pub(super) fn run(self) -> Report {
         let server = RedisServer::builder();
         let server = if self == Self::Hostile { server.clock_shifts() } else { server };
         let mut scene = Scene::new(server.start());
@@ -108,9 +108,9 @@ fn waiting(scene: &mut Scene) -> Step {
 
 /// Submits, and compares the answer.
 fn submitted(scene: &Scene, submission: streamfleet::Submission, want: Accepted) {
-    let told = scene.runtime.block_on(scene.producer.submit_or_find(submission));
-    if told.as_ref().ok().map(|told| &told.accepted) != Some(&want) {
-        scene.place.complain(ANSWERS, &format!("expected {want:?}, got {told:?}"));
+    let answer = scene.runtime.block_on(scene.producer.submit_or_find(submission));
+    if answer.as_ref().ok().map(|answer| &answer.accepted) != Some(&want) {
+        scene.place.complain(ANSWERS, &format!("expected {want:?}, got {answer:?}"));
     }
 }
 
@@ -191,9 +191,9 @@ fn cancelled(scene: &mut Scene) -> Step {
     scene.expect("unwanted", &[(1, CUT), (1, OK)], End::Done);
     scene.until_started("unwanted", 1)?;
     let id = "unwanted".parse().unwrap();
-    let told = scene.runtime.block_on(scene.queue.cancel(&id, "ann", KEPT));
-    if !matches!(told, Ok(Cancellation::Requested)) {
-        scene.place.complain(ANSWERS, &format!("cancelling a running job returned {told:?}"));
+    let answer = scene.runtime.block_on(scene.queue.cancel(&id, "ann", KEPT));
+    if !matches!(answer, Ok(Cancellation::Requested)) {
+        scene.place.complain(ANSWERS, &format!("cancelling a running job returned {answer:?}"));
     }
     scene.wait("it to be cancelled", || state(scene, "unwanted") == "cancelled")?;
     scene.send("test", "unwanted", "ok");
@@ -203,7 +203,7 @@ fn cancelled(scene: &mut Scene) -> Step {
 /// Two lives of one id, with a step that must not run twice.
 fn steps(scene: &mut Scene) -> Step {
     let first = scene.send("gift", "gift", "charge ok");
-    scene.expect("gift", &[], End::Done).told = 2;
+    scene.expect("gift", &[], End::Done).reported = 2;
     scene.expect("gift/charge", &[(1, OK)], End::Done);
     scene.expect("gift/mail", &[(1, OK)], End::Done);
     scene.until_settled(&first)?;
@@ -254,7 +254,7 @@ fn frozen(scene: &mut Scene) -> Step {
         entries.push(entry);
     }
     scene.expect("short", &[(1, OK)], End::Done);
-    scene.expect("late", &[(1, OK), (1, OK)], End::Done).told = 1;
+    scene.expect("late", &[(1, OK), (1, OK)], End::Done).reported = 1;
     scene.expect("dies", &[(1, FATAL), (1, FATAL)], End::Dead("fatal"));
     scene.open("busy", "ok");
     scene.until_ended("busy-2", 1)?;

@@ -10,18 +10,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use signal_hook::consts::SIGTERM;
-use signal_hook::iterator::Signals;
 use streamfleet::hooks::Publish;
 use streamfleet::job::{Backoff, Policy};
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
 
 use super::place::Place;
 use crate::harness::ledger::{Fence, How, Run, Writer};
-use crate::harness::process::{Launch, Worker};
+use crate::harness::payload::{followed, order_of_step};
+use crate::harness::process::{Launch, Worker, orders};
 use crate::harness::wait::until;
-
-const TOLD: &str = "STREAMFLEET_TEST_SCENE_WORKER";
 
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 pub(super) const MAX_ATTEMPTS: u32 = 3;
@@ -39,10 +36,7 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn start(&self) -> Worker {
-        let told = serde_json::to_string(self).unwrap();
-        let program = std::env::current_exe().unwrap();
-        let args = ["sabotage::worker::scene_worker_entry", "--exact", "--nocapture"];
-        Launch::program(program, &args).env(TOLD, told).start()
+        Launch::this_program("sabotage::worker::scene_worker_entry", self).start()
     }
 
     fn config(&self) -> FleetConfig {
@@ -59,10 +53,7 @@ impl Program {
     }
 
     fn run(self) {
-        let mut signals = Signals::new([SIGTERM]).unwrap();
-        let shutdown = Shutdown::new();
-        let stop = shutdown.clone();
-        std::thread::spawn(move || signals.forever().for_each(|_signal| stop.request()));
+        let shutdown = Shutdown::on_signals().unwrap();
         let place = Arc::new(Place::new(&self.place));
         place.watch_the_clock();
         let writer = Arc::new(place.ledger().writer(&format!("worker-{}", std::process::id())));
@@ -85,30 +76,16 @@ struct Obeys {
     writer: Arc<Writer>,
 }
 
-/// A run in the ledger. It ends as interrupted unless something else is recorded.
-struct Entered<'a> {
-    writer: &'a Writer,
-    run: Run,
-    how: How,
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        self.writer.ended(&self.run, self.how);
-    }
-}
-
 impl Handler for Obeys {
     type Payload = RawPayload;
     type Output = ();
 
     async fn run(&self, payload: RawPayload, context: JobContext) -> Result<(), JobError> {
         let text = String::from_utf8_lossy(&payload.0);
-        let (job, order) = told(&text, &context);
+        let (job, order) = name_and_order(&text, &context);
         let fence = Fence(context.fence().ms, context.fence().seq);
         let run = Run { job, attempt: context.attempt(), fence, pid: std::process::id() };
-        self.writer.started(&run);
-        let mut entered = Entered { writer: &self.writer, run, how: How::Interrupted };
+        let entered = self.writer.enter(run);
         let (verb, rest) = order.split_once(' ').unwrap_or((&order, ""));
         let word = match verb {
             "sleep" => {
@@ -140,16 +117,16 @@ impl Handler for Obeys {
         };
         match word.as_str() {
             "fail" => {
-                entered.how = How::Failed;
+                entered.end(How::Failed);
                 Err(JobError::retry("as ordered"))
             }
             "fatal" => {
-                entered.how = How::Fatal;
+                entered.end(How::Fatal);
                 Err(JobError::fatal("as ordered"))
             }
             "snooze" => Err(JobError::snooze(SNOOZE)),
             _ => {
-                entered.how = How::Ok;
+                entered.end(How::Ok);
                 Ok(())
             }
         }
@@ -157,27 +134,21 @@ impl Handler for Obeys {
 }
 
 /// Returns the name of the run, and what it must do.
-fn told(payload: &str, context: &JobContext) -> (String, String) {
-    let id = context.id().to_string();
-    if let Ok(facts) = serde_json::from_str::<serde_json::Value>(payload)
-        && let (Some(parent), Some(state)) = (facts["id"].as_str(), facts["state"].as_str())
-    {
-        return (format!("{parent}~{state}"), "ok".to_owned());
+fn name_and_order(payload: &str, context: &JobContext) -> (String, String) {
+    if let Some(name) = followed(payload) {
+        return (name, "ok".to_owned());
     }
+    let id = context.id().to_string();
     let named = payload.strip_prefix('@').and_then(|rest| rest.split_once(' '));
     let (name, order) = named.map_or((id, payload), |(name, order)| (name.to_owned(), order));
     let Some(step) = context.step() else { return (name, order.to_owned()) };
-    let parts = order.split("; ").filter_map(|part| part.split_once(' '));
-    let own = parts.filter(|(part, _)| *part == step.as_str()).map(|(_, order)| order).next();
-    (format!("{name}/{step}"), own.unwrap_or("ok").to_owned())
+    (format!("{name}/{step}"), order_of_step(order, step.as_str()).to_owned())
 }
 
 /// Returns at once unless this process was started by [`Program::start`].
 #[test]
 fn scene_worker_entry() {
-    #[expect(clippy::disallowed_methods, reason = "this is how the process learns what to do")]
-    let told = std::env::var(TOLD);
-    if let Ok(told) = told {
-        serde_json::from_str::<Program>(&told).unwrap().run();
+    if let Some(program) = orders::<Program>() {
+        program.run();
     }
 }
