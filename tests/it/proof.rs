@@ -238,16 +238,16 @@ fn a_follow_up_that_runs_twice_or_never_is_found() {
 
 #[test]
 fn a_cancelled_job_that_starts_is_found() {
-    let told = |is_done, at: u64| Deed::Cancelled {
+    let cancelled = |is_done, at: u64| Deed::Cancelled {
         id: "a".to_owned(),
         is_done,
         asked: (at - 10) * 1_000_000,
         answered: at * 1_000_000,
     };
     let tale = || Tale::of(&[("a", Kind::Cancelled)], &[START, OK]);
-    assert_eq!(tale().deed(told(true, 90)).broken(), ["a cancelled job does not start"]);
-    assert_eq!(tale().deed(told(false, 90)).broken(), Vec::<&str>::new());
-    assert_eq!(tale().deed(told(true, 90)).hit(Cause::Freeze, 0, 2_000).broken(), Vec::<&str>::new());
+    assert_eq!(tale().deed(cancelled(true, 90)).broken(), ["a cancelled job does not start"]);
+    assert_eq!(tale().deed(cancelled(false, 90)).broken(), Vec::<&str>::new());
+    assert_eq!(tale().deed(cancelled(true, 90)).hit(Cause::Freeze, 0, 2_000).broken(), Vec::<&str>::new());
 }
 
 #[test]

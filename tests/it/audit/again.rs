@@ -40,7 +40,7 @@ pub(crate) fn twice(view: &View) -> (Found, BTreeMap<Why, usize>) {
         if let Some(pair) = unexplained {
             let fences = (pair[0].fence.0, pair[1].fence.0);
             found.add(|| {
-                format!("{life} {step} ran at {} and again at {}{}", fences.0, fences.1, view.told(spans))
+                format!("{life} {step} ran at {} and again at {}{}", fences.0, fences.1, view.describe(spans))
             });
         }
     }

@@ -162,26 +162,26 @@ impl Causes {
     }
 
     /// Describes all that is known about a worker, with times since `origin`.
-    pub(crate) fn told(&self, pid: u32, origin: u64) -> String {
+    pub(crate) fn describe(&self, pid: u32, origin: u64) -> String {
         let since = |t: u64| if t == u64::MAX { f64::INFINITY } else { (t as f64 - origin as f64) / 1e9 };
         let near = |t: &u64| since(*t).abs() < 30.0;
-        let mut told: Vec<String> = Vec::new();
+        let mut parts: Vec<String> = Vec::new();
         for (from, until, _) in self.ends.get(&pid).into_iter().flatten() {
-            told.push(format!("ends {:+.3}..{:+.3}", since(*from), since(*until)));
+            parts.push(format!("ends {:+.3}..{:+.3}", since(*from), since(*until)));
         }
         for quiet in self.silences.get(&pid).unwrap_or(&self.of_all).iter().filter(|quiet| near(&quiet.from))
         {
             let lasted = quiet.lasted as f64 / 1e9;
-            told.push(format!(
+            parts.push(format!(
                 "silent {:+.3}..{:+.3} ({lasted:.3} s)",
                 since(quiet.from),
                 since(quiet.until)
             ));
         }
         for Note { at, what, .. } in self.notes.iter().filter(|note| note.pid == pid && near(&note.at)) {
-            told.push(format!("{what} {:+.3}", since(*at)));
+            parts.push(format!("{what} {:+.3}", since(*at)));
         }
-        format!("pid {pid}: {}", told.join(", "))
+        format!("pid {pid}: {}", parts.join(", "))
     }
 }
 

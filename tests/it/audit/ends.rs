@@ -17,12 +17,12 @@ pub(crate) fn lost(view: &View) -> Found {
     let mut found = Found::default();
     for (life, sent) in &view.case.entries.sent {
         if view.ending(life) == Ending::Lost {
-            found.add(|| format!("{life} ({:?}) has no end{}", sent.kind, view.told(view.of_mark(life))));
+            found.add(|| format!("{life} ({:?}) has no end{}", sent.kind, view.describe(view.of_mark(life))));
         }
     }
     for (id, spans) in view.by_id.iter().filter(|(id, _)| id.starts_with("cron.")) {
         if !view.is_done(id) {
-            found.add(|| format!("{id} has no end{}", view.told(spans)));
+            found.add(|| format!("{id} has no end{}", view.describe(spans)));
         }
     }
     found
@@ -47,7 +47,7 @@ pub(crate) fn places(view: &View) -> Found {
             && again == 0
             && let Some(span) = spans.iter().find(heard)
         {
-            found.add(|| format!("{life} is dead, and done by pid {}{}", span.pid, view.told(spans)));
+            found.add(|| format!("{life} is dead, and done by pid {}{}", span.pid, view.describe(spans)));
         }
     }
     found
@@ -126,12 +126,12 @@ pub(crate) fn bounds(view: &View) -> Found {
     for ((life, _step), spans) in &view.runs {
         let most = spans.iter().map(|span| span.attempt).max().unwrap_or(0);
         if most > allowed(life) {
-            found.add(|| format!("{life} has an attempt {most}{}", view.told(spans)));
+            found.add(|| format!("{life} has an attempt {most}{}", view.describe(spans)));
         }
         if let Some(span) = unearned(view, life, spans) {
             let attempt = span.attempt;
             found.add(|| {
-                format!("{life} has an attempt {attempt} without a failure before{}", view.told(spans))
+                format!("{life} has an attempt {attempt} without a failure before{}", view.describe(spans))
             });
         }
         let hangs = |span: &&&Span| {
@@ -141,7 +141,7 @@ pub(crate) fn bounds(view: &View) -> Found {
             ended > late && !view.case.causes.explain(span.pid, span.from, ended.min(late))
         };
         if view.kind(life) == Some(Kind::Hanging) && spans.iter().any(|span| hangs(&span)) {
-            found.add(|| format!("{life} was not cut off in time{}", view.told(spans)));
+            found.add(|| format!("{life} was not cut off in time{}", view.describe(spans)));
         }
     }
     for letter in view.case.facts.letters.iter().filter(|letter| letter.reason == "exhausted") {
@@ -149,7 +149,7 @@ pub(crate) fn bounds(view: &View) -> Found {
         let spans = view.of_id(&letter.id);
         let had = spans.iter().map(|span| span.attempt).max().unwrap_or(0);
         if had < allowed(life) && !view.is_twin(life) {
-            found.add(|| format!("{life} is exhausted after attempt {had}{}", view.told(spans)));
+            found.add(|| format!("{life} is exhausted after attempt {had}{}", view.describe(spans)));
         }
     }
     found

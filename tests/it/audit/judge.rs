@@ -54,7 +54,7 @@ impl Case {
             ("nothing runs that was not accepted", rules::unexpected(&view)),
             ("a once step starts once", rules::once(&view)),
             ("nothing runs twice without a cause", twice),
-            ("only a replay starts a job afresh", rules::anew(&view)),
+            ("only a replay starts a job afresh", rules::fresh_starts(&view)),
             ("a job that others took over does not start", rules::late(&view)),
             ("the record lists every run", rules::recorded(&view)),
             ("nothing starts before its time", rules::early(&view)),

@@ -65,8 +65,8 @@ impl Person {
         for ToCancel { at: _, id } in due {
             let asked = monotonic_ns();
             match queue.cancel(&id.parse().unwrap(), "a person", KEPT).await {
-                Ok(told @ (Cancellation::Done | Cancellation::Requested)) => {
-                    let (is_done, answered) = (told == Cancellation::Done, monotonic_ns());
+                Ok(answer @ (Cancellation::Done | Cancellation::Requested)) => {
+                    let (is_done, answered) = (answer == Cancellation::Done, monotonic_ns());
                     self.register.did(Deed::Cancelled { id, is_done, asked, answered });
                 }
                 Ok(Cancellation::Ended(_)) => {}

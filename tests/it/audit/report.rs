@@ -100,10 +100,10 @@ impl Report {
     }
 
     fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told: Vec<String> =
+        let counts: Vec<String> =
             self.faults.iter().map(|(name, count)| format!("{name} {}", grouped(*count as u64))).collect();
-        let none = if told.is_empty() { "none" } else { "" };
-        writeln!(f, "\nfaults      {none}{}", told.join(" · "))?;
+        let none = if counts.is_empty() { "none" } else { "" };
+        writeln!(f, "\nfaults      {none}{}", counts.join(" · "))?;
         let Judgement { starts, processes, again, killed, redis, .. } = &self.judgement;
         let all: usize = again.values().sum();
         write!(f, "runs        {} by {processes} processes; ", grouped(*starts))?;
@@ -115,7 +115,7 @@ impl Report {
     }
 
     fn slowest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |told: &Option<(u64, String)>| match told {
+        let ms = |slowest: &Option<(u64, String)>| match slowest {
             Some((us, name)) => format!("{name} {:.1} ms", *us as f64 / 1000.0),
             None => "none above 1 ms".to_owned(),
         };

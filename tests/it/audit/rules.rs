@@ -18,9 +18,9 @@ pub(crate) fn unexpected(view: &View) -> Found {
     for ((life, _step), spans) in &view.runs {
         match view.sent(life) {
             None if life.starts_with("cron.") => {}
-            None => found.add(|| format!("{life} was never submitted{}", view.told(spans))),
+            None => found.add(|| format!("{life} was never submitted{}", view.describe(spans))),
             Some(sent) if sent.reply == Reply::Refused => {
-                found.add(|| format!("{life} was refused{}", view.told(spans)));
+                found.add(|| format!("{life} was refused{}", view.describe(spans)));
             }
             Some(_) => {}
         }
@@ -37,21 +37,21 @@ pub(crate) fn once(view: &View) -> Found {
     let mut found = Found::default();
     for (id, spans) in starts {
         if spans.len() > 1 + view.decided.get(id).copied().unwrap_or(0) {
-            found.add(|| format!("charge of {id} started {} times{}", spans.len(), view.told(&spans)));
+            found.add(|| format!("charge of {id} started {} times{}", spans.len(), view.describe(&spans)));
         }
     }
     found
 }
 
 /// A worker that runs a job again knows that it ran before, unless the first run was interrupted and gave it back.
-pub(crate) fn anew(view: &View) -> Found {
+pub(crate) fn fresh_starts(view: &View) -> Found {
     let mut found = Found::default();
     for ((life, step), spans) in view.runs.iter().filter(|((life, _), _)| !view.replays.contains_key(life)) {
         let fresh = |span: &&&Span| span.attempt == 1 && !span.again && !is(span, How::Interrupted);
         let fresh = spans.iter().filter(fresh).count();
         // Lives that share their id share their steps.
         if fresh > 1 && *step == "-" {
-            found.add(|| format!("{life} began {fresh} times{}", view.told(spans)));
+            found.add(|| format!("{life} began {fresh} times{}", view.describe(spans)));
         }
     }
     found
@@ -74,7 +74,7 @@ pub(crate) fn late(view: &View) -> Found {
                 continue;
             }
         }
-        found.add(|| format!("{life} {step} was started by others{}", view.told(spans)));
+        found.add(|| format!("{life} {step} was started by others{}", view.describe(spans)));
     }
     found
 }
@@ -93,8 +93,8 @@ pub(crate) fn recorded(view: &View) -> Found {
         let Some(record) = view.case.facts.records.get(*id).filter(|_| spans.len() > 1) else { continue };
         let rows = record.noted.max(record.rows.len());
         if rows < spans.len() {
-            let told = || view.told(&spans);
-            found.add(|| format!("{id} ran {} times, but its record lists {rows}{}", spans.len(), told()));
+            let details = || view.describe(&spans);
+            found.add(|| format!("{id} ran {} times, but its record lists {rows}{}", spans.len(), details()));
         }
     }
     found
@@ -108,7 +108,7 @@ pub(crate) fn early(view: &View) -> Found {
         let Some(sent) = view.sent(life) else { continue };
         let early = sent.not_before_ms.saturating_sub(span.wall_ms);
         if early > 0 && early > view.case.offsets.spread(sent.at, span.from) {
-            found.add(|| format!("{life} started {early} ms too early{}", view.told(&[span])));
+            found.add(|| format!("{life} started {early} ms too early{}", view.describe(&[span])));
         }
     }
     found
@@ -133,7 +133,9 @@ pub(crate) fn unique(view: &View) -> Found {
             let explained =
                 [first, second].iter().any(|span| view.case.causes.explain(span.pid, from, ended));
             if ended > second.from && !explained {
-                found.add(|| format!("{key} was held by {} and {}{}", first.id, second.id, view.told(pair)));
+                found.add(|| {
+                    format!("{key} was held by {} and {}{}", first.id, second.id, view.describe(pair))
+                });
             }
         }
     }
@@ -142,21 +144,21 @@ pub(crate) fn unique(view: &View) -> Found {
 
 /// After a cancellation was confirmed, the job does not start, and a running handler ends within a second.
 pub(crate) fn cancelled(view: &View) -> Found {
-    const TOLD: u64 = 1_000_000_000;
+    const ENDS_WITHIN: u64 = 1_000_000_000;
     const SLACK: u64 = 2_000_000_000;
     let mut found = Found::default();
     for deed in &view.case.entries.deeds {
         let Deed::Cancelled { id, is_done, asked: _, answered } = deed else { continue };
         for span in view.of_id(id) {
-            let from = if *is_done { *answered } else { answered + TOLD };
+            let from = if *is_done { *answered } else { answered + ENDS_WITHIN };
             let since = span.from.min(*answered).saturating_sub(2 * view.case.lease);
             let ended = span.end.map_or(u64::MAX, |(t, _)| t);
-            let until = ended.min(answered + TOLD + SLACK);
+            let until = ended.min(answered + ENDS_WITHIN + SLACK);
             let explained = view.case.causes.explain(span.pid, since, until);
             if span.from > from && !explained {
-                found.add(|| format!("{id} started after it was cancelled{}", view.told(&[span])));
-            } else if ended > answered + TOLD + SLACK && !explained {
-                found.add(|| format!("{id} continued after it was cancelled{}", view.told(&[span])));
+                found.add(|| format!("{id} started after it was cancelled{}", view.describe(&[span])));
+            } else if ended > answered + ENDS_WITHIN + SLACK && !explained {
+                found.add(|| format!("{id} continued after it was cancelled{}", view.describe(&[span])));
             }
         }
     }

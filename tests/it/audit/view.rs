@@ -160,15 +160,15 @@ impl<'a> View<'a> {
     }
 
     /// Describes some runs, with the seconds since the first of them.
-    pub(crate) fn told(&self, spans: &[&Span]) -> String {
+    pub(crate) fn describe(&self, spans: &[&Span]) -> String {
         let origin = spans.iter().map(|span| span.from).min().unwrap_or(0);
         let since = |t: u64| (t as f64 - origin as f64) / 1e9;
-        let mut told = String::new();
+        let mut text = String::new();
         for span in spans {
             let end =
                 span.end.map_or("no end".to_owned(), |(t, how)| format!("{} {:+.3}", how.name(), since(t)));
             let (again, fence) = (if span.again { "again" } else { "new" }, span.fence);
-            told += &format!(
+            text += &format!(
                 "\n    start {:+.3} attempt {} {again} fence {}-{} pid {} id {}: {end}",
                 since(span.from),
                 span.attempt,
@@ -180,13 +180,13 @@ impl<'a> View<'a> {
         }
         let pids: BTreeSet<u32> = spans.iter().map(|span| span.pid).collect();
         for pid in pids {
-            told += &format!("\n    {}", self.case.causes.told(pid, origin));
+            text += &format!("\n    {}", self.case.causes.describe(pid, origin));
         }
         let ids: BTreeSet<&str> = spans.iter().map(|span| span.id.as_str()).collect();
         for span in ids.iter().flat_map(|id| self.of_id(id)).filter(|span| !spans.contains(span)) {
             let (from, how) = (since(span.from), span.end.map_or("no end", |(_, how)| how.name()));
             let Span { mark, step, fence, pid, .. } = span;
-            told += &format!(
+            text += &format!(
                 "\n    also {mark} {step} {from:+.3} fence {}-{} pid {pid}: {how}",
                 fence.0, fence.1
             );
@@ -194,9 +194,9 @@ impl<'a> View<'a> {
         for id in ids {
             let deeds: Vec<&Deed> =
                 self.case.entries.deeds.iter().filter(|deed| deed.is_about(id, spans)).collect();
-            told += &format!("\n    deeds: {deeds:?}");
-            told += &format!("\n    record of {id}: {:?}", self.case.facts.records.get(id));
+            text += &format!("\n    deeds: {deeds:?}");
+            text += &format!("\n    record of {id}: {:?}", self.case.facts.records.get(id));
         }
-        told
+        text
     }
 }

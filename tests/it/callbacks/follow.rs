@@ -14,14 +14,14 @@ use crate::traps::scene::{LONG, SOON, STREAM, Scene};
 
 /// The payloads of all jobs of the type `test`, in the order in which they ran. The payload says what the job does.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<(String, Value)>>>);
+struct Seen(Arc<Mutex<Vec<(String, Value)>>>);
 
-impl Told {
+impl Seen {
     fn handler(&self) -> Acts {
-        let told = self.clone();
+        let seen = self.clone();
         Acts::new(move |context, payload| {
             let payload: Value = serde_json::from_slice(payload).unwrap();
-            told.0.lock().unwrap().push((context.id().to_string(), payload.clone()));
+            seen.0.lock().unwrap().push((context.id().to_string(), payload.clone()));
             match payload["act"].as_str() {
                 Some("die") if context.header("cured").is_none() => Err(JobError::fatal("out of stock")),
                 _ => Ok(json!({ "said": payload["say"] })),
@@ -31,8 +31,8 @@ impl Told {
 
     /// Returns the payloads of the callbacks of this job.
     fn of(&self, job: &JobId) -> Vec<Value> {
-        let told = self.0.lock().unwrap();
-        let facts = told.iter().map(|(_, payload)| payload.clone());
+        let seen = self.0.lock().unwrap();
+        let facts = seen.iter().map(|(_, payload)| payload.clone());
         facts.filter(|payload| payload["id"] == job.to_string().as_str()).collect()
     }
 
@@ -52,20 +52,20 @@ fn xadd(scene: &Scene, fields: &[&str]) -> JobId {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_success_submits_its_callback_with_id_type_and_result() {
-    let (scene, told) = (Scene::new().await, Told::default());
-    let fleet = scene.sound_fleet(LONG, told.handler());
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
     let job = xadd(&scene, &["payload", r#"{"say":7}"#, "on_success", "test", "on_failure", "test"]);
     until_state(&scene.queue, &job, State::Done).await;
     scene.until_at_rest().await;
     let want = json!({"id": job.to_string(), "type": "test", "state": "done", "result": {"said": 7}});
-    assert_eq!(told.of(&job), [want]);
+    assert_eq!(seen.of(&job), [want]);
     fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_dies_again_after_a_replay_calls_back_once() {
-    let (scene, told) = (Scene::new().await, Told::default());
-    let fleet = scene.sound_fleet(LONG, told.handler());
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
     let both = ["on_success", "test", "on_failure", "test"];
     let job = xadd(&scene, &[&["payload", r#"{"act":"die"}"#, "id", "order-7"][..], &both].concat());
     for life in 1..=2 {
@@ -83,32 +83,32 @@ async fn a_job_that_dies_again_after_a_replay_calls_back_once() {
     }
     until_state(&scene.queue, &job, State::Done).await;
     scene.until_at_rest().await;
-    let states: Vec<_> = told.of(&job).iter().map(|facts| facts["state"].clone()).collect();
+    let states: Vec<_> = seen.of(&job).iter().map(|facts| facts["state"].clone()).collect();
     assert_eq!(states, ["dead", "done"]);
     let dead =
         json!({"id": "order-7", "type": "test", "state": "dead", "reason": "fatal", "error": "out of stock"});
-    assert_eq!(told.of(&job)[0], dead);
+    assert_eq!(seen.of(&job)[0], dead);
     fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_runs_in_order_and_stops_at_the_first_death() {
-    let (scene, told) = (Scene::new().await, Told::default());
-    let fleet = scene.sound_fleet(LONG, told.handler());
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
     let then = r#"[{"type":"test","payload":{"say":2}},{"type":"test","payload":{"say":3,"act":"die"},"on_failure":"test"},
         {"type":"test","payload":{"say":4}}]"#;
     xadd(&scene, &["payload", r#"{"say":1}"#, "then", then]);
     scene.until_at_rest().await;
     // The last one is the callback for the death of the third.
-    assert_eq!(told.said(), [json!(1), json!(2), json!(3), Value::Null]);
+    assert_eq!(seen.said(), [json!(1), json!(2), json!(3), Value::Null]);
     assert_eq!(scene.int(&["XLEN", "sf:{default}:dead"]), 1);
     fleet.stop().await;
 }
 
 /// Asserts that a job calls back once even if the reply to its settlement is lost.
 async fn calls_back_once_despite_a_lost_reply(payload: &str, needle: &str) {
-    let (scene, told) = (Scene::new().await, Told::default());
-    let fleet = scene.fleet(LONG, told.handler());
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.fleet(LONG, seen.handler());
     xadd(&scene, &["payload", payload, "on_success", "test", "on_failure", "test"]);
     scene.until_at_rest().await;
     scene.proxy.set(Mode::DropReplyTo { needle: needle.into(), holding: b":1\r\n".to_vec(), times: 1 });
@@ -117,7 +117,7 @@ async fn calls_back_once_despite_a_lost_reply(payload: &str, needle: &str) {
     until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
     fleet.stop().await;
     scene.until_at_rest().await;
-    assert_eq!(told.of(&job).len(), 1);
+    assert_eq!(seen.of(&job).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,8 +132,8 @@ async fn a_death_whose_reply_was_lost_calls_back_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callbacks_and_chains_can_be_set_by_flags_and_in_bulk_lines() {
-    let (scene, told) = (Scene::new().await, Told::default());
-    let fleet = scene.sound_fleet(LONG, told.handler());
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
     let url = scene.server.url();
     let then = r#"[{"type":"test","payload":{"say":2}}]"#;
     let flags = ["--on-success", "test", "--then", then];
@@ -143,7 +143,7 @@ async fn callbacks_and_chains_can_be_set_by_flags_and_in_bulk_lines() {
     let many = run(&["--redis", &url, "enqueue", "--bulk"], line.as_bytes());
     assert_eq!((one.code, many.code), (Some(0), Some(0)), "{one:?} {many:?}");
     scene.until_at_rest().await;
-    let mut said = told.said();
+    let mut said = seen.said();
     said.sort_by_key(ToString::to_string);
     assert_eq!(said, [json!(1), json!(2), json!(3), Value::Null, Value::Null]);
     let wrong = run(&[&head[..], &["--then", r#"[{"type":"Test"}]"#]].concat(), b"");
@@ -158,8 +158,8 @@ async fn callbacks_and_chains_can_be_set_by_flags_and_in_bulk_lines() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_chain_is_buried_with_the_reason() {
-    let (scene, told) = (Scene::new().await, Told::default());
-    let fleet = scene.sound_fleet(LONG, told.handler());
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
     let job = xadd(&scene, &["then", r#"[{"type":"Test"}]"#]);
     let status = until_state(&scene.queue, &job, State::Dead).await;
     let error = status.error.unwrap();

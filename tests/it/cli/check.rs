@@ -38,11 +38,11 @@ fn a_good_server_is_fit_and_check_leaves_nothing_on_it() {
 fn check_and_bench_show_the_servers_own_name_and_version() {
     let server = RedisServer::start();
     let info: String = redis::from_redis_value(server.cmd(&["INFO", "server"])).unwrap();
-    let told = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     // Valkey also reports the Redis version that it is compatible with.
-    let name = match told("valkey_version:") {
+    let name = match field("valkey_version:") {
         Some(version) => format!("Valkey {version}"),
-        None => format!("Redis {}", told("redis_version:").unwrap()),
+        None => format!("Redis {}", field("redis_version:").unwrap()),
     };
     let checked = sf(&server, &["check"]);
     assert!(checked.stdout.contains(&name), "{name}: {checked:?}");

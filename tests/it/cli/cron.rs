@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::desk::{assert_told, json, sf, told};
+use super::desk::{assert_output, json, sf, stdout_of};
 use crate::harness::process::{Launch, Worker};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
@@ -26,20 +26,20 @@ fn entry(server: &RedisServer, name: &str) -> Option<Value> {
 #[test]
 fn a_recurring_job_is_added_listed_paused_run_and_removed() {
     let server = RedisServer::start();
-    assert_eq!(told(&server, &["cron", "list"]), "there are no recurring jobs\n");
+    assert_eq!(stdout_of(&server, &["cron", "list"]), "there are no recurring jobs\n");
     let more =
         ["--timezone", "Europe/Berlin", "--payload", "{\"month\":1}", "--missed", "one", "--lane", "low"];
     let (code, stdout, _) = add(&server, &more);
     assert_eq!(code, Some(0), "{stdout}");
     assert!(stdout.starts_with("report.nightly is added in the queue default; next: "), "{stdout}");
-    assert_told!(told(&server, &["cron", "list"]));
+    assert_output!(stdout_of(&server, &["cron", "list"]));
     let listed = entry(&server, "report.nightly").unwrap();
     assert_eq!((&listed["source"], &listed["missed"]), (&"command".into(), &"one".into()));
     assert_eq!(listed["next"].as_array().unwrap().len(), 3);
     assert!(listed["next_local"][0].as_str().unwrap().ends_with("[Europe/Berlin]"), "{listed}");
     assert_eq!(json(&server, &["cron", "pause", "report.nightly"])["changed"], true);
     assert_eq!(json(&server, &["cron", "pause", "report.nightly"])["changed"], false);
-    assert_told!(told(&server, &["cron", "list"]));
+    assert_output!(stdout_of(&server, &["cron", "list"]));
     let submitted = json(&server, &["cron", "run", "report.nightly"]);
     assert_eq!(server.cmd(&["XLEN", "sf:{default}:jobs:low"]), redis::Value::Int(1));
     assert!(submitted["id"].as_str().unwrap().starts_with("cron.report.nightly.run-"), "{submitted}");
@@ -67,10 +67,10 @@ fn an_invalid_recurring_job_is_refused_with_the_position_of_the_error() {
     let add = |schedule: &str, more: &[&str]| {
         wrong(&[&["cron", "add", "a", "--schedule", schedule, "--type", "b"], more].concat())
     };
-    let told = add("0 25 * * *", &[]);
+    let error = add("0 25 * * *", &[]);
     assert!(
-        told.contains("the hour \"25\" (column 3)") && told.ends_with("\n  0 25 * * *\n    ^^\n"),
-        "{told}"
+        error.contains("the hour \"25\" (column 3)") && error.ends_with("\n  0 25 * * *\n    ^^\n"),
+        "{error}"
     );
     assert!(add("0 3 * *", &[]).contains("has 4 fields"));
     assert!(add("0 3 * * *", &["--timezone", "Europe/Nowhere"]).contains("not a known time zone"));

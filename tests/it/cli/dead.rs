@@ -6,7 +6,7 @@ use serde_json::Value;
 use streamfleet::job::State;
 use streamfleet::{Handler, JobContext, JobError, RawPayload};
 
-use super::desk::{assert_told, bury, doomed, json, launch, sf, told, until_dead};
+use super::desk::{assert_output, bury, doomed, json, launch, sf, stdout_of, until_dead};
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
 use crate::harness::redis_server::RedisServer;
 
@@ -28,7 +28,7 @@ async fn letters_are_listed_from_either_end_page_by_page() {
     assert_eq!((letters(&rest), &rest["next"]), (vec![oldest[0].clone()], &Value::Null));
     let rest = json(&server, &["dead", "list", "--oldest-first", "--after", &oldest[1]]);
     assert_eq!(letters(&rest), [oldest[2].clone()]);
-    assert_told!(told(&server, &["dead", "list"]));
+    assert_output!(stdout_of(&server, &["dead", "list"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +97,7 @@ async fn a_letter_is_shown_in_full_by_its_own_id_and_by_its_job_id() {
         let payload = fields.iter().find(|field| field["name"] == "payload").unwrap();
         assert_eq!((&payload["form"], &payload["value"]), (&"utf8".into(), &r#"{"a": 1}"#.into()));
     }
-    assert_told!(told(&server, &["dead", "show", &letter]));
+    assert_output!(stdout_of(&server, &["dead", "show", &letter]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,7 +110,7 @@ async fn a_malformed_entry_is_shown_in_hex_and_dropped_with_its_record() {
     fleet.stop().await;
     let listed = json(&server, &["dead", "list"])["letters"][0].clone();
     assert_eq!(listed["reason"], "malformed");
-    let shown = told(&server, &["dead", "show", listed["id"].as_str().unwrap()]);
+    let shown = stdout_of(&server, &["dead", "show", listed["id"].as_str().unwrap()]);
     assert!(shown.contains("payload") && shown.contains("ff00"), "{shown}");
     let swept = json(&server, &["dead", "drop", listed["letter"].as_str().unwrap()]);
     assert_eq!(swept["dropped"], 1);
@@ -176,7 +176,7 @@ async fn dropping_everything_without_a_terminal_needs_yes() {
     assert_eq!(output.code, Some(2), "{output:?}");
     assert!(output.stderr.contains("--yes"), "{}", output.stderr);
     assert_eq!(queue.snapshot().await.unwrap().dead, 2);
-    assert_eq!(told(&server, &["dead", "drop", "--all", "--yes"]), "2 dropped\n");
+    assert_eq!(stdout_of(&server, &["dead", "drop", "--all", "--yes"]), "2 dropped\n");
     assert_eq!(server.cmd(&["KEYS", "sf:{default}:job:*"]), redis::Value::Array(vec![]));
     for args in
         [&["dead", "drop"][..], &["dead", "drop", "x", "--all"], &["dead", "drop", "x", "--type", "a"]]

@@ -33,14 +33,14 @@ pub(crate) fn json(server: &RedisServer, args: &[&str]) -> Value {
 }
 
 /// Runs a command, which must succeed, and returns its output for people.
-pub(super) fn told(server: &RedisServer, args: &[&str]) -> String {
+pub(super) fn stdout_of(server: &RedisServer, args: &[&str]) -> String {
     let output = sf(server, args);
     assert_eq!(output.code, Some(0), "{output:?}");
     output.stdout
 }
 
 /// Compares the text with a snapshot, regardless of times, ids and column widths.
-macro_rules! assert_told {
+macro_rules! assert_output {
     ($text:expr) => {
         insta::with_settings!({filters => vec![
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "[time]"),
@@ -57,7 +57,7 @@ macro_rules! assert_told {
         ]}, { insta::assert_snapshot!($text) })
     };
 }
-pub(crate) use assert_told;
+pub(crate) use assert_output;
 
 /// Submits this many jobs and lets a fleet bury all of them.
 pub(super) async fn bury(server: &RedisServer, queue: &Queue, count: u64) {

@@ -141,8 +141,8 @@ fn a_bad_line_ends_a_bulk_and_the_accepted_lines_are_reported() {
     );
     let accepted = length(&server, "sf:{default}:jobs") + length(&server, "sf:{default}:jobs:low");
     assert!(accepted <= 601, "{accepted}");
-    let told = format!("{accepted} jobs were accepted, all up to line {accepted}");
-    assert!(output.stderr.contains(&told), "{told}: {}", output.stderr);
+    let want = format!("{accepted} jobs were accepted, all up to line {accepted}");
+    assert!(output.stderr.contains(&want), "{want}: {}", output.stderr);
 }
 
 #[test]

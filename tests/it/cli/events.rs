@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::desk::{assert_told, json as answered, launch, sf, told};
+use super::desk::{assert_output, json as answered, launch, sf, stdout_of};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
@@ -31,7 +31,7 @@ fn names(page: &Value) -> Vec<&str> {
 #[test]
 fn the_last_events_are_listed_and_others_page_by_page() {
     let server = RedisServer::start();
-    assert!(told(&server, &["events"]).contains("no events of the queue default"));
+    assert!(stdout_of(&server, &["events"]).contains("no events of the queue default"));
     three(&server);
     let page = answered(&server, &["events", "--limit", "2"]);
     assert_eq!(names(&page), ["failed_handle", "queue_length"]);
@@ -45,7 +45,7 @@ fn the_last_events_are_listed_and_others_page_by_page() {
     assert_eq!(names(&rest), ["failed_handle", "queue_length"]);
     let none = answered(&server, &["events", "--after", "1700000000003-0"]);
     assert_eq!((names(&none).len(), &none["next"]), (0, &"1700000000003-0".into()));
-    assert_told!(told(&server, &["events"]));
+    assert_output!(stdout_of(&server, &["events"]));
     assert_eq!(sf(&server, &["events", "--after", "yesterday"]).code, Some(2));
 }
 

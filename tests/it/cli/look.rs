@@ -6,7 +6,7 @@ use serde_json::Value;
 use streamfleet::JobError;
 use streamfleet::job::State;
 
-use super::desk::{assert_told, json, launch, sf, sf_with, told};
+use super::desk::{assert_output, json, launch, sf, sf_with, stdout_of};
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_state};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
@@ -31,7 +31,7 @@ async fn a_status_lists_every_attempt() {
     assert_eq!(attempts.len(), 2);
     assert_eq!((&attempts[0]["outcome"], &attempts[1]["outcome"]), (&"error".into(), &"done".into()));
     assert!(attempts[0]["started_ms"].is_u64() && attempts[0]["started"].as_str().unwrap().ends_with('Z'));
-    assert_told!(told(&server, &["status", &id]));
+    assert_output!(stdout_of(&server, &["status", &id]));
     fleet.stop().await;
 }
 
@@ -85,7 +85,7 @@ fn queues_are_listed_before_any_worker_joins_them() {
     assert_eq!(names, ["later", "mail"]);
     assert_eq!((&queues[1]["waiting"], &queues[1]["lanes"][0]["waiting"]), (&1.into(), &1.into()));
     assert!(queues[1]["oldest_waiting_age_ms"].is_u64() && queues[0]["next_due_ms"].is_u64());
-    assert_told!(told(&server, &["queues"]));
+    assert_output!(stdout_of(&server, &["queues"]));
     assert_eq!(sf(&server, &["queues", "mail"]).code, Some(0));
     let output = sf(&server, &["queues", "male"]);
     assert_eq!(output.code, Some(4), "{output:?}");
@@ -107,7 +107,7 @@ async fn live_workers_and_stale_consumers_are_listed() {
         (&"running".into(), &"default".into(), &"test".into())
     );
     assert_eq!(live["version"], env!("CARGO_PKG_VERSION"));
-    assert_told!(told(&server, &["workers"]));
+    assert_output!(stdout_of(&server, &["workers"]));
     fleet.stop().await;
     submit(&queue, "{}").await;
     server.cmd(&["XREADGROUP", "GROUP", "fleet", "gone", "STREAMS", "sf:{default}:jobs", ">"]);
@@ -115,7 +115,7 @@ async fn live_workers_and_stale_consumers_are_listed() {
     assert_eq!(workers["live"].as_array().unwrap().len(), 0);
     let stale = &workers["stale"][0];
     assert_eq!((&stale["consumer"], &stale["pending"]), (&"gone".into(), &1.into()));
-    assert_told!(told(&server, &["workers"]));
+    assert_output!(stdout_of(&server, &["workers"]));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn delayed_jobs_are_paged_and_can_be_cancelled() {
     );
     let page = json(&server, &["delayed", "list", "--limit", "2", "--skip", "2"]);
     assert_eq!((ids(&page), &page["next"]), (vec![Value::from("latest")], &Value::Null));
-    assert_told!(told(&server, &["delayed", "list"]));
+    assert_output!(stdout_of(&server, &["delayed", "list"]));
     assert_eq!(json(&server, &["delayed", "cancel", "late"])["state"], "cancelled");
     assert_eq!(json(&server, &["status", "late"])["state"], "cancelled");
     assert_eq!(json(&server, &["delayed", "list"])["total"], 2);

@@ -54,11 +54,11 @@ async fn a_clock_that_was_an_hour_ahead_does_not_stop_recurring_jobs() {
     let server = RedisServer::builder().clock_shifts().start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     queue.cron().put(&each_second("beat").when_missed(Missed::Skip)).await.unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let tells = Arc::clone(&told);
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let listening = Arc::clone(&reported);
     let listener = move |event: &Event<'_>| {
         if let Event::ClockSetBack { by, .. } = event {
-            tells.lock().unwrap().push(*by);
+            listening.lock().unwrap().push(*by);
         }
     };
     let builder =
@@ -78,8 +78,8 @@ async fn a_clock_that_was_an_hour_ahead_does_not_stop_recurring_jobs() {
     let since = Instant::now();
     until_async("ticks of the corrected clock", SOON, async || came(back, back + 60_000) >= 3).await;
     assert!(since.elapsed() < Duration::from_secs(12), "{:?}", since.elapsed());
-    until_async("the event about the clock", SOON, async || !told.lock().unwrap().is_empty()).await;
-    let by = told.lock().unwrap()[0];
+    until_async("the event about the clock", SOON, async || !reported.lock().unwrap().is_empty()).await;
+    let by = reported.lock().unwrap()[0];
     assert!((3_590..=3_601).contains(&by.as_secs()), "{by:?}");
     // Move the clock once more to the ticks that were submitted while it was ahead, and beyond them.
     let ahead = *ran.ticks("beat").last().unwrap();

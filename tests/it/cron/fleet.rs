@@ -51,8 +51,8 @@ async fn an_entry_added_to_a_running_fleet_is_noticed_within_seconds() {
 async fn a_handler_gets_the_name_of_the_entry_and_the_tick() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let listener = told.clone();
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let listener = seen.clone();
     let handler = crate::harness::fleet::Acts::new(move |context, payload| {
         let header = |name| context.header(name).map(str::to_owned);
         let payload = String::from_utf8(payload.to_vec()).unwrap();
@@ -66,9 +66,9 @@ async fn a_handler_gets_the_name_of_the_entry_and_the_tick() {
     });
     let entry = each_second("told").json(&serde_json::json!({ "to": "ann" })).unwrap();
     let process = Process::start(config(&server.url()), vec![entry], handler);
-    until_async("a job", SOON, async || !told.lock().unwrap().is_empty()).await;
+    until_async("a job", SOON, async || !seen.lock().unwrap().is_empty()).await;
     process.stop().await;
-    let (name, tick, payload, id) = told.lock().unwrap()[0].clone();
+    let (name, tick, payload, id) = seen.lock().unwrap()[0].clone();
     assert_eq!((name.as_deref(), payload.as_str()), (Some("told"), r#"{"to":"ann"}"#));
     assert_eq!(id, format!("cron.told.{}", tick.unwrap()));
     assert_eq!(status(&queue, "told").await.unwrap().entry.unwrap().source(), Source::Config);

@@ -96,8 +96,8 @@ fn a_program_that_ends_while_its_worker_is_frozen_counts_and_runs_once() {
         for id in stage.freeze("act", code) {
             let status = stage.until_ended(&id);
             let attempts: Vec<_> = status["attempts"].as_array().unwrap().iter().collect();
-            let told = (stage.runs(&id), &status["state"], attempts.len(), &attempts[0]["outcome"]);
-            assert_eq!(told, (1, &state.into(), 1, &outcome.into()), "{status}");
+            let found = (stage.runs(&id), &status["state"], attempts.len(), &attempts[0]["outcome"]);
+            assert_eq!(found, (1, &state.into(), 1, &outcome.into()), "{status}");
         }
     }
 }

@@ -55,9 +55,9 @@ fn no_program_acts_on_a_partial_payload_after_its_worker_is_killed() {
     }
     let mut acted = BTreeMap::<String, u32>::new();
     for line in lines(dir.path(), "acted") {
-        let [id, got, told] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let [id, got, announced] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
         let length = id.split('-').next().unwrap();
-        assert_eq!((got, told), (length, length), "{id} acted on a partial payload");
+        assert_eq!((got, announced), (length, length), "{id} acted on a partial payload");
         *acted.entry(length.to_owned()).or_default() += 1;
     }
     let started = lines(dir.path(), "started").len();

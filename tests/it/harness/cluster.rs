@@ -167,8 +167,8 @@ impl Move<'_> {
         let target = &self.cluster.masters[1];
         while self.keys(100) > 0 {}
         for server in std::iter::once(target).chain(&self.cluster.masters) {
-            let told = server.cmd(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &to]);
-            assert_eq!(told, Value::Okay);
+            let answer = server.cmd(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &to]);
+            assert_eq!(answer, Value::Okay);
         }
     }
 }

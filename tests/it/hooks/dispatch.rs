@@ -93,7 +93,7 @@ impl Faults {
     }
 
     /// Returns how many notifications a hook or the stream missed.
-    pub(super) fn untold(&self, whom: &str) -> u64 {
+    pub(super) fn dropped(&self, whom: &str) -> u64 {
         let noted = self.0.lock().unwrap();
         let notifications =
             noted.iter().filter_map(|noted| noted.strip_prefix(whom)?.trim().parse::<u64>().ok());

@@ -31,10 +31,10 @@ async fn hooks_are_called_for_every_attempt_under_their_documented_names() {
     let retried =
         ["before 1 test default", "retry 1 not yet in 10ms", "before 2 test default", "after 2 succeeded"];
     let dead = ["before 1 test default", "failed 1 fatal never"];
-    for (payload, told) in
+    for (payload, notes) in
         [("0", &["before 1 test default", "after 1 succeeded"][..]), ("1", &retried), ("2", &dead)]
     {
-        want.extend(told.iter().map(ToString::to_string));
+        want.extend(notes.iter().map(ToString::to_string));
         submit(&queue, payload).await;
         until_async(&format!("all notifications about {payload}"), SOON, async || {
             heard.of_jobs().len() >= want.len()
@@ -56,7 +56,7 @@ async fn a_stopping_process_delivers_all_pending_notifications() {
     }
     until_async("the last handler to begin", SOON, async || handler.all_runs() == 200).await;
     fleet.stop().await;
-    assert_eq!(heard.of_jobs().iter().filter(|told| *told == "after 1 succeeded").count(), 200);
+    assert_eq!(heard.of_jobs().iter().filter(|note| *note == "after 1 succeeded").count(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,18 +70,18 @@ async fn the_queue_length_is_reported_while_no_job_starts_or_ends() {
     for _ in 0..3 {
         submit(&queue, "{}").await;
     }
-    let stuck = |told: &QueueLength| (told.waiting, told.running) == (2, 1);
+    let stuck = |length: &QueueLength| (length.waiting, length.running) == (2, 1);
     until_async("the stuck queue to be reported three times", SOON, async || {
-        heard.lengths().iter().filter(|told| stuck(told)).count() >= 3
+        heard.lengths().iter().filter(|length| stuck(length)).count() >= 3
     })
     .await;
     assert_eq!(heard.of_jobs(), ["before 1 test default"]);
     let ages: Vec<_> =
-        heard.lengths().iter().filter(|told| stuck(told)).map(|told| told.oldest_waiting).collect();
+        heard.lengths().iter().filter(|length| stuck(length)).map(|length| length.oldest_waiting).collect();
     assert!(ages.windows(2).all(|pair| pair[0] < pair[1]), "{ages:?}");
     gate.add_permits(3);
     until_async("the empty queue to be reported", SOON, async || {
-        heard.lengths().last().is_some_and(|told| told.waiting + told.running == 0)
+        heard.lengths().last().is_some_and(|length| length.waiting + length.running == 0)
     })
     .await;
     fleet.stop().await;
@@ -187,6 +187,6 @@ async fn notifications_that_a_slow_hook_misses_are_counted() {
     let producer = Producer::new(queue.clone());
     producer.submit_all(jobs).await.unwrap();
     until_empty(&queue).await;
-    until_async("dropped notifications to be counted", SOON, async || faults.untold("hook") > 2000).await;
+    until_async("dropped notifications to be counted", SOON, async || faults.dropped("hook") > 2000).await;
     fleet.stop().await;
 }

@@ -52,7 +52,7 @@ async fn the_stream_has_the_same_facts_and_names_as_hooks_and_no_payload() {
     until_async("all events", SOON, async || named(&queue, &OF_JOBS).await.len() == 6).await;
     let events = named(&queue, &OF_JOBS).await;
     let text = |at: usize, name: &str| events[at].text(name).unwrap_or_default();
-    let told: Vec<_> =
+    let published: Vec<_> =
         (0..6).map(|at| [text(at, "event"), text(at, "attempt"), text(at, "outcome")]).collect();
     let want = [
         ["before_handle", "1", ""],
@@ -62,7 +62,7 @@ async fn the_stream_has_the_same_facts_and_names_as_hooks_and_no_payload() {
         ["before_handle", "1", ""],
         ["failed_handle", "1", "dead"],
     ];
-    assert_eq!(told, want);
+    assert_eq!(published, want);
     for (at, job) in [&fails, &fails, &fails, &fails, &dies, &dies].into_iter().enumerate() {
         assert_eq!((text(at, "id"), text(at, "type")), (job.to_string(), "test".to_owned()));
         assert!(!text(at, "worker").is_empty());
@@ -151,7 +151,7 @@ async fn drops_and_counts(prepare: impl Fn(&RedisServer), error: &str) {
     until_empty(&queue).await;
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert!(jobs.iter().all(|job| handler.runs(job) == 2));
-    until_async("what was dropped to be counted", SOON, async || faults.untold("stream") > 0).await;
+    until_async("what was dropped to be counted", SOON, async || faults.dropped("stream") > 0).await;
     assert!(faults.count(error) > 0);
     fleet.stop().await;
 }
@@ -187,7 +187,7 @@ async fn surplus_events_are_dropped_and_counted_while_all_jobs_run() {
     let fleet = Running::of(builder.handler_with("test", quick(3), handler.clone()).unwrap().build());
     until_empty(&queue).await;
     assert_eq!(handler.all_runs(), 20_000);
-    until_async("what was dropped to be counted", SOON, async || faults.untold("stream") > 0).await;
+    until_async("what was dropped to be counted", SOON, async || faults.dropped("stream") > 0).await;
     fleet.stop().await;
 }
 
@@ -205,7 +205,7 @@ async fn a_full_server_loses_events_but_no_job() {
     gate.add_permits(300);
     until_empty(&queue).await;
     assert_eq!((handler.jobs(), handler.all_runs()), (300, 300));
-    until_async("what was dropped to be counted", SOON, async || faults.untold("stream") > 0).await;
+    until_async("what was dropped to be counted", SOON, async || faults.dropped("stream") > 0).await;
     fleet.stop().await;
 }
 
@@ -216,7 +216,7 @@ async fn publishing_resumes_without_the_events_that_redis_refused() {
     server.cmd(&["SET", EVENTS, "x"]);
     let fleet = start(attentive(&server.url(), Publish::All), &faults);
     let refused = submit(&queue, "succeeds").await;
-    until_async("events to be dropped", SOON, async || faults.untold("stream") > 0).await;
+    until_async("events to be dropped", SOON, async || faults.dropped("stream") > 0).await;
     server.cmd(&["DEL", EVENTS]);
     let events = until_async("another job's events", SOON, async || {
         submit(&queue, "succeeds").await;

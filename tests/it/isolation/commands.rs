@@ -25,9 +25,9 @@ fn queues_lists_the_others_and_names_the_keys_that_redis_refused() {
     let table = run(&["--redis", &url, "queues"], b"");
     assert_eq!(table.code, Some(0), "{table:?}");
     assert!(table.stdout.contains("│ a") && table.stdout.contains("│ c"), "{}", table.stdout);
-    let told = table.stdout.lines().find(|line| line.starts_with("failed to read the queue c: "));
-    let told = told.unwrap_or_else(|| panic!("{}", table.stdout));
-    assert!(told.contains("NOPERM") && told.contains("sf:{c}:*"), "{told}");
+    let line = table.stdout.lines().find(|line| line.starts_with("failed to read the queue c: "));
+    let line = line.unwrap_or_else(|| panic!("{}", table.stdout));
+    assert!(line.contains("NOPERM") && line.contains("sf:{c}:*"), "{line}");
     let listed = run(&["--redis", &url, "--json", "queues"], b"");
     let report: Value = serde_json::from_str(&listed.stdout).unwrap();
     assert_eq!((&report[0]["waiting"], &report[1]["waiting"]), (&json!(1), &json!(1)));

@@ -31,8 +31,8 @@ fn a_queue_with_a_key_of_the_wrong_type_does_not_affect_other_queues() {
         assert_c_is_out(&address, &[key, "WRONGTYPE"]);
         until("the log to name the queue and the key", SOON, || {
             let log = worker.stderr();
-            let told = |line: &str| line.contains("a queue is not served") && line.contains(key);
-            log.lines().any(told)
+            let is_report = |line: &str| line.contains("a queue is not served") && line.contains(key);
+            log.lines().any(is_report)
         });
         server.cmd(&["DEL", key]);
         assert_c_is_back(&server, &address);

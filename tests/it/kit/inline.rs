@@ -10,9 +10,9 @@ use streamfleet::testing::{self, Ended, TestJob};
 use streamfleet::{Handler, JobContext, JobError};
 
 /// Does what its payload says.
-struct Told;
+struct Obeys;
 
-impl Handler for Told {
+impl Handler for Obeys {
     type Payload = String;
     type Output = Value;
 
@@ -66,7 +66,7 @@ fn job(what: &str) -> TestJob {
 }
 
 async fn run(what: &str) -> Ended {
-    testing::run(&Told, job(what)).await
+    testing::run(&Obeys, job(what)).await
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn a_handler_sees_every_property_of_the_made_up_job() {
         .header("tenant", "acme")
         .traceparent("00-ab-cd-01")
         .timeout(Duration::from_secs(60));
-    let ended = testing::run(&Told, job).await;
+    let ended = testing::run(&Obeys, job).await;
     let want = json!({
         "id": "order-7", "type": "test", "queue": "mail", "lane": "high", "attempt": 3, "redelivered": true,
         "fence": "5-6", "tenant": "acme", "traceparent": "00-ab-cd-01", "msgpack": true, "seconds_left": 60.0,
@@ -100,7 +100,7 @@ async fn every_way_to_fail_is_settled_as_a_fleet_would_settle_it() {
     assert_eq!(retried.error(), Some("boom"));
     let Settlement::Defer(to) = retried.settlement(&policy) else { panic!("{retried:?}") };
     assert_eq!((to.delay, to.attempt), (Duration::from_secs(7), 1), "the policy's pause, without jitter");
-    let last = testing::run(&Told, job("boom").attempt(4)).await.settlement(&policy);
+    let last = testing::run(&Obeys, job("boom").attempt(4)).await.settlement(&policy);
     assert!(matches!(last, Settlement::Bury(burial) if burial.reason == DeadReason::Exhausted));
     let fatal = run("fatal").await.settlement(&policy);
     assert!(matches!(fatal, Settlement::Bury(burial) if burial.reason == DeadReason::Fatal));
@@ -140,32 +140,32 @@ async fn a_panic_is_caught_and_retried() {
 
 #[tokio::test]
 async fn an_attempt_ends_at_its_timeout() {
-    let ended = testing::run(&Told, job("wait").timeout(Duration::from_millis(50))).await;
+    let ended = testing::run(&Obeys, job("wait").timeout(Duration::from_millis(50))).await;
     let Outcome::Failed(failure) = ended.outcome() else { panic!("{ended:?}") };
     assert_eq!((failure.kind, failure.retry), (FailureKind::Timeout, Retry::Policy));
     assert!(ended.elapsed() >= Duration::from_millis(50), "{ended:?}");
-    let own = testing::run(&Told, job("wait").field("timeout_ms", "10")).await;
+    let own = testing::run(&Obeys, job("wait").field("timeout_ms", "10")).await;
     assert!(own.error().is_some_and(|error| error.ends_with("timeout of 10ms")), "{own:?}");
 }
 
 #[tokio::test]
 async fn a_cancelled_attempt_is_given_back_unless_it_succeeds_in_its_grace() {
     for pause in [Duration::ZERO, Duration::from_millis(20)] {
-        let waiting = testing::run(&Told, job("wait").cancel_after(pause)).await;
+        let waiting = testing::run(&Obeys, job("wait").cancel_after(pause)).await;
         assert_eq!(*waiting.outcome(), Outcome::Interrupted, "{pause:?}");
         assert_eq!(waiting.settlement(&Policy::default()), Settlement::Release);
-        let tidied = testing::run(&Told, job("tidy").cancel_after(pause)).await;
+        let tidied = testing::run(&Obeys, job("tidy").cancel_after(pause)).await;
         assert_eq!(tidied.result::<String>().as_deref(), Some("tidied"), "{pause:?}");
     }
 }
 
 #[tokio::test]
 async fn malformed_jobs_and_payloads_are_buried_as_in_production() {
-    let wrong = testing::run(&Told, TestJob::new("test").json(&7)).await;
+    let wrong = testing::run(&Obeys, TestJob::new("test").json(&7)).await;
     assert!(wrong.error().is_some_and(|error| error.contains("not the expected JSON")), "{wrong:?}");
     let settlement = wrong.settlement(&Policy::default());
     assert!(matches!(settlement, Settlement::Bury(burial) if burial.reason == DeadReason::Fatal));
-    let malformed = testing::run(&Told, job("facts").field("delay_ms", "soon")).await;
+    let malformed = testing::run(&Obeys, job("facts").field("delay_ms", "soon")).await;
     assert!(matches!(malformed.outcome(), Outcome::Malformed(why) if why.contains("delay_ms")));
     let settlement = malformed.settlement(&Policy::default());
     assert!(matches!(settlement, Settlement::Bury(burial) if burial.reason == DeadReason::Malformed));

@@ -60,8 +60,8 @@ async fn exec_rules_map_exit_codes_and_stderr_to_outcomes() {
 
     let status = until_state(&queue, &fatal, State::Dead).await;
     let letter = queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
-    let told = (letter.text("dead_reason"), letter.text("dead_error"));
-    assert_eq!(told, ("fatal".to_owned(), "exit status: 3: no such customer".to_owned()));
+    let found = (letter.text("dead_reason"), letter.text("dead_error"));
+    assert_eq!(found, ("fatal".to_owned(), "exit status: 3: no such customer".to_owned()));
 
     until_state(&queue, &retried, State::Retrying).await;
     assert_eq!(due_in_minutes(&queue, &retried).await, 60, "as the policy says");

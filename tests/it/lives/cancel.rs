@@ -91,8 +91,8 @@ async fn the_leader_reports_jobs_cancelled_while_no_worker_holds_them() {
     let listener = move |event: &streamfleet::event::Event<'_>| {
         if let streamfleet::event::Event::Finished(end) = event {
             let job_type = end.job_type.map(ToString::to_string);
-            let told = (end.job.to_string(), job_type, end.ending, end.error.map(str::to_owned));
-            sender.send(told).unwrap();
+            let reported = (end.job.to_string(), job_type, end.ending, end.error.map(str::to_owned));
+            sender.send(reported).unwrap();
         }
     };
     let producer = streamfleet::Producer::new(queue.clone());
@@ -105,10 +105,10 @@ async fn the_leader_reports_jobs_cancelled_while_no_worker_holds_them() {
     let fleet = fleet.handler_with("test", quick(1), Gate::closed()).unwrap();
     let events = streamfleet::event::Events::new(vec![std::sync::Arc::new(listener)]);
     let fleet = Running::of(fleet.events(events).build());
-    let mut told = std::collections::BTreeMap::new();
+    let mut reported = std::collections::BTreeMap::new();
     until_async("both to be reported", SOON, async || {
-        told.extend(receiver.try_iter().map(|(id, job_type, ending, why)| (id, (job_type, ending, why))));
-        told.len() == 2
+        reported.extend(receiver.try_iter().map(|(id, job_type, ending, why)| (id, (job_type, ending, why))));
+        reported.len() == 2
     })
     .await;
     for id in [&waiting, &delayed] {
@@ -117,7 +117,7 @@ async fn the_leader_reports_jobs_cancelled_while_no_worker_holds_them() {
             streamfleet::event::Ending::Cancelled,
             Some("cancelled by ann".to_owned()),
         );
-        assert_eq!(told[&id.to_string()], want);
+        assert_eq!(reported[&id.to_string()], want);
     }
     fleet.stop().await;
 }

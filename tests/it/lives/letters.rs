@@ -160,9 +160,9 @@ async fn a_letter_keeps_the_producers_times_and_the_start_of_the_life() {
     let fleet = scene.fleet(quick(1), Steps::builder().auto("mail", handler).build().unwrap());
     let status = until_state(&scene.queue, &entry.parse().unwrap(), State::Dead).await;
     let letter = scene.queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
-    let told =
+    let found =
         ["dead_created_ms", "dead_delay_ms", "dead_run_at_ms", "delay_ms"].map(|name| letter.text(name));
-    assert_eq!(told, [entry.split('-').next().unwrap(), "1", "7", ""]);
+    assert_eq!(found, [entry.split('-').next().unwrap(), "1", "7", ""]);
     fleet.stop().await;
 }
 

@@ -15,7 +15,7 @@ type = "note"
 "#;
 
 /// Returns the gauges of this test's queue that only the leader reports.
-fn told(scraped: &Scraped) -> [f64; 6] {
+fn leader_figures(scraped: &Scraped) -> [f64; 6] {
     let figures = scraped.scrape();
     [
         "queue_jobs{queue=\"default\",state=\"delayed\"}",
@@ -38,7 +38,7 @@ fn the_maximum_over_workers_is_right_even_after_the_leader_is_killed() {
     let (one, other) = (Scraped::start(&server.url(), TYPES), Scraped::start(&server.url(), TYPES));
     // Three are delayed, and one of them is due within a minute.
     let want = [3.0, 1.0, 1.0, 1.0, 1.0, 0.0];
-    let both = || [told(&one), told(&other)];
+    let both = || [leader_figures(&one), leader_figures(&other)];
     let leads = until("one of them to report everything, and the other nothing", SOON, || {
         let [one, other] = both();
         if one == want && other == [0.0; 6] {
@@ -60,7 +60,7 @@ fn the_maximum_over_workers_is_right_even_after_the_leader_is_killed() {
     assert!(figures.value("collector_duration_seconds{queue=\"default\"}") > 0.0);
     assert!(figures.value("redis_memory_used_bytes") > 1e5);
     leader.worker.kill9();
-    until("the other one to report it", SOON, || told(&heir) == want);
+    until("the other one to report it", SOON, || leader_figures(&heir) == want);
     let added = "queue_entries_added_total{queue=\"default\",lane=\"normal\"}";
     let before = heir.value(added);
     (0..7).for_each(|_| submit(&server, "note"));
@@ -77,7 +77,7 @@ fn a_graceful_stop_leaves_no_queue_metrics_behind() {
     let running = "queue_jobs{queue=\"default\",state=\"running\"}";
     until("it to report a running job", SOON, || worker.value(running) == 1.0);
     worker.worker.term();
-    until("it has stopped leading", SOON, || told(&worker) == [0.0; 6]);
+    until("it has stopped leading", SOON, || leader_figures(&worker) == [0.0; 6]);
     assert_eq!((worker.value(running), worker.value("worker_draining")), (0.0, 1.0));
     worker.worker.interrupt();
 }

@@ -99,11 +99,11 @@ fn the_leader_reports_what_it_can_read() {
     server.cmd(&["SET", "sf:{default}:dead", "not a stream"]);
     server.cmd(&["ZADD", "sf:{default}:delayed", "9000000000000", "a"]);
     let (_worker, address) = ready(&launch(&server.url()));
-    let told = |line: &str| {
+    let shows = |line: &str| {
         let page = get(&address, "/metrics").unwrap().1;
         page.lines().any(|found| found == line)
     };
     until("the delayed job to be counted", SOON, || {
-        told(r#"streamfleet_queue_jobs{queue="default",state="delayed"} 1"#)
+        shows(r#"streamfleet_queue_jobs{queue="default",state="delayed"} 1"#)
     });
 }

@@ -57,15 +57,15 @@ fn start(server: &RedisServer, limits: LetterLimits) -> (Running, Arc<AtomicU64>
     for queue in config.worker.queues.values_mut() {
         (queue.dead_retention, queue.dead_max) = (limits.retention, limits.most);
     }
-    let told = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&told);
+    let reported = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&reported);
     let events = Events::new(vec![Arc::new(move |event: &Event<'_>| {
         if let Event::Evicted { letters, .. } = event {
             count.fetch_add(*letters, Ordering::SeqCst);
         }
     })]);
     let fleet = Fleet::builder(config).handler_for("test", Acts::well()).unwrap().events(events).build();
-    (Running::of(fleet), told)
+    (Running::of(fleet), reported)
 }
 
 fn days(retention: u64) -> LetterLimits {
@@ -89,20 +89,20 @@ async fn expired_letters_are_dropped_with_all_that_belongs_to_them() {
     let server = RedisServer::start();
     bury(&server, 0..50, 30 * DAY_MS);
     bury(&server, 50..60, 30 * DAY_MS - 3_600_000);
-    let (fleet, told) = start(&server, days(30));
-    let gone = async || told.load(Ordering::SeqCst) == 50;
+    let (fleet, reported) = start(&server, days(30));
+    let gone = async || reported.load(Ordering::SeqCst) == 50;
     until_async("the old letters to be dropped and reported", SOON, gone).await;
     assert_eq!(left(&server), (50..60).collect::<Vec<_>>());
     fleet.stop().await;
-    assert_eq!(told.load(Ordering::SeqCst), 50);
+    assert_eq!(reported.load(Ordering::SeqCst), 50);
 }
 
 #[tokio::test]
 async fn the_newest_letters_stay_when_there_are_too_many() {
     let server = RedisServer::start();
     bury(&server, 0..1234, 0);
-    let (fleet, told) = start(&server, newest(34));
-    let gone = async || told.load(Ordering::SeqCst) == 1200;
+    let (fleet, reported) = start(&server, newest(34));
+    let gone = async || reported.load(Ordering::SeqCst) == 1200;
     until_async("all batches to be dropped and reported", SOON, gone).await;
     assert_eq!(left(&server), (1200..1234).collect::<Vec<_>>());
     fleet.stop().await;
@@ -112,11 +112,11 @@ async fn the_newest_letters_stay_when_there_are_too_many() {
 async fn without_limits_every_letter_stays_forever() {
     let server = RedisServer::start();
     bury(&server, 0..20, 3650 * DAY_MS);
-    let (fleet, told) = start(&server, LetterLimits::default());
+    let (fleet, reported) = start(&server, LetterLimits::default());
     let leads = async || matches!(server.cmd(&["GET", "sf:{default}:leader"]), redis::Value::BulkString(_));
     until_async("a leader", SOON, leads).await;
     fleet.stop().await;
-    assert_eq!((left(&server).len(), told.load(Ordering::SeqCst)), (20, 0));
+    assert_eq!((left(&server).len(), reported.load(Ordering::SeqCst)), (20, 0));
 }
 
 /// Both have found the same letters to be in excess.

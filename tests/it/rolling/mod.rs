@@ -61,17 +61,17 @@ fn until_ready(worker: &Worker) {
 
 /// Does what Kubernetes does to a pod: asks it to stop, and kills it after the grace period.
 fn end(worker: &Worker) -> (End, Duration) {
-    let told = Instant::now();
+    let asked = Instant::now();
     worker.term();
     let ended = until("the end, or the end of the grace period", SOON, || match worker.exit_status() {
         Some(status) => Some((End::Stopped, status.code())),
-        None => (told.elapsed() > GRACE).then_some((End::Killed, Some(0))),
+        None => (asked.elapsed() > GRACE).then_some((End::Killed, Some(0))),
     });
     assert_eq!(ended.1, Some(0), "a worker that stops gracefully exits with 0");
     if ended.0 == End::Killed {
         worker.kill9();
     }
-    (ended.0, told.elapsed())
+    (ended.0, asked.elapsed())
 }
 
 /// Replaces the workers one by one, the new one first, as a rollout with `maxUnavailable: 0` does.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cli::desk::{assert_told, json, sf};
+use crate::cli::desk::{assert_output, json, sf};
 use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
@@ -38,7 +38,7 @@ fn a_job_is_cancelled_wherever_it_is_unless_it_has_finished() {
     let server = RedisServer::start();
     let waiting = enqueue(&server, &["note", "--lane", "high"]);
     assert_eq!(sf(&server, &["cancel", &waiting, "--by", "ann"]).code, Some(0));
-    assert_told!(sf(&server, &["status", &waiting]).stdout);
+    assert_output!(sf(&server, &["status", &waiting]).stdout);
     let again = sf(&server, &["cancel", &waiting]);
     assert_eq!((again.code, again.stdout), (Some(0), format!("{waiting} is cancelled\n")));
     let _worker =
@@ -65,7 +65,7 @@ fn cancelling_a_running_job_prints_how_to_watch_its_end() {
         Launch::new(&["--config", "{config}", "--redis", &server.url(), "worker"]).config(TYPES).start();
     let running = enqueue(&server, &["long"]);
     until_state(&server, &running, "running");
-    assert_told!(sf(&server, &["cancel", &running]).stdout);
+    assert_output!(sf(&server, &["cancel", &running]).stdout);
     let watched = sf(&server, &["status", &running, "--watch"]);
     assert_eq!(watched.code, Some(1), "{watched:?}");
     assert!(watched.stdout.contains("is cancelled"), "{watched:?}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::desk::{assert_told, launch, sf};
+use crate::cli::desk::{assert_output, launch, sf};
 use crate::harness::process::{Launch, Output, Worker};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
@@ -50,7 +50,7 @@ fn watching_a_job_prints_each_change_until_it_is_done() {
     let _worker = worker(&server, &gate);
     let job = enqueue(&server, &["slow", "--track"]);
     until_progress(&server, &job);
-    assert_told!(sf(&server, &["status", &job]).stdout);
+    assert_output!(sf(&server, &["status", &job]).stdout);
     let (people, programs) = (
         launch(&server, &["status", &job, "--watch"]).start(),
         launch(&server, &["status", &job, "--watch", "--json"]).start(),
@@ -60,7 +60,7 @@ fn watching_a_job_prints_each_change_until_it_is_done() {
     });
     std::fs::write(&gate, "").unwrap();
     assert_eq!((people.wait_exit(SOON).code(), programs.wait_exit(SOON).code()), (Some(0), Some(0)));
-    assert_told!(people.stdout());
+    assert_output!(people.stdout());
     let changes = documents(&programs.stdout());
     let states: Vec<_> = changes.iter().map(|change| change["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["running", "done"]);
@@ -91,7 +91,7 @@ fn waiting_for_a_job_prints_its_result_or_its_error() {
     assert_eq!((&report["state"], &report["result"]["rows"]), (&"done".into(), &3.into()));
     let dead = waited(&["enqueue", "bad", "--wait"]);
     assert_eq!((dead.code, dead.stdout.as_str()), (Some(1), ""));
-    assert_told!(dead.stderr);
+    assert_output!(dead.stderr);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_wait_that_times_out_prints_how_to_continue() {
     let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let output = launch(&server, &["enqueue", "slow", "--wait=100ms"]).output(SOON);
     assert_eq!(output.code, Some(6), "{output:?}");
-    assert_told!(output.stderr);
+    assert_output!(output.stderr);
     let output = launch(&server, &["enqueue", "slow", "--wait=100ms", "--json"]).output(SOON);
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((output.code, &report["state"]), (Some(6), &"waiting".into()));

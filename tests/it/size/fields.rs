@@ -82,8 +82,8 @@ fn a_line_with_too_many_fields_is_named() {
     let lines = format!("{{\"type\": \"test\"}}\n{line}\n");
     let output = run(&["--redis", &server.url(), "enqueue", "--bulk"], lines.as_bytes());
     assert_eq!(output.code, Some(1), "{output:?}");
-    let told = "line 2 is not a valid job: the job of type test has 4105 fields";
-    assert!(output.stderr.contains(told), "{output:?}");
+    let want = "line 2 is not a valid job: the job of type test has 4105 fields";
+    assert!(output.stderr.contains(want), "{output:?}");
     assert_eq!(server.cmd(&["EXISTS", DELAYED]), Value::Int(0));
 }
 
@@ -135,10 +135,10 @@ async fn a_delayed_job_with_too_many_fields_is_buried_and_blocks_no_other() {
     until_async("the job behind it to run", SOON, async || handler.runs(&good) == 1).await;
     scene.until_at_rest().await;
     let letters = scene.queue.dead_letters().page(None, 10).await.unwrap();
-    let told: Vec<_> =
+    let found: Vec<_> =
         letters.iter().map(|letter| (letter.text("dead_job"), letter.text("dead_reason"))).collect();
     let malformed = |id: &str| (id.to_owned(), "malformed".to_owned());
-    assert_eq!(told, [malformed("bad"), malformed("odd")]);
+    assert_eq!(found, [malformed("bad"), malformed("odd")]);
     assert_eq!(letters[0].fields.get(b"raw"), Some(&bad[..]), "byte for byte");
     fleet.stop().await;
 }

@@ -103,8 +103,8 @@ async fn the_errors_of_a_step_are_bounded_and_truncation_is_marked() {
     let job = scene.submit().await;
     scene.reason(&job).await;
     let errors = scene.step(&job, "render").await.errors;
-    let told: Vec<&str> = errors.iter().map(|error| &error.text[..9]).collect();
-    assert_eq!(told, ["attempt 4", "attempt 5", "attempt 6", "attempt 7", "attempt 8"]);
+    let beginnings: Vec<&str> = errors.iter().map(|error| &error.text[..9]).collect();
+    assert_eq!(beginnings, ["attempt 4", "attempt 5", "attempt 6", "attempt 7", "attempt 8"]);
     assert!(errors.iter().all(|error| error.text.len() <= StepRecord::MAX_ERROR_BYTES));
     assert!(errors.iter().all(|error| error.text.ends_with('…') && error.kind == "error"));
     fleet.stop().await;

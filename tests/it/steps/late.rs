@@ -31,8 +31,8 @@ impl Zombie {
         std::fs::create_dir(&ledger).unwrap();
         let program = Program { retention_ms: 60_000, ..Program::new(&scene.server.url(), &ledger) };
         let frozen = program.launch().start();
-        let told = format!("charge block {}{more}", dir.path().join("end").display());
-        scene.server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j", "payload", &told]);
+        let order = format!("charge block {}{more}", dir.path().join("end").display());
+        scene.server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j", "payload", &order]);
         let charged = |record: &Record| matches!(record, Record::Start { run, .. } if run.job == "j/charge");
         until("charge to begin", SOON, || Ledger::new(&ledger).read().iter().any(charged));
         frozen.freeze();

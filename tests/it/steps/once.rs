@@ -29,8 +29,8 @@ impl Killed {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("ledger")).unwrap();
         let mut killed = Self { worker: Self::program(&scene, &dir).launch().start(), scene, dir };
-        let told = format!("{step} block {}", killed.dir.path().join("end").display());
-        let add = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j", "payload", &told];
+        let order = format!("{step} block {}", killed.dir.path().join("end").display());
+        let add = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j", "payload", &order];
         killed.scene.server.cmd(&add);
         until("the step to begin", SOON, || killed.starts(step) == 1);
         killed.worker.kill9();
@@ -134,9 +134,9 @@ async fn a_once_step_that_panicked_or_timed_out_is_unknown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_once_step_that_reports_it_did_nothing_runs_later() {
     let scene = Scene::new().await;
-    let told = std::sync::atomic::AtomicBool::new(false);
+    let called = std::sync::atomic::AtomicBool::new(false);
     let handler = Walks::new(move |step, _| {
-        let first = step == "charge" && !told.swap(true, std::sync::atomic::Ordering::SeqCst);
+        let first = step == "charge" && !called.swap(true, std::sync::atomic::Ordering::SeqCst);
         if first { Err(JobError::snooze(Duration::from_millis(20))) } else { Ok(Value::Null) }
     });
     let fleet = scene.usual(&handler);
@@ -188,17 +188,19 @@ async fn a_stop_makes_a_once_step_unknown_and_an_auto_step_run_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_list_of_steps_is_refused_before_the_fleet_starts() {
     let handler = Walks::well();
-    let told = |steps: streamfleet::StepsBuilder| steps.build().map(drop).unwrap_err().to_string();
-    assert_eq!(told(Steps::builder()), "a job with steps needs at least one step");
+    let refusal = |steps: streamfleet::StepsBuilder| steps.build().map(drop).unwrap_err().to_string();
+    assert_eq!(refusal(Steps::builder()), "a job with steps needs at least one step");
     assert_eq!(
-        told(Steps::builder().auto("a", handler.clone()).once("a", handler.clone())),
+        refusal(Steps::builder().auto("a", handler.clone()).once("a", handler.clone())),
         "the step a appears twice"
     );
     let circle = Steps::builder().auto("a", handler.clone()).auto("b", handler.clone());
     let circle = circle.after("a", ["b"]).after("b", ["a"]);
-    assert_eq!(told(circle), "these steps wait for each other: a, b");
-    assert!(told(Steps::builder().auto("A", handler.clone())).contains("a step's name must match"));
-    assert!(told(Steps::builder().auto("a", handler).after("a", ["b"])).contains("b, which is not a step"));
+    assert_eq!(refusal(circle), "these steps wait for each other: a, b");
+    assert!(refusal(Steps::builder().auto("A", handler.clone())).contains("a step's name must match"));
+    assert!(
+        refusal(Steps::builder().auto("a", handler).after("a", ["b"])).contains("b, which is not a step")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

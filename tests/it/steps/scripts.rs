@@ -136,8 +136,8 @@ fn a_full_server_accepts_step_results_and_refuses_decisions_whole() {
     let other = |run| [&["me", &entry, run, "mail", "once", "1700", "charge once\nmail once"][..]].concat();
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     scripts.twice(source("step_begin"), &BEGIN_KEYS, &other("5"), [1, 1]);
-    let told = ["mail", "5", "done", "1", "", "", "", "\"receipt\"", "", "1700"];
-    scripts.twice(source("step_end"), &[LEDGER], &told, [1, 1]);
+    let ended = ["mail", "5", "done", "1", "", "", "", "\"receipt\"", "", "1700"];
+    scripts.twice(source("step_end"), &[LEDGER], &ended, [1, 1]);
     assert_eq!(
         (field(&scripts, "mail:state"), field(&scripts, "mail:result")),
         ("done".into(), "\"receipt\"".into())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::desk::assert_told;
+use crate::cli::desk::assert_output;
 use crate::harness::process::{Launch, Output, Worker};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
@@ -86,7 +86,7 @@ fn configured_steps_run_wait_for_a_decision_and_continue() {
     let states: Vec<&str> =
         seen["steps"].as_array().unwrap().iter().filter_map(|step| step["state"].as_str()).collect();
     assert_eq!((states, &seen["needs_decision"]), (vec!["failed", "pending", "done"], &true.into()));
-    assert_told!(stage.run(&["steps", "g-1"]).stdout);
+    assert_output!(stage.run(&["steps", "g-1"]).stdout);
     let status = stage.run(&["status", "g-1"]).stdout;
     assert!(status.contains("1 of 3 done; waiting for a decision: charge"), "{status}");
     for (args, code) in [
@@ -97,8 +97,8 @@ fn configured_steps_run_wait_for_a_decision_and_continue() {
     ] {
         assert_eq!(stage.run(&args).code, Some(code), "{args:?}");
     }
-    let told = stage.json(&["steps", "decide", "g-1", "charge", "done", "--reason", "paid by wire"]);
-    assert_eq!((&told["job"], &told["verdict"]), (&"replayed".into(), &"done".into()));
+    let answer = stage.json(&["steps", "decide", "g-1", "charge", "done", "--reason", "paid by wire"]);
+    assert_eq!((&answer["job"], &answer["verdict"]), (&"replayed".into(), &"done".into()));
     stage.until_state("done");
     assert_eq!(stage.log(), ["charge", "render", "render", "mail"]);
     let decision = &stage.json(&["steps", "g-1"])["steps"][0]["decision"];

@@ -54,8 +54,8 @@ fn text(value: Value) -> String {
 
 /// Returns true if the server's INFO has this line. A server that changes its role and disconnects its clients yields false.
 fn info(server: &RedisServer, line: &str) -> bool {
-    let told = server.try_cmd(&["INFO", "replication"]);
-    told.is_ok_and(|told| text(told).lines().any(|told| told.trim_end() == line))
+    let reply = server.try_cmd(&["INFO", "replication"]);
+    reply.is_ok_and(|reply| text(reply).lines().any(|found| found.trim_end() == line))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,10 +17,10 @@ use crate::harness::wait::until_async;
 
 /// All outcomes that a process reports, and what else it counts.
 #[derive(Clone, Default)]
-pub(crate) struct Tally(Arc<Mutex<Told>>);
+pub(crate) struct Tally(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
-struct Told {
+struct Seen {
     endings: BTreeMap<String, Vec<&'static str>>,
     fenced: usize,
     aside: Vec<String>,
@@ -28,15 +28,15 @@ struct Told {
 
 impl Tally {
     pub(crate) fn events(&self) -> Events {
-        let told = Arc::clone(&self.0);
+        let seen = Arc::clone(&self.0);
         Events::new(vec![Arc::new(move |event: &Event<'_>| {
-            let mut told = told.lock().unwrap();
+            let mut seen = seen.lock().unwrap();
             match event {
                 Event::Finished(end) => {
-                    told.endings.entry(end.job.to_string()).or_default().push(end.ending.as_str());
+                    seen.endings.entry(end.job.to_string()).or_default().push(end.ending.as_str());
                 }
-                Event::Fenced { .. } => told.fenced += 1,
-                Event::SetAside { job, keys, .. } => told.aside.push(format!("{job}: {keys}")),
+                Event::Fenced { .. } => seen.fenced += 1,
+                Event::SetAside { job, keys, .. } => seen.aside.push(format!("{job}: {keys}")),
                 _ => {}
             }
         })])
@@ -160,7 +160,7 @@ fn obeys() -> Acts {
 }
 
 /// Runs a job whose settlement's answer is lost, the one to a request with `needle`. Exactly `want` must be reported.
-async fn is_told_once(payload: &str, needle: &str, want: &[&str]) {
+async fn is_reported_once(payload: &str, needle: &str, want: &[&str]) {
     let scene = Scene::new().await;
     let tally = Tally::default();
     let fleet = start(scene.config(LONG), obeys(), &tally);
@@ -181,22 +181,22 @@ async fn is_told_once(payload: &str, needle: &str, want: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_success_whose_answer_was_lost_is_reported_once() {
-    is_told_once("ok", "\"well\"", &["succeeded"]).await;
+    is_reported_once("ok", "\"well\"", &["succeeded"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_whose_answer_was_lost_is_reported_once() {
-    is_told_once("fails once", "retrying", &["retried", "succeeded"]).await;
+    is_reported_once("fails once", "retrying", &["retried", "succeeded"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burial_whose_answer_was_lost_is_reported_once() {
-    is_told_once("is fatal", "fatal", &["dead"]).await;
+    is_reported_once("is fatal", "fatal", &["dead"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancellation_whose_answer_was_lost_is_reported_once() {
-    is_told_once("drops", "a duplicate", &["cancelled"]).await;
+    is_reported_once("drops", "a duplicate", &["cancelled"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,7 +205,7 @@ async fn an_interruption_whose_answer_was_lost_is_reported_once() {
     let (handler, tally) = (Gate::closed(), Tally::default());
     let mut config = scene.config(LONG);
     config.worker.drain_timeout = Duration::from_millis(10);
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     // By the second time Redis knows the script, and the request begins with the job.
     for lost in [0, 1] {
         let fleet = start(config.clone(), handler.clone(), &tally);
@@ -214,10 +214,10 @@ async fn an_interruption_whose_answer_was_lost_is_reported_once() {
         let (needle, holding) = (job.to_string().into_bytes(), b":1\r\n".to_vec());
         scene.proxy.set(Mode::DropReplyTo { needle, holding, times: lost });
         fleet.stop().await;
-        told.push((tally.of(&job), scene.proxy.hits()));
+        reports.push((tally.of(&job), scene.proxy.hits()));
         scene.server.cmd(&["DEL", STREAM]);
     }
-    assert_eq!(told, [(vec!["interrupted"], 0), (vec!["interrupted"], 1)]);
+    assert_eq!(reports, [(vec!["interrupted"], 0), (vec!["interrupted"], 1)]);
     assert_eq!(tally.fenced(), 0);
 }
 

@@ -95,7 +95,7 @@ impl Zombie {
     }
 
     /// Returns the state and the attempts of the job.
-    async fn told(&self) -> (State, Vec<Attempt>) {
+    async fn recorded(&self) -> (State, Vec<Attempt>) {
         let status = self.scene.queue.status(&self.job).await.unwrap().unwrap();
         (status.state, status.attempts)
     }
@@ -113,7 +113,7 @@ pub(crate) async fn is_fenced() {
     handler.open();
     let successor = zombie.successor(4, Duration::ZERO, handler.clone());
     zombie.until_taken_over(frozen, State::Done).await;
-    let before = zombie.told().await;
+    let before = zombie.recorded().await;
     zombie.let_end();
     zombie.worker.thaw();
     zombie.until_ended().await;
@@ -122,7 +122,7 @@ pub(crate) async fn is_fenced() {
     successor.stop().await;
     let next = producer.submit(job("ok").tracking(streamfleet::job::Tracking::All)).await.unwrap();
     until_state(&zombie.scene.queue, &next, State::Done).await;
-    assert_eq!(zombie.told().await, before);
+    assert_eq!(zombie.recorded().await, before);
     assert_eq!((handler.of(&zombie.job).ends, zombie.dead()), (1, 0));
 }
 
@@ -137,14 +137,14 @@ async fn a_zombie_stopped_before_it_settles_changes_nothing_after_a_takeover() {
     handler.open();
     let successor = zombie.successor(4, Duration::ZERO, handler.clone());
     zombie.until_taken_over(frozen, State::Done).await;
-    let before = zombie.told().await;
+    let before = zombie.recorded().await;
     successor.stop().await;
     zombie.scene.proxy.set(Mode::Pass);
     zombie.worker.thaw();
     let producer = Producer::new(zombie.scene.queue.clone());
     let next = producer.submit(job("ok").tracking(streamfleet::job::Tracking::All)).await.unwrap();
     until_state(&zombie.scene.queue, &next, State::Done).await;
-    assert_eq!(zombie.told().await, before);
+    assert_eq!(zombie.recorded().await, before);
     assert_eq!((handler.of(&zombie.job).ends, zombie.dead()), (1, 0));
 }
 
