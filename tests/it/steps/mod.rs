@@ -3,6 +3,7 @@
 mod answers;
 mod attempts;
 mod decide;
+mod halfway;
 mod late;
 mod lost_reply;
 mod once;

@@ -6,79 +6,46 @@ use serde_json::Value;
 use streamfleet::job::{State, StepLimits, StepState};
 use streamfleet::{JobError, Steps};
 
+use super::halfway::Halfway;
 use super::scene::{Scene, Walks, plan};
 use crate::harness::fleet::{config, quick, until_state};
-use crate::harness::ledger::{Ledger, Record};
-use crate::harness::process::Worker;
 use crate::harness::wait::until;
-use crate::program::Program;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A worker process that is killed in the middle of a step, and another one that takes over.
-struct Killed {
-    scene: Scene,
-    dir: tempfile::TempDir,
-    worker: Worker,
-}
-
-impl Killed {
-    /// Submits `j` and waits until its step has begun. The step does not end before the file `end` exists.
-    async fn in_the_middle_of(step: &str) -> Self {
-        let scene = Scene::new().await;
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("ledger")).unwrap();
-        let mut killed = Self { worker: Self::program(&scene, &dir).launch().start(), scene, dir };
-        let order = format!("{step} block {}", killed.dir.path().join("end").display());
-        let add = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j", "payload", &order];
-        killed.scene.server.cmd(&add);
-        until("the step to begin", SOON, || killed.starts(step) == 1);
-        killed.worker.kill9();
-        std::fs::write(killed.dir.path().join("end"), "").unwrap();
-        killed.worker = Self::program(&killed.scene, &killed.dir).launch().start();
-        killed
-    }
-
-    fn program(scene: &Scene, dir: &tempfile::TempDir) -> Program {
-        let url = scene.server.url();
-        Program { retention_ms: 60_000, ..Program::new(&url, &dir.path().join("ledger")) }
-    }
-
-    /// Returns how often a step's handler was called.
-    fn starts(&self, step: &str) -> usize {
-        let named =
-            |record: &Record| matches!(record, Record::Start { run, .. } if run.job == format!("j/{step}"));
-        Ledger::new(&self.dir.path().join("ledger")).read().iter().filter(|record| named(record)).count()
-    }
+/// Returns a worker that has taken over from one that was killed in the middle of this step.
+async fn killed_in(step: &str) -> Halfway {
+    let mut killed = Halfway::of(step, "").await;
+    killed.worker.kill9();
+    killed.let_end();
+    killed.worker = killed.another();
+    killed
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_once_step_whose_worker_was_killed_after_it_began_never_reruns() {
-    let killed = Killed::in_the_middle_of("charge").await;
-    let (scene, job) = (&killed.scene, "j".parse().unwrap());
-    assert_eq!(scene.reason(&job).await, "needs_decision");
-    let charge = scene.step(&job, "charge").await;
+    let killed = killed_in("charge").await;
+    let (scene, job) = (&killed.scene, &killed.job);
+    assert_eq!(scene.reason(job).await, "needs_decision");
+    let charge = scene.step(job, "charge").await;
     assert_eq!((charge.state, charge.attempts), (StepState::Unknown, 1));
     assert!(charge.errors[0].text.starts_with("no word from "), "{:?}", charge.errors);
     assert_eq!(["audit", "charge", "mail", "render"].map(|step| killed.starts(step)), [1, 1, 0, 1]);
     // Not even when its dead letter is replayed.
-    let letter = scene.queue.status(&job).await.unwrap().unwrap().dead.unwrap();
-    assert!(scene.queue.dead_letters().replay(letter, &job).await.unwrap().is_done());
+    let letter = scene.queue.status(job).await.unwrap().unwrap().dead.unwrap();
+    assert!(scene.queue.dead_letters().replay(letter, job).await.unwrap().is_done());
     until("the job to be buried again", SOON, || {
         let letters = scene.server.cmd(&["XLEN", "sf:{default}:dead"]);
         letters == redis::Value::Int(1)
     });
     assert_eq!(killed.starts("charge"), 1);
-    drop(killed.worker);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_once_step_whose_worker_was_killed_before_it_began_runs_once() {
-    let killed = Killed::in_the_middle_of("audit").await;
-    let job = "j".parse().unwrap();
-    until_state(&killed.scene.queue, &job, State::Done).await;
+    let killed = killed_in("audit").await;
+    until_state(&killed.scene.queue, &killed.job, State::Done).await;
     assert_eq!(["audit", "charge", "mail", "render"].map(|step| killed.starts(step)), [2, 1, 1, 1]);
-    drop(killed.worker);
 }
 
 #[tokio::test(flavor = "multi_thread")]
