@@ -82,9 +82,11 @@ impl Builder {
         loop {
             let port = choose_port(&folder, &self.ports).map_err(unusable)?;
             match Process::launch(&self, &folder, port, &password).await {
-                // Another process took the port after we checked it and before our server bound it.
+                // Another process took the port after we checked it and before our server bound it, or it has another
+                // port that goes with it, such as the cluster bus's.
                 Err(StartError::Server { tail, .. }) if tail.contains(PORT_TAKEN) && tries < PORTS_TRIED => {
                     tries += 1;
+                    fs::remove_file(port_file(&folder)).map_err(unusable)?;
                 }
                 launched => {
                     let process = launched?;
@@ -97,15 +99,18 @@ impl Builder {
 
 /// Returns the last port if it is free, so that commands in a shell's history keep working, otherwise another one.
 fn choose_port(folder: &Path, ports: &Range<u16>) -> io::Result<u16> {
-    let memory = folder.join("port");
-    let remembered = fs::read_to_string(&memory).ok().and_then(|text| text.trim().parse().ok());
+    let remembered = fs::read_to_string(port_file(folder)).ok().and_then(|text| text.trim().parse().ok());
     // Two servers that start at the same time rarely begin at the same port.
     let offset = rand::random_range(0..ports.len().max(1));
     let (rest, all) = (ports.clone().skip(offset), ports.clone());
     let port = remembered.into_iter().chain(rest).chain(all).find(is_free);
     let port = port.ok_or_else(|| io::Error::other("no port is free"))?;
-    fs::write(memory, format!("{port}\n"))?;
+    fs::write(port_file(folder), format!("{port}\n"))?;
     Ok(port)
+}
+
+fn port_file(folder: &Path) -> PathBuf {
+    folder.join("port")
 }
 
 fn is_free(port: &u16) -> bool {

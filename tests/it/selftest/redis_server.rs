@@ -1,8 +1,11 @@
 //! Tests of `harness::redis_server`.
 
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use redis::Value;
+use streamfleet::dev_server::DevServer;
 
 use crate::harness::redis_server::{Aof, RedisServer};
 use crate::harness::wait::until;
@@ -37,6 +40,16 @@ fn a_server_without_aof_forgets_everything() {
     server.cmd(&["SET", "k", "v"]);
     server.restart();
     assert_eq!(server.cmd(&["EXISTS", "k"]), Value::Int(0));
+}
+
+#[tokio::test]
+async fn a_server_whose_cluster_bus_cannot_listen_gets_another_port() {
+    let bus = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = bus.local_addr().unwrap().port() - 10_000;
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("port"), port.to_string()).unwrap();
+    let server = DevServer::builder().arguments(["--cluster-enabled", "yes"]).start(folder.path()).await;
+    assert_ne!(server.unwrap().port(), port);
 }
 
 #[test]
