@@ -96,14 +96,15 @@ impl Drill {
         let faults = [Fault::Abort, Fault::Freeze, Fault::Lose];
         let cases: Vec<(Point, Fault)> =
             points.iter().flat_map(|point| faults.map(|fault| (*point, fault))).collect();
-        let (next, reached, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let next = AtomicUsize::new(0);
+        let (reached, missed, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for _ in 0..AT_ONCE {
                 scope.spawn(|| {
                     while let Some((point, fault)) = cases.get(next.fetch_add(1, Ordering::SeqCst)) {
                         match self.strike(point, *fault) {
                             Ok(true) => _ = reached.fetch_add(1, Ordering::SeqCst),
-                            Ok(false) => {}
+                            Ok(false) => missed.lock().unwrap().push((*point, *fault)),
                             Err(why) => wrong.lock().unwrap().push(format!("{fault:?} {point}: {why}")),
                         }
                     }
@@ -113,8 +114,12 @@ impl Drill {
         let (wrong, reached) = (wrong.into_inner().unwrap(), reached.into_inner());
         eprintln!("{name}: {} points, {} cases, {reached} struck", points.len(), cases.len());
         assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-        // The order of calls differs between runs, so a point may not be reached.
-        assert!(reached * 10 >= cases.len() * 9, "only {reached} of {} points were reached", cases.len());
+        // A run may need fewer calls than the one that was counted, and its last answer may come after its end. But no run
+        // ends without the first call of each script.
+        for (point, fault) in missed.into_inner().unwrap() {
+            let may_miss = point.nth > 1 || point.way == Direction::Replies;
+            assert!(may_miss, "{fault:?} did not strike {point}; {reached} of {} cases did", cases.len());
+        }
     }
 
     /// Returns the points of one script, counted in a run without faults.
