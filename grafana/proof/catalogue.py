@@ -59,7 +59,7 @@ class Catalogue:
 
     @staticmethod
     def _needs_max(metric):
-        return metric["told_by"] == "leader" and metric["kind"] == "gauge"
+        return metric["reported_by"] == "leader" and metric["kind"] == "gauge"
 
 
 def grouped(expression):

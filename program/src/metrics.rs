@@ -18,7 +18,7 @@ struct Metric {
     /// The upper bounds of a histogram.
     #[serde(skip_serializing_if = "<[f64]>::is_empty")]
     buckets: &'static [f64],
-    told_by: &'static str,
+    reported_by: &'static str,
     aggregate: &'static str,
     help: &'static str,
 }
@@ -61,7 +61,7 @@ fn metric(group: &'static str, descriptor: &Descriptor) -> Metric {
         unit: descriptor.unit(),
         labels: labels.iter().map(shown).collect(),
         buckets,
-        told_by: reported_by.as_str(),
+        reported_by: reported_by.as_str(),
         aggregate: aggregate.as_str(),
         help,
     }
@@ -72,7 +72,7 @@ fn show(metrics: &[Metric]) -> String {
     for metric in metrics {
         let labels: Vec<_> = metric.labels.iter().map(|label| label.name).collect();
         let labels = labels.join(", ");
-        table.add_row([metric.name, metric.kind, &labels, metric.aggregate, metric.told_by, metric.help]);
+        table.add_row([metric.name, metric.kind, &labels, metric.aggregate, metric.reported_by, metric.help]);
     }
     table.to_string()
 }
