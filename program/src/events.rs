@@ -29,10 +29,10 @@ pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
-    /// The maximum number of events; with --follow, of the first ones.
+    /// The maximum number of events; with --follow, of past events.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     limit: u64,
-    /// Start after this event, to get the next page. Default: the last events.
+    /// Start after this event, to get the next page. Default: the newest events.
     #[arg(long, value_name = "EVENT")]
     after: Option<EntryId>,
     /// Continue with new events until interrupted; with --json, one object per line.
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Prints new events until nobody reads them.
+/// Prints new events until the reader is gone.
 async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> anyhow::Result<()> {
     loop {
         let events = match queue.events().page(last, PAGE).await {
@@ -109,7 +109,7 @@ async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> any
     }
 }
 
-/// Prints one line per event. Returns false once nobody reads any more.
+/// Prints one line per event. Returns false once the reader is gone.
 fn print_events(output: Output, events: &[PastEvent]) -> anyhow::Result<bool> {
     for event in events {
         let report = report(event);

@@ -20,7 +20,7 @@ pub(crate) enum Exit {
     NotFound,
     /// A check found errors.
     Unfit,
-    /// The waiting time was up before the job ended.
+    /// The wait timed out before the job ended.
     Unfinished,
     /// The queue accepts no more jobs for now; nothing was submitted.
     Full,

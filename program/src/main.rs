@@ -51,7 +51,7 @@ Exit codes:
   3  Redis is unreachable, or refuses the request
   4  the requested object does not exist
   5  a check found errors
-  6  the waiting time was up before the job ended; the job continues
+  6  the wait timed out before the job ended; the job continues
   7  the queue accepts no more jobs for now; nothing was submitted
   8  the job is accepted, but the requested durability is not confirmed
 

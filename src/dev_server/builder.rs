@@ -23,7 +23,7 @@ const PORTS_TRIED: usize = 10;
 /// What the server logs if another process has its port.
 const PORT_TAKEN: &str = "Failed listening on port";
 
-/// The settings of a [`DevServer`] that is to be started.
+/// The settings of a [`DevServer`] before it starts.
 #[derive(Debug, Clone)]
 pub struct Builder {
     pub(super) arguments: Vec<OsString>,

@@ -53,7 +53,7 @@ impl Process {
         let mut process = Self(start_tied(command).await.map_err(unusable)?);
         let (deadline, mut logged) = (Instant::now() + PATIENCE, Vec::new());
         loop {
-            // Checked before the log is read: a server that has ended logs no more.
+            // Checked before the log is read: a server that has ended logs nothing more.
             let runs = matches!(process.0.try_wait(), Ok(None));
             news.read_to_end(&mut logged).map_err(unusable)?;
             let text = String::from_utf8_lossy(&logged);

@@ -188,7 +188,7 @@ pub enum Event<'a> {
     Leading {
         /// The queue.
         queue: &'a QueueName,
-        /// Whether it does them now.
+        /// Whether it leads the queue now.
         leading: bool,
     },
     /// A read of new entries completed.
@@ -362,7 +362,7 @@ pub enum ChildEnding {
     Failed,
     /// By a signal.
     Signal,
-    /// It was asked to stop because its time was up.
+    /// It was asked to stop because it timed out.
     Timeout,
     /// It could not be started.
     NotStarted,

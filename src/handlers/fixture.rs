@@ -18,7 +18,7 @@ pub(super) fn context(fields: &[(&str, &str)]) -> JobContext {
     context_until(Instant::now() + PATIENCE, fields)
 }
 
-/// Returns the context of a plain job whose time is up after `timeout`.
+/// Returns the context of a plain job that times out after `timeout`.
 pub(super) fn context_for(timeout: Duration) -> JobContext {
     context_until(Instant::now() + timeout, &[])
 }

@@ -28,7 +28,7 @@ const PROMPT: Duration = Duration::from_secs(1);
 /// The most dead tasks that are reported.
 const DEAD_MAX: usize = 8;
 
-/// The signs of life of one process. Clones share them.
+/// Tracks whether the loops of one process are alive. Clones share its state.
 #[derive(Clone)]
 pub(crate) struct Liveness {
     shared: Arc<Shared>,
@@ -73,7 +73,7 @@ struct MonitorState {
 }
 
 impl Liveness {
-    /// Creates the signs of life of a process that works with a single Redis, or with a cluster.
+    /// Creates the liveness of a process that works with a single Redis, or with a cluster.
     pub(crate) fn new(is_clustered: bool) -> Self {
         let shared = Shared {
             clock: Instant::now(),

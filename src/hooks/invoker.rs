@@ -125,7 +125,7 @@ impl Threads {
     }
 }
 
-/// Runs the hook's thread until nobody calls any more.
+/// Runs the hook's thread until no caller is left.
 fn answer_calls(hook: &dyn ErasedHook, runtime: &Handle, calls: &Receiver<Call>) {
     for Call { notification, limit, answer } in calls {
         let call = AssertUnwindSafe(async { hook.notify(&notification).await }).catch_unwind();
@@ -135,7 +135,7 @@ fn answer_calls(hook: &dyn ErasedHook, runtime: &Handle, calls: &Receiver<Call>)
             Ok(Err(_panic)) => Err((HookFailure::Panic, "it panicked".to_owned())),
             Err(_) => Err((HookFailure::Timeout, format!("took longer than {limit:?}; abandoned"))),
         };
-        // If nobody waits any more, the answer came too late, and was counted.
+        // If nobody is waiting, the answer came too late, and was counted.
         drop(answer.send(result));
     }
 }

@@ -231,7 +231,7 @@ mod tests {
         let [first, last] = watch.window(at(4_000)).unwrap();
         let server = |millis: u64| (START + millis).cast_signed();
         assert!((first..=last).contains(&server(4_000)) && (first..=last).contains(&server(4_900)));
-        assert!(!(first..=last).contains(&server(8_100)), "Redis stood still before it");
+        assert!(!(first..=last).contains(&server(8_100)), "Redis was frozen before it");
         assert!(!(first..=last).contains(&server(14_000)), "the clock stepped before it");
         assert!(!(first..=last).contains(&server(3_000)), "the clock stepped back before it");
     }

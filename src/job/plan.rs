@@ -65,7 +65,7 @@ pub enum Next {
     Wait(Duration),
     /// All steps are done, and so is the job.
     Done,
-    /// Nothing can run without a person any more, for this reason.
+    /// No step can run until a person intervenes, for this reason.
     Stuck(DeadReason),
 }
 

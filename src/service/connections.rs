@@ -122,7 +122,7 @@ impl BoundedStream {
         Self { stream, connection, deadline, ended, _permit: permit }
     }
 
-    /// Returns an error if the connection has ended. One that was closed to make room ends when it `makes_progress` no more.
+    /// Returns an error if the connection has ended. One that was closed to make room ends unless it `makes_progress`.
     fn poll_end(&mut self, context: &mut Context<'_>, makes_progress: bool) -> io::Result<()> {
         let may_finish = makes_progress && self.connection.accepted.elapsed() < FINISH_TIMEOUT;
         let is_closed = self.ended.as_mut().poll(context).is_ready() && !may_finish;

@@ -103,7 +103,7 @@ struct Reading<R> {
 }
 
 impl<R: Read> Reading<R> {
-    /// Reads until the input ends, a line is invalid, or nobody receives any more.
+    /// Reads until the input ends, a line is invalid, or the receiver is gone.
     fn run(mut self) {
         let (mut number, mut group, mut bytes) = (0, Vec::new(), 0);
         let mut text = Vec::new();

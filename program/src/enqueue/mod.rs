@@ -81,14 +81,14 @@ pub(crate) struct Args {
     /// Where the job must be stored before it counts as submitted: memory, replicas:N, or aof (the server's disk; Redis 7.2).
     #[arg(long, default_value = "memory", value_name = "WHERE")]
     durability: Durability,
-    /// How long to wait for that, at most 1m. Exit code 8: the job is accepted, but its durability is not confirmed.
+    /// How long to wait until it is stored there, at most 1m. Exit code 8: the job is accepted, but its durability is not confirmed.
     #[arg(long, default_value = "5s", value_parser = times::duration, value_name = "LENGTH")]
     confirm_within: Duration,
     /// Keep a record of the job even if it never fails.
     #[arg(long)]
     track: bool,
     /// Wait for the job's end and print its result; --wait=30s waits for at most 30 s. The job leaves a record. Exit code
-    /// 0: it is done; 1: it is dead or cancelled; 6: the waiting time was up, and the job continues.
+    /// 0: it is done; 1: it is dead or cancelled; 6: the wait timed out, and the job continues.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = times::duration)]
     wait: Option<Option<Duration>>,
     #[command(flatten)]

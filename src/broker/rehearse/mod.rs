@@ -113,7 +113,7 @@ struct Rehearsal<'a> {
 impl Rehearsal<'_> {
     async fn run_steps(&self, log: &mut Log) -> Option<()> {
         let blocking = log.step("open a second connection", self.queue.open(Role::Blocking)).await?;
-        log.step("sign of life", self.live()).await?;
+        log.step("heartbeat", self.live()).await?;
         log.step("join the group", self.queue.join(LEASE)).await?;
         log.step("become the leader", self.queue.lead(&self.consumer, LEASE)).await?;
         log.step("enqueue", self.enqueue()).await?;

@@ -56,7 +56,7 @@ impl Queue {
         let key = self.keys.offloaded(&light.offloaded.token);
         let (client, day) = (self.link.client(), i64::try_from(UNCONFIRMED.as_secs()).unwrap_or(i64::MAX));
         let fields = Value::Bytes(light.fields.into());
-        // An existing key has the same fields, and perhaps no TTL any more.
+        // An existing key has the same fields, and may have lost its TTL.
         let set = client.set::<Value, _, _>(
             key.clone(),
             fields,

@@ -71,7 +71,7 @@ pub(crate) struct Holder {
     pub(crate) id: JobId,
     /// Where the job waits, if that was looked up.
     pub(crate) search: Option<EntrySearch>,
-    /// If it is to be debounced, its packed fields as they were read, and the same with the new payload.
+    /// If it must be debounced, its packed fields as they were read, and the same with the new payload.
     pub(crate) edit: Option<[Bytes; 2]>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum SubmitOutcome {
     Debounced(JobId),
     /// This job already exists, in this state, and was left as it is: it has the same id, or holds the lock.
     Known(JobId, State),
-    /// Nothing was done: this job holds the lock. Send again and name it, with its fields if it is to be debounced.
+    /// Nothing was done: this job holds the lock. Send again and name it, with its fields if it must be debounced.
     HeldBy(JobId),
     /// Nothing was done: this job holds the lock. It was due at this time, in this lane, and has no older entry there.
     /// Look up its entry, and send again with the result.
@@ -156,7 +156,7 @@ impl JobWithId {
         };
         field("once", Bytes::from_static(b"1"));
         if let Some(unique) = &unique {
-            // A window's lock ends only when its time is up.
+            // A window's lock ends only with the window.
             if !matches!(unique.scope, UniqueScope::Window(_)) {
                 field("unique", Bytes::copy_from_slice(unique.key.as_str().as_bytes()));
             }

@@ -100,7 +100,7 @@ impl Child {
             () = exited(self.pidfd.as_ref(), &mut self.process) => return (None, Instant::now() + LINGER),
             why = cut => why,
         };
-        // If this process stood still, the runtime may not have noticed yet that the program has exited.
+        // If this process was frozen, the runtime may not have noticed yet that the program has exited.
         if self.group.has_lost_its_leader() {
             return (None, Instant::now() + LINGER);
         }

@@ -47,7 +47,7 @@ const PAYLOAD_BYTES: &str = "STREAMFLEET_PAYLOAD_BYTES";
 const KILLED_MIN: i32 = 129;
 const KILLED_MAX: i32 = 159;
 
-/// Why a program was stopped that ran too long.
+/// Why a program that ran too long was stopped.
 const TIME_UP: &str = "it ran out of time";
 
 /// Runs a program per job: the payload on standard input, the outcome in the exit code.
@@ -208,7 +208,7 @@ impl End {
     }
 }
 
-/// Waits until the attempt must end, and returns why. The worker notices that its time is up, and cancels it.
+/// Waits until the attempt must end, and returns why. The worker notices that it has timed out, and cancels it.
 async fn cut_short(context: &JobContext) -> &'static str {
     context.cancellation().cancelled().await;
     if context.time_left().is_zero() { TIME_UP } else { "the attempt was cut short" }

@@ -165,8 +165,8 @@ impl Handler for Http {
         self.accepted(&response, &body)
     }
 
-    /// A response that is on its way when the attempt is cut short is still read: this process may have stood still
-    /// while the response arrived.
+    /// A response that is on its way when the attempt is cut short is still read: this process may have been
+    /// frozen while the response arrived.
     fn grace(&self) -> Duration {
         ON_ITS_WAY
     }

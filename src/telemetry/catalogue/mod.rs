@@ -66,7 +66,7 @@ catalogue! {
     "Jobs" {
         STARTED = counter("streamfleet_jobs_started_total", &[QUEUE, JOB_TYPE], "Attempts started.");
         STARTED_LATE = counter("streamfleet_jobs_started_late_total", &[QUEUE, JOB_TYPE],
-            "Attempts started later after becoming ready than the queue's latency objective allows.");
+            "Attempts that started later than the queue's latency objective allows, measured from when they were ready.");
         FINISHED = counter("streamfleet_jobs_finished_total", &[QUEUE, JOB_TYPE, OUTCOME],
             "Attempts that ended, by outcome.");
         FAILURES_TOTAL = counter("streamfleet_job_failures_total", &[QUEUE, JOB_TYPE, FAILURE],
@@ -161,7 +161,7 @@ catalogue! {
             "Spans that the collector did not get; full: the queue of spans to export was full.");
     }
     "Redis" {
-        REDIS_UP = gauge("streamfleet_redis_up", &[], "1 while Redis answers this process's signs of life.").max();
+        REDIS_UP = gauge("streamfleet_redis_up", &[], "1 while Redis answers this process's heartbeats.").max();
         REDIS_ERRORS = counter("streamfleet_redis_errors_total", &[ERROR], "Commands that failed, by kind of error.");
         COMMANDS = Descriptor::histogram("streamfleet_redis_command_duration_seconds", TRIP, &[COMMAND],
             "How long one round trip took, as seen by this process, without reads that wait for entries.");

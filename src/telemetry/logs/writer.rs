@@ -51,7 +51,7 @@ fn open_to(out: impl Write + Send + 'static) -> io::Result<(Lines, Flush)> {
 }
 
 fn write(mut out: impl Write, waiting: &Receiver<Vec<u8>>, shared: &Shared, done: &SyncSender<()>) {
-    // An error means that nobody reads any more, and there is nowhere to report it.
+    // An error means that the reader is gone, and there is nowhere else to report it.
     let mut put = |bytes: &[u8]| out.write_all(bytes).and_then(|()| out.flush()).unwrap_or_default();
     while let Ok(line) = waiting.recv() {
         put(&line);

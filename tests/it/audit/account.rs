@@ -51,7 +51,7 @@ const FLEET: [&str; 7] = ["control", "leader", "events", "dead", "cron", "cron:t
 /// How many keys are inspected together.
 const PAGE: usize = 500;
 
-/// Collects everything that is left, when no worker runs any more.
+/// Collects everything that is left, once no worker runs.
 pub(crate) fn facts(server: &RedisServer) -> Facts {
     let mut facts = Facts { letters: letters(server), ..Facts::default() };
     for lane in LANES {

@@ -71,7 +71,7 @@ pub(crate) struct Causes {
     ends: HashMap<u32, Vec<(u64, u64, Why)>>,
     silences: HashMap<u32, Vec<Silence>>,
     of_all: Vec<Silence>,
-    /// When each process stood still, for whatever reason.
+    /// When each process stalled, for whatever reason.
     stills: HashMap<u32, Vec<(u64, u64)>>,
     lease: u64,
     /// What else happened to workers, in words.

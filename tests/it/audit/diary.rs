@@ -1,4 +1,4 @@
-//! The diary of an audit: what handlers did, and when their process stood still, in files outside Redis. Each line is appended
+//! The diary of an audit: what handlers did, and when their process stalled, in files outside Redis. Each line is appended
 //! by one `write(2)`, so a killed writer leaves only whole lines.
 //!
 //! ```text
@@ -37,7 +37,7 @@ pub(crate) struct Span {
     pub(crate) end: Option<(u64, How)>,
 }
 
-/// A period in which a process stood still, for whatever reason.
+/// A period in which a process stalled, for whatever reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stall {
     pub(crate) pid: u32,

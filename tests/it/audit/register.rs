@@ -122,7 +122,7 @@ pub(crate) struct Register {
     accepted: AtomicU64,
 }
 
-/// A copy of the register, taken when nothing is written any more.
+/// A copy of the register, taken once nothing more is written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
     pub(crate) sent: BTreeMap<String, Sent>,

@@ -57,8 +57,8 @@ pub(crate) fn fresh_starts(view: &View) -> Found {
     found
 }
 
-/// A job that another worker has taken over and started does not start on its first worker any more, however long that one stood
-/// still. The only exception is what a thread of that worker had just decided to start when it was stopped: one job per thread.
+/// A job that another worker has taken over and started no longer starts on its first worker, however long that one was frozen.
+/// The only exception is what a thread of that worker had just decided to start when it was stopped: one job per thread.
 pub(crate) fn late(view: &View) -> Found {
     let mut found = Found::default();
     let mut decided: BTreeMap<(u32, u64), usize> = BTreeMap::new();

@@ -90,7 +90,7 @@ fn a_missing_right_of_the_login_is_detected() {
     let users = "user short on >pw ~sf:* +@all -xautoclaim\nuser shorter on >pw ~sf:* +@all -xadd -info\n\
                  user outside on >pw ~other:* +@all\n";
     let server = RedisServer::builder().users_acl(users).start();
-    for (user, step) in [("short", "claim and bury"), ("shorter", "enqueue"), ("outside", "sign of life")] {
+    for (user, step) in [("short", "claim and bury"), ("shorter", "enqueue"), ("outside", "heartbeat")] {
         let output = run(&["--redis", &as_user(&server, &format!("{user}:pw")), "check", "--json"], b"");
         assert_eq!((output.code, level(&output, "rights").as_str()), (Some(5), "error"), "{output:?}");
         assert!(output.stdout.contains(step) && output.stdout.contains("ACL SETUSER"), "{}", output.stdout);

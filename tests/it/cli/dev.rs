@@ -143,7 +143,7 @@ fn a_folder_serves_one_process_and_the_server_dies_with_it() {
 fn a_server_that_exits_ends_the_worker_and_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (process, pasted) = start(folder.path());
-    // The server answers no more, so this command gets no reply.
+    // The server no longer answers, so this command gets no reply.
     redis::cmd("SHUTDOWN").arg("NOSAVE").query::<()>(&mut pasted.connect().unwrap()).unwrap_or_default();
     assert_eq!(process.wait_exit(Duration::from_secs(60)).code(), Some(1));
     assert!(process.stderr().contains("the redis server exited unexpectedly"), "{}", process.stderr());

@@ -97,7 +97,7 @@ async fn live_workers_and_stale_consumers_are_listed() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
-    until_async("the worker's sign of life", Duration::from_secs(10), async || {
+    until_async("the worker's heartbeat", Duration::from_secs(10), async || {
         !json(&server, &["workers"])["live"].as_array().unwrap().is_empty()
     })
     .await;

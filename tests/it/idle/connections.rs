@@ -52,7 +52,7 @@ async fn on_a_cluster_a_queue_has_connections_only_to_its_own_server() {
     let url = url(servers[0].addr(), servers[1].addr());
     let names = [queue_on(&servers[0], true), queue_on(&servers[0], false)];
     let slots: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-    // The worker sends its signs of life to one of the two servers, over its own connection.
+    // The worker sends its heartbeats to one of the two servers, over its own connection.
     opens(&url, &servers, &slots[..1], (5 + 1, 0)).await;
     opens(&url, &servers, &slots, (2 * 5 + 1, 5)).await;
 }

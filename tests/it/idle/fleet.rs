@@ -1,4 +1,4 @@
-//! A fleet of many workers in one process. Each has its own name, connections and signs of life, as a process has.
+//! A fleet of many workers in one process. Each has its own name, connections and heartbeat, as a process has.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +72,7 @@ impl Crowd {
         let workers: Vec<_> = (0..workers).map(|_| Running::of(fleet())).collect();
         let crowd = Self { server, handler, workers };
         let alive = async || crowd.signs_of_life() == crowd.workers.len();
-        until_async("a sign of life from every worker", Duration::from_secs(60), alive).await;
+        until_async("a heartbeat from every worker", Duration::from_secs(60), alive).await;
         crowd
     }
 

@@ -23,7 +23,7 @@ fn in_streams(server: &RedisServer) -> u64 {
 }
 
 /// A killed worker's consumer is removed within this time, together with its receipts: by a check every 4 to 6 seconds, after
-/// ten seconds without a sign of life.
+/// ten seconds without a heartbeat.
 const REAPED: Duration = Duration::from_secs(30);
 
 /// Waits until nothing is waiting, running or delayed, or until the deadline.

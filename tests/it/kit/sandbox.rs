@@ -43,7 +43,7 @@ async fn a_job_due_in_an_hour_runs_when_time_is_advanced_by_an_hour() {
     assert_eq!((status.state, handler.all_runs()), (State::Scheduled, 1));
     sandbox.advance(HOUR).await.unwrap();
     sandbox.until_state(&second, State::Done).await.unwrap();
-    assert_eq!(sandbox.advance(HOUR).await.unwrap(), 0, "nothing is delayed any more");
+    assert_eq!(sandbox.advance(HOUR).await.unwrap(), 0, "nothing is left to move");
     sandbox.stop().await.unwrap();
 }
 

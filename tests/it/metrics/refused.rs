@@ -28,7 +28,7 @@ fn a_full_redis_shows_in_the_memory_and_overdue_metrics() {
     assert_eq!(figures.value("redis_memory_max_bytes"), 100_000.0);
     assert_eq!(figures.value("redis_eviction_safe"), 1.0);
     server.cmd(&["CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "allkeys-lru"]);
-    until("nothing is overdue any more", SOON, || value("cron_overdue_seconds") < 2.0);
+    until("nothing is overdue", SOON, || value("cron_overdue_seconds") < 2.0);
     until("the policy is reported", SOON, || worker.value("redis_eviction_safe") == 0.0);
 }
 

@@ -11,7 +11,7 @@ use crate::harness::nemesis::seed;
 
 const OPERATIONS: usize = 400;
 
-/// So many jobs live at once at most.
+/// At most this many jobs live at once.
 const ALIVE: usize = 40;
 
 /// An operation that is possible now.

@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::harness::clock::note_stalls;
 use crate::harness::ledger::Ledger;
 
-/// If a process stands still for this long, the machine gave it no CPU time, and its leases may be lost.
+/// If a process stalls for this long, the machine gave it no CPU time, and its leases may be lost.
 const STALLED: Duration = Duration::from_millis(700);
 
-/// A folder with the runs of jobs (`ledger`), broken rules (`complaints`), orders (`gates`), and how long processes stood
-/// still (`stalls`).
+/// A folder with the runs of jobs (`ledger`), broken rules (`complaints`), orders (`gates`), and how long processes
+/// stalled (`stalls`).
 pub(super) struct Place(PathBuf);
 
 impl Place {
@@ -64,7 +64,7 @@ impl Place {
         });
     }
 
-    /// Returns which processes stood still, and for how long.
+    /// Returns which processes stalled, and for how long.
     pub(super) fn stalls(&self) -> Vec<(u32, String)> {
         let files = fs::read_dir(self.0.join("stalls")).unwrap();
         let files = files.map(|file| file.unwrap().path());
