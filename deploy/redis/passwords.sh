@@ -2,8 +2,8 @@
 # usage: passwords.sh FOLDER
 #
 # Creates a password for each login in users.acl. FOLDER/NAME contains the password of NAME, and Redis reads FOLDER/users.acl. Existing
-# passwords are kept, so only a new login gets a new password. Only the owner can enter the folder. The files in it are readable by
-# everybody who gets them mounted, because the user in a container is a different one.
+# passwords are kept, so only a new login gets a new password. Only the owner can enter the folder. Everybody can read the files in it, because
+# the user in a container that mounts them is a different one.
 set -euo pipefail
 
 [ $# = 1 ] || { sed -n 2p "$0" >&2; exit 2; }
