@@ -9,12 +9,14 @@ use redis::Value;
 use crate::harness::fleet::Acts;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::scripts::source;
-use crate::harness::wait::until_async;
+use crate::harness::wait::{pause_for, until_async};
 use crate::traps::scene::{SOON, STREAM, Scene};
 use crate::traps::scripts::Scripts;
 
 const LANE: &str = "sf:{q}:jobs";
 const LANES: [&str; 3] = ["sf:{q}:jobs:high", LANE, "sf:{q}:jobs:low"];
+/// The lease of the queue whose entries are renewed.
+const LEASE: Duration = Duration::from_secs(8);
 
 /// Appends this many jobs and delivers them to `somebody`. Returns the ids of their entries.
 fn hold(server: &RedisServer, stream: &str, jobs: usize) -> Vec<String> {
@@ -83,7 +85,8 @@ impl Renewing {
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 command.exec(&mut client).unwrap();
-                std::thread::sleep(Duration::from_secs(1));
+                // Workers renew at this interval, too: an eighth of the lease.
+                pause_for(LEASE / 8);
             }
         });
         Self { stop, thread: Some(thread) }
@@ -102,18 +105,17 @@ impl Drop for Renewing {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_idle_entry_among_twelve_thousand_is_taken_over() {
     let scene = Scene::new().await;
-    let lease = Duration::from_secs(8);
-    scene.queue.join(lease).await.unwrap();
+    scene.queue.join(LEASE).await.unwrap();
     let held = hold(&scene.server, STREAM, 12_000);
     let lost = &held[11_500];
     silence(&scene.server, STREAM, lost);
     let _renewing = Renewing::all_but(&scene.server, lost);
     let handler = Acts::well();
-    let fleet = scene.sound_fleet(lease, handler.clone());
+    let fleet = scene.sound_fleet(LEASE, handler.clone());
     let lost = lost.parse().unwrap();
     until_async("the lost job to run", 3 * SOON, async || handler.runs(&lost) > 0).await;
-    // Long enough for further searches.
-    tokio::time::sleep(lease).await;
+    // Not a poll: long enough for further searches, none of which may take another entry over.
+    tokio::time::sleep(LEASE).await;
     let theirs = scene.server.cmd(&["XPENDING", STREAM, "fleet", "-", "+", "100000", "somebody"]);
     let theirs: Vec<(String, String, i64, i64)> = redis::from_redis_value(theirs).unwrap();
     assert_eq!(theirs.len(), 11_999, "another worker's entry was taken over");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use streamfleet::{Broker, Queue};
+use streamfleet::{Broker, Producer, Queue, Submission};
 
 use super::{redis as address, tls};
 use crate::harness::certificates::{Authority, Valid};
@@ -35,14 +35,13 @@ impl Scene {
         Self { fleet, handler, queue: broker.queue("default".parse().unwrap()) }
     }
 
-    /// Submits jobs until one of them is done: a failover may refuse or lose what is submitted during it.
+    /// Submits jobs until one of them has run: a failover may refuse or lose what is submitted during it.
     async fn works(&self) {
-        let before = self.handler.jobs();
-        until_async("a job to be done", SOON, async || {
-            let submission = streamfleet::Submission::new("test").unwrap();
-            drop(streamfleet::Producer::new(self.queue.clone()).submit(submission).await);
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            self.handler.jobs() > before
+        let producer = Producer::new(self.queue.clone());
+        let mut submitted = Vec::new();
+        until_async("a job to run", SOON, async || {
+            submitted.extend(producer.submit(Submission::new("test").unwrap()).await.ok());
+            submitted.iter().any(|job| self.handler.runs(job) > 0)
         })
         .await;
     }
