@@ -21,6 +21,8 @@ const CUT: Option<How> = Some(How::Interrupted);
 const KEPT: Duration = Duration::from_secs(60);
 /// More than any worker has to do at once.
 const MANY: usize = 16;
+/// The recurring job.
+const TICKING: &str = "tick";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Story {
@@ -44,7 +46,7 @@ impl Story {
         let server = if self == Self::Hostile { server.clock_shifts() } else { server };
         let mut scene = Scene::new(server.start());
         let (step, ticking) = match self {
-            Self::Calm => (calm(&mut scene), Some("tick")),
+            Self::Calm => (calm(&mut scene), Some(TICKING)),
             Self::Killed => (killed(&mut scene), None),
             Self::Frozen => (frozen(&mut scene), None),
             Self::Stopped => (stopped(&mut scene), None),
@@ -65,12 +67,12 @@ fn calm(scene: &mut Scene) -> Step {
         [waiting(scene), replayed(scene), lives(scene), unique(scene), cancelled(scene), steps(scene)];
     started.into_iter().collect::<Step>()?;
     scene.until_ended("long", 1)?;
-    scene.runtime.block_on(scene.queue.cron().remove(&crate::cron::named("tick"))).map_err(|_| GaveUp)?;
+    scene.runtime.block_on(scene.queue.cron().remove(&crate::cron::named(TICKING))).map_err(|_| GaveUp)?;
     Ok(())
 }
 
 fn ticking() -> streamfleet::cron::Entry {
-    each_second("tick").payload(b"ok", streamfleet::job::Encoding::Raw).unwrap()
+    each_second(TICKING).payload(b"ok", streamfleet::job::Encoding::Raw).unwrap()
 }
 
 /// Jobs that succeed, fail, and take long.
