@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::live::{Identity, Live, Trust};
+use super::live::{Identity, Live, Trust, Wrong};
 use super::ring;
 
 /// The TLS settings: which servers to trust, and our own certificate. All keys are optional. Files are in PEM form, and
@@ -36,9 +36,6 @@ pub struct Files {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
 }
-
-/// A key of [`Files`], and what is wrong with its value.
-pub(crate) type Wrong = (&'static str, String);
 
 impl Files {
     setters! {

@@ -12,7 +12,9 @@ use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 use super::explain;
-use super::files::Wrong;
+
+/// A key of the TLS settings, and what is wrong with its value.
+pub(crate) type Wrong = (&'static str, String);
 
 /// The content of files, as they are now or as they last were valid.
 pub(super) struct Live<T: ?Sized> {
