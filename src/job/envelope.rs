@@ -5,7 +5,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{Lane, Malformed};
+use super::Lane;
 
 /// The flat fields of one stream entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,6 +20,17 @@ struct Span {
     name: u32,
     value: u32,
     end: u32,
+}
+
+/// Why an entry is not a job, worded for the person who reads the dead letter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(String);
+
+impl Malformed {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
 }
 
 impl Envelope {

@@ -36,8 +36,8 @@ mod trace;
 mod typed;
 
 pub use duration::{format_duration, parse_duration};
-pub use envelope::Envelope;
 pub(crate) use envelope::pack_texts;
+pub use envelope::{Envelope, Malformed};
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
@@ -52,7 +52,7 @@ pub(crate) use pacing::Pacing;
 pub(crate) use plan::AfterDecision;
 pub use plan::{Next, Plan, PlanError, PlannedStep, Standing};
 pub(crate) use portion::Portion;
-pub use record::{Encoding, Former, JobSpec, Malformed};
+pub use record::{Encoding, Former, JobSpec};
 pub(crate) use retry::Policies;
 pub use retry::{Backoff, Policy, Tracking};
 pub(crate) use settlement::settle;

@@ -6,18 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::followup::chain;
-use super::{EntryId, Envelope, FollowUps, JobId, JobType, Lane, Life, Policy, Timestamp, Tracking};
-
-/// Why an entry is not a job, worded for the person who reads the dead letter.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Malformed(String);
-
-impl Malformed {
-    pub(crate) fn new(why: impl Into<String>) -> Self {
-        Self(why.into())
-    }
-}
+use super::{
+    EntryId, Envelope, FollowUps, JobId, JobType, Lane, Life, Malformed, Policy, Timestamp, Tracking,
+};
 
 /// How a payload is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
