@@ -119,8 +119,14 @@ fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
         wrong.push((key("jitter"), format!("is {jitter}, but must be between 0 and 1")));
     }
     wrong.extend(backoff.validate().err().map(|reason| (key("backoff"), reason)));
-    let below = |(key, reason): (Vec<String>, String)| ([at, &key].concat(), reason);
-    wrong.extend(steps::check(section).into_iter().map(below));
+    if let Some(of_steps) = &section.steps {
+        if handler.is_some() {
+            let reason = "the type has both a handler and steps, but may have only one of them";
+            wrong.push((key("steps"), reason.to_owned()));
+        }
+        let below = |(key, reason): Wrong| ([at, &key].concat(), reason);
+        wrong.extend(steps::check(of_steps, *timeout).into_iter().map(below));
+    }
     let at: Vec<&str> = at.iter().map(String::as_str).chain(["handler"]).collect();
     wrong.extend(listed(&at, handler.iter().flat_map(|handler| handler.validate())));
     wrong

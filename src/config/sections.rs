@@ -193,7 +193,7 @@ pub struct TypeSection {
     #[serde(deserialize_with = "values::count")]
     pub max_losses: u32,
     /// The pause before a retry.
-    #[serde(with = "BackoffSection")]
+    #[serde(with = "values::BackoffSection")]
     pub backoff: Backoff,
     /// The largest fraction of a pause that jitter adds or subtracts.
     #[serde(deserialize_with = "values::fraction")]
@@ -277,30 +277,4 @@ enum MissedSection {
     Skip,
     One,
     All,
-}
-
-/// How the file writes a [`Backoff`].
-#[derive(Deserialize, Serialize)]
-#[serde(remote = "Backoff", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum BackoffSection {
-    Fixed(#[serde(with = "duration")] Duration),
-    List(#[serde(with = "values::durations")] Vec<Duration>),
-    Linear {
-        #[serde(with = "duration")]
-        step: Duration,
-        #[serde(with = "duration")]
-        max: Duration,
-    },
-    Exponential {
-        #[serde(with = "duration")]
-        base: Duration,
-        #[serde(default = "doubling", deserialize_with = "values::fraction")]
-        factor: f64,
-        #[serde(with = "duration")]
-        max: Duration,
-    },
-}
-
-fn doubling() -> f64 {
-    2.0
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::sections::{BackoffSection, TypeSection};
-use super::values;
+use super::values::{self, BackoffSection};
 use crate::handlers;
 use crate::job::{Backoff, JobSpec, Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
 use crate::job::{duration, format_duration};
@@ -51,8 +50,8 @@ impl StepSection {
         StepLimits { max_attempts, backoff, timeout }
     }
 
-    /// Returns what is wrong with the step itself: keys below it, and reasons.
-    fn problems(&self, of: &TypeSection) -> Vec<(String, String)> {
+    /// Returns what is wrong with the step itself: keys below it, and reasons. `longest` is its type's timeout.
+    fn problems(&self, longest: Duration) -> Vec<(String, String)> {
         let Self { kind, handler, after: _, max_attempts, backoff, timeout } = self;
         let mut wrong = Vec::new();
         let mut report = |key: &str, reason: &str| wrong.push((key.to_owned(), reason.to_owned()));
@@ -79,8 +78,8 @@ impl StepSection {
                     &format!("is {}, but must be between 1ms and 7d", format_duration(*timeout)),
                 );
             }
-            Some(timeout) if *timeout > of.timeout => {
-                let (own, types) = (format_duration(*timeout), format_duration(of.timeout));
+            Some(timeout) if *timeout > longest => {
+                let (own, types) = (format_duration(*timeout), format_duration(longest));
                 report("timeout", &format!("is {own}, but the type's timeout is shorter: {types}"));
             }
             Some(_) | None => {}
@@ -98,16 +97,14 @@ impl StepSection {
     }
 }
 
-/// Returns what is wrong with a type's steps: keys below the type, and reasons.
-pub(super) fn check(of: &TypeSection) -> Vec<(Vec<String>, String)> {
-    let Some(steps) = &of.steps else { return Vec::new() };
+/// Returns what is wrong with the steps of a type with this timeout: keys below the type, and reasons.
+pub(super) fn check(
+    steps: &BTreeMap<StepName, StepSection>,
+    timeout: Duration,
+) -> Vec<(Vec<String>, String)> {
     let mut wrong = Vec::new();
-    if of.handler.is_some() {
-        let reason = "the type has both a handler and steps, but may have only one of them";
-        wrong.push((vec!["steps".to_owned()], reason.to_owned()));
-    }
     for (name, step) in steps {
-        for (key, reason) in step.problems(of) {
+        for (key, reason) in step.problems(timeout) {
             let key = key.split('.').map(str::to_owned);
             wrong.push((["steps".to_owned(), name.to_string()].into_iter().chain(key).collect(), reason));
         }

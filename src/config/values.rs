@@ -1,4 +1,4 @@
-//! How single values are written: durations, numbers that may be strings, and names.
+//! How single values are written: durations, numbers that may be strings, pauses before retries, and names.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::job::{duration, format_duration};
+use crate::job::{Backoff, duration, format_duration};
 
 /// Which jobs leave a record.
 pub(super) mod tracking {
@@ -146,6 +146,32 @@ where
         None => T::deserialize(value.clone()).ok(),
     };
     number.ok_or_else(|| D::Error::custom(format!("expected {what}, not {value}")))
+}
+
+/// How the file writes a [`Backoff`].
+#[derive(Deserialize, Serialize)]
+#[serde(remote = "Backoff", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum BackoffSection {
+    Fixed(#[serde(with = "duration")] Duration),
+    List(#[serde(with = "durations")] Vec<Duration>),
+    Linear {
+        #[serde(with = "duration")]
+        step: Duration,
+        #[serde(with = "duration")]
+        max: Duration,
+    },
+    Exponential {
+        #[serde(with = "duration")]
+        base: Duration,
+        #[serde(default = "doubling", deserialize_with = "fraction")]
+        factor: f64,
+        #[serde(with = "duration")]
+        max: Duration,
+    },
+}
+
+fn doubling() -> f64 {
+    2.0
 }
 
 /// Reads a string and parses it.
