@@ -1,9 +1,14 @@
 //! Plans that are rejected, and the laws of those that are not: a model of worker, Redis and crashes runs random plans.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::job::{Failure, FailureKind, Outcome, Policy, Retry, StepLimits, end_step};
+use crate::job::{
+    DeadReason, Failure, FailureKind, Ledger, Outcome, Policy, Retry, StepLimits, StepState, Timestamp,
+    end_step,
+};
 
 fn step(name: &str, kind: StepKind, after: &[&str]) -> PlannedStep {
     let after = after.iter().map(|name| name.parse().unwrap()).collect();
