@@ -18,6 +18,9 @@ const FUNCTION_LINES: usize = 70;
 /// File names that do not say what is inside.
 const BANNED_NAMES: [&str; 8] = ["util", "utils", "common", "helpers", "misc", "types", "core", "manager"];
 
+/// Phrases that the authors once used among themselves, or that nobody says. The plain words are in ARCHITECTURE.md.
+const BANNED_PHRASES: [&str; 5] = ["told of", "cannot be had", "whoever", "anew", "stood still"];
+
 /// Which part of the library may import which: imports go down only.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("job", &[]),
@@ -286,6 +289,68 @@ fn no_file_has_a_vague_name() {
         BANNED_NAMES.contains(&stem.as_str())
     });
     assert_none(named.map(|source| source.at(0, "this file name does not say what is inside")).collect());
+}
+
+/// Returns the files that users read, and the sources of what programs show to them.
+fn read_by_users() -> Vec<PathBuf> {
+    let folders = [
+        ("src", "rs"),
+        ("src", "lua"),
+        ("program", "rs"),
+        ("docs", "md"),
+        ("deploy", "md"),
+        ("deploy", "yaml"),
+        ("deploy", "sh"),
+        ("deploy", "conf"),
+        ("config", "toml"),
+        ("grafana/source", "py"),
+    ];
+    let mut found = vec![root().join("README.md")];
+    for (folder, ending) in folders {
+        files(&root().join(folder), ending, &mut found);
+    }
+    found.sort();
+    found
+}
+
+/// Returns each banned phrase in a text, with its line, counted from 0. A line break may split a phrase.
+fn banned_phrases(text: &str) -> Vec<(usize, &'static str)> {
+    let words = text.lines().enumerate().flat_map(|(at, line)| {
+        let words = line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(move |word| (at, word.to_lowercase()))
+    });
+    let words: Vec<(usize, String)> = words.collect();
+    let mut found = Vec::new();
+    for phrase in BANNED_PHRASES {
+        let wanted: Vec<&str> = phrase.split(' ').collect();
+        for place in words.windows(wanted.len()) {
+            if place.iter().map(|(_, word)| word.as_str()).eq(wanted.iter().copied()) {
+                found.push((place[0].0, phrase));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_that_users_read_has_a_banned_phrase() {
+    let mut findings = Vec::new();
+    for path in read_by_users() {
+        let text = fs::read_to_string(&path).unwrap();
+        let place = path.strip_prefix(root()).unwrap().display();
+        for (line, phrase) in banned_phrases(&text) {
+            findings.push(format!("{place}:{}: use plain words instead of {phrase:?}", line + 1));
+        }
+    }
+    assert_none(findings);
+}
+
+#[test]
+fn a_banned_phrase_is_found_in_names_and_across_lines() {
+    let spoiled = "/// A queue that cannot be\n/// had.\nlet told_of = 1; // Whoever asks.\n";
+    assert_eq!(banned_phrases(spoiled), [(2, "told of"), (0, "cannot be had"), (2, "whoever")]);
+    let sound = "/// The job that a hook was told about cannot be lost. It had a lease.\n";
+    assert!(banned_phrases(sound).is_empty());
 }
 
 #[test]
