@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -11,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::server_program;
-use super::wait::until;
+use super::wait::{pause_for, until};
 
 /// The environment variable with the orders for another process of this program.
 const ORDERS: &str = "STREAMFLEET_TEST_ORDERS";
@@ -42,7 +43,7 @@ impl Launch {
     pub(crate) fn this_program(test: &str, orders: &impl serde::Serialize) -> Self {
         let program = std::env::current_exe().unwrap();
         let launch = Self::program(program, &[test, "--exact", "--nocapture"]);
-        launch.env(ORDERS, serde_json::to_string(orders).unwrap())
+        launch.env(ORDERS, serde_json::to_string(&(std::process::id(), orders)).unwrap())
     }
 
     /// Prepares a run of any other program, such as a handler.
@@ -109,11 +110,23 @@ fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"STREAMFLEET_") && !passed_on || name == "TRACEPARENT"
 }
 
-/// Returns the orders from [`Launch::this_program`], if it started this process.
+/// Returns the orders from [`Launch::this_program`], if it started this process. From then on, this process ends with the one
+/// that started it.
 pub(crate) fn orders<T: serde::de::DeserializeOwned>() -> Option<T> {
     #[expect(clippy::disallowed_methods, reason = "this is how the process learns what to do")]
     let orders = std::env::var(ORDERS).ok()?;
-    Some(serde_json::from_str(&orders).unwrap())
+    let (parent, orders) = serde_json::from_str(&orders).unwrap();
+    std::thread::spawn(move || end_after(parent));
+    Some(orders)
+}
+
+/// Ends this process once its parent is gone, even if the parent was killed. A worker that is left behind would take the jobs of a
+/// later test's server on the same port.
+fn end_after(parent: u32) -> ! {
+    while parent_id() == parent {
+        pause_for(Duration::from_millis(100));
+    }
+    std::process::abort();
 }
 
 /// Runs the binary of this crate, which must exit within 30 seconds.
