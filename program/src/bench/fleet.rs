@@ -1,74 +1,56 @@
-//! The fleet that is measured: it runs in this process, with handlers that only count or take times.
+//! The fleet that is measured: it runs in this process, with handlers that do nothing but end in the way that is
+//! measured, or take times.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use streamfleet::dev_server::DevServer;
 use streamfleet::event::Events;
 use streamfleet::job::{Backoff, Policy};
 use streamfleet::telemetry::{Metrics, ServedQueue};
 use streamfleet::worker::QueueConfig;
-use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown};
+use streamfleet::{Builder, Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
 use tokio::task::JoinSet;
 
-/// What the handlers of one measurement have recorded.
+use super::tally::Tally;
+
+/// How long a job that failed or snoozed waits.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What the handlers of one measurement do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behavior {
+    Succeed,
+    ReturnResult,
+    FailFirst,
+    SnoozeFirst,
+    Fail,
+    /// Succeed, each in one of three steps.
+    SucceedInSteps,
+    /// Run until they are cut short.
+    Hold,
+    /// Compare the time in the payload with the current time, and succeed.
+    TakeTime,
+}
+
+/// The handlers of one measurement, and what they have recorded.
 #[derive(Clone)]
 pub(super) struct MeasuringHandler {
+    behavior: Behavior,
     begun: Instant,
-    done: Arc<AtomicUsize>,
     late_us: Arc<Mutex<Vec<u64>>>,
-    fails_first: bool,
-    timed: bool,
 }
 
 impl MeasuringHandler {
-    /// Handlers that only count.
-    pub(super) fn counting() -> Self {
-        Self {
-            begun: Instant::now(),
-            done: Arc::default(),
-            late_us: Arc::default(),
-            fails_first: false,
-            timed: false,
-        }
-    }
-
-    /// Handlers that compare the time in the payload with the current time.
-    pub(super) fn timing() -> Self {
-        Self { timed: true, ..Self::counting() }
-    }
-
-    /// Handlers whose first attempt fails.
-    pub(super) fn failing_first() -> Self {
-        Self { fails_first: true, ..Self::counting() }
+    pub(super) fn new(behavior: Behavior) -> Self {
+        Self { behavior, begun: Instant::now(), late_us: Arc::default() }
     }
 
     /// Returns a payload with the time at which the job should start: `ahead` from now.
     pub(super) fn due(&self, ahead: Duration) -> Vec<u8> {
         let micros = u64::try_from((self.begun.elapsed() + ahead).as_micros()).unwrap_or(u64::MAX);
         micros.to_string().into_bytes()
-    }
-
-    /// Returns how many jobs have succeeded.
-    pub(super) fn done(&self) -> usize {
-        self.done.load(Ordering::Relaxed)
-    }
-
-    /// Waits until this many jobs have succeeded.
-    pub(super) async fn until(&self, jobs: usize) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while self.done.load(Ordering::Relaxed) < jobs {
-            if Instant::now() > deadline {
-                bail!(
-                    "timed out: only {} of {jobs} jobs were done within 120 s",
-                    self.done.load(Ordering::Relaxed)
-                );
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        Ok(())
     }
 
     /// Returns a percentile of the lateness, in milliseconds.
@@ -86,22 +68,45 @@ impl MeasuringHandler {
             self.late_us.lock().unwrap_or_else(PoisonError::into_inner).push(now.saturating_sub(due));
         }
     }
+
+    /// Adds the types of the measured jobs to a fleet.
+    fn register(&self, fleet: Builder) -> Result<Builder> {
+        let policy = Policy::default().backoff(Backoff::Fixed(PAUSE));
+        let fleet = fleet.handler_with(super::FOLLOW_UP, policy.clone(), self.clone())?;
+        if self.behavior != Behavior::SucceedInSteps {
+            return Ok(fleet.handler_with(super::TYPE, policy, self.clone())?);
+        }
+        let names = ["first", "second", "third"].into_iter();
+        let steps = names.fold(Steps::builder(), |steps, name| steps.auto(name, self.clone()));
+        Ok(fleet.steps(super::TYPE, policy, steps.build()?)?)
+    }
 }
 
 impl Handler for MeasuringHandler {
     type Payload = RawPayload;
-    type Output = ();
+    type Output = Option<&'static str>;
 
-    async fn run(&self, payload: RawPayload, context: JobContext) -> Result<(), JobError> {
-        if self.timed {
-            self.note(&payload.0);
+    async fn run(&self, payload: RawPayload, context: JobContext) -> Result<Self::Output, JobError> {
+        match self.behavior {
+            Behavior::FailFirst if context.attempt() == 1 => Err(JobError::retry("the first attempt fails")),
+            Behavior::SnoozeFirst if is_first_delivery(&context) => Err(JobError::snooze(PAUSE)),
+            Behavior::Succeed | Behavior::SucceedInSteps | Behavior::FailFirst | Behavior::SnoozeFirst => {
+                Ok(None)
+            }
+            Behavior::ReturnResult => Ok(Some("a small result")),
+            Behavior::Fail => Err(JobError::fatal("every attempt fails")),
+            Behavior::Hold => std::future::pending().await,
+            Behavior::TakeTime => {
+                self.note(&payload.0);
+                Ok(None)
+            }
         }
-        if self.fails_first && context.attempt() == 1 {
-            return Err(JobError::retry("the first attempt fails"));
-        }
-        self.done.fetch_add(1, Ordering::Relaxed);
-        Ok(())
     }
+}
+
+/// Returns true if the job's id is that of the entry that carries it now. A job that snoozed has another entry.
+fn is_first_delivery(context: &JobContext) -> bool {
+    context.id().origin().is_some_and(|(entry, _)| entry == context.fence())
 }
 
 /// A running fleet.
@@ -111,21 +116,22 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts a fleet with this handler.
-    pub(super) fn start(server: &DevServer, concurrency: usize, handler: &MeasuringHandler) -> Result<Self> {
+    /// Starts a fleet that runs this many handlers at once, and whose events go to the tally.
+    pub(super) fn start(
+        server: &DevServer,
+        slots: usize,
+        handler: &MeasuringHandler,
+        tally: &Arc<Tally>,
+    ) -> Result<Self> {
         let mut config = FleetConfig::default();
         config.redis.url = server.url();
-        let queue = QueueConfig::default().concurrency(concurrency);
-        config.worker.queues = [(super::QUEUE.parse()?, queue)].into();
-        let backoff = Backoff::Fixed(Duration::from_millis(10));
-        let policy = Policy::default().backoff(backoff);
+        config.worker.queues = [(super::QUEUE.parse()?, QueueConfig::default().concurrency(slots))].into();
         // With metrics, as a worker runs.
         let queues = config.worker.queues.iter();
         let queues = queues.map(|(name, queue)| ServedQueue::new(name, queue.concurrency));
-        let metrics = Metrics::new(queues, &[super::TYPE.parse()?], &[]);
-        let events = Events::new(vec![metrics.listener()]);
-        let fleet =
-            Fleet::builder(config).handler_with(super::TYPE, policy, handler.clone())?.events(events).build();
+        let metrics = Metrics::new(queues, &[super::TYPE.parse()?, super::FOLLOW_UP.parse()?], &[]);
+        let events = Events::new(vec![metrics.listener(), tally.listener()]);
+        let fleet = handler.register(Fleet::builder(config))?.events(events).build();
         let shutdown = Shutdown::new();
         let stop = shutdown.clone();
         let mut tasks = JoinSet::new();
@@ -137,8 +143,9 @@ impl Running {
         Ok(Self { shutdown, tasks })
     }
 
-    /// Stops it gracefully.
+    /// Stops it. A handler that still runs is cut short.
     pub(super) async fn stop(mut self) {
+        self.shutdown.request();
         self.shutdown.request();
         while self.tasks.join_next().await.is_some() {}
     }

@@ -1,5 +1,4 @@
-//! The measurements. Each starts with an empty server. Each ratio comes from rounds that alternate between raw commands
-//! and streamfleet, so that a change in the machine's speed affects both.
+//! The measurements, except those of the [ways](super::ways). Each starts with an empty server.
 
 use std::time::{Duration, Instant};
 
@@ -8,24 +7,27 @@ use streamfleet::dev_server::DevServer;
 use streamfleet::job::Encoding;
 use streamfleet::{Broker, Producer, RedisConfig, Submission};
 
-use super::fleet::{MeasuringHandler, Running};
-use super::raw::{self, Raw};
-use super::report::{Backlog, Drain, Enqueue, Latency, Memory, Promotion, Retry};
+use super::fleet::{Behavior, MeasuringHandler, Running};
+use super::ratio::{Ratio, median};
+use super::raw::Raw;
+use super::report::{Backlog, Enqueue, Latency, Memory};
+use super::tally::{Goal, Tally};
+use super::ways::Way;
 
-/// How many handlers run at once while draining; no-op jobs need no more.
-const CONCURRENCY: usize = 4000;
+/// How many handlers run at once if the jobs come one by one.
+const FEW_SLOTS: usize = 64;
 
-const STREAM: &str = "sf:{default}:jobs";
+pub(super) const STREAM: &str = "sf:{default}:jobs";
 
 /// A private server, and the settings of the measurements.
 pub(super) struct Bench {
     // Dropped before its folder.
-    server: DevServer,
+    pub(super) server: DevServer,
     _folder: tempfile::TempDir,
-    raw: Raw,
-    jobs: usize,
-    rounds: usize,
-    payload: Vec<u8>,
+    pub(super) raw: Raw,
+    pub(super) jobs: usize,
+    pub(super) rounds: usize,
+    pub(super) payload: Vec<u8>,
 }
 
 impl Bench {
@@ -48,16 +50,16 @@ impl Bench {
         Ok(Broker::connect(RedisConfig::default().url(self.server.url())).await?)
     }
 
-    async fn producer(&self) -> Result<Producer> {
+    pub(super) async fn producer(&self) -> Result<Producer> {
         Ok(Producer::new(self.broker().await?.queue(super::QUEUE.parse()?)))
     }
 
     fn submissions(&self, count: usize) -> Result<impl Iterator<Item = Submission> + use<>> {
-        let one = Submission::new(super::TYPE)?.payload(self.payload.clone(), Encoding::Json)?;
-        Ok(std::iter::repeat_n(one, count))
+        Way::Plain.submissions(count, &self.payload)
     }
 
-    fn reset(&mut self) -> Result<()> {
+    /// Empties the server, and creates the stream and the group that raw commands need.
+    pub(super) fn reset(&mut self) -> Result<()> {
         self.raw.flush()?;
         self.raw.call(&[b"XGROUP", b"CREATE", STREAM.as_bytes(), b"fleet", b"0", b"MKSTREAM"])?;
         Ok(())
@@ -76,58 +78,18 @@ impl Bench {
             producer.submit_all(submissions).await?;
             ours.push(per_s(self.jobs, begun.elapsed()));
         }
-        let ratio = median_ratio(&ours, &raw);
+        let ratio = Ratio::of(ours.iter().zip(&raw).map(|(ours, raw)| ours / raw));
         Ok(Enqueue { raw_per_s: median(raw), per_s: median(ours), ratio })
-    }
-
-    /// No-op jobs in one worker process, compared with raw XREADGROUP + XACK + XDEL.
-    pub(super) async fn drain(&mut self) -> Result<Drain> {
-        let mut rounds = Vec::new();
-        for _ in 0..self.rounds {
-            self.reset()?;
-            rounds.push(self.drain_round().await?);
-        }
-        let pick = |of: fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<_>>();
-        Ok(Drain {
-            raw_per_s: median(pick(|round| round.raw_per_s)),
-            per_s: median(pick(|round| round.per_s)),
-            ratio: median(pick(|round| round.per_s / round.raw_per_s)),
-            raw_redis_us_per_job: median(pick(|round| round.raw_us)),
-            redis_us_per_job: median(pick(|round| round.us)),
-            redis_cpu_ratio: median(pick(|round| round.us / round.raw_us)),
-            worker_us_per_job: median(pick(|round| round.worker_us)),
-        })
-    }
-
-    /// One pair of drains, on top of what is in Redis now.
-    async fn drain_round(&mut self) -> Result<Round> {
-        self.raw.enqueue(STREAM, self.jobs, &self.payload)?;
-        let cpu = self.raw.cpu()?;
-        let took = raw::drain(&self.server, STREAM, self.jobs)?;
-        let raw_us = (self.raw.cpu()? - cpu) * 1e6 / self.jobs as f64;
-        // The two raw readers leave a few entries behind; they are drained with ours and not counted.
-        self.raw.enqueue(STREAM, self.jobs, &self.payload)?;
-        let handler = MeasuringHandler::counting();
-        let (cpu, own) = (self.raw.cpu()?, own_cpu()?);
-        let running = Running::start(&self.server, CONCURRENCY, &handler)?;
-        // The raw connections were open before their time started, so our time starts with the first job too.
-        handler.until(1).await?;
-        let (begun, before) = (Instant::now(), handler.done());
-        handler.until(self.jobs).await?;
-        let ours = begun.elapsed().mul_f64(self.jobs as f64 / (self.jobs - before).max(1) as f64);
-        let us = (self.raw.cpu()? - cpu) * 1e6 / self.jobs as f64;
-        let worker_us = (own_cpu()? - own) * 1e6 / self.jobs as f64;
-        running.stop().await;
-        Ok(Round { raw_per_s: per_s(self.jobs, took), per_s: per_s(self.jobs, ours), raw_us, us, worker_us })
     }
 
     /// From XADD to the handler's start, at 500 jobs a second.
     pub(super) async fn latency(&mut self) -> Result<Latency> {
         self.reset()?;
-        let handler = MeasuringHandler::timing();
-        let running = Running::start(&self.server, 64, &handler)?;
+        let jobs: u32 = 2500;
+        let handler = MeasuringHandler::new(Behavior::TakeTime);
+        let tally = Tally::new(Goal::Ended, jobs as usize);
+        let running = Running::start(&self.server, FEW_SLOTS, &handler, &tally)?;
         let mut raw = Raw::connect(&self.server)?;
-        let jobs = 2500;
         let clock = handler.clone();
         // A separate thread, so that the submitter's pace does not depend on the measured runtime.
         let submitting = tokio::task::spawn_blocking(move || -> Result<()> {
@@ -151,33 +113,19 @@ impl Bench {
             Ok(())
         });
         submitting.await??;
-        handler.until(jobs as usize).await?;
+        tally.took().await?;
         running.stop().await;
         Ok(Latency { p50: handler.late_ms(0.5), p99: handler.late_ms(0.99) })
     }
 
-    /// 100,000 jobs due at once, and then 200 a second.
-    pub(super) async fn promotion(&mut self) -> Result<Promotion> {
+    /// By how much the promotion of 200 jobs a second is late: the 99th percentile, in milliseconds.
+    pub(super) async fn promotion_late_p99_ms(&mut self) -> Result<f64> {
         self.reset()?;
         let producer = self.producer().await?;
-        let jobs = 100_000;
-        let submissions =
-            self.submissions(jobs)?.map(|submission| submission.delay(Duration::from_millis(1)));
-        producer.submit_all(submissions).await?;
-        let handler = MeasuringHandler::counting();
-        let begun = Instant::now();
-        let running = Running::start(&self.server, CONCURRENCY, &handler)?;
-        while self.raw.call(&[b"ZCARD", b"sf:{default}:delayed"])?.number() > 0 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        let promoted = begun.elapsed();
-        handler.until(jobs).await?;
-        running.stop().await;
-
-        self.reset()?;
-        let handler = MeasuringHandler::timing();
-        let running = Running::start(&self.server, 64, &handler)?;
         let jobs = 1000;
+        let handler = MeasuringHandler::new(Behavior::TakeTime);
+        let tally = Tally::new(Goal::Ended, jobs);
+        let running = Running::start(&self.server, FEW_SLOTS, &handler, &tally)?;
         let mut tick = tokio::time::interval(Duration::from_millis(5));
         for nth in 0..jobs {
             tick.tick().await;
@@ -185,9 +133,9 @@ impl Bench {
             let submission = Submission::new(super::TYPE)?.payload(handler.due(delay), Encoding::Raw)?;
             producer.submit(submission.delay(delay)).await?;
         }
-        handler.until(jobs).await?;
+        tally.took().await?;
         running.stop().await;
-        Ok(Promotion { per_s: per_s(100_000, promoted), late_p99_ms: handler.late_ms(0.99) })
+        Ok(handler.late_ms(0.99))
     }
 
     /// The memory that a waiting job takes in Redis.
@@ -205,73 +153,31 @@ impl Bench {
         Ok(Memory { raw_bytes_per_job: raw, bytes_per_job: ours, ratio: ours / raw })
     }
 
-    /// Jobs that fail once and then succeed.
-    pub(super) async fn retry(&mut self) -> Result<Retry> {
-        let jobs = 20_000;
-        self.reset()?;
-        self.raw.enqueue(STREAM, jobs, &self.payload)?;
-        let handler = MeasuringHandler::failing_first();
-        let begun = Instant::now();
-        let running = Running::start(&self.server, CONCURRENCY, &handler)?;
-        handler.until(jobs).await?;
-        let took = begun.elapsed();
-        running.stop().await;
-        Ok(Retry { per_s: per_s(jobs, took) })
-    }
-
-    /// The drain ratio with two million jobs waiting, and with one million delayed.
+    /// The ratio of plain jobs with two million jobs waiting, and with one million delayed.
     pub(super) async fn backlog(&mut self) -> Result<Backlog> {
         self.reset()?;
         self.raw.enqueue(STREAM, 2_000_000, &self.payload)?;
-        let waiting = self.drain_rounds().await?;
+        let waiting = self.drain_ratio().await?;
         self.reset()?;
         let producer = self.producer().await?;
         let hour = Duration::from_secs(3600);
         let delayed = self.submissions(1_000_000)?.map(move |submission| submission.delay(hour));
         producer.submit_all(delayed).await?;
-        let delayed = self.drain_rounds().await?;
+        let delayed = self.drain_ratio().await?;
         self.raw.flush()?;
         Ok(Backlog { drain_ratio_2m: waiting, drain_ratio_1m_delayed: delayed })
     }
 
-    /// The median ratio of several pairs of drains, on top of what is in Redis now.
-    async fn drain_rounds(&mut self) -> Result<f64> {
+    /// The median ratio of several rounds of plain jobs, on top of what is in Redis now.
+    async fn drain_ratio(&mut self) -> Result<f64> {
         let mut ratios = Vec::new();
         for _ in 0..self.rounds {
-            let round = self.drain_round().await?;
-            ratios.push(round.per_s / round.raw_per_s);
+            ratios.push(self.round(Way::Plain).await?.ratio());
         }
         Ok(median(ratios))
     }
 }
 
-struct Round {
-    raw_per_s: f64,
-    per_s: f64,
-    raw_us: f64,
-    us: f64,
-    worker_us: f64,
-}
-
-/// Returns the CPU time that this process has used, in seconds.
-fn own_cpu() -> Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").context("failed to read /proc/self/stat")?;
-    // The name, in parentheses, may contain spaces; the times are the 12th and 13th fields after it. See proc_pid_stat(5).
-    let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-    Ok((ticks(11) + ticks(12)) / rustix::param::clock_ticks_per_second() as f64)
-}
-
-fn per_s(jobs: usize, took: Duration) -> f64 {
+pub(super) fn per_s(jobs: usize, took: Duration) -> f64 {
     jobs as f64 / took.as_secs_f64()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// The median of the ratios of each round: the machine's speed affects both figures of a round.
-fn median_ratio(ours: &[f64], raw: &[f64]) -> f64 {
-    median(ours.iter().zip(raw).map(|(ours, raw)| ours / raw).collect())
 }

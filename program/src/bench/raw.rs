@@ -81,12 +81,17 @@ impl Raw {
         }
     }
 
-    /// Returns a number from an INFO section.
-    pub(super) fn info(&mut self, section: &str, name: &str) -> Result<f64> {
+    /// Returns an INFO section.
+    pub(super) fn section(&mut self, section: &str) -> Result<String> {
         let Reply::Bulk(text) = self.call(&[b"INFO", section.as_bytes()])? else {
             bail!("the reply to INFO is not text")
         };
-        let text = String::from_utf8_lossy(&text).into_owned();
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Returns a number from an INFO section.
+    pub(super) fn info(&mut self, section: &str, name: &str) -> Result<f64> {
+        let text = self.section(section)?;
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         value
             .with_context(|| format!("INFO {section} has no {name}"))?

@@ -47,7 +47,7 @@ fn check_and_bench_show_the_servers_own_name_and_version() {
     let checked = sf(&server, &["check"]);
     assert!(checked.stdout.contains(&name), "{name}: {checked:?}");
     // `bench` starts the same server program as the tests.
-    let measured = run(&["bench", "--only", "enqueue", "--jobs", "100", "--rounds", "1"], b"");
+    let measured = run(&["bench", "--only", "enqueue", "--jobs", "500", "--rounds", "1"], b"");
     assert!(measured.stdout.contains(&name), "{name}: {measured:?}");
 }
 

@@ -1,5 +1,6 @@
 //! The command line: what it prints, what it changes and how it exits.
 
+mod bench;
 mod check;
 mod config;
 mod cron;
