@@ -20,21 +20,11 @@ pub(super) struct Raw {
 /// A reply, with bulk strings unchanged.
 #[derive(Debug)]
 pub(super) enum Reply {
-    Line,
-    Number(i64),
+    /// A status or a number.
+    Short,
     Bulk(Vec<u8>),
     Nil,
     List(Vec<Self>),
-}
-
-impl Reply {
-    /// Returns the number in the reply, or 0 for any other reply.
-    pub(super) fn number(&self) -> i64 {
-        match self {
-            Self::Number(number) => *number,
-            Self::Line | Self::Bulk(_) | Self::Nil | Self::List(_) => 0,
-        }
-    }
 }
 
 impl Raw {
@@ -61,9 +51,8 @@ impl Raw {
         read_line(&mut self.input, &mut line)?;
         let text = || String::from_utf8_lossy(&line[1..]).into_owned();
         match line.first() {
-            Some(b'+') => Ok(Reply::Line),
+            Some(b'+' | b':') => Ok(Reply::Short),
             Some(b'-') => bail!("redis returned an error: {}", text()),
-            Some(b':') => Ok(Reply::Number(text().parse()?)),
             Some(b'$') => match text().parse::<i64>()? {
                 -1 => Ok(Reply::Nil),
                 size => {
@@ -198,7 +187,7 @@ fn entry_ids(reply: Reply) -> Result<Vec<Vec<u8>>> {
     let streams = match reply {
         Reply::Nil => return Ok(Vec::new()),
         Reply::List(streams) => streams,
-        other @ (Reply::Line | Reply::Number(_) | Reply::Bulk(_)) => {
+        other @ (Reply::Short | Reply::Bulk(_)) => {
             bail!("unexpected reply to XREADGROUP: {other:?}")
         }
     };
