@@ -76,7 +76,7 @@ struct Claimer<'a> {
 
 impl<'a> Claimer<'a> {
     fn new(context: &'a Context) -> Self {
-        let early = if sabotage::is(Sabotage::ClaimedEarly) { 4 } else { 1 };
+        let early = if sabotage::is(Sabotage::ClaimedEarly) { 6 } else { 1 };
         let lease = Lease::of(context.lease / early);
         // Entries may be dated wrong, because nobody knows what the server's clock did before.
         Self {

@@ -43,7 +43,7 @@ bugs! {
     PendingForgotten,
     /// Leases are not renewed while handlers run.
     LeaseNotRenewed,
-    /// Entries are taken over after a quarter of the lease.
+    /// Entries are taken over after a sixth of the lease.
     ClaimedEarly,
     /// Only the first pending entry is checked for an expired lease.
     ClaimedFromHeadOnly,

@@ -262,7 +262,7 @@ fn frozen(scene: &mut Scene) -> Step {
     scene.until_ended("busy-2", 1)?;
     // Less than three quarters of the lease, so nothing is lost.
     scene.freeze(freezes);
-    pause_for(LEASE * 3 / 5);
+    pause_for(LEASE * 2 / 3);
     scene.workers[freezes].thaw();
     scene.open("short", "ok");
     scene.until_ended("short", 1)?;
