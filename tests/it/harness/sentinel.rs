@@ -165,13 +165,18 @@ impl Sentinel {
 
     /// Returns one value of `SENTINEL MASTER`.
     pub(crate) fn fact(&self, name: &str) -> String {
-        let Ok(Value::Array(flat)) = self.try_cmd(&["SENTINEL", "MASTER", SERVICE]) else {
-            return String::new();
-        };
-        let flat: Vec<String> =
-            flat.into_iter().filter_map(|part| redis::from_redis_value(part).ok()).collect();
-        let mut found = flat.chunks_exact(2).filter(|pair| pair[0] == name);
-        found.next().map(|pair| pair[1].clone()).unwrap_or_default()
+        match self.try_cmd(&["SENTINEL", "MASTER", SERVICE]) {
+            Ok(facts) => value_of(name, facts),
+            Err(_) => String::new(),
+        }
+    }
+
+    /// Returns one value of the only replica in `SENTINEL REPLICAS`.
+    pub(crate) fn replica_fact(&self, name: &str) -> String {
+        match self.try_cmd(&["SENTINEL", "REPLICAS", SERVICE]) {
+            Ok(Value::Array(mut replicas)) if replicas.len() == 1 => value_of(name, replicas.remove(0)),
+            Ok(_) | Err(_) => String::new(),
+        }
     }
 
     fn try_cmd(&self, args: &[&str]) -> RedisResult<Value> {
@@ -188,6 +193,14 @@ impl Sentinel {
         }
         connection.req_command(&command)
     }
+}
+
+/// Returns the value behind this name in a flat list.
+fn value_of(name: &str, facts: Value) -> String {
+    let Value::Array(flat) = facts else { return String::new() };
+    let flat: Vec<String> = flat.into_iter().filter_map(|part| redis::from_redis_value(part).ok()).collect();
+    let mut found = flat.chunks_exact(2).filter(|pair| pair[0] == name);
+    found.next().map(|pair| pair[1].clone()).unwrap_or_default()
 }
 
 fn configuration(primary: u16, port: u16, login: Option<(&str, &str)>) -> Vec<String> {

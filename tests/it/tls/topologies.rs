@@ -115,7 +115,10 @@ async fn jobs_run_behind_a_sentinel_and_after_its_failover() {
     let tls = tls.chunks_exact(2).map(|pair| format!("{} {}", pair[0].trim_start_matches('-'), pair[1]));
     let tls: Vec<_> = tls.chain(["tls-replication yes".to_owned()]).collect();
     let sentinel = Sentinel::start(primary.port, None, &tls);
-    until("the sentinel to know both", SOON, || sentinel.fact("num-slaves") == "1");
+    // Otherwise it would choose a replica that it cannot talk to yet.
+    until("the sentinel to talk to the replica", SOON, || {
+        sentinel.replica_fact("master-link-status") == "ok"
+    });
     let url = format!("rediss-sentinel://127.0.0.1:{port}/0?sentinelServiceName={SERVICE}");
     let scene = Scene::start(&url, &authority).await;
     scene.works().await;
