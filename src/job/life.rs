@@ -17,6 +17,12 @@ impl Life {
         Self(JobId::derived(entry, lane))
     }
 
+    /// Returns true if the token is also the job's id, so that nobody chose the id: it was derived from the life's first
+    /// entry, or drawn for a job that needed one before.
+    pub fn gave(&self, id: &JobId) -> bool {
+        self.0 == *id
+    }
+
     /// Returns the life of an entry written by an older version, which distinguished lives by their start times.
     pub(super) fn of_time(created_ms: u64) -> Self {
         Self(created_ms.to_string().parse().expect("digits form a valid id"))

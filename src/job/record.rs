@@ -138,12 +138,12 @@ impl JobSpec {
     }
 
     /// Returns true if the job has a record while it runs. A job that is repeated, replayed or tied to others always
-    /// has one, whatever its tracking.
+    /// has one, whatever its tracking. An id that its producer chose asks for one, too.
     pub fn has_record(&self, tracking: Tracking) -> bool {
         let needed = self.is_repeated() || self.replayed || self.follow_ups.is_some();
         match tracking {
             Tracking::All => true,
-            Tracking::Failures => needed || self.id.is_own(),
+            Tracking::Failures => needed || (self.id.is_own() && !self.life.gave(&self.id)),
             Tracking::None => needed,
         }
     }
@@ -413,8 +413,10 @@ mod tests {
         let of = |job: &JobSpec| {
             [Tracking::None, Tracking::Failures, Tracking::All].map(|tracking| job.has_record(tracking))
         };
+        let drawn = parse(&[("type", "a"), ("id", "1f"), ("life", "1f")]).unwrap();
         assert_eq!(of(&plain), [false, false, true]);
         assert_eq!(of(&named), [false, true, true]);
+        assert_eq!(of(&drawn), [false, false, true]);
         assert_eq!(of(&repeated), [true, true, true]);
     }
 

@@ -267,7 +267,7 @@ impl Routes {
         let once = match (id, unique) {
             (Some(id), unique) => Ok(JobWithId::new(id, job, window, unique.map(|unique| *unique))),
             // The holder of a lock needs an id before it has an entry.
-            (None, Some(unique)) => Ok(JobWithId::with_random_id(random_id(), job, *unique)),
+            (None, Some(unique)) => Ok(JobWithId::with_drawn_id(job, *unique)),
             (None, None) => Err(job),
         };
         match once {
@@ -282,7 +282,7 @@ impl Routes {
             }
             Err(job) => {
                 self.later.0.push(place);
-                self.later.1.push((random_id(), job));
+                self.later.1.push((job.drawn_id(), job));
             }
         }
     }
@@ -295,9 +295,4 @@ fn accepted(id: JobId) -> Submitted {
 /// True if the connection broke, or Redis is only busy.
 fn is_retryable(error: &broker::Error) -> bool {
     matches!(error, broker::Error::Unknown { .. }) || error.class() == Some(Class::Busy)
-}
-
-/// Draws an id for a job that has no entry yet.
-fn random_id() -> JobId {
-    format!("{:032x}", rand::random::<u128>()).parse().expect("hexadecimal digits form a valid id")
 }

@@ -50,7 +50,7 @@ impl Producer {
             SubmitOutcome::New => (job.id, Accepted::New),
             SubmitOutcome::Replaced(holder) => (job.id, Accepted::Replacing(holder)),
             SubmitOutcome::Debounced(holder) => (holder, Accepted::Debounced),
-            SubmitOutcome::Known(id, _) if job.has_random_id && id == job.id => (id, Accepted::New),
+            SubmitOutcome::Known(id, _) if job.has_drawn_id() && id == job.id => (id, Accepted::New),
             SubmitOutcome::Known(id, state) => (id, Accepted::Existing(state)),
             SubmitOutcome::Refused(job, why) => return Err(SubmitError::Refused { job, why }),
             SubmitOutcome::HeldBy(id) => {

@@ -14,8 +14,11 @@ const SHORTEST: Duration = Duration::from_millis(5);
 /// The longest pause between two polls.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// A job that ran and has been unknown for this long has ended without leaving a record.
-const GONE_AFTER: Duration = Duration::from_secs(5);
+/// A job that was known and is missing for this long is searched for. It may wait or run without anything that points to it.
+const MISSING: Duration = Duration::from_secs(5);
+
+/// How many entries of each lane are searched.
+const SEARCHED: u64 = 100_000;
 
 /// How a job ended; see the [example](Producer::submit_and_wait).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +76,7 @@ pub enum WaitError {
         /// How long the call waited.
         waited: Duration,
     },
-    /// The job ran but is no longer known: it left no record, or it was dropped.
+    /// The job was known and is no longer: it left no record, or it was dropped.
     #[error("the job {job} is no longer known; it left no record")]
     Gone {
         /// The job.
@@ -131,8 +134,13 @@ impl Producer {
                 Err(error) if error.is_transient() => {}
                 Err(source) => return Err(WaitError::Broker { job: job.clone(), source }),
             }
-            if seen.is_gone() {
-                return Err(WaitError::Gone { job: job.clone() });
+            if seen.is_missing() {
+                match self.queue.seek(job, SEARCHED).await {
+                    Ok(None) => return Err(WaitError::Gone { job: job.clone() }),
+                    Ok(found) => seen.note(found.map(|status| status.state)),
+                    Err(error) if error.is_transient() => {}
+                    Err(source) => return Err(WaitError::Broker { job: job.clone(), source }),
+                }
             }
             let Some(left) = timeout.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
                 return Err(WaitError::TimedOut { job: job.clone(), state: seen.state, waited: timeout });
@@ -160,10 +168,9 @@ impl LastSeen {
         }
     }
 
-    /// True if the job ran and has been unknown for a while. A job that waits under an id of its own is not known
+    /// True if the job was known and has been missing for a while. A job that waits under an id of its own is not known
     /// before it runs.
-    fn is_gone(&self) -> bool {
-        let ran = matches!(self.state, Some(State::Running | State::Retrying));
-        ran && self.missing_since.is_some_and(|since| since.elapsed() >= GONE_AFTER)
+    fn is_missing(&self) -> bool {
+        self.state.is_some() && self.missing_since.is_some_and(|since| since.elapsed() >= MISSING)
     }
 }

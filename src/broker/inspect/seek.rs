@@ -1,5 +1,5 @@
 //! Searching for a job that has neither a record nor an id that names its entry: it waits for its first attempt under
-//! an id of its own, or a stopping worker released it. Nothing points to its entry, so the lanes are walked, up to a
+//! an id of its own, it was delayed under a drawn id, or a stopping worker released it. Nothing points to its entry, so the lanes are walked, up to a
 //! limit.
 //!
 //! A plain `XRANGE` costs Redis a tenth of a script that checks the same entries, and each blocks it for half a
@@ -31,11 +31,15 @@ const PAGE: usize = 1000;
 /// … and the most bytes, roughly …
 const PAGE_BYTES: usize = 1024 * 1024;
 
+/// … and the most of a lane's oldest entries that are searched first: those that workers hold are among them …
+const OLDEST: u64 = 5000;
+
 /// … and the most bytes of a lane that are walked: beyond that, a search would cost more than it is worth.
 const LANE_BYTES: usize = 256 * 1024 * 1024;
 
 impl Queue {
-    /// Returns what is known about a job whose entry is among the newest `limit` entries of its lane.
+    /// Returns what is known about a job whose entry is among the newest `limit` entries of its lane, or among its oldest
+    /// thousands, which workers hold.
     ///
     /// Meant for interactive use: [`Queue::status`] answers without a walk.
     ///
@@ -68,13 +72,18 @@ impl Queue {
         Ok(found.map_or(EntrySearch::Lost, |entry| EntrySearch::At(lane, entry)))
     }
 
+    /// Searches for the entry of a job among the oldest of a lane, where those that run are, and then among the newest.
     pub(in crate::broker) async fn seek_entry(
         &self,
         id: &JobId,
         lane: Lane,
         limit: u64,
     ) -> Result<Option<EntryId>, Error> {
-        Ok(self.walk(id, lane, Way::Down, limit).await?.flatten())
+        let oldest = self.walk(id, lane, Way::Up(Timestamp::default()), limit.min(OLDEST)).await?;
+        match oldest {
+            Some(found) => Ok(found),
+            None => Ok(self.walk(id, lane, Way::Down, limit).await?.flatten()),
+        }
     }
 
     /// Returns the job's entry, if it is found; nothing if the walk did not reach the end.

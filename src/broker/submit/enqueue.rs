@@ -48,7 +48,7 @@ pub(crate) struct NewJob {
     pub(crate) due: Due,
     pub(crate) fields: Vec<(Bytes, Bytes)>,
     /// The token of its life: drawn once, however often the job is sent.
-    pub(crate) life: u64,
+    pub(crate) life: u128,
 }
 
 /// A job's packed fields, split where the time of its acceptance belongs. The script inserts the time between the two
@@ -210,7 +210,13 @@ impl NewJob {
 
     /// The value of its field `life`.
     pub(in crate::broker) fn life_text(&self) -> String {
-        format!("{:016x}", self.life)
+        format!("{:032x}", self.life)
+    }
+
+    /// The id of a job that needs one before it has an entry, if its producer chose none: the token of its life. So workers
+    /// know that nobody asked for this id.
+    pub(crate) fn drawn_id(&self) -> JobId {
+        self.life_text().parse().expect("hexadecimal digits form a valid id")
     }
 }
 
@@ -247,7 +253,8 @@ mod tests {
             let (envelope, lane) = Envelope::unpack(&whole).unwrap();
             assert_eq!((lane, envelope.len()), (Lane::Low, 3 + count));
             let mut fields = envelope.fields();
-            assert_eq!(fields.next().unwrap(), (b"life".as_slice(), b"00000000feedbeef".as_slice()));
+            let life = format!("{:032x}", 0xfeed_beef_u128);
+            assert_eq!(fields.next().unwrap(), (b"life".as_slice(), life.as_bytes()));
             assert_eq!(fields.next().unwrap(), (b"created_ms".as_slice(), b"1700000000000".as_slice()));
             assert_eq!(fields.next().unwrap(), (b"id".as_slice(), b"order-7".as_slice()));
         }

@@ -61,8 +61,6 @@ pub(crate) struct JobWithId {
     pub(crate) batch: Option<BatchId>,
     /// The holder of the lock, according to an earlier answer.
     pub(crate) holder: Option<Holder>,
-    /// True if the id was drawn for this submission alone, so that a job with this id is always this one.
-    pub(crate) has_random_id: bool,
 }
 
 /// The job that holds a lock.
@@ -166,12 +164,17 @@ impl JobWithId {
                 job.due = Due::In(Duration::ZERO);
             }
         }
-        Self { id, job, window, unique, batch, holder: None, has_random_id: false }
+        Self { id, job, window, unique, batch, holder: None }
     }
 
-    /// Creates the same under a unique drawn id, remembered for as long as the job may be resent.
-    pub(crate) fn with_random_id(id: JobId, job: NewJob, unique: Unique) -> Self {
-        Self { has_random_id: true, ..Self::new(id, job, Duration::from_secs(60), Some(unique)) }
+    /// Creates the same under a drawn id, remembered for as long as the job may be resent.
+    pub(crate) fn with_drawn_id(job: NewJob, unique: Unique) -> Self {
+        Self::new(job.drawn_id(), job, Duration::from_secs(60), Some(unique))
+    }
+
+    /// True if the id was drawn for this submission alone, so that a job with this id is always this one.
+    pub(crate) fn has_drawn_id(&self) -> bool {
+        self.id == self.job.drawn_id()
     }
 
     /// Writes its arguments: with the fields of `job`, without the large ones that the token `offloaded` names.
