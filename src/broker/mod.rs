@@ -19,11 +19,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fred::types::{Key, Value};
 
+pub(crate) use attempt::begin::{Begun, Candidate};
 pub(crate) use attempt::bury::fingerprint;
 pub use attempt::cancel::Cancellation;
 pub(crate) use attempt::progress::{LOG_LINES, UnsentLine, UnsentReport};
 pub use attempt::read::{Consumer, Joined};
-pub(crate) use attempt::settle::{Applied, AttemptSummary, Begun, KeepRecord, TakenJob};
+pub(crate) use attempt::settle::{Applied, AttemptSummary, EndedAttempt, KeepRecord, TakenJob};
 pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
 pub(crate) use attempt::steps::{StepBegun, StepEnded, StepRun};
 pub use client::address::Config;
@@ -201,13 +202,15 @@ impl Queue {
     }
 
     async fn run(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
-        self.link.run(script, keys, args).await.map_err(|mut error| {
-            // Somebody has to fix the key, and must know which one it is.
-            if let Error::Refused { class: Class::Configuration, detail, .. } = &mut error {
-                *detail = self.keys.with_key_names(detail);
-            }
-            error
-        })
+        self.link.run(script, keys, args).await.map_err(|error| self.name_keys(error))
+    }
+
+    /// Adds the queue's keys to an error that somebody has to fix: they must know which key it is about.
+    fn name_keys(&self, mut error: Error) -> Error {
+        if let Error::Refused { class: Class::Configuration, detail, .. } = &mut error {
+            *detail = self.keys.with_key_names(detail);
+        }
+        error
     }
 }
 

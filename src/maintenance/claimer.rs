@@ -7,7 +7,9 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::broker::{Applied, AttemptSummary, ClaimFrom, Entry, Error, KeepRecord, SilentEntry, TakenJob};
+use crate::broker::{
+    Applied, AttemptSummary, ClaimFrom, EndedAttempt, Entry, Error, KeepRecord, SilentEntry, TakenJob,
+};
 use crate::event::{Event, Finished};
 use crate::job::{
     ClockReading, ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Routing,
@@ -199,7 +201,8 @@ async fn settle_lost(context: &Context, entry: Entry, silent: &SilentEntry) -> R
     let tracking = job.tracking(policy, context.tracking);
     let keep = KeepRecord { record: true, tracking, retention: context.retention, result: None };
     let taken = TakenJob { job: &job, envelope, trace: None };
-    let apply = || context.queue.apply(&context.consumer, taken, &settlement, keep, &ran);
+    let ended = EndedAttempt { taken, settlement: &settlement, keep, ran };
+    let apply = || context.queue.apply(&context.consumer, ended);
     let settlement = match retry(context, &job.id, apply).await? {
         Some(Applied::Moved) => settlement,
         Some(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),

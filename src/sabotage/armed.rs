@@ -65,6 +65,12 @@ const EDITS: &[Edit] = &[
     edit(
         FenceIgnored,
         "prelude",
+        "local done, answer = pcall(one, held[job[1]], unpack(job))",
+        "local done, answer = pcall(one, true, unpack(job))",
+    ),
+    edit(
+        FenceIgnored,
+        "prelude",
         "return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1",
         "return redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') ~= nil",
     ),
@@ -95,22 +101,17 @@ const EDITS: &[Edit] = &[
     edit(
         DeletedFirst,
         "prelude",
-        "if not is_done(record, life) then return end",
-        "redis.call('XACK', stream, 'fleet', entry) redis.call('XDEL', stream, entry) if not is_done(record, life) then return end",
+        "if is_repeated == '0' or not is_done(record, life) then return end",
+        "redis.call('XACK', stream, 'fleet', entry) redis.call('XDEL', stream, entry) if is_repeated == '0' or not is_done(record, life) then return end",
     ),
-    edit(AckedNotDeleted, "prelude", "redis.call('XDEL', stream, entry)", GONE),
+    edit(AckedNotDeleted, "prelude", "redis.call('XDEL', stream, unpack(ended))", GONE),
     edit(
         BuriedWithoutLetter,
         "bury",
         "local letter_id = must_append(dead, letter, 1, #letter)",
         "local letter_id = '1-0'",
     ),
-    edit(
-        BuriedAndKept,
-        "bury",
-        "return settle(stream, entry, receipts, 'bury', 1)",
-        "return leave_receipt(stream, entry, receipts, 'bury', 1)",
-    ),
+    edit(BuriedAndKept, "bury", "return 1, 'end'", "return 1, 'keep'"),
     edit(LetterKeptByReplay, "prelude", "redis.call('XDEL', dead, letter[1])", GONE),
     edit(PromotedEarly, "promote", "local now = now_ms()", "local now = now_ms() + 1500"),
     edit(
@@ -141,8 +142,8 @@ const EDITS: &[Edit] = &[
     edit(
         CancelledById,
         "begin",
-        "if is_unwanted(cancels, life) then return { 5 } end",
-        "if is_unwanted(cancels, life) or is_unwanted(cancels, id) then return { 5 } end",
+        "if has_requests and is_unwanted(cancels, life) then return 5 end",
+        "if has_requests and (is_unwanted(cancels, life) or is_unwanted(cancels, id)) then return 5 end",
     ),
     edit(IdAcceptedAgain, "submit", "if known then return 'known', job.id, known end", GONE),
     edit(

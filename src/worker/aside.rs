@@ -65,11 +65,10 @@ impl Task {
         }
     }
 
-    fn bytes(&self) -> usize {
+    /// Returns the bytes of its fields and of its result.
+    pub(super) fn bytes(&self) -> usize {
         match &self.work {
-            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
-                finished.delivery.envelope.size()
-            }
+            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => finished.bytes(),
             SettlerInput::NotStarted(delivery, _) => delivery.envelope.size(),
             SettlerInput::Malformed(entry, _) => {
                 entry.envelope.as_ref().map_or(0, |envelope| envelope.size())

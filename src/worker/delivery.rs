@@ -63,6 +63,12 @@ impl FinishedAttempt {
         Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false }
     }
 
+    /// Returns the bytes of its fields and of its result.
+    pub(crate) fn bytes(&self) -> usize {
+        let result = if let Outcome::Done(Some(result)) = &self.outcome { result.len() } else { 0 };
+        self.delivery.envelope.size() + result
+    }
+
     /// Returns true if a batch can settle it without a script.
     pub(crate) fn is_plain_success(&self) -> bool {
         matches!(self.outcome, Outcome::Done(_)) && !self.tracked && !self.delivery.envelope.is_offloaded()

@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::backoff::RedisBackoff;
+use super::beginner::Beginner;
 use super::clock::ServerClock;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
@@ -35,6 +36,7 @@ pub(crate) struct Executor {
     pub(crate) consumer: ConsumerName,
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) beginner: Beginner,
     /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,
     pub(crate) reporter: Arc<Reporter>,
@@ -159,10 +161,15 @@ impl Executor {
 
     /// Asks until there is an answer: without one, the attempt must not start. Returns an outcome if it must not start.
     /// An error means that Redis refuses this job alone: a slot must not wait until a person has fixed that.
-    async fn begin(&self, delivery: &Delivery, tracked: bool) -> Result<Option<Outcome>, Error> {
+    async fn begin(&self, delivery: &Arc<Delivery>, tracked: bool) -> Result<Option<Outcome>, Error> {
         let mut backoff = RedisBackoff::new();
         loop {
-            match self.queue.begin(&self.consumer, &delivery.job, tracked).await {
+            let answer = tokio::select! {
+                biased;
+                answer = self.beginner.ask(delivery, tracked) => answer,
+                () = delivery.held_lease.token().cancelled() => return Ok(Some(Outcome::Interrupted)),
+            };
+            match answer {
                 Ok(Begun::Start) => return Ok(None),
                 // Giving the entry back finds out what it is, and ends it.
                 Ok(Begun::Stale | Begun::DoneAlready) => return Ok(Some(Outcome::Interrupted)),

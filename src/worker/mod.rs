@@ -7,6 +7,7 @@
 
 mod aside;
 mod backoff;
+mod beginner;
 mod clock;
 mod delivery;
 mod dispatcher;

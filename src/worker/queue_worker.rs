@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::beginner::{self, Beginner};
 use super::clock::ServerClock;
 use super::delivery::{FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
@@ -44,7 +45,8 @@ pub(super) struct QueueWorker {
     readers: JoinSet<()>,
     executors: JoinSet<()>,
     settler: JoinSet<()>,
-    reporting: JoinSet<()>,
+    /// The tasks that serve running attempts: their starts and their reports.
+    serving: JoinSet<()>,
     stop_reading: CancellationToken,
 }
 
@@ -90,14 +92,27 @@ impl Shared {
         }
     }
 
+    /// Starts the tasks that serve running attempts.
+    fn serving(&self, queue: &Queue, slots: usize) -> (JoinSet<()>, Arc<Reporter>, Beginner) {
+        let (mut tasks, name) = (JoinSet::new(), queue.name());
+        let reporter = Arc::new(self.reporter(queue.clone()));
+        let reporting = Arc::clone(&reporter).run();
+        tasks.spawn(self.liveness.watch(format!("the reporter of {name}"), reporting));
+        let (beginner, questions) = Beginner::new(slots);
+        let beginning = beginner::answer(queue.clone(), self.consumer.clone(), questions);
+        tasks.spawn(self.liveness.watch(format!("the beginner of {name}"), beginning));
+        (tasks, reporter, beginner)
+    }
+
     fn executor(
         &self,
         queue: Queue,
         (parts, lease): (&Parts, Duration),
-        (own, reporter): (&QueueConfig, &Arc<Reporter>),
+        (own, reporter, beginner): (&QueueConfig, &Arc<Reporter>, Beginner),
     ) -> Executor {
         Executor {
             queue,
+            beginner,
             starts_within: Lease::of(lease).starts_within(),
             tracking: own.tracking,
             reporter: Arc::clone(reporter),
@@ -165,9 +180,8 @@ impl QueueWorker {
         let (liveness, name) = (&shared.liveness, queue.name().clone());
         let settling_loop = shared.settler(settling.clone(), &parts, lease).run(Arc::clone(&parts.outbox));
         settler.spawn(liveness.watch(format!("the settler of {name}"), settling_loop));
-        let (mut reporting, reporter) = (JoinSet::new(), Arc::new(shared.reporter(settling.clone())));
-        reporting.spawn(liveness.watch(format!("the reporter of {name}"), Arc::clone(&reporter).run()));
-        let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter)));
+        let (serving, reporter, beginner) = shared.serving(&settling, own.concurrency);
+        let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter, beginner)));
         for _ in 0..own.concurrency {
             let slot = slot(Arc::clone(&parts.dispatcher), Arc::clone(&executor), Arc::clone(&parts.outbox));
             executors.spawn(liveness.watch(format!("a slot of {name}"), slot));
@@ -205,7 +219,7 @@ impl QueueWorker {
             readers: JoinSet::new(),
             executors,
             settler,
-            reporting,
+            serving,
             stop_reading,
         })
     }
@@ -261,7 +275,7 @@ impl QueueWorker {
 
     pub(super) async fn finish(mut self, consumer: &ConsumerName) {
         // Every attempt has ended, and has written its last reports.
-        self.reporting.shutdown().await;
+        self.serving.shutdown().await;
         self.parts.outbox.close();
         let ended = async { while self.settler.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(10), ended).await.is_err() {

@@ -1,22 +1,16 @@
--- bury: move one attempt to the dead stream.
--- kept: the key of the letter's large fields. job_type: '' for bytes that are not a job. root: the first life of its
--- series of replays, if it is another, or ''. told_steps: what its fields say about its steps, or ''. Then its fields,
--- flat.
--- returns {1} buried, {0} stale (another process settled this entry; nothing was changed), {2} already done: removed,
---   {3} its cancellation was requested: nothing was changed
-local stream, dead, record, lock, batch, cancels, ledger, receipts, offloaded, kept = unpack(KEYS)
-local consumer, entry, id, reason, error_text, failures, elapsed_ms, outcome, worker, job_type, lane, created_ms,
-  fingerprint, ends, life, root, letter_life, letter_ms, told_steps = unpack(ARGV, 1, 19)
-local FIRST_FIELD = 20
-local now = now_ms()
-local before = settled('bury', stream, consumer, entry, receipts, record, life, offloaded)
-if before then return before end
-if job_type ~= '' and is_unwanted(cancels, life) then return { 3 } end
-must_be_offloaded(kept)
-keep_offloaded(kept)
-if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms) end
+-- bury: move attempts to the dead stream.
+-- Each job has six keys: record, lock, batch, ledger, offloaded, kept. kept: the key of the letter's large fields.
+-- is_repeated: '0' if this was the first attempt of its life. job_type: '' for bytes that are not a job. root: the first
+-- life of its series of replays, if it is another, or ''. told_steps: what its fields say about its steps, or ''. Then
+-- its fields, flat.
+-- returns {1, {an answer or an error for each job}}: 1 buried, 0 stale (another process settled this entry; nothing was
+--   changed), 2 already done: removed, 3 its cancellation was requested: nothing was changed
+local stream, receipts, cancels, dead = unpack(KEYS, 1, 4)
+local consumer, lane = unpack(ARGV, 1, 2)
+local FIRST_KEY, KEYS_EACH, FIRST_FIELD = 5, 6, 16
+local now, has_requests = now_ms(), redis.pcall('ZCARD', cancels) ~= 0
 -- What a replay must know about the steps if the ledger is gone: 'name=state name=state'.
-local function steps()
+local function steps(ledger, told_steps)
   if redis.call('HEXISTS', ledger, 'plan') == 0 then return told_steps end
   local known = {}
   for _, step in ipairs(begun_steps(ledger)) do
@@ -26,33 +20,44 @@ local function steps()
   end
   return table.concat(known, ' ')
 end
-local is_owner = owns(record, life)
-local first = is_owner and redis.call('HGET', record, 'first_failed_ms') or string.format('%.0f', now)
-local letter = {}
-for at = FIRST_FIELD, #ARGV do letter[at - FIRST_FIELD + 1] = ARGV[at] end
-local function add(name, value)
-  if value ~= '' then add_pair(letter, name, value) end
-end
-add('dead_reason', reason)
-add('dead_kind', outcome)
-add_pair(letter, 'dead_error', error_text)
-add('dead_attempts', failures)
-add('dead_at_ms', string.format('%.0f', now))
-add('dead_first_failed_ms', first)
-add('dead_worker', worker)
-add('dead_origin', lane)
-add('dead_fingerprint', fingerprint)
-add('dead_life', life)
-add('dead_root', root)
-add('dead_steps', steps())
-local letter_id = must_append(dead, letter, 1, #letter)
-if is_owner then
-  redis.call('HSET', record, 'state', 'dead', 'entry', entry, 'dead_id', letter_id, 'error', error_text, 'type', job_type,
-    'lane', lane, 'created_ms', created_ms, 'life', life, 'first_failed_ms', first, 'updated_ms', now)
-  note(record, now, tonumber(elapsed_ms), outcome, worker, error_text)
-end
-mark_letter(record, letter_id, life)
-leave_ledger(ledger, life)
-if offloaded ~= kept then drop_offloaded(offloaded, life, record) end
-conclude(ends, id, record, stream, lock, batch, is_owner)
-return settle(stream, entry, receipts, 'bury', 1)
+return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
+  local record, lock, batch, ledger, offloaded, kept = unpack(KEYS, key, key + 5)
+  local id, is_repeated, reason, error_text, failures, elapsed_ms, outcome, worker, job_type, created_ms, fingerprint, ends,
+    root, letter_life, letter_ms, told_steps = unpack(ARGV, first, first + FIRST_FIELD - 1)
+  local before, what = settled('bury', stream, held, entry, receipts, record, life, offloaded, is_repeated)
+  if before then return before, what end
+  if job_type ~= '' and has_requests and is_unwanted(cancels, life) then return 3 end
+  must_be_offloaded(kept)
+  keep_offloaded(kept)
+  if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms) end
+  local is_owner = owns(record, life)
+  local first_failed = is_owner and redis.call('HGET', record, 'first_failed_ms') or string.format('%.0f', now)
+  local letter = {}
+  for at = first + FIRST_FIELD, last do letter[#letter + 1] = ARGV[at] end
+  local function add(name, value)
+    if value ~= '' then add_pair(letter, name, value) end
+  end
+  add('dead_reason', reason)
+  add('dead_kind', outcome)
+  add_pair(letter, 'dead_error', error_text)
+  add('dead_attempts', failures)
+  add('dead_at_ms', string.format('%.0f', now))
+  add('dead_first_failed_ms', first_failed)
+  add('dead_worker', worker)
+  add('dead_origin', lane)
+  add('dead_fingerprint', fingerprint)
+  add('dead_life', life)
+  add('dead_root', root)
+  add('dead_steps', steps(ledger, told_steps))
+  local letter_id = must_append(dead, letter, 1, #letter)
+  if is_owner then
+    redis.call('HSET', record, 'state', 'dead', 'entry', entry, 'dead_id', letter_id, 'error', error_text, 'type', job_type,
+      'lane', lane, 'created_ms', created_ms, 'life', life, 'first_failed_ms', first_failed, 'updated_ms', now)
+    note(record, now, tonumber(elapsed_ms), outcome, worker, error_text)
+  end
+  mark_letter(record, letter_id, life)
+  leave_ledger(ledger, life)
+  if offloaded ~= kept then drop_offloaded(offloaded, life, record) end
+  conclude(ends, id, record, stream, lock, batch, is_owner)
+  return 1, 'end'
+end)

@@ -2,12 +2,15 @@
 
 use fred::types::{Key, Value};
 
+use crate::broker::attempt::call::JobsCall;
 use crate::broker::attempt::followup::FollowUpArgs;
-use crate::broker::attempt::settle::{Applied, AttemptSummary, TakenJob, edited, flatten, letter_of, text};
+use crate::broker::attempt::settle::{
+    Applied, AttemptSummary, TakenJob, edited, flag, flatten, letter_of, text,
+};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::submit::offload::ScriptFields;
-use crate::broker::{Answer, Entry, Queue, bytes, millis};
+use crate::broker::{Entry, Queue, bytes, millis};
 use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext};
 
 scripts! { BURY "bury" }
@@ -122,30 +125,33 @@ impl Queue {
             offloaded: self.keys.offloaded(""),
         };
         let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
-        let applied = self.applied(self.bury(consumer, letter, &burial, ran).await?)?;
+        let mut call = self.burial_call(consumer, entry.lane);
+        self.add_burial(&mut call, (letter, false), &burial, ran).await?;
+        let answer = self.run_each(call).await?.pop();
+        let applied = self.applied(answer.unwrap_or_else(|| Err(Error::contract("bury", "no answer")))?)?;
         Ok((applied == Applied::Moved).then_some(id))
     }
 
-    /// Moves an attempt to the dead stream. See `bury.lua`.
-    pub(in crate::broker) async fn bury(
+    /// Begins a call that moves attempts of one lane to the dead stream. See `bury.lua`.
+    pub(in crate::broker) fn burial_call(&self, consumer: &ConsumerName, lane: Lane) -> JobsCall {
+        self.settling_call(&BURY, consumer, lane, &[&self.keys.cancels, &self.keys.dead])
+    }
+
+    /// Adds an attempt to such a call.
+    pub(in crate::broker) async fn add_burial(
         &self,
-        consumer: &ConsumerName,
-        letter: Letter<'_>,
+        call: &mut JobsCall,
+        (letter, is_repeated): (Letter<'_>, bool),
         burial: &Burial,
         ran: &AttemptSummary<'_>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<(), Error> {
         let ScriptFields { envelope: fields, offloaded } =
             self.offload_large(letter.fields(), &letter.life).await?;
         let FollowUpArgs { keys: [lock, batch], ends } = letter.follow_up;
-        let (stream, record) = (self.keys.stream(letter.lane).clone(), self.keys.record(&letter.id));
-        let mut keys = vec![stream, self.keys.dead.clone(), record, lock, batch, self.keys.cancels.clone()];
-        keys.extend([self.keys.ledger(&letter.id), self.keys.receipts(consumer.as_str())]);
-        keys.extend([letter.offloaded, offloaded]);
-        let steps = letter.envelope.get(b"dead_steps").map_or_else(|| "".into(), bytes);
+        let (record, ledger) = (self.keys.record(&letter.id), self.keys.ledger(&letter.id));
         let mut args = vec![
-            consumer.as_str().into(),
-            letter.entry.to_string().into(),
-            letter.id.to_string().into(),
+            text(&letter.id),
+            flag(is_repeated),
             burial.reason.as_str().into(),
             bytes(burial.error.as_bytes()),
             i64::from(burial.attempts).into(),
@@ -153,17 +159,20 @@ impl Queue {
             ran.outcome.into(),
             ran.worker.into(),
             letter.job_type.into(),
-            letter.lane.as_str().into(),
             Value::Integer(letter.created_ms.cast_signed()),
             fingerprint(letter.job_type, burial.reason, &burial.error).into(),
             ends,
-            text(&letter.life),
             letter.root.as_ref().map_or_else(|| "".into(), text),
         ];
         args.extend(letter.former);
-        args.push(steps);
+        args.push(letter.envelope.get(b"dead_steps").map_or_else(|| "".into(), bytes));
         flatten(&fields, &mut args);
-        self.run(&BURY, keys, args).await
+        call.add(
+            (letter.entry, &letter.life),
+            [record, lock, batch, ledger, letter.offloaded, offloaded],
+            args,
+        );
+        Ok(())
     }
 }
 

@@ -1,21 +1,28 @@
--- cancelled: an attempt ended because its job was cancelled, on request or by its handler.
--- returns {1} cancelled, {0} stale (another process settled this entry; nothing was changed), {2} already done: removed
-local stream, record, lock, batch, ledger, cancels, places, receipts, offloaded = unpack(KEYS)
-local consumer, entry, why, elapsed_ms, outcome, worker, job_type, lane, created_ms, retention_ms, id, ends,
-  life = unpack(ARGV)
+-- cancelled: attempts ended because their jobs were cancelled, on request or by their handlers.
+-- Each job has five keys: record, lock, batch, ledger, offloaded. is_repeated: '0' if this was the first attempt of its
+-- life.
+-- returns {1, {an answer or an error for each job}}: 1 cancelled, 0 stale (another process settled this entry; nothing was
+--   changed), 2 already done: removed
+local stream, receipts, cancels, places = unpack(KEYS, 1, 4)
+local consumer, lane = unpack(ARGV, 1, 2)
+local FIRST_KEY, KEYS_EACH = 5, 5
 local now = now_ms()
-local before = settled('cancelled', stream, consumer, entry, receipts, record, life, offloaded)
-if before then return before end
-local is_owner = owns(record, life)
-if is_owner then
-  redis.call('HSET', record, 'state', 'cancelled', 'entry', entry, 'error', why, 'type', job_type, 'lane', lane,
-    'created_ms', created_ms, 'life', life, 'updated_ms', now)
-  note(record, now, tonumber(elapsed_ms), outcome, worker, why)
-end
-conclude(ends, id, record, stream, lock, batch, is_owner)
--- A retention of 0 deletes the record.
-retire(record, ledger, life, is_owner, now, retention_ms)
-redis.call('ZREM', cancels, life)
-redis.call('HDEL', places, life)
-drop_offloaded(offloaded, life, record)
-return settle(stream, entry, receipts, 'cancelled', 1)
+return settle_each('cancelled', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
+  local record, lock, batch, ledger, offloaded = unpack(KEYS, key, key + 4)
+  local id, is_repeated, why, elapsed_ms, outcome, worker, job_type, created_ms, retention_ms, ends = unpack(ARGV, first, last)
+  local before, what = settled('cancelled', stream, held, entry, receipts, record, life, offloaded, is_repeated)
+  if before then return before, what end
+  local is_owner = owns(record, life)
+  if is_owner then
+    redis.call('HSET', record, 'state', 'cancelled', 'entry', entry, 'error', why, 'type', job_type, 'lane', lane,
+      'created_ms', created_ms, 'life', life, 'updated_ms', now)
+    note(record, now, tonumber(elapsed_ms), outcome, worker, why)
+  end
+  conclude(ends, id, record, stream, lock, batch, is_owner)
+  -- A retention of 0 deletes the record.
+  retire(record, ledger, life, is_owner, now, retention_ms)
+  redis.call('ZREM', cancels, life)
+  redis.call('HDEL', places, life)
+  drop_offloaded(offloaded, life, record)
+  return 1, 'end'
+end)

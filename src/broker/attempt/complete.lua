@@ -1,45 +1,51 @@
--- complete: a job that keeps a record succeeded. If another process has taken over its entry, the success is late: it
+-- complete: jobs that keep a record succeeded. If another process has taken over an entry, its success is late: it
 -- cancels the retry if that has not started, and changes nothing otherwise.
--- result: '' for none. keeps: '1' to keep a record, 'forget' to delete it, '0' if there is none.
--- returns {1} done, {0} stale, {2} a late success cancelled the retry, {4} not pending, and no trace of this life is left:
---   a plain acknowledgement settled it
-local stream, delayed, packs, record, lock, batch, ledger, receipts, offloaded = unpack(KEYS)
-local consumer, entry, id, elapsed_ms, result, retention_ms, job_type, lane, created_ms, keeps, ends, life = unpack(ARGV)
+-- Each job has five keys: record, lock, batch, ledger, offloaded. result: '' for none. keeps: '1' to keep a record,
+-- 'forget' to delete it, '0' if there is none.
+-- returns {1, {an answer or an error for each job}}: 1 done, 0 stale, 2 a late success cancelled the retry, 4 not pending,
+--   and no trace of this life is left: a plain acknowledgement settled it
+local stream, receipts, delayed, packs = unpack(KEYS, 1, 4)
+local consumer, lane = unpack(ARGV, 1, 2)
+local FIRST_KEY, KEYS_EACH = 5, 5
 local now = now_ms()
-local function done(is_owner)
-  if is_owner then
-    redis.call('HSET', record, 'state', 'done', 'entry', entry, 'type', job_type, 'lane', lane,
-      'created_ms', created_ms, 'life', life, 'updated_ms', now)
-    redis.call('HDEL', record, 'dead_id', 'member')
-    if result ~= '' then redis.call('HSET', record, 'result', result) end
-    note(record, now, tonumber(elapsed_ms), 'done', consumer, '')
+return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
+  local record, lock, batch, ledger, offloaded = unpack(KEYS, key, key + 4)
+  local id, elapsed_ms, result, retention_ms, job_type, created_ms, keeps, ends = unpack(ARGV, first, last)
+  local function done(is_owner)
+    if is_owner then
+      redis.call('HSET', record, 'state', 'done', 'entry', entry, 'type', job_type, 'lane', lane,
+        'created_ms', created_ms, 'life', life, 'updated_ms', now)
+      redis.call('HDEL', record, 'dead_id', 'member')
+      if result ~= '' then redis.call('HSET', record, 'result', result) end
+      note(record, now, tonumber(elapsed_ms), 'done', consumer, '')
+    end
+    conclude(ends, id, record, stream, lock, batch, is_owner)
   end
-  conclude(ends, id, record, stream, lock, batch, is_owner)
-end
-if hold(stream, consumer, entry) then
-  local is_owner = keeps ~= '0' and owns(record, life)
-  if keeps ~= '0' then done(is_owner) end
-  drop_offloaded(offloaded, life, record)
-  if keeps ~= '0' then retire(record, ledger, life, is_owner, now, keeps == 'forget' and 0 or retention_ms) end
-  return settle(stream, entry, receipts, 'complete', 1)
-end
-local before = answered(receipts, stream, entry, 'complete')
-if before[1] ~= 0 then return before end
-local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'dead:' .. life)
-local is_owner = told[1] == life or not told[1] and told[3] == created_ms
-if is_owner and told[2] ~= 'retrying' then return { 0 } end
--- If the record belongs to another life, only the retry itself shows that this one continues.
-local member = parked(delayed, packs, id, life)
-if not is_owner and not member then return { told[4] and 0 or 4 } end
-done(is_owner)
-retire(record, ledger, life, is_owner, now, retention_ms)
-if member then
-  unpark(delayed, packs, member, life, record)
-  drop_offloaded(offloaded, life, record)
-else
-  -- The retry is already back in its stream. This mark keeps it from running, and the record stays until the retry
-  -- arrives.
-  redis.call('HSET', record, 'late:' .. life, 1, 'expire_ms', retention_ms)
-  hold_record(record)
-end
-return leave_receipt(stream, entry, receipts, 'complete', 2)
+  if held then
+    local is_owner = keeps ~= '0' and owns(record, life)
+    if keeps ~= '0' then done(is_owner) end
+    drop_offloaded(offloaded, life, record)
+    if keeps ~= '0' then retire(record, ledger, life, is_owner, now, keeps == 'forget' and 0 or retention_ms) end
+    return 1, 'end'
+  end
+  local before = answer_before(receipts, stream, entry, 'complete')
+  if before ~= 0 then return before end
+  local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'dead:' .. life)
+  local is_owner = told[1] == life or not told[1] and told[3] == created_ms
+  if is_owner and told[2] ~= 'retrying' then return 0 end
+  -- If the record belongs to another life, only the retry itself shows that this one continues.
+  local member = parked(delayed, packs, id, life)
+  if not is_owner and not member then return told[4] and 0 or 4 end
+  done(is_owner)
+  retire(record, ledger, life, is_owner, now, retention_ms)
+  if member then
+    unpark(delayed, packs, member, life, record)
+    drop_offloaded(offloaded, life, record)
+  else
+    -- The retry is already back in its stream. This mark keeps it from running, and the record stays until the retry
+    -- arrives.
+    redis.call('HSET', record, 'late:' .. life, 1, 'expire_ms', retention_ms)
+    hold_record(record)
+  end
+  return 2, 'keep'
+end)

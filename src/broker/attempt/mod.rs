@@ -1,7 +1,9 @@
 //! One attempt of a job, from the read of its entry to the script that settles it.
 
 pub(super) mod acknowledge;
+pub(super) mod begin;
 pub(super) mod bury;
+pub(super) mod call;
 pub(super) mod cancel;
 pub(super) mod followup;
 pub(super) mod progress;

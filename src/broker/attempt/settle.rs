@@ -1,41 +1,24 @@
-//! The transitions of one attempt. Each is one script and safe to resend.
+//! The transitions that end attempts. Each is one script, for one attempt or for several, and safe to resend.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use fred::types::Value;
+use fred::types::{Key, Value};
 
 use crate::broker::attempt::bury::Letter;
+use crate::broker::attempt::call::JobsCall;
 use crate::broker::attempt::followup::FollowUpArgs;
-use crate::broker::client::decode;
 use crate::broker::client::error::Error;
-use crate::broker::client::script::scripts;
+use crate::broker::client::script::{Script, scripts};
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{
-    ConsumerName, Deferral, End, Envelope, FollowUps, JobId, JobSpec, Settlement, TraceContext, Tracking,
-    Unroutable,
+    ConsumerName, Deferral, End, Envelope, JobId, JobSpec, Lane, Settlement, Timestamp, TraceContext,
+    Tracking, Unroutable,
 };
 use crate::sabotage::{self, Sabotage};
 
-scripts! { BEGIN "begin", CANCELLED "cancelled", COMPLETE "complete", DEFER "defer", RELEASE "release" }
-
-/// The answer of `begin` to an attempt that wants to start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begun {
-    /// The attempt may start.
-    Start,
-    /// Another process settled this entry.
-    Stale,
-    /// An earlier attempt succeeded after it had been given up: the job is done.
-    DoneAlready,
-    /// Its `expires_at_ms` has passed.
-    Expired,
-    /// The job's cancellation was requested.
-    CancelRequested,
-    /// The job is not due for this long.
-    NotDue(Duration),
-}
+scripts! { CANCELLED "cancelled", COMPLETE "complete", DEFER "defer", RELEASE "release" }
 
 /// The outcome of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +59,7 @@ pub(in crate::broker) fn edited(
 }
 
 /// What is noted about an attempt that ended.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct AttemptSummary<'a> {
     /// How long it ran.
     pub(crate) elapsed: Duration,
@@ -86,47 +69,29 @@ pub(crate) struct AttemptSummary<'a> {
     pub(crate) worker: &'a str,
 }
 
-impl Queue {
-    /// Asks whether a delivered attempt may start. See `begin.lua`.
-    pub(crate) async fn begin(
-        &self,
-        consumer: &ConsumerName,
-        job: &JobSpec,
-        keep_record: bool,
-    ) -> Result<Begun, Error> {
-        let lock = job.follow_ups.as_deref().and_then(FollowUps::freed_at_start);
-        let optional = |time: Option<crate::job::Timestamp>| {
-            time.map_or_else(|| Value::from(""), |time| Value::Integer(time.as_ms().cast_signed()))
-        };
-        let mut args = vec![
-            consumer.as_str().into(),
-            job.entry.to_string().into(),
-            optional(job.not_before),
-            optional(job.expires_at),
-            flag(keep_record),
-            job.job_type.as_str().into(),
-            job.lane.as_str().into(),
-            Value::Integer(job.created.as_ms().cast_signed()),
-            flag(job.is_repeated()),
-            job.id.to_string().into(),
-            flag(lock.is_some()),
-            text(&job.life),
-        ];
-        args.extend(letter_of(job));
-        let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
-        keys.extend([self.keys.cancels.clone(), self.keys.lock(lock), self.keys.dead.clone()]);
-        let answer = self.run(&BEGIN, keys, args).await?;
-        match (answer.status, answer.rest.first().and_then(decode::number)) {
-            (0, _) => Ok(Begun::Stale),
-            (1, _) => Ok(Begun::Start),
-            (2, _) => Ok(Begun::DoneAlready),
-            (3, _) => Ok(Begun::Expired),
-            (5, _) => Ok(Begun::CancelRequested),
-            (4, Some(ms)) => Ok(Begun::NotDue(Duration::from_millis(ms))),
-            _ => Err(Error::contract("begin", answer)),
-        }
-    }
+/// An attempt that ended, and what is decided about it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndedAttempt<'a> {
+    pub(crate) taken: TakenJob<'a>,
+    pub(crate) settlement: &'a Settlement,
+    pub(crate) keep: KeepRecord<'a>,
+    pub(crate) ran: AttemptSummary<'a>,
+}
 
+impl EndedAttempt<'_> {
+    /// The decision in place of this one if the job's cancellation was requested.
+    fn cancel(&self) -> Settlement {
+        let error = match self.settlement {
+            Settlement::Defer(to) => to.error.as_deref(),
+            Settlement::Bury(burial) => Some(burial.error.as_str()),
+            Settlement::Ack | Settlement::Release | Settlement::Cancel(_) => None,
+        };
+        let why = error.map(|error| format!("cancelled; its last attempt: {error}"));
+        Settlement::Cancel(why.unwrap_or_else(|| "cancelled".to_owned()))
+    }
+}
+
+impl Queue {
     /// Lists the keys that the scripts of a job's attempt touch, for messages. Follow-up jobs may add others.
     pub(crate) fn keys_of(&self, job: &JobId) -> String {
         let keys = [self.keys.record(job), self.keys.ledger(job)];
@@ -135,206 +100,196 @@ impl Queue {
         keys.collect::<Vec<_>>().join(", ")
     }
 
-    /// Carries out the decision about an attempt, in one script.
+    /// Carries out the decision about one attempt.
     pub(crate) async fn apply(
         &self,
         consumer: &ConsumerName,
-        taken: TakenJob<'_>,
-        settlement: &Settlement,
-        keep: KeepRecord<'_>,
-        ran: &AttemptSummary<'_>,
+        ended: EndedAttempt<'_>,
     ) -> Result<Applied, Error> {
-        match settlement {
-            Settlement::Ack => self.complete(consumer, taken, keep, ran).await,
-            Settlement::Defer(to) => {
-                let why = to.error.as_deref().map(|error| format!("cancelled; its last attempt: {error}"));
-                let answer = self.defer(consumer, taken, to, ran).await?;
-                self.or_cancelled(answer, (consumer, taken, why), keep, ran).await
-            }
-            Settlement::Release => {
-                let answer = self.release(consumer, taken, ran).await?;
-                self.or_cancelled(answer, (consumer, taken, None), keep, ran).await
-            }
-            Settlement::Bury(burial) => {
-                let end = End::Dead(burial.reason, &burial.error);
-                let letter =
-                    Letter::of(taken, FollowUpArgs::of(&self.keys, taken, end), self.offloaded_of(taken));
-                let answer = self.bury(consumer, letter, burial, ran).await?;
-                let why = Some(format!("cancelled; its last attempt: {}", burial.error));
-                self.or_cancelled(answer, (consumer, taken, why), keep, ran).await
-            }
-            Settlement::Cancel(why) => {
-                self.cancelled(consumer, taken, (why, keep.retention_of_cancelled()), ran).await
-            }
-        }
+        let mut applied = self.apply_all(consumer, &[ended]).await?;
+        applied.pop().unwrap_or_else(|| Err(Error::contract("settle", "no answer")))
     }
 
-    /// The outcome for an attempt that failed or was released. If the job's cancellation was requested, the script
-    /// changed nothing, and the attempt now cancels the job. A process that dies in between leaves the entry pending,
-    /// and the request to the process that claims it.
-    async fn or_cancelled(
+    /// Carries out decisions of one kind about attempts of one lane, in one script. Returns for each what became of it, or
+    /// why Redis refused this one alone. Attempts with large fields go alone, because these are sent beforehand.
+    ///
+    /// If the cancellation of a job that failed or was released was requested, the script changes nothing, and a second
+    /// one cancels the job. A process that dies in between leaves the entry pending, and the request to the process that
+    /// claims it.
+    pub(crate) async fn apply_all(
         &self,
-        answer: Answer,
-        (consumer, taken, why): (&ConsumerName, TakenJob<'_>, Option<String>),
-        keep: KeepRecord<'_>,
-        ran: &AttemptSummary<'_>,
-    ) -> Result<Applied, Error> {
-        if answer.status != 3 {
-            return self.applied(answer);
+        consumer: &ConsumerName,
+        ended: &[EndedAttempt<'_>],
+    ) -> Result<Vec<Result<Applied, Error>>, Error> {
+        let answers = self.settle_all(consumer, ended).await?;
+        let is_unwanted =
+            |answer: &Result<Answer, Error>| answer.as_ref().is_ok_and(|answer| answer.status == 3);
+        let unwanted = ended.iter().zip(&answers).filter(|(_, answer)| is_unwanted(answer));
+        let unwanted: Vec<_> = unwanted.map(|(ended, _)| (ended, ended.cancel())).collect();
+        let cancels: Vec<_> =
+            unwanted.iter().map(|(ended, settlement)| EndedAttempt { settlement, ..**ended }).collect();
+        // An error here is not one of the others.
+        let cancelled = self.settle_all(consumer, &cancels).await;
+        let mut cancelled = cancelled
+            .unwrap_or_else(|error| cancels.iter().map(|_| Err(error.clone())).collect())
+            .into_iter();
+        let outcome = |answer: Result<Answer, Error>| match answer {
+            Ok(answer) if answer.status == 3 => {
+                let answer =
+                    cancelled.next().unwrap_or_else(|| Err(Error::contract("cancelled", "no answer")))?;
+                let applied = self.applied(answer)?;
+                Ok(if applied == Applied::Moved { Applied::Cancelled } else { applied })
+            }
+            answer => self.applied(answer?),
+        };
+        Ok(answers.into_iter().map(outcome).collect())
+    }
+
+    /// Runs the script of these settlements, which are of one kind and lane.
+    async fn settle_all(
+        &self,
+        consumer: &ConsumerName,
+        ended: &[EndedAttempt<'_>],
+    ) -> Result<Vec<Result<Answer, Error>>, Error> {
+        let Some(first) = ended.first() else { return Ok(Vec::new()) };
+        let (lane, own) = (first.taken.job.lane, &self.keys);
+        let begun = |script, shared: &[&Key]| self.settling_call(script, consumer, lane, shared);
+        let mut call = match first.settlement {
+            Settlement::Ack => begun(&COMPLETE, &[&own.delayed, &own.delayed_fields]),
+            Settlement::Defer(_) => {
+                begun(&DEFER, &[&own.cancels, &own.delayed, &own.delayed_fields, &own.wake])
+            }
+            Settlement::Release => begun(&RELEASE, &[&own.cancels]),
+            Settlement::Bury(_) => self.burial_call(consumer, lane),
+            Settlement::Cancel(_) => begun(&CANCELLED, &[&own.cancels, &own.cancel_places]),
+        };
+        for ended in ended {
+            match ended.settlement {
+                Settlement::Ack => self.add_completion(&mut call, ended),
+                Settlement::Defer(to) => self.add_deferral(&mut call, ended, to).await?,
+                Settlement::Release => self.add_release(&mut call, ended).await?,
+                Settlement::Bury(burial) => {
+                    let TakenJob { job, .. } = ended.taken;
+                    let end = End::Dead(burial.reason, &burial.error);
+                    let follow_up = FollowUpArgs::of(&self.keys, ended.taken, end);
+                    let letter = Letter::of(ended.taken, follow_up, self.offloaded_of(ended.taken));
+                    self.add_burial(&mut call, (letter, job.is_repeated()), burial, &ended.ran).await?;
+                }
+                Settlement::Cancel(why) => self.add_cancellation(&mut call, ended, why),
+            }
         }
-        let why = why.as_deref().unwrap_or("cancelled");
-        let retention = keep.retention_of_cancelled();
-        let applied = self.cancelled(consumer, taken, (why, retention), ran).await?;
-        Ok(if applied == Applied::Moved { Applied::Cancelled } else { applied })
+        self.run_each(call).await
+    }
+
+    /// Begins the call of a settling script for attempts of one lane. `shared` are the keys that it takes after the
+    /// stream and the receipts.
+    pub(in crate::broker) fn settling_call(
+        &self,
+        script: &'static Script,
+        consumer: &ConsumerName,
+        lane: Lane,
+        shared: &[&Key],
+    ) -> JobsCall {
+        let receipts = self.keys.receipts(consumer.as_str());
+        JobsCall::new(script, (consumer, lane), &[&[self.keys.stream(lane), &receipts], shared].concat())
     }
 
     /// Ends a job as done. See `complete.lua`.
-    async fn complete(
-        &self,
-        consumer: &ConsumerName,
-        taken: TakenJob<'_>,
-        keep: KeepRecord<'_>,
-        ran: &AttemptSummary<'_>,
-    ) -> Result<Applied, Error> {
+    fn add_completion(&self, call: &mut JobsCall, EndedAttempt { taken, keep, ran, .. }: &EndedAttempt<'_>) {
         let job = taken.job;
         let FollowUpArgs { keys: [lock, batch], ends } =
-            FollowUpArgs::of(&self.keys, taken, End::Done(keep.result));
-        let keys = vec![
-            self.keys.stream(job.lane).clone(),
-            self.keys.delayed.clone(),
-            self.keys.delayed_fields.clone(),
-            self.keys.record(&job.id),
-            lock,
-            batch,
-            self.keys.ledger(&job.id),
-            self.keys.receipts(consumer.as_str()),
-            self.offloaded_of(taken),
-        ];
-        let args = vec![
-            consumer.as_str().into(),
-            job.entry.to_string().into(),
-            job.id.to_string().into(),
+            FollowUpArgs::of(&self.keys, *taken, End::Done(keep.result));
+        let keys =
+            [self.keys.record(&job.id), lock, batch, self.keys.ledger(&job.id), self.offloaded_of(*taken)];
+        let args = [
+            text(&job.id),
             millis(ran.elapsed),
             keep.result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
             millis(keep.retention),
             job.job_type.as_str().into(),
-            job.lane.as_str().into(),
-            Value::Integer(job.created.as_ms().cast_signed()),
+            created(job),
             keep.mode().into(),
             ends,
-            text(&job.life),
         ];
-        self.applied(self.run(&COMPLETE, keys, args).await?)
+        call.add((job.entry, &job.life), keys, args);
     }
 
     /// Moves an attempt to the delayed set. See `defer.lua`.
-    async fn defer(
+    async fn add_deferral(
         &self,
-        consumer: &ConsumerName,
-        taken: TakenJob<'_>,
+        call: &mut JobsCall,
+        EndedAttempt { taken, ran, .. }: &EndedAttempt<'_>,
         to: &Deferral,
-        ran: &AttemptSummary<'_>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<(), Error> {
         let job = taken.job;
-        let next = self.offload_large(next_attempt(taken, to), &job.life).await?;
-        let keys = vec![
-            self.keys.stream(job.lane).clone(),
-            self.keys.delayed.clone(),
-            self.keys.delayed_fields.clone(),
-            self.keys.record(&job.id),
-            self.keys.wake.clone(),
-            self.keys.cancels.clone(),
-            self.keys.receipts(consumer.as_str()),
-            self.offloaded_of(taken),
-            next.offloaded,
-        ];
-        let packed = next.envelope.pack(job.lane);
-        let args = vec![
-            consumer.as_str().into(),
-            job.entry.to_string().into(),
-            job.id.to_string().into(),
+        let next = self.offload_large(next_attempt(*taken, to), &job.life).await?;
+        let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), next.offloaded];
+        let args = [
+            text(&job.id),
+            flag(job.is_repeated()),
             millis(to.delay),
-            Value::Bytes(packed.into()),
+            Value::Bytes(next.envelope.pack(job.lane).into()),
             if to.error.is_some() { "retrying" } else { "scheduled" }.into(),
             millis(ran.elapsed),
             ran.outcome.into(),
             ran.worker.into(),
             bytes(to.error.as_deref().unwrap_or_default().as_bytes()),
             job.job_type.as_str().into(),
-            job.lane.as_str().into(),
-            Value::Integer(job.created.as_ms().cast_signed()),
-            text(&job.life),
-            job.not_before.map_or_else(|| Value::from(""), |due| Value::Integer(due.as_ms().cast_signed())),
+            created(job),
+            time(job.not_before),
             flag(to.unroutable == Some(Unroutable::Now)),
         ];
-        self.run(&DEFER, keys, args).await
+        call.add((job.entry, &job.life), keys, args);
+        Ok(())
     }
 
     /// Returns an entry unchanged to its lane. See `release.lua`.
-    async fn release(
+    async fn add_release(
         &self,
-        consumer: &ConsumerName,
-        taken: TakenJob<'_>,
-        ran: &AttemptSummary<'_>,
-    ) -> Result<Answer, Error> {
+        call: &mut JobsCall,
+        EndedAttempt { taken, ran, .. }: &EndedAttempt<'_>,
+    ) -> Result<(), Error> {
         let job = taken.job;
-        let id = job.id.to_string();
-        let created = job.created.as_ms().to_string();
-        let life = job.life.to_string();
+        let (id, created, life) = (job.id.to_string(), job.created.as_ms().to_string(), job.life.to_string());
         let identity: [(&[u8], &[u8]); 3] =
             [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes()), (b"life", life.as_bytes())];
         let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms" | b"life");
         let fields = edited(taken.envelope, taken.trace, replaced, &identity);
         let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
-        let mut keys = vec![self.keys.stream(job.lane).clone(), self.keys.record(&job.id)];
-        keys.extend([self.keys.cancels.clone(), self.keys.receipts(consumer.as_str())]);
-        keys.extend([self.offloaded_of(taken), offloaded]);
-        let mut args = vec![consumer.as_str().into(), job.entry.to_string().into(), bytes(life.as_bytes())];
+        let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded];
         // A handler that was interrupted within its first millisecond did run.
         let elapsed =
             if ran.elapsed.is_zero() { ran.elapsed } else { ran.elapsed.max(Duration::from_millis(1)) };
-        args.push(millis(elapsed));
+        let mut args = vec![flag(job.is_repeated()), millis(elapsed)];
         flatten(&fields, &mut args);
-        self.run(&RELEASE, keys, args).await
+        call.add((job.entry, &job.life), keys, args);
+        Ok(())
     }
 
     /// Ends a cancelled job. See `cancelled.lua`.
-    async fn cancelled(
+    fn add_cancellation(
         &self,
-        consumer: &ConsumerName,
-        taken: TakenJob<'_>,
-        (why, retention): (&str, Duration),
-        ran: &AttemptSummary<'_>,
-    ) -> Result<Applied, Error> {
+        call: &mut JobsCall,
+        EndedAttempt { taken, keep, ran, .. }: &EndedAttempt<'_>,
+        why: &str,
+    ) {
         let job = taken.job;
-        let FollowUpArgs { keys: [lock, batch], ends } = FollowUpArgs::of(&self.keys, taken, End::Cancelled);
-        let keys = vec![
-            self.keys.stream(job.lane).clone(),
-            self.keys.record(&job.id),
-            lock,
-            batch,
-            self.keys.ledger(&job.id),
-            self.keys.cancels.clone(),
-            self.keys.cancel_places.clone(),
-            self.keys.receipts(consumer.as_str()),
-            self.offloaded_of(taken),
-        ];
-        let args = vec![
-            consumer.as_str().into(),
-            job.entry.to_string().into(),
+        let FollowUpArgs { keys: [lock, batch], ends } = FollowUpArgs::of(&self.keys, *taken, End::Cancelled);
+        let keys =
+            [self.keys.record(&job.id), lock, batch, self.keys.ledger(&job.id), self.offloaded_of(*taken)];
+        let args = [
+            text(&job.id),
+            flag(job.is_repeated()),
             bytes(why.as_bytes()),
             millis(ran.elapsed),
             ran.outcome.into(),
             ran.worker.into(),
             job.job_type.as_str().into(),
-            job.lane.as_str().into(),
-            Value::Integer(job.created.as_ms().cast_signed()),
-            millis(retention),
-            job.id.to_string().into(),
+            created(job),
+            millis(keep.retention_of_cancelled()),
             ends,
-            text(&job.life),
         ];
-        self.applied(self.run(&CANCELLED, keys, args).await?)
+        call.add((job.entry, &job.life), keys, args);
     }
 
     pub(in crate::broker) fn applied(&self, answer: Answer) -> Result<Applied, Error> {
@@ -437,6 +392,16 @@ pub(in crate::broker) fn flatten(envelope: &Envelope, args: &mut Vec<Value>) {
     args.extend(envelope.fields().flat_map(|(name, value)| [bytes(name), bytes(value)]));
 }
 
-fn flag(set: bool) -> Value {
+/// Converts the start of a job's life to an argument.
+pub(in crate::broker) fn created(job: &JobSpec) -> Value {
+    Value::Integer(job.created.as_ms().cast_signed())
+}
+
+/// Converts a time to an argument; '' if there is none.
+pub(in crate::broker) fn time(time: Option<Timestamp>) -> Value {
+    time.map_or_else(|| Value::from(""), |time| Value::Integer(time.as_ms().cast_signed()))
+}
+
+pub(in crate::broker) fn flag(set: bool) -> Value {
     Value::from(if set { "1" } else { "0" })
 }

@@ -138,6 +138,11 @@ impl Error {
         }
     }
 
+    /// Creates the error of one job in a call about several, from its text.
+    pub(crate) fn refused(command: &'static str, detail: String) -> Self {
+        Self::Refused { command, class: Class::of(&detail), detail }
+    }
+
     /// Creates the error of a failed connection. Only an answer of Redis itself is a refusal.
     pub(crate) fn from_connect(error: &fred::error::Error) -> Self {
         let error = Self::from_client("connect", error);

@@ -1,6 +1,6 @@
--- prelude: put before every script. Lua has no rollback, so a script that settles an entry works in this order: hold
--- (the fence), then inserts, then settle. Redis allows XCLAIM even when it is out of memory, and once a script has
--- written, Redis admits the rest too. So settling never depends on free memory.
+-- prelude: put before every script. Lua has no rollback, so a script that settles entries works in this order: the fence,
+-- then inserts, then the ends of the entries (see settle_each). Redis allows XCLAIM even when it is out of memory, and
+-- once a script has written, Redis admits the rest too. So settling never depends on free memory.
 -- These names mean the same in every script. packs: delayed:fields. places: cancels:places. ticks: cron:ticks. ledger:
 -- that of the steps of a job. offloaded: the key of the large fields of the entry or job in question, see keep_offloaded.
 -- outcome, worker: how an attempt ended, and the consumer that ran it. ends: what follows from the end of a job, see
@@ -40,25 +40,57 @@ local function hold(stream, consumer, entry)
   return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1
 end
 
--- Leaves a receipt of the answer in case the reply is lost: the same consumer may ask again.
-local function leave_receipt(stream, entry, receipts, script, answer)
-  redis.pcall('HSET', receipts, stream .. ' ' .. entry, script .. ' ' .. answer)
-  return { answer }
+-- Calls `one` for each job of a call: with whether this consumer holds its entry now, the entry, its life, and the
+-- positions of its first key and of its first and last value. The arguments of the call are the consumer and the lane,
+-- then for each job the number of its values, and these: its entry, its life, and others. A job that fails keeps no
+-- other from being handled: the text of its error is its answer. Returns {1, {the answer of each job}}.
+local function each_job(stream, consumer, first_key, keys_each, one)
+  local FIRST_JOB = 3
+  local jobs, entries, key, at = {}, {}, first_key, FIRST_JOB
+  while at <= #ARGV do
+    local last = at + tonumber(ARGV[at])
+    jobs[#jobs + 1] = { ARGV[at + 1], ARGV[at + 2], key, at + 3, last }
+    entries[#entries + 1] = ARGV[at + 1]
+    key, at = key + keys_each, last + 1
+  end
+  entries[#entries + 1] = 'JUSTID'
+  -- The fence of all of them.
+  local held, answers = {}, {}
+  for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, 0, unpack(entries))) do held[entry] = true end
+  for nth, job in ipairs(jobs) do
+    local done, answer = pcall(one, held[job[1]], unpack(job))
+    if not done then answer = type(answer) == 'table' and answer.err or tostring(answer) end
+    answers[nth], held[job[1]] = answer, nil
+  end
+  return { 1, answers }
 end
 
--- Ends an entry.
-local function settle(stream, entry, receipts, script, answer)
-  redis.call('XACK', stream, 'fleet', entry)
-  redis.call('XDEL', stream, entry)
-  return leave_receipt(stream, entry, receipts, script, answer)
+-- Settles each job of a call. `one` returns its answer, then 'end' if its entry ends now, or 'keep' if only the answer is
+-- kept. In case the reply is lost, receipts keep the answers for the same consumer, which may ask again.
+local function settle_each(script, stream, receipts, consumer, first_key, keys_each, one)
+  local ended, answered = {}, {}
+  local answers = each_job(stream, consumer, first_key, keys_each, function(held, entry, ...)
+    local answer, what = one(held, entry, ...)
+    if what == 'end' then ended[#ended + 1] = entry end
+    if what then add_pair(answered, stream .. ' ' .. entry, script .. ' ' .. answer) end
+    return answer
+  end)
+  if ended[1] then
+    redis.call('XACK', stream, 'fleet', unpack(ended))
+    redis.call('XDEL', stream, unpack(ended))
+  end
+  if answered[1] then redis.pcall('HSET', receipts, unpack(answered)) end
+  return answers
 end
 
 -- The answer of a settlement whose entry is no longer pending. If the same script already answered this consumer, the
--- same answer; otherwise 0, because another process settled the entry.
-local function answered(receipts, stream, entry, script)
+-- same answer. 3 if the entry was cancelled after such an answer: asked again, that script gives its own. Otherwise 0,
+-- because another process settled the entry.
+local function answer_before(receipts, stream, entry, script)
   local receipt = redis.pcall('HGET', receipts, stream .. ' ' .. entry)
   local by, answer = string.match(type(receipt) == 'string' and receipt or '', '^(%S+) (%d)$')
-  return { by == script and tonumber(answer) or 0 }
+  if by == script then return tonumber(answer) end
+  return by == 'cancelled' and 3 or 0
 end
 
 local function has_ended(state)
@@ -143,15 +175,14 @@ local function is_unwanted(cancels, life)
   return redis.call('ZSCORE', cancels, life)
 end
 
--- The answer of a settling script that finds nothing to settle: another process settled the entry, or an attempt of
--- this life succeeded after it had been given up, and its retry is dropped. nil if the entry is ours, and the script
--- continues.
-local function settled(script, stream, consumer, entry, receipts, record, life, offloaded)
-  if not hold(stream, consumer, entry) then return answered(receipts, stream, entry, script) end
-  if not is_done(record, life) then return end
+-- The answer about a job that needs no settling: another process settled its entry, or an attempt of this life succeeded
+-- after it had been given up, and its retry, a repeated attempt, is dropped. nil if the entry is ours to settle.
+local function settled(script, stream, held, entry, receipts, record, life, offloaded, is_repeated)
+  if not held then return answer_before(receipts, stream, entry, script) end
+  if is_repeated == '0' or not is_done(record, life) then return end
   meet_late(record, life)
   drop_offloaded(offloaded, life, record)
-  return settle(stream, entry, receipts, script, 2)
+  return 2, 'end'
 end
 
 -- Notes in the record that a letter holds the end of this life.
@@ -359,10 +390,10 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner)
   if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end
 end
 
--- Notifies the promoter, which blocks on this list, that the head of the delayed set has changed. If that fails, the
--- promoter only learns of it later: what was written before is not written again.
-local function nudge(delayed, wake, member)
-  if redis.call('ZRANGE', delayed, 0, 0)[1] == member then
+-- Notifies the promoter, which blocks on this list, if the head of the delayed set is one of these members, which are
+-- new there. If that fails, the promoter only learns of it later: what was written before is not written again.
+local function nudge(delayed, wake, members)
+  if members[redis.call('ZRANGE', delayed, 0, 0)[1] or ''] then
     redis.pcall('LPUSH', wake, 1)
     redis.pcall('LTRIM', wake, 0, 0)
     redis.pcall('PEXPIRE', wake, 5000)

@@ -84,7 +84,8 @@ impl Script {
         reply.map_err(|error| Error::from_client(self.name, &error))
     }
 
-    fn read(&self, reply: Value) -> Result<Answer, Error> {
+    /// Reads an answer.
+    pub(in crate::broker) fn read(&self, reply: Value) -> Result<Answer, Error> {
         let Value::Array(items) = reply else { return Err(Error::contract(self.name, reply)) };
         let mut items = items.into_iter();
         match items.next() {

@@ -10,5 +10,5 @@ redis.call('SET', advanced, step)
 for at = 1, #jobs, 2 do
   redis.call('ZADD', delayed, tonumber(jobs[at + 1]) - tonumber(by_ms), jobs[at])
 end
-if jobs[1] then nudge(delayed, wake, jobs[1]) end
+if jobs[1] then nudge(delayed, wake, { [jobs[1]] = true }) end
 return { #jobs / 2 }

@@ -10,8 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use fred::types::Key;
 
+use super::attempt::begin::{Begun, Candidate};
 use super::attempt::progress::UnsentReport;
-use super::attempt::settle::{Applied, AttemptSummary, Begun, KeepRecord, TakenJob};
+use super::attempt::settle::{Applied, AttemptSummary, EndedAttempt, KeepRecord, TakenJob};
 use super::client::decode;
 use super::client::error::Error;
 use super::client::keys::{self, Keys};
@@ -179,8 +180,7 @@ impl Rehearsal<'_> {
         let (_, job) = self.read().await?;
         let lost = self.queue.keep_alive(self.queue.link(), &self.consumer, job.lane, &[job.entry]).await?;
         expect_same("keepalive", lost, vec![])?;
-        let begun = self.queue.begin(&self.consumer, &job, true).await?;
-        expect_same("begin", begun, Begun::Start)?;
+        self.begin(&job).await?;
         let report =
             UnsentReport { job: &job, progress: Some((1, 50, "rehearsed".to_owned())), lines: Vec::new() };
         self.queue.report(&self.consumer, &[report], LIVES).await
@@ -365,13 +365,21 @@ impl Rehearsal<'_> {
         parsed(self.queue.read_own(link, &self.consumer, Lane::Normal, after, 1).await?)
     }
 
+    /// Begins an attempt whose job keeps a record.
+    async fn begin(&self, job: &JobSpec) -> Result<(), Error> {
+        let candidate = Candidate { job, keeps_record: true };
+        let begun = self.queue.begin(&self.consumer, job.lane, &[candidate]).await?.pop();
+        let begun = begun.unwrap_or_else(|| Err(Error::contract("begin", "no answer")))?;
+        expect_same("begin", begun, Begun::Start)
+    }
+
     async fn apply(&self, envelope: &Envelope, job: &JobSpec, settlement: &Settlement) -> Result<(), Error> {
         let keep = KeepRecord { record: true, tracking: Tracking::All, retention: LIVES, result: None };
         let ran =
             AttemptSummary { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
         let taken = TakenJob { job, envelope, trace: None };
-        let applied = self.queue.apply(&self.consumer, taken, settlement, keep, &ran).await?;
-        expect_same("settle", applied, Applied::Moved)
+        let ended = EndedAttempt { taken, settlement, keep, ran };
+        expect_same("settle", self.queue.apply(&self.consumer, ended).await?, Applied::Moved)
     }
 
     fn id(&self, name: &str) -> JobId {

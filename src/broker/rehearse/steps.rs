@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::super::{DecideError, Decided, Decider, StepBegun, StepEnded, StepRun};
 use super::{Error, LIVES, Rehearsal, State, expect_same, job};
-use crate::broker::{Begun, Cancellation, Due, NewJob};
+use crate::broker::{Cancellation, Due, NewJob};
 use crate::job::{
     BatchId, Burial, DeadReason, Envelope, Lane, Settlement, StepEnd, StepKind, StepName, StepState, Verdict,
 };
@@ -40,7 +40,7 @@ impl Rehearsal<'_> {
     /// Reads the job, runs its step, which fails, and buries the job for it.
     async fn fail_step(&self, run: &str) -> Result<(), Error> {
         let (envelope, job) = self.read().await?;
-        expect_same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
+        self.begin(&job).await?;
         let step = self.step();
         let run = StepRun { step: &step, kind: StepKind::Once, run };
         let begun = self.queue.steps().begin(&self.consumer, &job, run, PLAN).await?;
@@ -74,7 +74,7 @@ impl Rehearsal<'_> {
     pub(super) async fn stop(&self) -> Result<(), Error> {
         self.queue.append(Lane::Normal, &[named("stopped", &[])], None).await?;
         let (envelope, job) = self.read().await?;
-        expect_same("begin", self.queue.begin(&self.consumer, &job, true).await?, Begun::Start)?;
+        self.begin(&job).await?;
         let cancelled = self.queue.cancel(&job.id, "the rehearsal", LIVES).await?;
         expect_same("cancel", cancelled, Cancellation::Requested)?;
         let unwanted = self.queue.cancel_requests(self.queue.link(), &[&job.life]).await?;

@@ -25,7 +25,7 @@ if read ~= '' then
 end
 if when ~= '' then
   redis.call('ZADD', delayed, 'XX', due, member)
-  nudge(delayed, wake, member)
+  nudge(delayed, wake, { [member] = true })
   -- Its steps then have no due times of their own.
   for _, name in ipairs(redis.call('HKEYS', ledger)) do
     if string.sub(name, -4) == ':due' then redis.call('HDEL', ledger, name) end

@@ -18,7 +18,7 @@ if limit then
 end
 -- Nothing is written if this fails: fields without a time would be taken for an existing job.
 redis.call('ZCARD', delayed)
-local now, added = now_ms(), 0
+local now, added, members = now_ms(), 0, {}
 local digits, beside = string.format('%013.0f', now), string.gsub(delayed, 'delayed$', 'offloaded:')
 for at = FIRST_JOB, #ARGV, PARTS do must_be_offloaded(beside .. ARGV[at + PARTS - 1]) end
 for at = FIRST_JOB, #ARGV, PARTS do
@@ -27,9 +27,12 @@ for at = FIRST_JOB, #ARGV, PARTS do
   if redis.call('HSETNX', packs, id, head .. digits .. tail) == 1 then
     keep_offloaded(beside .. token)
     redis.call('ZADD', delayed, due, id)
-    nudge(delayed, wake, id)
+    members[id] = true
     added = added + 1
   end
 end
-if added > 0 then keep_receipt(receipt, { added }) end
+if added > 0 then
+  nudge(delayed, wake, members)
+  keep_receipt(receipt, { added })
+end
 return { added }

@@ -175,7 +175,7 @@ local function add(job)
     redis.call('HSET', packs, job.id, ARGV[job.first] .. created .. ARGV[job.last])
     redis.call('ZADD', delayed, due_of(job), job.id)
     fields = { 'due_ms', due_of(job) }
-    nudge(delayed, wake, job.id)
+    nudge(delayed, wake, { [job.id] = true })
   end
   keep_offloaded(beside .. job.token)
   if job.member == '1' then add_pair(fields, 'batch', job.batch) end
@@ -213,7 +213,7 @@ local function put_off(job, member)
   redis.call('ZADD', delayed, due_of(job), member)
   redis.call('HSET', job.held, 'due_ms', due_of(job), 'updated_ms', now)
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
-  nudge(delayed, wake, member)
+  nudge(delayed, wake, { [member] = true })
 end
 -- Registers one more batch with the job of this record, to be counted at its end. False if the job cannot report to it.
 local function counts_for(record, batch)

@@ -62,3 +62,53 @@ pub(crate) fn sha(server: &RedisServer, source: &str) -> String {
     };
     String::from_utf8(sha).unwrap()
 }
+
+/// Calls a script as the program does. Returns its reply.
+pub(crate) fn reply(server: &RedisServer, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>]) -> Value {
+    let (sha, count) = (sha(server, source), keys.len().to_string());
+    let head = ["EVALSHA", &sha, &count].into_iter().chain(keys.iter().copied()).map(str::as_bytes);
+    let command: Vec<&[u8]> = head.chain(args.iter().map(AsRef::as_ref)).collect();
+    server.cmd(&command)
+}
+
+/// Returns the status and the rest of an answer.
+pub(crate) fn status_and_rest(answer: Value) -> (i64, Vec<Value>) {
+    match answer {
+        Value::Array(mut items) => match items.remove(0) {
+            Value::Int(status) => (status, items),
+            other => panic!("the answer begins with {other:?}"),
+        },
+        other => panic!("the answer is {other:?}"),
+    }
+}
+
+/// Returns the arguments of a script that handles several jobs per call: the consumer and the lane, then the values of each
+/// job, which begin with its entry and its life.
+pub(crate) fn jobs_args(consumer: &str, lane: &str, jobs: &[&[impl AsRef<[u8]>]]) -> Vec<Vec<u8>> {
+    let mut args = Vec::from([consumer, lane].map(|text| text.as_bytes().to_vec()));
+    for values in jobs {
+        args.push(values.len().to_string().into_bytes());
+        args.extend(values.iter().map(|value| value.as_ref().to_vec()));
+    }
+    args
+}
+
+/// Returns each job's answer in the reply of such a script.
+pub(crate) fn answers(reply: Value) -> Vec<Value> {
+    match status_and_rest(reply) {
+        (1, mut rest) => match rest.pop() {
+            Some(Value::Array(answers)) => answers,
+            other => panic!("the answers are {other:?}"),
+        },
+        other => panic!("the answer is {other:?}"),
+    }
+}
+
+/// Returns the status and the rest of the only one of these answers.
+pub(crate) fn only_answer(mut answers: Vec<Value>) -> (i64, Vec<Value>) {
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    match answers.remove(0) {
+        Value::Int(status) => (status, Vec::new()),
+        answer => status_and_rest(answer),
+    }
+}

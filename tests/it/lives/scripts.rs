@@ -11,10 +11,10 @@ const FIELDS: &str = "sf:{q}:delayed:fields";
 const RECORD: &str = "sf:{q}:job:j";
 const RECEIPTS: &str = "sf:{q}:receipts:me";
 const DEFER: [&str; 9] =
-    [STREAM, DELAYED, FIELDS, RECORD, "sf:{q}:wake", "sf:{q}:cancels", RECEIPTS, NOTHING, NOTHING];
+    [STREAM, RECEIPTS, "sf:{q}:cancels", DELAYED, FIELDS, "sf:{q}:wake", RECORD, NOTHING, NOTHING];
 const COMPLETE: [&str; 9] =
-    [STREAM, DELAYED, FIELDS, RECORD, "sf:{q}:unique:", "sf:{q}:batch:", "sf:{q}:steps:j", RECEIPTS, NOTHING];
-const BEGIN: [&str; 5] = [STREAM, RECORD, "sf:{q}:cancels", "sf:{q}:unique:", "sf:{q}:dead"];
+    [STREAM, RECEIPTS, DELAYED, FIELDS, RECORD, "sf:{q}:unique:", "sf:{q}:batch:", "sf:{q}:steps:j", NOTHING];
+const BEGIN: [&str; 5] = [STREAM, "sf:{q}:cancels", "sf:{q}:dead", RECORD, "sf:{q}:unique:"];
 
 /// One attempt of a life of `j`. The entry of the first attempt is the token of the life.
 struct Attempt<'a> {
@@ -33,21 +33,20 @@ impl<'a> Attempt<'a> {
         let fields = [("life", self.life.as_str()), ("type", "test"), ("id", "j"), ("attempt", "1")];
         let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let packed = Envelope::new(fields.into_iter()).pack(Lane::Normal);
-        let head = ["me", &self.entry, "j", delay].map(str::as_bytes);
-        let tail = ["retrying", "5", "error", "me", "no", "test", "normal", "1", &self.life, "", "0"]
-            .map(str::as_bytes);
-        let args: Vec<&[u8]> = head.into_iter().chain([&packed[..]]).chain(tail).collect();
-        self.scripts.call(source("defer"), &DEFER, &args).0
+        let head = [self.entry.as_str(), &self.life, "j", "0", delay].map(str::as_bytes);
+        let tail = ["retrying", "5", "error", "me", "no", "test", "1", "", "0"].map(str::as_bytes);
+        let values: Vec<&[u8]> = head.into_iter().chain([&packed[..]]).chain(tail).collect();
+        self.scripts.call_one(source("defer"), &DEFER, &values).0
     }
 
     fn complete(&self, retention: &str) -> i64 {
-        let args = ["me", &self.entry, "j", "5", "", retention, "test", "normal", "1", "1", "", &self.life];
-        self.scripts.call(source("complete"), &COMPLETE, &args).0
+        let values = [self.entry.as_str(), &self.life, "j", "5", "", retention, "test", "1", "1", ""];
+        self.scripts.call_one(source("complete"), &COMPLETE, &values).0
     }
 
     fn begin(&self) -> i64 {
-        let args = ["me", &self.entry, "", "", "1", "test", "normal", "1", "1", "j", "0", &self.life, "", ""];
-        self.scripts.call(source("begin"), &BEGIN, &args).0
+        let values = [self.entry.as_str(), &self.life, "j", "", "", "1", "test", "1", "1", "0", "", ""];
+        self.scripts.call_one(source("begin"), &BEGIN, &values).0
     }
 
     /// Promotes and delivers the life's retry, and returns it.
@@ -95,10 +94,10 @@ fn a_late_success_is_remembered_while_its_retry_waits() {
     assert_eq!(first.complete("1"), 2);
     assert_eq!(scripts.int(&["PTTL", RECORD]), -1, "the record waits for the retry");
     assert_eq!(retry.begin(), 2);
-    let release = ["me", &retry.entry, &retry.life, "0", "type", "test", "id", "j", "life", &retry.life]
-        .map(str::to_owned);
-    let keys = [STREAM, RECORD, "sf:{q}:cancels", RECEIPTS, NOTHING, NOTHING];
-    assert_eq!(scripts.call(source("release"), &keys, &release).0, 2);
+    let release =
+        [retry.entry.as_str(), &retry.life, "1", "0", "type", "test", "id", "j", "life", &retry.life];
+    let keys = [STREAM, RECEIPTS, "sf:{q}:cancels", RECORD, NOTHING, NOTHING];
+    assert_eq!(scripts.call_one(source("release"), &keys, &release).0, 2);
     assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
     let ttl = scripts.int(&["PTTL", RECORD]);
     assert!(ttl == -2 || (0..=1).contains(&ttl), "its retention begins at that moment: {ttl}");
@@ -147,16 +146,11 @@ fn keys_of_the_wrong_type_neither_block_a_jobs_end_nor_copy_it() {
     scripts.server.cmd(&["SET", RECORD, "x"]);
     let two = Attempt::first(&scripts);
     for _ in 0..2 {
-        let args: Vec<&[u8]> = vec![b"me"; 14];
-        let args: Vec<&[u8]> = args
-            .iter()
-            .enumerate()
-            .map(|(at, text)| if at == 1 { two.entry.as_bytes() } else { *text })
-            .collect();
-        let count = DEFER.len().to_string();
-        let head = ["EVAL", source("defer"), &count].into_iter().chain(DEFER).map(str::as_bytes);
-        let refused = scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>());
-        assert!(format!("{refused:?}").contains("WRONGTYPE"), "{refused:?}");
+        let mut values = ["me"; 15];
+        values[0] = &two.entry;
+        let mut refused = scripts.call_each(source("defer"), &DEFER, &[&values[..]]);
+        let why: String = redis::from_redis_value(refused.remove(0)).unwrap();
+        assert!(why.contains("WRONGTYPE"), "{why}");
     }
     assert_eq!((scripts.int(&["ZCARD", DELAYED]), scripts.int(&["XLEN", STREAM])), (0, 1));
 }

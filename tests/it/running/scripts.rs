@@ -3,7 +3,8 @@
 use redis::Value;
 
 use crate::harness::redis_server::RedisServer;
-use crate::harness::scripts::source;
+use crate::harness::scripts::{answers, jobs_args, only_answer, reply, source};
+use crate::traps::attempts::{Attempt, BEGIN_KEYS, BURY_KEYS, CANCELLED_KEYS, DEFER_KEYS, RELEASE_KEYS};
 use crate::traps::scripts::NOTHING;
 
 const STREAM: &str = "sf:{q}:jobs";
@@ -11,7 +12,6 @@ const RECORD: &str = "sf:{q}:job:j";
 const DELAYED: &str = "sf:{q}:delayed";
 const CANCELS: &str = "sf:{q}:cancels";
 const PLACES: &str = "sf:{q}:cancels:places";
-const RECEIPTS: &str = "sf:{q}:receipts:me";
 const CREATED: &str = "1700000000000";
 const LIFE: &str = "1650000000000-0";
 
@@ -34,6 +34,12 @@ impl Scripts {
             Value::Array(items) => redis::from_redis_value(items[0].clone()).unwrap(),
             other => panic!("the answer is {other:?}"),
         }
+    }
+
+    /// Lets `me` call a script that handles several jobs per call about one job. Returns the status of its answer.
+    fn call_one(&self, source: &str, keys: &[&str], values: &[Vec<u8>]) -> i64 {
+        let args = jobs_args("me", "normal", &[values]);
+        only_answer(answers(reply(&self.server, source, keys, &args))).0
     }
 
     fn digest(&self) -> Vec<Value> {
@@ -129,11 +135,8 @@ fn a_record_created_only_by_a_report_goes_with_its_attempt() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.report(&said("me", &entry));
-    let args = ["me", &entry, LIFE, "0", "type", "test", "id", "j"];
-    assert_eq!(
-        scripts.call(source("release"), &[STREAM, RECORD, CANCELS, RECEIPTS, NOTHING, NOTHING], &args),
-        1
-    );
+    let values = Attempt::first(&entry).release_values();
+    assert_eq!(scripts.call_one(source("release"), &RELEASE_KEYS, &values), 1);
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0);
 }
 
@@ -178,34 +181,13 @@ fn a_cancel_request_for_a_held_job_keeps_it_from_running_again() {
     }
     assert_eq!(scripts.int(&["ZCARD", CANCELS]), 1);
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0, "a cancel request creates no record");
-    let keys = [STREAM, RECORD, CANCELS, RECEIPTS];
-    let release = ["me", &entry, LIFE, "0", "type", "test", "id", "j"];
-    assert_eq!(scripts.call(source("release"), &keys, &release), 3);
-    let begin = ["me", &entry, "", "", "1", "test", "normal", CREATED, "0", "j", "0", LIFE, "", ""];
-    assert_eq!(scripts.call(source("begin"), &keys, &begin), 5);
-    let keys = [STREAM, DELAYED, "sf:{q}:delayed:fields", RECORD, "sf:{q}:wake", CANCELS, RECEIPTS];
-    let defer = ["me", &entry, "j", "0", "packed", "retrying", "5", "error", "me", "no", "test", "normal"];
-    let defer = [&defer[..], &[CREATED, LIFE]].concat();
-    assert_eq!(scripts.call(source("defer"), &keys, &defer), 3);
-    let keys = [STREAM, "sf:{q}:dead", RECORD, "sf:{q}:unique:k", "sf:{q}:batch:b", CANCELS];
-    let bury = ["me", &entry, "j", "fatal", "no", "1", "5", "error", "me", "test", "normal", CREATED, "0123"];
-    let bury = [&bury[..], &["", LIFE]].concat();
-    assert_eq!(scripts.call(source("bury"), &keys, &bury), 3);
+    let attempt = Attempt::first(&entry);
+    assert_eq!(scripts.call_one(source("release"), &RELEASE_KEYS, &attempt.release_values()), 3);
+    assert_eq!(scripts.call_one(source("begin"), &BEGIN_KEYS, &attempt.begin_values()), 5);
+    assert_eq!(scripts.call_one(source("defer"), &DEFER_KEYS, &attempt.defer_values("0")), 3);
+    assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &attempt.bury_values()), 3);
     assert_eq!(scripts.server.cmd(&["XPENDING", STREAM, "fleet"]), before);
-    let keys = [
-        STREAM,
-        RECORD,
-        "sf:{q}:unique:k",
-        "sf:{q}:batch:b",
-        "sf:{q}:steps:j",
-        CANCELS,
-        PLACES,
-        RECEIPTS,
-        NOTHING,
-    ];
-    let end =
-        ["me", &entry, "why", "5", "cancelled", "me", "test", "normal", CREATED, "60000", "j", "", LIFE];
-    assert_eq!(scripts.call(source("cancelled"), &keys, &end), 1);
+    assert_eq!(scripts.call_one(source("cancelled"), &CANCELLED_KEYS, &attempt.cancelled_values()), 1);
     assert_eq!((scripts.int(&["EXISTS", CANCELS, PLACES]), scripts.int(&["XLEN", STREAM])), (0, 0));
 }
 
@@ -215,9 +197,8 @@ fn a_cancel_request_is_for_one_life_and_goes_with_its_entry() {
     let wishes = || scripts.int(&["ZCARD", CANCELS]);
     let entry = scripts.delivered();
     assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
-    let keys = [STREAM, RECORD, CANCELS, "sf:{q}:unique:k", "sf:{q}:dead"];
-    let begin = ["me", &entry, "", "", "1", "test", "normal", CREATED, "0", "j", "0", "another", "", ""];
-    assert_eq!(scripts.call(source("begin"), &keys, &begin), 1, "another life begins");
+    let another = Attempt { life: "another", ..Attempt::first(&entry) }.begin_values();
+    assert_eq!(scripts.call_one(source("begin"), &BEGIN_KEYS, &another), 1, "another life begins");
     assert_eq!(scripts.call(source("cancels"), &[CANCELS], &[]), 1);
     let sweep = || scripts.call(source("wishes"), &[CANCELS, PLACES, "h", STREAM, "l"], &["0", "100"]);
     assert_eq!((sweep(), wishes()), (1, 1), "its entry is still held");

@@ -4,6 +4,7 @@
 pub(crate) mod scene;
 
 pub(crate) mod aside;
+pub(crate) mod attempts;
 mod claims;
 mod cluster;
 mod due;
@@ -14,6 +15,7 @@ mod refused;
 pub(crate) mod scripts;
 mod settled;
 mod start;
+mod together;
 mod unserved;
 mod vandal;
 pub(crate) mod zombie;

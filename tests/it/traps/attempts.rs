@@ -1,0 +1,81 @@
+//! What the scripts that begin and end attempts are given: their keys in a call about one job, and the values of each job.
+
+use super::scripts::{
+    BATCH, CANCELS, CREATED, DEAD, DELAYED, FIELDS, LIFE, LOCK, NOTHING, PLACES, RECEIPTS, RECORD, STEPS,
+    STREAM, WAKE, packed,
+};
+
+pub(crate) const BEGIN_KEYS: [&str; 5] = [STREAM, CANCELS, DEAD, RECORD, LOCK];
+pub(super) const COMPLETE_KEYS: [&str; 9] =
+    [STREAM, RECEIPTS, DELAYED, FIELDS, RECORD, LOCK, BATCH, STEPS, NOTHING];
+pub(crate) const DEFER_KEYS: [&str; 9] =
+    [STREAM, RECEIPTS, CANCELS, DELAYED, FIELDS, WAKE, RECORD, NOTHING, NOTHING];
+pub(crate) const RELEASE_KEYS: [&str; 6] = [STREAM, RECEIPTS, CANCELS, RECORD, NOTHING, NOTHING];
+pub(crate) const BURY_KEYS: [&str; 10] =
+    [STREAM, RECEIPTS, CANCELS, DEAD, RECORD, LOCK, BATCH, STEPS, NOTHING, NOTHING];
+pub(crate) const CANCELLED_KEYS: [&str; 9] =
+    [STREAM, RECEIPTS, CANCELS, PLACES, RECORD, LOCK, BATCH, STEPS, NOTHING];
+
+/// The values of one job.
+pub(crate) type Values = Vec<Vec<u8>>;
+
+/// An attempt of a job.
+#[derive(Clone, Copy)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) entry: &'a str,
+    pub(crate) life: &'a str,
+    pub(crate) id: &'a str,
+    /// "1" if an earlier attempt of its life failed or was lost.
+    pub(crate) repeated: &'a str,
+}
+
+impl<'a> Attempt<'a> {
+    /// The first attempt of a life of `j`.
+    pub(crate) fn first(entry: &'a str) -> Self {
+        Self { entry, life: LIFE, id: "j", repeated: "0" }
+    }
+
+    /// A later attempt of the same life.
+    pub(super) fn repeated(entry: &'a str) -> Self {
+        Self { repeated: "1", ..Self::first(entry) }
+    }
+
+    pub(crate) fn begin_values(&self) -> Values {
+        let Self { entry, life, id, repeated } = *self;
+        values(&[entry, life, id, "", "", "1", "test", CREATED, repeated, "0", "", ""])
+    }
+
+    pub(super) fn complete_values(&self) -> Values {
+        let Self { entry, life, id, .. } = *self;
+        values(&[entry, life, id, "5", "", "60000", "test", CREATED, "1", ""])
+    }
+
+    pub(crate) fn defer_values(&self, delay: &str) -> Values {
+        let Self { entry, life, id, repeated } = *self;
+        let head = values(&[entry, life, id, repeated, delay]);
+        let tail = values(&["retrying", "5", "error", "me", "no", "test", CREATED, "", "0"]);
+        [head, vec![packed()], tail].concat()
+    }
+
+    pub(crate) fn release_values(&self) -> Values {
+        let Self { entry, life, repeated, .. } = *self;
+        values(&[entry, life, repeated, "0", "type", "test", "id", "j"])
+    }
+
+    pub(crate) fn bury_values(&self) -> Values {
+        let Self { entry, life, id, repeated } = *self;
+        let head = [entry, life, id, repeated, "fatal", "no", "1", "5", "error", "me", "test", CREATED];
+        let tail = ["0123", "", "", "", "", "", "type", "test", "id", "j"];
+        values(&[&head[..], &tail].concat())
+    }
+
+    pub(crate) fn cancelled_values(&self) -> Values {
+        let Self { entry, life, id, repeated } = *self;
+        let why = "no longer wanted";
+        values(&[entry, life, id, repeated, why, "5", "dropped", "me", "test", CREATED, "60000", ""])
+    }
+}
+
+fn values(texts: &[&str]) -> Values {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}

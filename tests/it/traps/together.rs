@@ -1,0 +1,170 @@
+//! The scripts that begin and end attempts, called about several jobs at once: each job has an answer of its own, and none
+//! keeps another from being handled.
+
+use redis::Value;
+
+use super::attempts::{
+    Attempt, BEGIN_KEYS, BURY_KEYS, CANCELLED_KEYS, COMPLETE_KEYS, DEFER_KEYS, RELEASE_KEYS, Values,
+};
+use super::scripts::{DEAD, DELAYED, RECORD, STREAM, Scripts};
+use crate::harness::scripts::source;
+
+struct Script {
+    name: &'static str,
+    /// Its keys in a call about one job. Those of the job itself begin with its record.
+    keys: &'static [&'static str],
+    values: fn(&Attempt<'_>) -> Values,
+    /// What it leaves in the records of its jobs.
+    state: &'static str,
+}
+
+static SCRIPTS: [Script; 6] = [
+    Script { name: "begin", keys: &BEGIN_KEYS, values: |job| job.begin_values(), state: "running" },
+    Script { name: "complete", keys: &COMPLETE_KEYS, values: |job| job.complete_values(), state: "done" },
+    DEFER,
+    Script { name: "release", keys: &RELEASE_KEYS, values: |job| job.release_values(), state: "waiting" },
+    Script { name: "bury", keys: &BURY_KEYS, values: |job| job.bury_values(), state: "dead" },
+    Script {
+        name: "cancelled",
+        keys: &CANCELLED_KEYS,
+        values: |job| job.cancelled_values(),
+        state: "cancelled",
+    },
+];
+
+const DEFER: Script =
+    Script { name: "defer", keys: &DEFER_KEYS, values: |job| job.defer_values("60000"), state: "retrying" };
+
+/// A job that is pending for `me`.
+#[derive(Clone)]
+struct Job {
+    id: &'static str,
+    record: String,
+    /// It is the token of its life too.
+    entry: String,
+}
+
+/// Returns jobs with these ids, and the server that has them.
+fn held(ids: &[&'static str]) -> (Scripts, Vec<Job>) {
+    let scripts = Scripts::new();
+    let hold = |id| {
+        let (record, entry) = (format!("sf:{{q}}:job:{id}"), scripts.delivered());
+        scripts.server.cmd(&["HSET", &record, "life", &entry, "state", "scheduled"]);
+        Job { id, record, entry }
+    };
+    let jobs = ids.iter().copied().map(hold).collect();
+    (scripts, jobs)
+}
+
+impl Job {
+    fn state(&self, scripts: &Scripts) -> String {
+        redis::from_redis_value(scripts.server.cmd(&["HGET", &self.record, "state"])).unwrap()
+    }
+
+    fn is_pending(&self, scripts: &Scripts) -> bool {
+        let pending = ["XPENDING", STREAM, "fleet", &self.entry, &self.entry, "1"];
+        scripts.server.cmd(&pending) != Value::Array(Vec::new())
+    }
+}
+
+impl Script {
+    /// Calls it about these jobs. Returns their answers.
+    fn call(&self, scripts: &Scripts, jobs: &[Job]) -> Vec<Value> {
+        let shared = self.keys.iter().position(|key| *key == RECORD).unwrap();
+        let (shared, own) = self.keys.split_at(shared);
+        let (mut keys, mut values): (Vec<&str>, Vec<Values>) = (shared.to_vec(), Vec::new());
+        for job in jobs {
+            keys.extend(own.iter().map(|key| if *key == RECORD { job.record.as_str() } else { *key }));
+            let attempt = Attempt { life: &job.entry, id: job.id, ..Attempt::first(&job.entry) };
+            values.push((self.values)(&attempt));
+        }
+        let values: Vec<&[Vec<u8>]> = values.iter().map(Vec::as_slice).collect();
+        scripts.call_each(source(self.name), &keys, &values)
+    }
+
+    fn ends_attempts(&self) -> bool {
+        self.name != "begin"
+    }
+
+    /// Fails unless it has handled these jobs.
+    fn check<'a>(&self, scripts: &Scripts, jobs: impl IntoIterator<Item = &'a Job>) {
+        for job in jobs {
+            let found = (job.state(scripts), job.is_pending(scripts));
+            assert_eq!(found, (self.state.to_owned(), !self.ends_attempts()), "{} {}", self.name, job.id);
+        }
+    }
+}
+
+#[test]
+fn a_call_about_several_jobs_handles_each() {
+    for script in &SCRIPTS {
+        let (scripts, jobs) = held(&["a", "b", "c"]);
+        assert_eq!(script.call(&scripts, &jobs), [1; 3].map(Value::Int), "{}", script.name);
+        script.check(&scripts, &jobs);
+    }
+}
+
+#[test]
+fn a_job_that_cannot_be_handled_keeps_no_other_from_it() {
+    for script in &SCRIPTS {
+        let (scripts, jobs) = held(&["a", "broken", "b", "settled", "c"]);
+        let [a, broken, b, settled, c] = &jobs[..] else { panic!("{}", jobs.len()) };
+        scripts.server.cmd(&["SET", &broken.record, "x"]);
+        scripts.server.cmd(&["XACK", STREAM, "fleet", &settled.entry]);
+        let mut answers = script.call(&scripts, &jobs);
+        let why: String = redis::from_redis_value(answers.remove(1)).unwrap();
+        assert!(why.contains("WRONGTYPE"), "{}: {why}", script.name);
+        assert_eq!(answers, [1, 1, 0, 1].map(Value::Int), "{}", script.name);
+        assert!(broken.is_pending(&scripts), "{}", script.name);
+        assert_eq!(settled.state(&scripts), "scheduled", "{}", script.name);
+        script.check(&scripts, [a, b, c]);
+    }
+}
+
+#[test]
+fn a_call_about_several_jobs_that_is_sent_twice_gets_the_same_answers() {
+    for script in &SCRIPTS {
+        let (scripts, jobs) = held(&["a", "b", "c"]);
+        let first = script.call(&scripts, &jobs);
+        let between = scripts.digest();
+        assert_eq!(script.call(&scripts, &jobs), first, "{}", script.name);
+        assert_eq!(first, [1; 3].map(Value::Int), "{}", script.name);
+        // An attempt that begins again does so at another time.
+        if script.ends_attempts() {
+            assert_eq!(scripts.digest(), between, "{}", script.name);
+        }
+        script.check(&scripts, &jobs);
+    }
+}
+
+#[test]
+fn an_entry_named_twice_in_one_call_is_handled_once() {
+    for script in &SCRIPTS {
+        let (scripts, mut jobs) = held(&["a", "b"]);
+        jobs.push(jobs[0].clone());
+        assert_eq!(script.call(&scripts, &jobs), [1, 1, 0].map(Value::Int), "{}", script.name);
+        let places = [["XLEN", STREAM], ["ZCARD", DELAYED], ["XLEN", DEAD]];
+        let left: i64 = places.iter().map(|command| scripts.int(command)).sum();
+        let are_over = matches!(script.state, "done" | "cancelled");
+        assert_eq!(left, if are_over { 0 } else { 2 }, "{}", script.name);
+    }
+}
+
+#[test]
+fn a_full_server_handles_several_jobs() {
+    for script in &SCRIPTS {
+        let (scripts, jobs) = held(&["a", "b", "c"]);
+        scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+        assert_eq!(script.call(&scripts, &jobs), [1; 3].map(Value::Int), "{}", script.name);
+        script.check(&scripts, &jobs);
+    }
+}
+
+#[test]
+fn two_lives_of_one_id_are_parked_by_one_call() {
+    let (scripts, jobs) = held(&["j", "j"]);
+    assert_eq!(DEFER.call(&scripts, &jobs), [1; 2].map(Value::Int));
+    let parked: Vec<String> =
+        redis::from_redis_value(scripts.server.cmd(&["ZRANGE", DELAYED, "0", "-1"])).unwrap();
+    assert_eq!(parked, ["j".to_owned(), format!("j#{}", jobs[1].entry)]);
+}
