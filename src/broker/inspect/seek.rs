@@ -68,7 +68,7 @@ impl Queue {
             Some(None) => return Ok(EntrySearch::Gone),
             None => {}
         }
-        let found = self.seek_entry(id, lane, limit).await?;
+        let found = self.walk(id, lane, Way::Down, limit).await?.flatten();
         Ok(found.map_or(EntrySearch::Lost, |entry| EntrySearch::At(lane, entry)))
     }
 
