@@ -72,25 +72,12 @@ impl Settler {
             let under_way = plain.len() + groups.len();
             let least = if under_way == 0 { 1 } else { MIN_BATCH };
             let has_room = under_way < UNDER_WAY && singles.len() < ALONE_UNDER_WAY && !aside.is_full();
+            let (mut rest, mut fates): (Vec<SettlerInput>, Vec<Fate>) = (Vec::new(), Vec::new());
             tokio::select! {
                 biased;
-                Some(settled) = plain.next() => {
-                    let settled: Vec<SettlerInput> = settled;
-                    let (decided, others) = self.decide_all(settled);
-                    groups.extend(group::grouped(decided).into_iter().map(|group| self.settle_group(group)));
-                    singles.extend(others.into_iter().map(|single| self.settle_alone(single)));
-                }
-                Some(fates) = groups.next() => {
-                    let fates: Vec<Fate> = fates;
-                    for fate in fates {
-                        let single = self.note(fate, &mut answered, &mut aside);
-                        singles.extend(single.map(|single| self.settle_alone(single)));
-                    }
-                }
-                Some(fate) = singles.next() => {
-                    let single = self.note(fate, &mut answered, &mut aside);
-                    singles.extend(single.map(|single| self.settle_alone(single)));
-                }
+                Some(settled) = plain.next() => rest = settled,
+                Some(noted) = groups.next() => fates = noted,
+                Some(fate) = singles.next() => fates.push(fate),
                 Some(()) = forgetting.next() => {}
                 Some(task) = aside.next() => {
                     singles.extend(self.requeue(task).map(|task| self.settle_alone(self.decide(task))));
@@ -101,13 +88,15 @@ impl Settler {
                         aside.close();
                         continue;
                     };
-                    let (batches, rest) = plain::sort(work);
+                    let (batches, others) = plain::sort(work);
                     plain.extend(batches.map(|batch| self.settle_plain(batch)));
-                    let (decided, others) = self.decide_all(rest);
-                    groups.extend(group::grouped(decided).into_iter().map(|group| self.settle_group(group)));
-                    singles.extend(others.into_iter().map(|single| self.settle_alone(single)));
+                    rest = others;
                 }
             }
+            let (decided, mut alone) = self.decide_all(rest);
+            alone.extend(fates.into_iter().filter_map(|fate| self.note(fate, &mut answered, &mut aside)));
+            groups.extend(group::grouped(decided).into_iter().map(|group| self.settle_group(group)));
+            singles.extend(alone.into_iter().map(|single| self.settle_alone(single)));
             if answered.len() >= RECEIPTS || (groups.is_empty() && singles.is_empty() && !answered.is_empty())
             {
                 forgetting.push(self.forget_receipts(std::mem::take(&mut answered)));
