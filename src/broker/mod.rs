@@ -21,6 +21,7 @@ use fred::types::{Key, Value};
 
 pub(crate) use attempt::begin::{Begun, Candidate};
 pub(crate) use attempt::bury::fingerprint;
+pub(crate) use attempt::call::MAX_JOBS;
 pub use attempt::cancel::Cancellation;
 pub(crate) use attempt::progress::{LOG_LINES, UnsentLine, UnsentReport};
 pub use attempt::read::{Consumer, Joined};

@@ -8,11 +8,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
 use super::delivery::Delivery;
-use crate::broker::{Begun, Candidate, Error, Queue};
+use crate::broker::{Begun, Candidate, Error, MAX_JOBS, Queue};
 use crate::job::{ConsumerName, Lane};
-
-/// The most attempts in one script.
-const MAX_JOBS: usize = 50;
 
 /// The most scripts in flight.
 const UNDER_WAY: usize = 2;
@@ -69,15 +66,16 @@ pub(crate) async fn answer(queue: Queue, consumer: ConsumerName, mut questions: 
             count = questions.recv_many(&mut asked, MAX_JOBS), if open && scripts.len() < UNDER_WAY => {
                 open = count > 0;
                 asked.retain(|question| !question.answer.is_closed());
-                for lane in Lane::ALL {
-                    let of_lane: Vec<_> = asked.extract_if(.., |question| question.delivery.job.lane == lane).collect();
-                    if !of_lane.is_empty() {
-                        scripts.push(ask(&queue, &consumer, lane, of_lane));
-                    }
-                }
+                let of_lanes = Lane::ALL.map(|lane| (lane, take_lane(&mut asked, lane)));
+                let of_lanes = of_lanes.into_iter().filter(|(_, questions)| !questions.is_empty());
+                scripts.extend(of_lanes.map(|(lane, questions)| ask(&queue, &consumer, lane, questions)));
             }
         }
     }
+}
+
+fn take_lane(asked: &mut Vec<Question>, lane: Lane) -> Vec<Question> {
+    asked.extract_if(.., |question| question.delivery.job.lane == lane).collect()
 }
 
 async fn ask(queue: &Queue, consumer: &ConsumerName, lane: Lane, questions: Vec<Question>) {

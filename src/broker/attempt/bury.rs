@@ -2,7 +2,7 @@
 
 use fred::types::{Key, Value};
 
-use crate::broker::attempt::call::JobsCall;
+use crate::broker::attempt::call::{JobsCall, only};
 use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::attempt::settle::{
     Applied, AttemptSummary, TakenJob, edited, flag, flatten, letter_of, text,
@@ -127,8 +127,7 @@ impl Queue {
         let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
         let mut call = self.burial_call(consumer, entry.lane);
         self.add_burial(&mut call, (letter, false), &burial, ran).await?;
-        let answer = self.run_each(call).await?.pop();
-        let applied = self.applied(answer.unwrap_or_else(|| Err(Error::contract("bury", "no answer")))?)?;
+        let applied = self.applied(only("bury", self.run_each(call).await?)?)?;
         Ok((applied == Applied::Moved).then_some(id))
     }
 

@@ -10,6 +10,9 @@ use crate::broker::client::error::Error;
 use crate::broker::client::script::{Answer, Script};
 use crate::job::{ConsumerName, EntryId, Lane, Life};
 
+/// The most jobs of one call. More would save little: the fence of all costs less than each of the others.
+pub(crate) const MAX_JOBS: usize = 50;
+
 /// The keys and arguments of one call.
 #[derive(Debug)]
 pub(in crate::broker) struct JobsCall {
@@ -70,4 +73,12 @@ impl Queue {
         }
         Err(self.name_keys(Error::refused(script.name, decode::text(&answer))))
     }
+}
+
+/// Returns the answer of a call about one job.
+pub(in crate::broker) fn only<T>(
+    script: &'static str,
+    mut answers: Vec<Result<T, Error>>,
+) -> Result<T, Error> {
+    answers.pop().unwrap_or_else(|| Err(Error::contract(script, "no answer")))
 }

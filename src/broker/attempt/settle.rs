@@ -6,10 +6,11 @@ use bytes::Bytes;
 use fred::types::{Key, Value};
 
 use crate::broker::attempt::bury::Letter;
-use crate::broker::attempt::call::JobsCall;
+use crate::broker::attempt::call::{JobsCall, only};
 use crate::broker::attempt::followup::FollowUpArgs;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::{Script, scripts};
+use crate::broker::submit::enqueue::optional;
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{
@@ -106,8 +107,7 @@ impl Queue {
         consumer: &ConsumerName,
         ended: EndedAttempt<'_>,
     ) -> Result<Applied, Error> {
-        let mut applied = self.apply_all(consumer, &[ended]).await?;
-        applied.pop().unwrap_or_else(|| Err(Error::contract("settle", "no answer")))
+        only("settle", self.apply_all(consumer, &[ended]).await?)
     }
 
     /// Carries out decisions of one kind about attempts of one lane, in one script. Returns for each what became of it, or
@@ -399,7 +399,7 @@ pub(in crate::broker) fn created(job: &JobSpec) -> Value {
 
 /// Converts a time to an argument; '' if there is none.
 pub(in crate::broker) fn time(time: Option<Timestamp>) -> Value {
-    time.map_or_else(|| Value::from(""), |time| Value::Integer(time.as_ms().cast_signed()))
+    optional(time.map(Timestamp::as_ms))
 }
 
 pub(in crate::broker) fn flag(set: bool) -> Value {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use fred::types::Key;
 
 use super::attempt::begin::{Begun, Candidate};
+use super::attempt::call::only;
 use super::attempt::progress::UnsentReport;
 use super::attempt::settle::{Applied, AttemptSummary, EndedAttempt, KeepRecord, TakenJob};
 use super::client::decode;
@@ -368,9 +369,8 @@ impl Rehearsal<'_> {
     /// Begins an attempt whose job keeps a record.
     async fn begin(&self, job: &JobSpec) -> Result<(), Error> {
         let candidate = Candidate { job, keeps_record: true };
-        let begun = self.queue.begin(&self.consumer, job.lane, &[candidate]).await?.pop();
-        let begun = begun.unwrap_or_else(|| Err(Error::contract("begin", "no answer")))?;
-        expect_same("begin", begun, Begun::Start)
+        let begun = self.queue.begin(&self.consumer, job.lane, &[candidate]).await?;
+        expect_same("begin", only("begin", begun)?, Begun::Start)
     }
 
     async fn apply(&self, envelope: &Envelope, job: &JobSpec, settlement: &Settlement) -> Result<(), Error> {

@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
+use crate::broker::MAX_JOBS;
 use crate::job::{Lane, Settlement};
 use crate::worker::aside::Task;
 use crate::worker::delivery::SettlerInput;
-
-/// The most settlements of one script. More would save little: the fence of all costs less than each of the others.
-const MAX_JOBS: usize = 50;
 
 /// The most that the settlements of one script weigh together, unless one alone weighs more.
 const MAX_WEIGHT: usize = 256 << 10;
