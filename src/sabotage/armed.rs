@@ -117,8 +117,8 @@ const EDITS: &[Edit] = &[
     edit(
         BatchAbortedByOne,
         "promote",
-        "local fields = unpacked(packed)",
-        "local fields = cmsgpack.unpack(packed)",
+        "local read, fields = pcall(cmsgpack.unpack, packed)",
+        "local read, fields = true, cmsgpack.unpack(packed)",
     ),
     edit(
         RetryOverwritten,

@@ -30,8 +30,8 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   must_be_offloaded(kept)
   keep_offloaded(kept)
   if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms) end
-  local is_owner = owns(record, life)
-  local first_failed = is_owner and redis.call('HGET', record, 'first_failed_ms') or string.format('%.0f', now)
+  local is_owner, noted, first_failed = owns(record, life)
+  first_failed = is_owner and first_failed or string.format('%.0f', now)
   local letter = {}
   for at = first + FIRST_FIELD, last do letter[#letter + 1] = ARGV[at] end
   local function add(name, value)
@@ -52,8 +52,8 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   local letter_id = must_append(dead, letter, 1, #letter)
   if is_owner then
     redis.call('HSET', record, 'state', 'dead', 'entry', entry, 'dead_id', letter_id, 'error', error_text, 'type', job_type,
-      'lane', lane, 'created_ms', created_ms, 'life', life, 'first_failed_ms', first_failed, 'updated_ms', now)
-    note(record, now, tonumber(elapsed_ms), outcome, worker, error_text)
+      'lane', lane, 'created_ms', created_ms, 'life', life, 'first_failed_ms', first_failed, 'updated_ms', now,
+      attempt_fields(noted, now, tonumber(elapsed_ms), outcome, worker, error_text))
   end
   mark_letter(record, letter_id, life)
   leave_ledger(ledger, life)

@@ -12,11 +12,11 @@ return settle_each('cancelled', stream, receipts, consumer, FIRST_KEY, KEYS_EACH
   local id, is_repeated, why, elapsed_ms, outcome, worker, job_type, created_ms, retention_ms, ends = unpack(ARGV, first, last)
   local before, what = settled('cancelled', stream, held, entry, receipts, record, life, offloaded, is_repeated)
   if before then return before, what end
-  local is_owner = owns(record, life)
+  local is_owner, noted = owns(record, life)
   if is_owner then
     redis.call('HSET', record, 'state', 'cancelled', 'entry', entry, 'error', why, 'type', job_type, 'lane', lane,
-      'created_ms', created_ms, 'life', life, 'updated_ms', now)
-    note(record, now, tonumber(elapsed_ms), outcome, worker, why)
+      'created_ms', created_ms, 'life', life, 'updated_ms', now,
+      attempt_fields(noted, now, tonumber(elapsed_ms), outcome, worker, why))
   end
   conclude(ends, id, record, stream, lock, batch, is_owner)
   -- A retention of 0 deletes the record.

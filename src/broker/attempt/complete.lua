@@ -11,32 +11,36 @@ local now = now_ms()
 return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
   local record, lock, batch, ledger, offloaded = unpack(KEYS, key, key + 4)
   local id, elapsed_ms, result, retention_ms, job_type, created_ms, keeps, ends = unpack(ARGV, first, last)
-  local function done(is_owner)
+  local function done(is_owner, noted, was_elsewhere)
     if is_owner then
       redis.call('HSET', record, 'state', 'done', 'entry', entry, 'type', job_type, 'lane', lane,
-        'created_ms', created_ms, 'life', life, 'updated_ms', now)
-      redis.call('HDEL', record, 'dead_id', 'member')
+        'created_ms', created_ms, 'life', life, 'updated_ms', now,
+        attempt_fields(noted, now, tonumber(elapsed_ms), 'done', consumer, ''))
+      if was_elsewhere then redis.call('HDEL', record, 'dead_id', 'member') end
       if result ~= '' then redis.call('HSET', record, 'result', result) end
-      note(record, now, tonumber(elapsed_ms), 'done', consumer, '')
     end
     conclude(ends, id, record, stream, lock, batch, is_owner)
   end
   if held then
-    local is_owner = keeps ~= '0' and owns(record, life)
-    if keeps ~= '0' then done(is_owner) end
+    if keeps == '0' then
+      drop_offloaded(offloaded, life, record)
+      return 1, 'end'
+    end
+    local is_owner, noted, _, member, letter = owns(record, life)
+    done(is_owner, noted, member or letter)
     drop_offloaded(offloaded, life, record)
-    if keeps ~= '0' then retire(record, ledger, life, is_owner, now, keeps == 'forget' and 0 or retention_ms) end
+    retire(record, ledger, life, is_owner, now, keeps == 'forget' and 0 or retention_ms)
     return 1, 'end'
   end
   local before = answer_before(receipts, stream, entry, 'complete')
   if before ~= 0 then return before end
-  local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'dead:' .. life)
+  local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'dead:' .. life, 'noted')
   local is_owner = told[1] == life or not told[1] and told[3] == created_ms
   if is_owner and told[2] ~= 'retrying' then return 0 end
   -- If the record belongs to another life, only the retry itself shows that this one continues.
   local member = parked(delayed, packs, id, life)
   if not is_owner and not member then return told[4] and 0 or 4 end
-  done(is_owner)
+  done(is_owner, told[5], true)
   retire(record, ledger, life, is_owner, now, retention_ms)
   if member then
     unpark(delayed, packs, member, life, record)

@@ -18,15 +18,16 @@ local answers = settle_each('defer', stream, receipts, consumer, FIRST_KEY, KEYS
   if has_requests and is_unwanted(cancels, life) then return 3 end
   must_be_offloaded(kept)
   keep_offloaded(kept)
-  local due, is_owner = now + tonumber(delay_ms), owns(record, life)
+  local is_owner, noted, first_failed_ms = owns(record, life)
+  local due = now + tonumber(delay_ms)
   if earliest_ms ~= '' then due = math.max(due, tonumber(earliest_ms)) end
   if stamps == '1' then pack = string.sub(pack, 1, -14) .. string.format('%013.0f', now) end
   local member = park(delayed, packs, id, life, entry, due, pack)
   if state == 'retrying' and is_owner then
-    redis.call('HSETNX', record, 'first_failed_ms', now)
     redis.call('HSET', record, 'state', 'retrying', 'entry', entry, 'due_ms', due, 'error', error_text,
-      'type', job_type, 'lane', lane, 'created_ms', created_ms, 'life', life, 'member', member, 'updated_ms', now)
-    note(record, now, tonumber(elapsed_ms), outcome, worker, error_text)
+      'type', job_type, 'lane', lane, 'created_ms', created_ms, 'life', life, 'member', member, 'updated_ms', now,
+      'first_failed_ms', first_failed_ms or now,
+      attempt_fields(noted, now, tonumber(elapsed_ms), outcome, worker, error_text))
     redis.call('PERSIST', record)
   elseif state ~= 'retrying' and is_passing(record, life) then
     redis.call('DEL', record)

@@ -99,14 +99,15 @@ end
 
 -- True if this life may write the job's record: the record already belongs to it, has no life, or belongs to a life
 -- that has ended, whose traces are deleted then. If two lives of one id are alive at once, the first one owns the
--- record.
+-- record. Then what else the record says, each false if it does not: the number of noted attempts, when the first of
+-- this life failed, its member of the delayed set, and its dead letter.
 local function owns(record, life)
-  local told = redis.call('HMGET', record, 'life', 'state')
-  if not told[1] or told[1] == life then return true end
+  local told = redis.call('HMGET', record, 'life', 'state', 'noted', 'first_failed_ms', 'member', 'dead_id')
+  if not told[1] or told[1] == life then return true, unpack(told, 3, 6) end
   if not has_ended(told[2]) then return false end
   redis.call('HDEL', record, 'life', 'error', 'result', 'cancelled_by', 'dead_id', 'first_failed_ms', 'progress', 'note',
     'progress_ms', 'due_ms', 'member')
-  return true
+  return true, told[3], false, false, false
 end
 
 -- A record stays, whatever its retention, while a letter or a late success still needs it.
@@ -321,11 +322,17 @@ local function set_aside(dead, packed, job, why, now)
     'dead_at_ms', string.format('%.0f', now))
 end
 
--- Notes an attempt that ended now in the ring of the last 20: 'start end outcome worker error'.
-local function note(record, now, elapsed, outcome, worker, error)
-  local nth = redis.call('HINCRBY', record, 'noted', 1)
+-- The fields of a record that note an attempt which ended now in the ring of the last 20: 'start end outcome worker
+-- error'. noted: the number of attempts noted before, or false.
+local function attempt_fields(noted, now, elapsed, outcome, worker, error)
+  local nth = (tonumber(noted or 0) or 0) + 1
   local times = string.format('%.0f %.0f ', now - elapsed, now)
-  redis.call('HSET', record, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error)
+  return 'noted', nth, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error
+end
+
+-- Writes these fields.
+local function note(record, ...)
+  redis.call('HSET', record, attempt_fields(redis.call('HGET', record, 'noted'), ...))
 end
 
 -- Counts members of a batch as done. Once the batch is closed and all its members are done, appends the job that
@@ -463,8 +470,14 @@ end
 
 -- Sets the TTL of everything kept about a life that ended.
 local function retire(record, ledger, life, is_owner, now, retention)
-  leave_ledger(ledger, life)
+  -- Most jobs have no steps.
+  if redis.call('EXISTS', ledger) == 0 then
+    ledger = nil
+  else
+    leave_ledger(ledger, life)
+  end
   if is_owner then return expire(record, now, retention, ledger) end
+  if not ledger then return end
   local told = redis.call('HMGET', record, 'state', 'holds')
   if (not told[1] or has_ended(told[1])) and tonumber(told[2] or '0') <= 0 then expire_ledger(ledger, retention) end
 end

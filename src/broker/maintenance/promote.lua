@@ -22,12 +22,11 @@ for at = 1, #due, 2 do
     break
   end
   packed = packed or redis.call('HGET', packs, id) or ''
-  local fields = unpacked(packed)
-  local stream = fields and lanes[fields[1]]
-  local added
-  if stream then
-    added = append(stream, fields, 2, #fields)
-  else
+  local read, fields = pcall(cmsgpack.unpack, packed)
+  local stream = read and type(fields) == 'table' and lanes[fields[1]]
+  local added = stream and append(stream, fields, 2, #fields)
+  -- The fields are checked only if Redis refuses them.
+  if not stream or type(added) == 'table' and not is_flat(fields, 2, #fields) then
     added = set_aside(dead, packed, id, 'the fields of the delayed job cannot be read', now)
   end
   -- A job that Redis refuses does not block those behind it. Nothing here throws, so those before it are certainly
