@@ -65,6 +65,9 @@
 //! [`Broker`] is a connection to one Redis, and [`Queue`] is one of its queues. [`Fleet`] assembles a process,
 //! [`Shutdown`] stops it, [`Probe`] reports its health, and [`Autoscale`] reports its load.
 
+// On docs.rs, each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[macro_use]
 mod setters;
 
