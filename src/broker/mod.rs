@@ -72,10 +72,26 @@ use client::script::{Answer, Script};
 /// The consumer group of every work stream.
 pub(crate) const GROUP: &str = "fleet";
 
-/// The version of the wire contract that this crate writes.
+/// The version of the wire contract that this crate writes. [`Joined::wire`] is the one that the fleet writes.
 pub const WIRE_VERSION: u8 = 1;
 
 /// Access to one Redis. Clones share the connection.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), streamfleet::RedisError> {
+/// use streamfleet::Broker;
+///
+/// let broker = Broker::connect("redis://127.0.0.1:6379").await?;
+/// let queues = broker.queues().await?;
+/// for name in queues.found {
+///     let snapshot = broker.queue(name.clone()).snapshot().await?;
+///     println!("{name}: {} jobs wait, {} run", snapshot.waiting(), snapshot.running());
+/// }
+/// for server in queues.missing {
+///     eprintln!("{server}"); // a part of a cluster that did not answer
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Broker {
     shared: Arc<Shared>,
@@ -89,7 +105,24 @@ struct Shared {
     links: Mutex<HashMap<u16, WeakLink>>,
 }
 
-/// One queue of a Redis. Clones share the connection.
+/// One queue of a Redis. Clones share the connection. [`Broker::queue`] returns it.
+///
+/// ```no_run
+/// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use streamfleet::admin::Cancellation;
+/// use streamfleet::job::JobId;
+///
+/// let id: JobId = "invoice-17".parse()?;
+/// match queue.cancel(&id, "ann", Duration::from_secs(24 * 3600)).await? {
+///     Cancellation::Done => println!("it will not run"),
+///     Cancellation::Requested => println!("its worker is asked to stop"),
+///     Cancellation::Ended(state) => println!("it is already {state}"),
+///     Cancellation::Unknown => println!("there is no such job"),
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Queue {
     name: QueueName,

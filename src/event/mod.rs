@@ -1,4 +1,5 @@
 //! The events of this process. Each one is reported once. Metrics and logs listen; no listener can change an outcome.
+//! See the [example](Events).
 
 mod finished;
 
@@ -11,7 +12,7 @@ pub use finished::Finished;
 use crate::broker::QueueSnapshot;
 use crate::job::{CronName, DeadReason, FailureKind, JobId, JobType, QueueName};
 
-/// Something that happened in this process.
+/// Something that happened in this process; see the [example](Events).
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -411,6 +412,20 @@ impl Ending {
 type Listener = dyn Fn(&Event<'_>) + Send + Sync;
 
 /// Sends events to every listener, in the order in which the listeners were given. Clones share the listeners.
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use streamfleet::event::{Event, Events};
+/// use streamfleet::{Fleet, FleetConfig};
+///
+/// let events = Events::new(vec![Arc::new(|event: &Event<'_>| {
+///     if let Event::Failed { job, error, .. } = event {
+///         eprintln!("{job} failed: {error}");
+///     }
+/// })]);
+/// let fleet = Fleet::builder(FleetConfig::default()).events(events).build();
+/// ```
 #[derive(Clone, Default)]
 pub struct Events {
     listeners: Arc<[Arc<Listener>]>,

@@ -1,7 +1,8 @@
 //! The domain: what a job is, what may happen to it, and what follows. Pure: no clock, no randomness, no I/O.
 //!
 //! An entry's fields become an [`Envelope`] (the bytes as they arrived) and a [`JobSpec`] (what the fields mean). An attempt
-//! ends in an [`Outcome`]. `settle` turns it into a [`Settlement`], which the broker carries out in one script.
+//! ends in an [`Outcome`]. `settle` turns it into a [`Settlement`], which the broker carries out in one script. Users
+//! of the library give each type a [`Policy`], and implement [`Job`] for payloads; both have an example.
 //!
 //! ```text
 //!              XADD                    promote

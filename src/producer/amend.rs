@@ -13,6 +13,20 @@ impl Producer {
     ///
     /// Returns when it is due now, or `None` if it is not in the delayed set.
     ///
+    /// ```no_run
+    /// # async fn example(producer: streamfleet::Producer) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// use streamfleet::admin::Due;
+    /// use streamfleet::job::JobId;
+    ///
+    /// let reminder: JobId = "reminder-17".parse()?;
+    /// if producer.reschedule(&reminder, Due::In(Duration::from_secs(3600))).await?.is_none() {
+    ///     println!("it is too late to change it");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`SubmitError::Broker`] if Redis refuses or does not answer. It is safe to send again.

@@ -1,5 +1,6 @@
 //! Logs and metrics: what a process reports about itself. Events go to the [`Metrics`] and to the [`logs`], which only
-//! listen. Nothing here can change what happens to a job.
+//! listen. Nothing here can change what happens to a job. A [`Process`](crate::service::Process) has both; see the
+//! [example](crate::service).
 
 mod catalogue;
 mod histogram;

@@ -15,7 +15,8 @@ use super::live::{Identity, Live, Trust, Wrong};
 use super::ring;
 
 /// The TLS settings: which servers to trust, and our own certificate. All keys are optional. Files are in PEM form, and
-/// are read again for each new connection, so that a certificate can be replaced while the process runs.
+/// are read again for each new connection, so that a certificate can be replaced while the process runs. See the
+/// [example](crate::RedisConfig).
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

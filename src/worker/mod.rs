@@ -4,6 +4,8 @@
 //!
 //! Shutdown goes the same way: the reader ends, what had not started goes back, running handlers get time, then they
 //! are cancelled, and the settler ends when the last outcome is settled.
+//!
+//! Users of the library write a [`Handler`], [`Middleware`] around it, or the [`Steps`] of a job; each has an example.
 
 mod aside;
 mod backoff;

@@ -32,7 +32,7 @@ const MAX_LIVES: usize = 500;
 /// The most requests that one script checks.
 const REQUESTS_PAGE: i64 = 200;
 
-/// The outcome of a request to cancel a job.
+/// The outcome of a request to cancel a job; see the [example](Queue).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancellation {
     /// No worker ran it: it is cancelled.

@@ -17,7 +17,7 @@ scripts! { JOIN "join", KEEPALIVE "keepalive" }
 /// The most ids that one keepalive renews.
 const KEEPALIVE_BATCH: usize = 500;
 
-/// What `join` found out about the fleet.
+/// What [`Queue::join`] found out about the fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Joined {
@@ -29,7 +29,7 @@ pub struct Joined {
     pub wire: u64,
 }
 
-/// One member of the group.
+/// One member of the group; see the [example](Queue::consumers).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Consumer {
@@ -43,6 +43,15 @@ pub struct Consumer {
 
 impl Queue {
     /// Creates missing streams and groups, and agrees on the lease. See `join.lua`.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
+    /// use std::time::Duration;
+    ///
+    /// let joined = queue.join(Duration::from_secs(30)).await?;
+    /// println!("a worker that is silent for {:?} loses its jobs", joined.lease);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -194,6 +203,16 @@ impl Queue {
     }
 
     /// Returns the members of one lane's group; none if nobody has joined it yet.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
+    /// use streamfleet::job::Lane;
+    ///
+    /// for consumer in queue.consumers(Lane::Normal).await? {
+    ///     println!("{} holds {} jobs, and last read {:?} ago", consumer.name, consumer.pending, consumer.idle);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use crate::job::{
 
 scripts! { DECIDE "decide", STEP_BEGIN "step_begin", STEP_END "step_end", STEPS "steps" }
 
-/// A snapshot of the ledger of a job's steps.
+/// A snapshot of the ledger of a job's steps; see the [example](StepLedgers).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StepsStatus {
@@ -58,7 +58,7 @@ pub(crate) struct StepRun<'a> {
     pub(crate) run: &'a str,
 }
 
-/// Who decides, and why.
+/// Who decides, and why; see the [example](StepLedgers).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decider {
@@ -68,7 +68,7 @@ pub struct Decider {
     pub reason: String,
 }
 
-/// The result of a decision.
+/// The result of a decision; see the [example](StepLedgers).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decided {
     /// It is written, and the job stays where it is.
@@ -79,7 +79,7 @@ pub enum Decided {
     Done,
 }
 
-/// Why a decision was not accepted.
+/// Why a decision was not accepted; see the [example](StepLedgers).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecideError {
@@ -132,6 +132,28 @@ impl Decider {
 }
 
 /// The step ledgers of a queue's jobs. [`Queue::steps`] returns it.
+///
+/// ```no_run
+/// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use streamfleet::admin::{DecideError, Decided, Decider};
+/// use streamfleet::job::{JobId, StepState, Verdict};
+///
+/// let job: JobId = "invoice-17".parse()?;
+/// let Some(status) = queue.steps().of(&job).await? else { return Ok(()) };
+/// for (step, _) in status.ledger.steps().filter(|(_, record)| record.state == StepState::Unknown) {
+///     let ann = Decider::new("ann", "the card was charged");
+///     match queue.steps().decide(&job, (step, Verdict::Done), &ann, Duration::from_secs(24 * 3600)).await {
+///         Ok(Decided::Done) => println!("{job} is done"),
+///         Ok(Decided::Replayed(_)) => println!("{job} continues"),
+///         Ok(Decided::Written) => println!("{job} needs more decisions"),
+///         Err(DecideError::Changed(step)) => println!("look at {step} again"),
+///         Err(error) => return Err(error.into()),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy)]
 pub struct StepLedgers<'a> {
     queue: &'a Queue,

@@ -6,6 +6,17 @@ use std::fmt;
 use crate::sabotage::{self, Sabotage};
 
 /// A command that Redis did not answer as its contract requires.
+///
+/// ```no_run
+/// # async fn example(queue: streamfleet::Queue) {
+/// match queue.snapshot().await {
+///     Ok(snapshot) => println!("{} jobs", snapshot.jobs()),
+///     Err(error) if error.is_transient() => println!("{error}; ask again later"),
+///     Err(error) if error.is_configuration() => println!("change the settings: {}", queue.with_keys(&error)),
+///     Err(error) => println!("{error}"),
+/// }
+/// # }
+/// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -43,8 +54,8 @@ pub enum Error {
     Address(String),
 }
 
-/// The meaning of an error answer. See <https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors>
-/// for the prefixes.
+/// The meaning of an error answer, which [`Error::class`] returns. For the prefixes, see
+/// <https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors>.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Redis cannot serve now (loading, failing over, out of memory, disk full): wait, then send again.

@@ -128,6 +128,16 @@ impl Keys {
 }
 
 /// Returns the name of the stream that a lane's jobs are added to, for producers that do not use this crate.
+///
+/// ```
+/// use streamfleet::admin::stream_name;
+/// use streamfleet::job::{Lane, Namespace, QueueName};
+///
+/// let namespace: Namespace = "sf".parse()?;
+/// let queue: QueueName = "mail".parse()?;
+/// assert_eq!(stream_name(&namespace, &queue, Lane::High), "sf:{mail}:jobs:high");
+/// # Ok::<(), streamfleet::job::InvalidName>(())
+/// ```
 pub fn stream_name(namespace: &Namespace, queue: &QueueName, lane: Lane) -> String {
     Keys::new(namespace, queue).stream(lane).as_str_lossy().into_owned()
 }

@@ -16,7 +16,7 @@ const PORTION_BYTES: usize = 1024 * 1024;
 /// The most bytes of one page, roughly.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// A dead letter.
+/// A dead letter; see the [example](DeadLetters).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
@@ -26,7 +26,7 @@ pub struct DeadLetter {
     pub fields: Envelope,
 }
 
-/// Which dead letters a queue keeps: by default all of them, for ever.
+/// Which dead letters a queue keeps: by default all of them, for ever. See the [example](DeadLetters::evict).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LetterLimits {
@@ -50,7 +50,7 @@ impl LetterLimits {
     }
 }
 
-/// The outcome of checking a dead letter against the limits.
+/// The outcome of checking a dead letter against the limits; see the [example](DeadLetters::evict).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evicted {
     /// It exceeded the limits, and was deleted.
@@ -75,6 +75,18 @@ impl DeadLetter {
 }
 
 /// The dead letters of a queue. [`Queue::dead_letters`] returns it.
+///
+/// ```no_run
+/// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
+/// for letter in queue.dead_letters().page(None, 100).await? {
+///     let job = letter.job();
+///     println!("{job}: {} ({})", letter.text("dead_reason"), letter.text("type"));
+///     if queue.dead_letters().replay(letter.entry, &job).await?.is_done() {
+///         println!("{job} runs again");
+///     }
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy)]
 pub struct DeadLetters<'a> {
     pub(super) queue: &'a Queue,

@@ -14,7 +14,7 @@ scripts! { DROP "drop", REPLAY "replay" }
 /// How long the ledger of a job made of steps is kept after its letter was dropped.
 const LEDGER_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The outcome of a replay.
+/// The outcome of a replay; see the [example](DeadLetters).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replayed {
     /// The job is back in its lane, as this entry.
@@ -85,6 +85,21 @@ impl DeadLetters<'_> {
 
     /// Deletes one dead letter if the limits do not let it stay, or always if there are no limits. If there are more
     /// letters than may stay, only the oldest is deleted.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
+    /// use std::time::Duration;
+    ///
+    /// use streamfleet::admin::{Evicted, LetterLimits};
+    ///
+    /// let limits = LetterLimits::default().retention(Duration::from_secs(30 * 24 * 3600)).most(10_000);
+    /// for letter in queue.dead_letters().page(None, 100).await? {
+    ///     if queue.dead_letters().evict(letter.entry, &letter.job(), limits).await? == Evicted::Kept {
+    ///         break; // those that follow are newer
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

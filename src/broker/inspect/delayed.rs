@@ -24,7 +24,7 @@ const LARGE_BYTES: i64 = 64 * 1024;
 /// … and the most bytes of one page, roughly.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// A job in the delayed set.
+/// A job in the delayed set; see the [example](Delayed).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Upcoming {
@@ -37,6 +37,17 @@ pub struct Upcoming {
 }
 
 /// The jobs of a queue that are due later. [`Queue::delayed`] returns it.
+///
+/// ```no_run
+/// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
+/// let now = queue.clock().await?;
+/// for job in queue.delayed().page(0, 20).await? {
+///     println!("{} is due in {:?}", job.id, job.due.since(now));
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// [`Producer::reschedule`](crate::Producer::reschedule) and its neighbors change these jobs.
 #[derive(Clone, Copy)]
 pub struct Delayed<'a> {
     queue: &'a Queue,

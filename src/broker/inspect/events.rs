@@ -12,7 +12,7 @@ use crate::job::{EntryId, Envelope, Lane, Timestamp};
 
 scripts! { PUBLISH "publish" }
 
-/// One event of the stream.
+/// One event of the stream; see the [example](EventStream).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PastEvent {
@@ -35,6 +35,20 @@ impl PastEvent {
 }
 
 /// The stream of events of a queue. [`Queue::events`] returns it.
+///
+/// ```no_run
+/// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
+/// let mut seen = None;
+/// loop {
+///     let events = queue.events().page(seen, 100).await?;
+///     let Some(last) = events.last() else { break }; // those that come later are after `seen`
+///     seen = Some(last.entry);
+///     for event in events.iter().filter(|event| event.text("event").as_deref() == Some("failed_handle")) {
+///         println!("{} died: {}", event.text("id").unwrap_or_default(), event.text("error").unwrap_or_default());
+///     }
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy)]
 pub struct EventStream<'a> {
     queue: &'a Queue,

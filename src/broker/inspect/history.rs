@@ -6,7 +6,7 @@ use crate::broker::attempt::progress::LOG_LINES;
 use crate::broker::client::decode::timestamp;
 use crate::job::{Envelope, Timestamp};
 
-/// One attempt that ended.
+/// One attempt that ended; see the [example](crate::Queue::status).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// When it began.
@@ -28,7 +28,7 @@ impl Attempt {
     }
 }
 
-/// The progress of a job, as its handler reported it.
+/// The progress of a job, as its handler reported it; see the [example](crate::Queue::status).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -40,7 +40,7 @@ pub struct Progress {
     pub at: Timestamp,
 }
 
-/// A line that a job's handler logged.
+/// A line that a job's handler logged; see the [example](crate::Queue::status).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogLine {

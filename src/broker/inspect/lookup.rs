@@ -22,6 +22,25 @@ impl Queue {
     /// Returns what is known about a job: from its record, the delayed set, its entry, or the dead stream's record of
     /// it. `None` if the job is unknown here, or succeeded without leaving a record.
     ///
+    /// ```no_run
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+    /// use streamfleet::job::JobId;
+    ///
+    /// let id: JobId = "invoice-17".parse()?;
+    /// let Some(status) = queue.status(&id).await? else { return Ok(()) };
+    /// println!("{id} is {}", status.state);
+    /// for attempt in &status.attempts {
+    ///     println!("{} after {:?}: {}", attempt.outcome, attempt.duration(), attempt.error);
+    /// }
+    /// if let Some(progress) = &status.progress {
+    ///     println!("{} %: {}", progress.percent, progress.note);
+    /// }
+    /// for line in &status.log {
+    ///     println!("{}", line.text);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.

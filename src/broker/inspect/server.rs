@@ -19,7 +19,7 @@ use crate::job::{ConsumerName, QueueName, Timestamp};
 
 scripts! { BEAT "beat" }
 
-/// The relevant facts of `INFO`.
+/// The relevant facts of `INFO`; see the [example](Broker::servers).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Server {
@@ -28,7 +28,7 @@ pub struct Server {
     facts: BTreeMap<String, String>,
 }
 
-/// What was found on all servers that hold a part of it.
+/// What was found on all servers that hold a part of it; see the [example](Broker).
 #[derive(Debug, Clone)]
 pub struct Listed<T> {
     /// All that was found.
@@ -37,7 +37,7 @@ pub struct Listed<T> {
     pub missing: Vec<Missing>,
 }
 
-/// A server of a cluster that could not be asked.
+/// A server of a cluster that could not be asked; see the [example](Broker).
 #[derive(Debug, Clone)]
 pub struct Missing {
     /// Its address, as `host:port`.
@@ -89,7 +89,7 @@ impl Server {
     }
 }
 
-/// A live worker, as it reports itself.
+/// A live worker, as it reports itself; see the [example](Broker::workers).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerInfo {
@@ -132,6 +132,18 @@ impl Broker {
     }
 
     /// Returns the facts of each server: the only one, or those of a cluster that have slots.
+    ///
+    /// ```no_run
+    /// # async fn example(broker: streamfleet::Broker) -> Result<(), streamfleet::RedisError> {
+    /// for server in broker.servers().await?.found {
+    ///     let Some((product, version)) = server.product() else { continue };
+    ///     match server.least_version() {
+    ///         Some(least) => eprintln!("{product} {version} is too old: at least {least} is needed"),
+    ///         None => println!("{product} {version}"),
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -207,6 +219,15 @@ impl Broker {
     }
 
     /// Returns the live workers of this namespace, by name.
+    ///
+    /// ```no_run
+    /// # async fn example(broker: streamfleet::Broker) -> Result<(), streamfleet::RedisError> {
+    /// for worker in broker.workers().await?.found {
+    ///     let queues = worker.facts.get("queues").map_or("", String::as_str);
+    ///     println!("{} serves {queues}", worker.consumer);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

@@ -17,7 +17,22 @@ scripts! { SNAPSHOT "snapshot" }
 
 /// A queue's figures at one moment.
 ///
-/// [`Queue::snapshot`] returns all of them but those that only the queue's leader surveys.
+/// [`Queue::snapshot`] returns all of them but those that only the queue's leader surveys. The leader reports all of
+/// them as [`Event::Surveyed`](crate::event::Event::Surveyed).
+///
+/// ```no_run
+/// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
+/// use streamfleet::job::Lane;
+///
+/// let snapshot = queue.snapshot().await?;
+/// for (lane, figures) in Lane::ALL.into_iter().zip(snapshot.lanes) {
+///     println!("{lane}: {} jobs wait, {} run", figures.waiting, figures.running);
+/// }
+/// for unread in snapshot.uncounted() {
+///     eprintln!("{unread}"); // zeros that mean nothing
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueSnapshot {
@@ -48,7 +63,7 @@ pub struct QueueSnapshot {
     pub unread: Vec<Unread>,
 }
 
-/// The figures of one lane.
+/// The figures of one lane; see the [example](QueueSnapshot).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LaneSnapshot {
@@ -64,7 +79,8 @@ pub struct LaneSnapshot {
     pub silence: Option<Duration>,
 }
 
-/// The members of a queue's group. The consumers of claimers come and go, and are not among them.
+/// The members of a queue's group, as a [snapshot](QueueSnapshot) counts them. The consumers of claimers come and go,
+/// and are not among them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Members {
@@ -74,7 +90,7 @@ pub struct Members {
     pub stale: u64,
 }
 
-/// What Redis reports about its memory.
+/// What Redis reports about its memory, as a [snapshot](QueueSnapshot) has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedisMemory {

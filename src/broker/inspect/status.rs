@@ -3,7 +3,7 @@
 use crate::broker::inspect::history::{Attempt, LogLine, Progress};
 use crate::job::{EntryId, JobId, Lane, State, Timestamp};
 
-/// Everything known about one job.
+/// Everything known about one job; see the [example](crate::Queue::status).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Status {

@@ -9,7 +9,7 @@ use crate::broker::client::decode;
 use crate::broker::client::error::{Class, Error};
 use crate::job::Lane;
 
-/// A part of a queue whose figures are missing.
+/// A part of a queue whose figures are missing; see the [example](crate::admin::QueueSnapshot).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part {
@@ -27,7 +27,7 @@ pub enum Part {
     Queue,
 }
 
-/// A key that cannot be read, and why.
+/// A key that cannot be read, and why; see the [example](crate::admin::QueueSnapshot).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Unread {

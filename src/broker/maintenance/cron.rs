@@ -18,7 +18,7 @@ use crate::job::{CronName, JobId, Lane, Pacing, Timestamp};
 
 scripts! { AGENDA "agenda", CRON_MOVE "cron_move", CRON_PAUSE "cron_pause", CRON_PUT "cron_put", CRON_REMOVE "cron_remove", TICK "tick" }
 
-/// The most recurring jobs of a queue.
+/// The most recurring jobs of a queue. [`Cron::put`] stores no more.
 pub const MAX_ENTRIES: usize = 1000;
 
 /// The most bytes of entries that one script reads; the others are read one by one.
@@ -90,7 +90,7 @@ impl Agenda {
     }
 }
 
-/// The recurring jobs of a queue.
+/// The recurring jobs of a queue; see the [example](Cron).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CronTable {
@@ -100,7 +100,7 @@ pub struct CronTable {
     pub entries: Vec<CronStatus>,
 }
 
-/// One recurring job and its progress.
+/// One recurring job and its progress; see the [example](Cron).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CronStatus {
@@ -114,7 +114,7 @@ pub struct CronStatus {
     pub paused: bool,
 }
 
-/// The outcome of storing an entry.
+/// The outcome of storing an entry; see the [example](Cron).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// It is new.
@@ -130,6 +130,23 @@ pub enum Kept {
 }
 
 /// The recurring jobs of a queue. [`Queue::cron`] returns it.
+///
+/// ```no_run
+/// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+/// use streamfleet::admin::Kept;
+/// use streamfleet::cron::{Entry, Schedule};
+///
+/// let schedule = Schedule::new("0 3 * * *", "Europe/Berlin")?;
+/// let nightly = Entry::new("report.nightly", schedule, "report.generate")?;
+/// if queue.cron().put(&nightly).await? == Kept::TooMany {
+///     eprintln!("the queue has too many recurring jobs");
+/// }
+/// queue.cron().pause(nightly.name()).await?; // until `resume`
+/// for job in queue.cron().table().await?.entries {
+///     println!("{}{}", job.name, if job.paused { " is paused" } else { "" });
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Cron<'a> {
     queue: &'a Queue,

@@ -42,7 +42,7 @@ const TRIES: usize = 10_000;
 /// How long a blocking command of the rehearsal may wait.
 const BLOCK: Duration = Duration::from_millis(100);
 
-/// One step of a rehearsal.
+/// One step of a rehearsal; see the [example](Broker::rehearse).
 #[derive(Debug)]
 pub struct Step {
     /// What was done.
@@ -57,6 +57,17 @@ impl Broker {
     /// It does everything that producers, workers, leaders and operators do, through the same functions. It stops at the
     /// first failure, and deletes what it created. In a cluster, it runs on this node
     /// ([`Server::node`](super::Server::node)).
+    ///
+    /// ```no_run
+    /// # async fn example(broker: streamfleet::Broker) {
+    /// for step in broker.rehearse(None).await {
+    ///     match step.result {
+    ///         Ok(()) => println!("{}", step.name),
+    ///         Err(error) => eprintln!("{}: {error}", step.name),
+    ///     }
+    /// }
+    /// # }
+    /// ```
     pub async fn rehearse(&self, node: Option<&str>) -> Vec<Step> {
         let rehearsal = Rehearsal {
             broker: self,

@@ -15,7 +15,7 @@ scripts! { BATCH "batch", BATCHED "batched" }
 /// How long a batch that never completes is kept.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The progress of a batch.
+/// The progress of a batch; see the [example](Queue::batch_status).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Batch {
@@ -31,7 +31,7 @@ pub struct Batch {
     pub waiting_for: Vec<Awaited>,
 }
 
-/// A member that has not succeeded.
+/// A member that has not succeeded; see the [example](Queue::batch_status).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Awaited {
     /// Its id.
@@ -64,6 +64,19 @@ impl Queue {
     }
 
     /// Returns the progress of a batch; `None` if no batch of this name exists, or no longer exists.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+    /// use streamfleet::job::BatchId;
+    ///
+    /// let id: BatchId = "newsletter-7".parse()?;
+    /// let Some(batch) = queue.batch_status(&id).await? else { return Ok(()) };
+    /// println!("{} of {} jobs have succeeded", batch.size - batch.left, batch.size);
+    /// for awaited in batch.waiting_for {
+    ///     println!("waiting for {}", awaited.job);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

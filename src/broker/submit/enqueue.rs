@@ -18,7 +18,7 @@ scripts! { ENQUEUE "enqueue", SCHEDULE "schedule" }
 /// How long a producer may resend one call. Redis keeps the answer for longer, to cover calls that are still in flight.
 pub(crate) const RESEND_WITHIN: Duration = Duration::from_secs(25);
 
-/// When a job is due.
+/// When a job is due; see the [example](crate::Producer::reschedule).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
     /// As soon as a worker is free.

@@ -1,6 +1,7 @@
 //! Logs: readable text on a terminal, JSON lines elsewhere, always on standard error.
 //!
-//! Lines go through a `writer` that never blocks the caller. Events become lines in `events`, at a bounded rate.
+//! Lines go through a `writer` that never blocks the caller. Events become lines in `events`, at a bounded rate. A
+//! [`Process`](crate::service::Process) starts the logs; see the [example](crate::service).
 
 mod events;
 mod writer;
