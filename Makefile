@@ -1,5 +1,7 @@
 # make demo    report jobs over real weather data: they run, fail, are retried, die, and are replayed
 # make test    everything that CI runs
+# make public-api     compares the library's public API with the lists in tests/public-api; needs Rust 1.95 (make test runs it)
+# make public-api-update   writes these lists, after an intended change
 # make bench   what streamfleet costs, compared with the same work as raw Redis commands
 # make deploy-check   checks the files under deploy/
 # make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
@@ -11,7 +13,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test bench lint lua unit redis deploy-check grafana-check image-check servers servers-check soak audit
+.PHONY: demo test bench lint lua public-api public-api-update unit redis deploy-check grafana-check image-check servers servers-check soak audit
 
 # Not a release build, which takes longer: the jobs compute little, and the tests use most of what this compiles.
 demo: redis
@@ -21,18 +23,25 @@ bench: redis
 	$(CARGO) build --release --locked --bin streamfleet
 	./target/release/streamfleet bench $(ARGS)
 
-test: redis lint lua unit servers-check deploy-check grafana-check
+test: redis lint lua public-api unit servers-check deploy-check grafana-check
 
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
 	$(CARGO) clippy --locked --package streamfleet --lib -- -D warnings
 	$(CARGO) clippy --locked --package streamfleet --lib --features service -- -D warnings
+	$(CARGO) clippy --locked --package streamfleet-public-api -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features --package streamfleet
 
 lua:
 	@command -v luacheck >/dev/null || $(MAKE) --no-print-directory install-luacheck
 	./tests/lua.sh
+
+public-api:
+	./tests/public-api.sh
+
+public-api-update:
+	./tests/public-api.sh --update
 
 # The tests that kill and freeze processes measure how soon others take over, and one measures what hundreds of workers cost Redis. So these
 # run one at a time. The short audit is a separate test program. The other tests wait more than they compute, so four run at once, even on
