@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_was_sent_directly_cannot_make_a_script_cost_less_than_nothing() {
+    fn a_command_that_was_sent_directly_makes_no_script_cost_below_zero() {
         let stats = CommandStats::parse(
             "cmdstat_evalsha:calls=10,usec=10,usec_per_call=1.00\ncmdstat_xdel:calls=1,usec=99\nnonsense",
         );

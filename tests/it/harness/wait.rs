@@ -1,4 +1,4 @@
-//! Waiting for a condition: the only place in the tests that sleeps.
+//! Waiting for a condition: tests sleep nowhere else, except for the length of an outage or of a job.
 
 use std::time::{Duration, Instant};
 

@@ -24,15 +24,17 @@ fn judge(sabotage: Option<Sabotage>) -> Report {
     let program = Program { sabotage, ..Program::new(&server.url(), dir.path()) };
     let worker = program.launch().start();
     let writer = ledger.writer("producer");
-    for payload in ["ok", "fail 1", "sleep 2000"] {
+    let jobs = ["ok", "fail 1", "sleep 2000"].map(|payload| {
         let id = server.cmd(&["XADD", STREAM, "*", "type", "test", "payload", payload]);
-        writer.submitted(&redis::from_redis_value::<String>(id).unwrap());
-    }
+        let id = redis::from_redis_value::<String>(id).unwrap();
+        writer.submitted(&id);
+        id
+    });
     // A job that is acknowledged early does not run for long: the heartbeat notices that its entry is missing.
     let at_once = sabotage == Some(Sabotage::AcknowledgesBeforeRunning);
     let settled = if at_once { Duration::ZERO } else { 2 * SETTLED };
     until("the worker to be in the middle of the last job, and all else settled", SOON, || {
-        is_in_the_middle(&ledger.read(), settled)
+        is_in_the_middle(&ledger.read(), &jobs[2], settled)
     });
     let from = monotonic_ns();
     worker.kill9();
@@ -52,15 +54,19 @@ fn judge(sabotage: Option<Sabotage>) -> Report {
     Case { history: &history, facts: &facts, weather: &weather, rules: &rules }.check()
 }
 
-/// Whether a run is under way, and the last end is so long ago that the kill does not excuse its outcome.
-fn is_in_the_middle(records: &[Record], settled: Duration) -> bool {
-    let starts = records.iter().filter(|record| matches!(record, Record::Start { .. })).count();
-    let ends = records.iter().filter_map(|record| match record {
-        Record::End { t, .. } => Some(*t),
-        Record::Submit { .. } | Record::Unknown { .. } | Record::Start { .. } => None,
-    });
-    let (count, last) = (ends.clone().count(), ends.max().unwrap_or(u64::MAX));
-    starts > count && Duration::from_nanos(monotonic_ns().saturating_sub(last)) >= settled
+/// Whether a run of this job is under way, and the last end of any other is so long ago that the kill does not excuse its
+/// outcome.
+fn is_in_the_middle(records: &[Record], job: &str, settled: Duration) -> bool {
+    let (mut under_way, mut last_end) = (false, 0);
+    for record in records {
+        match record {
+            Record::Start { run, .. } => under_way |= run.job == job,
+            Record::End { run, .. } if run.job == job => return false,
+            Record::End { t, .. } => last_end = last_end.max(*t),
+            Record::Submit { .. } | Record::Unknown { .. } => {}
+        }
+    }
+    under_way && last_end > 0 && Duration::from_nanos(monotonic_ns().saturating_sub(last_end)) >= settled
 }
 
 #[test]
