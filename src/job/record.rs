@@ -137,7 +137,14 @@ impl JobSpec {
         self.tracking.or(policy.tracking).unwrap_or(queue)
     }
 
-    /// Returns true if the job has a record while it runs. A job that is repeated, replayed or tied to others always
+    /// Returns true if this entry alone shows that the job runs: its id names it, nothing happened before, and nothing
+    /// else depends on the job. Such a job needs no record before it ends.
+    pub(crate) fn is_named_by_entry(&self) -> bool {
+        let is_first = !self.is_repeated() && !self.replayed;
+        is_first && self.follow_ups.is_none() && self.id.origin() == Some((self.entry, self.lane))
+    }
+
+    /// Returns true if the job has a record while it lives. A job that is repeated, replayed or tied to others always
     /// has one, whatever its tracking. An id that its producer chose asks for one, too.
     pub fn has_record(&self, tracking: Tracking) -> bool {
         let needed = self.is_repeated() || self.replayed || self.follow_ups.is_some();

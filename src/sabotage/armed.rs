@@ -65,8 +65,8 @@ const EDITS: &[Edit] = &[
     edit(
         FenceIgnored,
         "prelude",
-        "local done, answer = pcall(one, held[job[1]], unpack(job))",
-        "local done, answer = pcall(one, true, unpack(job))",
+        "local done, answer = pcall(one, held[entry], entry, life, key, at + 3, last)",
+        "local done, answer = pcall(one, true, entry, life, key, at + 3, last)",
     ),
     edit(
         FenceIgnored,
@@ -120,17 +120,12 @@ const EDITS: &[Edit] = &[
         "local read, fields = pcall(cmsgpack.unpack, packed)",
         "local read, fields = true, cmsgpack.unpack(packed)",
     ),
-    edit(
-        RetryOverwritten,
-        "prelude",
-        "if redis.call('HSETNX', packs, member, pack) == 1 then",
-        "if redis.call('HSET', packs, member, pack) then",
-    ),
+    edit(RetryOverwritten, "defer", "if not taken[id] then return id end", "if id then return id end"),
     edit(
         RecordOfAnotherDeleted,
         "prelude",
-        "if is_owner then return expire(record, now, retention, ledger) end",
-        "if is_owner then return expire(record, now, retention, ledger) end redis.call('DEL', record)",
+        "if is_owner then return expire(record, now, retention, ledger, facts) end",
+        "if is_owner then return expire(record, now, retention, ledger, facts) end redis.call('DEL', record)",
     ),
     edit(LedgerOfAnotherDeleted, "prelude", "redis.call('PEXPIRE', ledger, ms)", "redis.call('DEL', ledger)"),
     edit(

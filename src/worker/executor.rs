@@ -65,7 +65,8 @@ impl Executor {
         }
         let has_steps = matches!(registered.work, Runner::Steps(_));
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
-        if tracked || job.not_before.is_some() || job.expires_at.is_some() {
+        let is_known = has_steps || (tracked && !job.is_named_by_entry());
+        if is_known || job.not_before.is_some() || job.expires_at.is_some() {
             self.dispatcher.yield_to_next();
             match self.begin(&delivery, tracked).await {
                 Ok(None) => now = Instant::now(),

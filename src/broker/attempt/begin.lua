@@ -18,10 +18,11 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, li
   if not_before_ms ~= '' and tonumber(not_before_ms) > now then return { 4, tonumber(not_before_ms) - now } end
   if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms) end
   if expires_at_ms ~= '' and tonumber(expires_at_ms) <= now then return 3 end
-  if keeps == '1' and owns(record, life) then
-    redis.call('HSET', record, 'state', 'running', 'entry', entry, 'worker', consumer, 'started_ms', now,
-      'type', job_type, 'lane', lane, 'created_ms', created_ms, 'life', life, 'updated_ms', now)
-    redis.call('PERSIST', record)
+  local is_owner, facts = false, nil
+  if keeps == '1' then is_owner, facts = owns(record, life) end
+  if is_owner then
+    write_record(record, facts, job_type, lane, created_ms, life, 'state', 'running', 'entry', entry)
+    if facts.state then redis.call('PERSIST', record) end
   end
   if unlocks == '1' and redis.call('GET', lock) == id then redis.call('DEL', lock) end
   return 1

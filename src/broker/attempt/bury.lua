@@ -30,8 +30,8 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   must_be_offloaded(kept)
   keep_offloaded(kept)
   if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms) end
-  local is_owner, noted, first_failed = owns(record, life)
-  first_failed = is_owner and first_failed or string.format('%.0f', now)
+  local is_owner, facts = owns(record, life)
+  local first_failed = is_owner and facts.first_failed_ms or ms_text(now)
   local letter = {}
   for at = first + FIRST_FIELD, last do letter[#letter + 1] = ARGV[at] end
   local function add(name, value)
@@ -41,7 +41,7 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   add('dead_kind', outcome)
   add_pair(letter, 'dead_error', error_text)
   add('dead_attempts', failures)
-  add('dead_at_ms', string.format('%.0f', now))
+  add('dead_at_ms', ms_text(now))
   add('dead_first_failed_ms', first_failed)
   add('dead_worker', worker)
   add('dead_origin', lane)
@@ -51,9 +51,9 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   add('dead_steps', steps(ledger, told_steps))
   local letter_id = must_append(dead, letter, 1, #letter)
   if is_owner then
-    redis.call('HSET', record, 'state', 'dead', 'entry', entry, 'dead_id', letter_id, 'error', error_text, 'type', job_type,
-      'lane', lane, 'created_ms', created_ms, 'life', life, 'first_failed_ms', first_failed, 'updated_ms', now,
-      attempt_fields(noted, now, tonumber(elapsed_ms), outcome, worker, error_text))
+    write_record(record, facts, job_type, lane, created_ms, life, 'state', 'dead', 'entry', entry, 'dead_id', letter_id,
+      'error', error_text, 'first_failed_ms', first_failed,
+      attempt_fields(facts.noted, now, tonumber(elapsed_ms), outcome, worker, error_text))
   end
   mark_letter(record, letter_id, life)
   leave_ledger(ledger, life)

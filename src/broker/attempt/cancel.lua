@@ -10,23 +10,22 @@ local function cancelled()
   -- Redis allows this even when it is out of memory, and then admits the other writes.
   redis.call('ZREM', cancels, life)
   redis.call('HDEL', places, life)
-  local is_owner = owns(record, life)
+  local is_owner, facts = owns(record, life)
   if is_owner then
-    redis.call('HSET', record, 'state', 'cancelled', 'error', 'cancelled by ' .. who, 'cancelled_by', who,
-      'updated_ms', now)
+    redis.call('HSET', record, 'state', 'cancelled', 'error', 'cancelled by ' .. who, 'cancelled_by', who)
     if life ~= '' then redis.call('HSET', record, 'life', life) end
     if job_type ~= '' then redis.call('HSET', record, 'type', job_type, 'lane', lane) end
     if created_ms ~= '' then redis.call('HSET', record, 'created_ms', created_ms) end
   end
   conclude(ends, id, record, stream, lock, batch, is_owner)
-  retire(record, ledger, life, is_owner, now, retention_ms)
+  retire(record, ledger, life, is_owner, now, retention_ms, facts)
   drop_offloaded(offloaded, life, record)
   leave_word(endings, id, job_type, 'cancelled by ' .. who)
 end
 local function wished(place)
   redis.call('ZREM', cancels, life)
   redis.call('ZADD', cancels, now, life)
-  if place then redis.call('HSET', places, life, place) end
+  if place then redis.call('HSET', places, life, place .. ' ' .. who) end
   local told = redis.call('HMGET', record, 'life', 'state')
   if told[2] and (not told[1] or told[1] == life) then redis.call('HSET', record, 'cancelled_by', who) end
   return { 2 }

@@ -12,15 +12,17 @@ return settle_each('cancelled', stream, receipts, consumer, FIRST_KEY, KEYS_EACH
   local id, is_repeated, why, elapsed_ms, outcome, worker, job_type, created_ms, retention_ms, ends = unpack(ARGV, first, last)
   local before, what = settled('cancelled', stream, held, entry, receipts, record, life, offloaded, is_repeated)
   if before then return before, what end
-  local is_owner, noted = owns(record, life)
+  local is_owner, facts = owns(record, life)
   if is_owner then
-    redis.call('HSET', record, 'state', 'cancelled', 'entry', entry, 'error', why, 'type', job_type, 'lane', lane,
-      'created_ms', created_ms, 'life', life, 'updated_ms', now,
-      attempt_fields(noted, now, tonumber(elapsed_ms), outcome, worker, why))
+    -- The request says who made it, in case the record did not exist then.
+    local who = string.match(redis.call('HGET', places, life) or '', '^%S+ %S+ (.+)$')
+    if who then redis.call('HSET', record, 'cancelled_by', who) end
+    write_record(record, facts, job_type, lane, created_ms, life, 'state', 'cancelled', 'entry', entry, 'error', why,
+      attempt_fields(facts.noted, now, tonumber(elapsed_ms), outcome, worker, why))
   end
   conclude(ends, id, record, stream, lock, batch, is_owner)
   -- A retention of 0 deletes the record.
-  retire(record, ledger, life, is_owner, now, retention_ms)
+  retire(record, ledger, life, is_owner, now, retention_ms, facts)
   redis.call('ZREM', cancels, life)
   redis.call('HDEL', places, life)
   drop_offloaded(offloaded, life, record)

@@ -11,13 +11,16 @@ local now = now_ms()
 return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
   local record, lock, batch, ledger, offloaded = unpack(KEYS, key, key + 4)
   local id, elapsed_ms, result, retention_ms, job_type, created_ms, keeps, ends = unpack(ARGV, first, last)
-  local function done(is_owner, noted, was_elsewhere)
+  local function done(is_owner, facts)
     if is_owner then
-      redis.call('HSET', record, 'state', 'done', 'entry', entry, 'type', job_type, 'lane', lane,
-        'created_ms', created_ms, 'life', life, 'updated_ms', now,
-        attempt_fields(noted, now, tonumber(elapsed_ms), 'done', consumer, ''))
-      if was_elsewhere then redis.call('HDEL', record, 'dead_id', 'member') end
-      if result ~= '' then redis.call('HSET', record, 'result', result) end
+      local function write(...)
+        write_record(record, facts, job_type, lane, created_ms, life, 'state', 'done', ...)
+      end
+      local function attempt()
+        return attempt_fields(facts.noted, now, tonumber(elapsed_ms), 'done', consumer, '')
+      end
+      if result == '' then write(attempt()) else write('result', result, attempt()) end
+      if facts.member or facts.dead_id then redis.call('HDEL', record, 'dead_id', 'member') end
     end
     conclude(ends, id, record, stream, lock, batch, is_owner)
   end
@@ -26,22 +29,22 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
       drop_offloaded(offloaded, life, record)
       return 1, 'end'
     end
-    local is_owner, noted, _, member, letter = owns(record, life)
-    done(is_owner, noted, member or letter)
+    local is_owner, facts = owns(record, life)
+    done(is_owner, facts)
     drop_offloaded(offloaded, life, record)
-    retire(record, ledger, life, is_owner, now, keeps == 'forget' and 0 or retention_ms)
+    retire(record, ledger, life, is_owner, now, keeps == 'forget' and '0' or retention_ms, facts)
     return 1, 'end'
   end
   local before = answer_before(receipts, stream, entry, 'complete')
   if before ~= 0 then return before end
-  local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'dead:' .. life, 'noted')
-  local is_owner = told[1] == life or not told[1] and told[3] == created_ms
-  if is_owner and told[2] ~= 'retrying' then return 0 end
+  local facts = facts_of(record, life)
+  local is_owner = facts.is_known or not facts.life and facts.created_ms == created_ms
+  if is_owner and facts.state ~= 'retrying' then return 0 end
   -- If the record belongs to another life, only the retry itself shows that this one continues.
   local member = parked(delayed, packs, id, life)
-  if not is_owner and not member then return told[4] and 0 or 4 end
-  done(is_owner, told[5], true)
-  retire(record, ledger, life, is_owner, now, retention_ms)
+  if not is_owner and not member then return redis.call('HEXISTS', record, 'dead:' .. life) == 1 and 0 or 4 end
+  done(is_owner, facts)
+  retire(record, ledger, life, is_owner, now, retention_ms, facts)
   if member then
     unpark(delayed, packs, member, life, record)
     drop_offloaded(offloaded, life, record)

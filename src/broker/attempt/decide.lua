@@ -25,13 +25,13 @@ if step ~= '' then
 end
 redis.call('HINCRBY', ledger, 'v', 1)
 if answer == 1 then return { 1 } end
-if answer == 2 then return { 2, back_to_lane(dead, letter, record, { high, normal, low }, now, false) } end
-redis.call('HSET', record, 'state', 'done', 'updated_ms', now)
+if answer == 2 then return { 2, back_to_lane(dead, letter, record, { high, normal, low }, false) } end
+redis.call('HSET', record, 'state', 'done')
 redis.call('HDEL', record, 'dead_id')
 note(record, now, 0, 'done', who, '')
 redis.call('XDEL', dead, letter_id)
 drop_offloaded(offloaded, '')
 unmark_letter(record, letter_id)
 conclude(ends, id, record, stream, lock, batch, true)
-expire(record, now, retention_ms, ledger)
+expire(record, now, retention_ms, ledger, facts_of(record))
 return { 3 }

@@ -38,7 +38,7 @@ for key = 1, #KEYS, 2 do
         for name, value in pairs({ state = 'running', entry = entry, worker = consumer, created_ms = created_ms, life = life,
           type = job_type, lane = lane }) do add_pair(fields, name, value) end
       end
-      redis.call('HSET', record, 'said_of', entry, 'said', newest, 'logged', logged, 'updated_ms', now, unpack(fields))
+      redis.call('HSET', record, 'said_of', entry, 'said', newest, 'logged', logged, unpack(fields))
       -- A record that nothing else keeps expires on its own if the attempt is never settled.
       if ttl ~= -1 then redis.call('PEXPIRE', record, keep_ms) end
       written = written + 1

@@ -218,7 +218,7 @@ impl Queue {
     async fn add_deferral(
         &self,
         call: &mut JobsCall,
-        EndedAttempt { taken, ran, .. }: &EndedAttempt<'_>,
+        EndedAttempt { taken, keep, ran, .. }: &EndedAttempt<'_>,
         to: &Deferral,
     ) -> Result<(), Error> {
         let job = taken.job;
@@ -238,6 +238,7 @@ impl Queue {
             created(job),
             time(job.not_before),
             flag(to.unroutable == Some(Unroutable::Now)),
+            flag(keep.while_alive(job)),
         ];
         call.add((job.entry, &job.life), keys, args);
         Ok(())
@@ -247,12 +248,12 @@ impl Queue {
     async fn add_release(
         &self,
         call: &mut JobsCall,
-        EndedAttempt { taken, ran, .. }: &EndedAttempt<'_>,
+        EndedAttempt { taken, keep, ran, .. }: &EndedAttempt<'_>,
     ) -> Result<(), Error> {
         let job = taken.job;
-        let (id, created, life) = (job.id.to_string(), job.created.as_ms().to_string(), job.life.to_string());
+        let (id, since, life) = (job.id.to_string(), job.created.as_ms().to_string(), job.life.to_string());
         let identity: [(&[u8], &[u8]); 3] =
-            [(b"id", id.as_bytes()), (b"created_ms", created.as_bytes()), (b"life", life.as_bytes())];
+            [(b"id", id.as_bytes()), (b"created_ms", since.as_bytes()), (b"life", life.as_bytes())];
         let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms" | b"life");
         let fields = edited(taken.envelope, taken.trace, replaced, &identity);
         let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
@@ -260,7 +261,13 @@ impl Queue {
         // A handler that was interrupted within its first millisecond did run.
         let elapsed =
             if ran.elapsed.is_zero() { ran.elapsed } else { ran.elapsed.max(Duration::from_millis(1)) };
-        let mut args = vec![flag(job.is_repeated()), millis(elapsed)];
+        let mut args = vec![
+            flag(job.is_repeated()),
+            millis(elapsed),
+            flag(keep.while_alive(job)),
+            job.job_type.as_str().into(),
+            created(job),
+        ];
         flatten(&fields, &mut args);
         call.add((job.entry, &job.life), keys, args);
         Ok(())
@@ -306,7 +313,7 @@ impl Queue {
 /// Whether and for how long a job's record is kept after its end, and with which result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeepRecord<'a> {
-    /// Whether there is a record.
+    /// Whether the attempt may have a record, be it only because it reported on itself.
     pub(crate) record: bool,
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
@@ -320,6 +327,11 @@ impl KeepRecord<'_> {
             (true, Tracking::None) => "forget",
             (true, Tracking::Failures | Tracking::All) => "1",
         }
+    }
+
+    /// Whether this job must have a record from now on until it ends.
+    fn while_alive(&self, job: &JobSpec) -> bool {
+        self.record && job.has_record(self.tracking)
     }
 
     /// How long the record of a cancelled job is kept; zero if none is wanted.

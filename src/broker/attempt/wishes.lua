@@ -8,7 +8,7 @@ local lanes, now = { high = high, normal = normal, low = low }, now_ms()
 local page = redis.call('ZRANGE', cancels, skip, skip + most - 1, 'WITHSCORES')
 local kept = 0
 for at = 1, #page, 2 do
-  local lane, entry = string.match(redis.call('HGET', places, page[at]) or '', '^(%S+) (%S+)$')
+  local lane, entry = string.match(redis.call('HGET', places, page[at]) or '', '^(%S+) (%S+)')
   local stays = math.abs(now - tonumber(page[at + 1])) < 86400000
   if lanes[lane] then stays = pending_of(lanes[lane], entry) end
   if stays then

@@ -13,6 +13,12 @@ local function now_ms()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- A time in milliseconds as text. The formats for floating-point numbers cost ten times as much, and Redis uses them for
+-- each number that a script passes to a command.
+local function ms_text(ms)
+  return string.format('%d%07d', math.floor(ms / 1e7), ms % 1e7)
+end
+
 -- Appends a name and its value to a flat list.
 local function add_pair(list, name, value)
   list[#list + 1] = name
@@ -46,28 +52,30 @@ end
 -- other from being handled: the text of its error is its answer. Returns {1, {the answer of each job}}.
 local function each_job(stream, consumer, first_key, keys_each, one)
   local FIRST_JOB = 3
-  local jobs, entries, key, at = {}, {}, first_key, FIRST_JOB
+  local entries, at = {}, FIRST_JOB
   while at <= #ARGV do
-    local last = at + tonumber(ARGV[at])
-    jobs[#jobs + 1] = { ARGV[at + 1], ARGV[at + 2], key, at + 3, last }
     entries[#entries + 1] = ARGV[at + 1]
-    key, at = key + keys_each, last + 1
+    at = at + tonumber(ARGV[at]) + 1
   end
   entries[#entries + 1] = 'JUSTID'
   -- The fence of all of them.
-  local held, answers = {}, {}
+  local held, answers, key = {}, {}, first_key
   for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, 0, unpack(entries))) do held[entry] = true end
-  for nth, job in ipairs(jobs) do
-    local done, answer = pcall(one, held[job[1]], unpack(job))
+  at = FIRST_JOB
+  while at <= #ARGV do
+    local entry, life, last = ARGV[at + 1], ARGV[at + 2], at + tonumber(ARGV[at])
+    local done, answer = pcall(one, held[entry], entry, life, key, at + 3, last)
     if not done then answer = type(answer) == 'table' and answer.err or tostring(answer) end
-    answers[nth], held[job[1]] = answer, nil
+    answers[#answers + 1], held[entry] = answer, nil
+    key, at = key + keys_each, last + 1
   end
   return { 1, answers }
 end
 
 -- Settles each job of a call. `one` returns its answer, then 'end' if its entry ends now, or 'keep' if only the answer is
--- kept. In case the reply is lost, receipts keep the answers for the same consumer, which may ask again.
-local function settle_each(script, stream, receipts, consumer, first_key, keys_each, one)
+-- kept. `insert`, if given, then writes what belongs to all of them. In case the reply is lost, receipts keep the answers
+-- for the same consumer, which may ask again.
+local function settle_each(script, stream, receipts, consumer, first_key, keys_each, one, insert)
   local ended, answered = {}, {}
   local answers = each_job(stream, consumer, first_key, keys_each, function(held, entry, ...)
     local answer, what = one(held, entry, ...)
@@ -76,6 +84,7 @@ local function settle_each(script, stream, receipts, consumer, first_key, keys_e
     return answer
   end)
   if ended[1] then
+    if insert then insert() end
     redis.call('XACK', stream, 'fleet', unpack(ended))
     redis.call('XDEL', stream, unpack(ended))
   end
@@ -97,17 +106,31 @@ local function has_ended(state)
   return state == 'done' or state == 'dead' or state == 'cancelled'
 end
 
+-- What a record says, read once: each is false if it does not. is_known: whether it belongs to this life.
+local function facts_of(record, life)
+  local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'noted', 'first_failed_ms', 'member', 'dead_id',
+    'keep_until_ms', 'holds')
+  return { is_known = told[1] == life, life = told[1], state = told[2], created_ms = told[3], noted = told[4],
+    first_failed_ms = told[5], member = told[6], dead_id = told[7], keep_until_ms = told[8], holds = told[9] }
+end
+
 -- True if this life may write the job's record: the record already belongs to it, has no life, or belongs to a life
 -- that has ended, whose traces are deleted then. If two lives of one id are alive at once, the first one owns the
--- record. Then what else the record says, each false if it does not: the number of noted attempts, when the first of
--- this life failed, its member of the delayed set, and its dead letter.
+-- record. Then what the record says about this life.
 local function owns(record, life)
-  local told = redis.call('HMGET', record, 'life', 'state', 'noted', 'first_failed_ms', 'member', 'dead_id')
-  if not told[1] or told[1] == life then return true, unpack(told, 3, 6) end
-  if not has_ended(told[2]) then return false end
+  local facts = facts_of(record, life)
+  if not facts.life or facts.is_known then return true, facts end
+  if not has_ended(facts.state) then return false, facts end
   redis.call('HDEL', record, 'life', 'error', 'result', 'cancelled_by', 'dead_id', 'first_failed_ms', 'progress', 'note',
     'progress_ms', 'due_ms', 'member')
-  return true, told[3], false, false, false
+  facts.first_failed_ms, facts.member, facts.dead_id = false, false, false
+  return true, facts
+end
+
+-- Writes fields into the record of a life that owns it, and beside them what does not change during a life.
+local function write_record(record, facts, job_type, lane, created_ms, life, ...)
+  if facts.is_known and facts.created_ms == created_ms then return redis.call('HSET', record, ...) end
+  redis.call('HSET', record, 'type', job_type, 'lane', lane, 'created_ms', created_ms, 'life', life, ...)
 end
 
 -- A record stays, whatever its retention, while a letter or a late success still needs it.
@@ -165,6 +188,7 @@ end
 -- … and ends with its life. The fields of an earlier life stay if the record says that a letter has them, and otherwise
 -- for a day, because somebody may have copied that letter.
 local function drop_offloaded(key, life, record)
+  if string.sub(key, -1) == ':' then return end
   local of = string.match(key, ':offloaded:(.*)%-%x+$')
   if not of then return end
   if of == life then return redis.call('UNLINK', key) end
@@ -260,18 +284,6 @@ local function unpark(delayed, packs, member, life, record)
   redis.call('HDEL', packs, member)
 end
 
--- Puts a job into the delayed set under its id or, if another life has that place, under a name of its own.
-local function park(delayed, packs, id, life, entry, due, pack)
-  -- Nothing is written if this fails.
-  redis.call('ZSCORE', delayed, id)
-  for _, member in ipairs({ id, id .. '#' .. life, id .. '#' .. entry }) do
-    if redis.call('HSETNX', packs, member, pack) == 1 then
-      redis.call('ZADD', delayed, due, member)
-      return member
-    end
-  end
-end
-
 -- The most names and values of one entry: half of what fits onto Lua's stack, and more than any worker accepts for a
 -- job.
 local MOST_VALUES = 4000
@@ -326,7 +338,7 @@ end
 -- error'. noted: the number of attempts noted before, or false.
 local function attempt_fields(noted, now, elapsed, outcome, worker, error)
   local nth = (tonumber(noted or 0) or 0) + 1
-  local times = string.format('%.0f %.0f ', now - elapsed, now)
+  local times = ms_text(now - elapsed) .. ' ' .. ms_text(now) .. ' '
   return 'noted', nth, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error
 end
 
@@ -442,14 +454,16 @@ local function overfull(limit, more, delayed, high, normal, low)
 end
 
 -- Sets the TTL of the record of a job that ended, but no shorter than its producer may resend its id. Does the same for
--- the ledger of its steps, if one is named.
-local function expire(record, now, retention, ledger)
-  local told = redis.call('HMGET', record, 'keep_until_ms', 'holds', 'created_ms')
-  local keep = tonumber(told[1] or '0')
-  -- Never longer than requested, even if the clock was ahead when the job was accepted.
-  local least = math.min(keep - now, keep - tonumber(told[3] or '0'))
-  local left = string.format('%.0f', math.max(tonumber(retention), least))
-  if tonumber(told[2] or '0') > 0 then
+-- the ledger of its steps, if one is named. facts: what the record says.
+local function expire(record, now, retention, ledger, facts)
+  local left = retention
+  if facts.keep_until_ms then
+    local keep = tonumber(facts.keep_until_ms)
+    -- Never longer than requested, even if the clock was ahead when the job was accepted.
+    local least = math.min(keep - now, keep - tonumber(facts.created_ms or '0'))
+    left = string.format('%.0f', math.max(tonumber(retention), least))
+  end
+  if tonumber(facts.holds or '0') > 0 then
     redis.call('HSET', record, 'expire_ms', left)
     redis.call('PERSIST', record)
     return
@@ -469,14 +483,14 @@ local function leave_ledger(ledger, life)
 end
 
 -- Sets the TTL of everything kept about a life that ended.
-local function retire(record, ledger, life, is_owner, now, retention)
+local function retire(record, ledger, life, is_owner, now, retention, facts)
   -- Most jobs have no steps.
   if redis.call('EXISTS', ledger) == 0 then
     ledger = nil
   else
     leave_ledger(ledger, life)
   end
-  if is_owner then return expire(record, now, retention, ledger) end
+  if is_owner then return expire(record, now, retention, ledger, facts) end
   if not ledger then return end
   local told = redis.call('HMGET', record, 'state', 'holds')
   if (not told[1] or has_ended(told[1])) and tonumber(told[2] or '0') <= 0 then expire_ledger(ledger, retention) end
@@ -502,7 +516,7 @@ end
 -- Moves a dead letter back to its original lane, as a new life with the old fields and id. Fields that would bury the
 -- job at once are dropped: a replayed job is meant to run, even after its expiry. The record of its steps moves with
 -- it, unless they are all to run again. Returns the new entry's id.
-local function back_to_lane(dead, letter, record, streams, now, all_steps)
+local function back_to_lane(dead, letter, record, streams, all_steps)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
   local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true }
   local fields, lane, replays, root, former = {}, 'normal', 0, nil, nil
@@ -524,7 +538,7 @@ local function back_to_lane(dead, letter, record, streams, now, all_steps)
   local owner = redis.call('HMGET', record, 'life', 'state', 'dead_id')
   local entry = must_append(lanes[lane], fields, 1, #fields)
   if owner[2] and (not owner[1] or owner[1] == former or has_ended(owner[2])) then
-    redis.call('HSET', record, 'state', 'waiting', 'entry', entry, 'lane', lane, 'updated_ms', now, 'created_ms',
+    redis.call('HSET', record, 'state', 'waiting', 'entry', entry, 'lane', lane, 'created_ms',
       string.match(entry, '^%d+'), 'life', entry .. (lane == 'normal' and '' or '-' .. lane))
     redis.call('HDEL', record, 'dead_id', 'late', 'first_failed_ms', 'member')
     redis.call('PERSIST', record)

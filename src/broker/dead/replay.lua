@@ -11,7 +11,7 @@ if not found then
   if by == call then return { 1, entry } end
   return { 0, told[2] or '' }
 end
-local entry = back_to_lane(dead, found, record, { high, normal, low }, now_ms(), all_steps == '1')
+local entry = back_to_lane(dead, found, record, { high, normal, low }, all_steps == '1')
 if redis.call('EXISTS', record) == 1 then redis.call('HSET', record, 'replayed', call .. ' ' .. entry) end
 if all_steps == '1' then redis.call('DEL', ledger) end
 return { 1, entry }

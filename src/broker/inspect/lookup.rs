@@ -1,7 +1,7 @@
 //! Looking up one job: its record, its place in the delayed set, its entry. No script reads a job's fields, which may
 //! have 8 MiB and would block Redis for a millisecond per MiB.
 
-use fred::interfaces::{SortedSetsInterface, StreamsInterface};
+use fred::interfaces::{HashesInterface, SortedSetsInterface, StreamsInterface};
 use fred::types::Value;
 use futures_util::future::try_join_all;
 
@@ -156,6 +156,7 @@ impl Queue {
         packed: Option<Value>,
     ) -> Result<JobView, Error> {
         let (mut cancel_requested, mut job_type, mut created) = (answer.cancel_requested, None, None);
+        let mut cancelled_by = answer.record.text("cancelled_by");
         if let Some((place, entry)) = &found {
             let field = |name: &str| {
                 let value = entry.envelope.as_ref()?.get(name.as_bytes())?;
@@ -168,7 +169,10 @@ impl Queue {
             let life = field("life").or(began);
             let life = life.unwrap_or_else(|| JobId::derived(place.entry, place.lane).to_string());
             if answer.life.as_ref() != Some(&life) {
-                cancel_requested = self.cancel_requested_at(life).await?;
+                cancel_requested = self.cancel_requested_at(&life).await?;
+            }
+            if cancel_requested.is_some() && cancelled_by.is_none() {
+                cancelled_by = self.cancel_requested_by(&life).await?;
             }
         }
         let place = found.map(|(place, _)| place);
@@ -183,15 +187,23 @@ impl Queue {
             job_type,
             created,
             cancel_requested,
+            cancelled_by,
         })
     }
 
     /// Returns when the cancellation of this life was requested.
-    async fn cancel_requested_at(&self, life: String) -> Result<Option<Timestamp>, Error> {
+    async fn cancel_requested_at(&self, life: &str) -> Result<Option<Timestamp>, Error> {
         let client = self.link.client();
         let requested: Value =
             self.link.ask("zscore", client.zscore(self.keys.cancels.clone(), life)).await?;
         Ok(decode::number(&requested).map(timestamp))
+    }
+
+    /// Returns who requested the cancellation of this life while a worker held it. See `cancel.lua`.
+    async fn cancel_requested_by(&self, life: &str) -> Result<Option<String>, Error> {
+        let client = self.link.client();
+        let place: Value = self.link.ask("hget", client.hget(self.keys.cancel_places.clone(), life)).await?;
+        Ok(decode::text(&place).splitn(3, ' ').nth(2).map(str::to_owned))
     }
 }
 
@@ -239,6 +251,8 @@ struct JobView {
     created: Option<Timestamp>,
     /// When its cancellation was requested.
     cancel_requested: Option<Timestamp>,
+    /// Who cancelled it, or asked to.
+    cancelled_by: Option<String>,
 }
 
 /// The fields and lane of a delayed job; the entry and lane of one in a stream.
@@ -252,7 +266,7 @@ impl JobView {
             value.map(|value| String::from_utf8_lossy(value).into_owned())
         };
         let job_type = self.record.text("type").or_else(|| self.job_type.clone()).or_else(|| parked("type"));
-        let cancelled_by = self.record.text("cancelled_by");
+        let cancelled_by = self.cancelled_by.clone();
         let cancelled_by =
             cancelled_by.filter(|_| state == State::Cancelled || self.cancel_requested.is_some());
         let parked_since = || parked("created_ms")?.parse().ok().map(timestamp);

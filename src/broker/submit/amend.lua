@@ -31,5 +31,5 @@ if when ~= '' then
     if string.sub(name, -4) == ':due' then redis.call('HDEL', ledger, name) end
   end
 end
-if redis.call('EXISTS', record) == 1 then redis.call('HSET', record, 'due_ms', due, 'updated_ms', now) end
+if redis.call('EXISTS', record) == 1 then redis.call('HSET', record, 'due_ms', due) end
 return { 1, due }

@@ -184,7 +184,7 @@ local function add(job)
     add_pair(fields, 'unique_scope', job.scope)
   end
   redis.call('HSET', job.record, 'state', state, 'life', job.life, 'type', job.type, 'lane', job.lane, 'created_ms',
-    created, 'updated_ms', now, 'keep_until_ms', now + math.max(tonumber(job.window), tonumber(job.lock_ms)),
+    created, 'keep_until_ms', now + math.max(tonumber(job.window), tonumber(job.lock_ms)),
     unpack(fields))
   if job.key == '' then return state end
   redis.call('SET', job.lock, job.id)
@@ -199,8 +199,8 @@ local function take_out(job, place)
   else
     unpark(delayed, packs, place, life, job.held)
   end
-  redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id, 'updated_ms', now)
-  expire(job.held, now, 0, job.ledger)
+  redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id)
+  expire(job.held, now, 0, job.ledger, facts_of(job.held))
   -- The list lies beside the delayed set.
   leave_word(string.gsub(delayed, 'delayed$', 'endings'), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
 end
@@ -211,7 +211,7 @@ local function put_off(job, member)
   keep_offloaded(kept)
   if kept ~= former then drop_offloaded(former, redis.call('HGET', job.held, 'life') or '', job.held) end
   redis.call('ZADD', delayed, due_of(job), member)
-  redis.call('HSET', job.held, 'due_ms', due_of(job), 'updated_ms', now)
+  redis.call('HSET', job.held, 'due_ms', due_of(job))
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
   nudge(delayed, wake, { [member] = true })
 end

@@ -34,7 +34,7 @@ impl<'a> Attempt<'a> {
         let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let packed = Envelope::new(fields.into_iter()).pack(Lane::Normal);
         let head = [self.entry.as_str(), &self.life, "j", "0", delay].map(str::as_bytes);
-        let tail = ["retrying", "5", "error", "me", "no", "test", "1", "", "0"].map(str::as_bytes);
+        let tail = ["retrying", "5", "error", "me", "no", "test", "1", "", "0", "0"].map(str::as_bytes);
         let values: Vec<&[u8]> = head.into_iter().chain([&packed[..]]).chain(tail).collect();
         self.scripts.call_one(source("defer"), &DEFER, &values).0
     }
@@ -94,8 +94,11 @@ fn a_late_success_is_remembered_while_its_retry_waits() {
     assert_eq!(first.complete("1"), 2);
     assert_eq!(scripts.int(&["PTTL", RECORD]), -1, "the record waits for the retry");
     assert_eq!(retry.begin(), 2);
-    let release =
-        [retry.entry.as_str(), &retry.life, "1", "0", "type", "test", "id", "j", "life", &retry.life];
+    let release = [
+        &[retry.entry.as_str(), &retry.life, "1", "0", "0", "test", "1"][..],
+        &["type", "test", "id", "j", "life", &retry.life],
+    ]
+    .concat();
     let keys = [STREAM, RECEIPTS, "sf:{q}:cancels", RECORD, NOTHING, NOTHING];
     assert_eq!(scripts.call_one(source("release"), &keys, &release).0, 2);
     assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
@@ -146,7 +149,7 @@ fn keys_of_the_wrong_type_neither_block_a_jobs_end_nor_copy_it() {
     scripts.server.cmd(&["SET", RECORD, "x"]);
     let two = Attempt::first(&scripts);
     for _ in 0..2 {
-        let mut values = ["me"; 15];
+        let mut values = ["me"; 16];
         values[0] = &two.entry;
         let mut refused = scripts.call_each(source("defer"), &DEFER, &[&values[..]]);
         let why: String = redis::from_redis_value(refused.remove(0)).unwrap();

@@ -140,6 +140,42 @@ fn a_record_created_only_by_a_report_goes_with_its_attempt() {
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0);
 }
 
+#[test]
+fn a_record_that_the_job_keeps_outlives_a_release_and_a_snooze() {
+    for state in ["waiting", "scheduled"] {
+        let scripts = Scripts::new();
+        let entry = scripts.delivered();
+        scripts.report(&said("me", &entry));
+        assert!(scripts.int(&["PTTL", RECORD]) > 0);
+        let attempt = Attempt::first(&entry);
+        let answer = if state == "waiting" {
+            let mut values = attempt.release_values();
+            values[4] = b"1".to_vec();
+            scripts.call_one(source("release"), &RELEASE_KEYS, &values)
+        } else {
+            let mut values = attempt.defer_values("60000");
+            values[6] = b"scheduled".to_vec();
+            *values.last_mut().unwrap() = b"1".to_vec();
+            scripts.call_one(source("defer"), &DEFER_KEYS, &values)
+        };
+        assert_eq!((answer, scripts.field("state").as_deref()), (1, Some(state)));
+        assert_eq!(scripts.int(&["PTTL", RECORD]), -1);
+    }
+}
+
+#[test]
+fn a_record_of_an_ended_life_expires_though_another_life_snoozes() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    let ended = ["HSET", RECORD, "state", "done", "life", "earlier", "type", "test", "lane", "normal"];
+    scripts.server.cmd(&ended);
+    scripts.server.cmd(&["PEXPIRE", RECORD, "60000"]);
+    let mut values = Attempt::first(&entry).defer_values("60000");
+    values[6] = b"scheduled".to_vec();
+    assert_eq!(scripts.call_one(source("defer"), &DEFER_KEYS, &values), 1);
+    assert!(scripts.int(&["PTTL", RECORD]) > 0, "nothing else would ever delete it");
+}
+
 const CANCEL_KEYS: [&str; 11] = [
     DELAYED,
     "sf:{q}:delayed:fields",
@@ -188,6 +224,7 @@ fn a_cancel_request_for_a_held_job_keeps_it_from_running_again() {
     assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &attempt.bury_values()), 3);
     assert_eq!(scripts.server.cmd(&["XPENDING", STREAM, "fleet"]), before);
     assert_eq!(scripts.call_one(source("cancelled"), &CANCELLED_KEYS, &attempt.cancelled_values()), 1);
+    assert_eq!(scripts.field("cancelled_by").as_deref(), Some("me"), "the request said who made it");
     assert_eq!((scripts.int(&["EXISTS", CANCELS, PLACES]), scripts.int(&["XLEN", STREAM])), (0, 0));
 }
 

@@ -53,13 +53,13 @@ impl<'a> Attempt<'a> {
     pub(crate) fn defer_values(&self, delay: &str) -> Values {
         let Self { entry, life, id, repeated } = *self;
         let head = values(&[entry, life, id, repeated, delay]);
-        let tail = values(&["retrying", "5", "error", "me", "no", "test", CREATED, "", "0"]);
+        let tail = values(&["retrying", "5", "error", "me", "no", "test", CREATED, "", "0", "0"]);
         [head, vec![packed()], tail].concat()
     }
 
     pub(crate) fn release_values(&self) -> Values {
         let Self { entry, life, repeated, .. } = *self;
-        values(&[entry, life, repeated, "0", "type", "test", "id", "j"])
+        values(&[entry, life, repeated, "0", "0", "test", CREATED, "type", "test", "id", "j"])
     }
 
     pub(crate) fn bury_values(&self) -> Values {

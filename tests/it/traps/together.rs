@@ -6,7 +6,7 @@ use redis::Value;
 use super::attempts::{
     Attempt, BEGIN_KEYS, BURY_KEYS, CANCELLED_KEYS, COMPLETE_KEYS, DEFER_KEYS, RELEASE_KEYS, Values,
 };
-use super::scripts::{DEAD, DELAYED, RECORD, STREAM, Scripts};
+use super::scripts::{DEAD, DELAYED, FIELDS, RECORD, STREAM, Scripts};
 use crate::harness::scripts::source;
 
 struct Script {
@@ -167,4 +167,17 @@ fn two_lives_of_one_id_are_parked_by_one_call() {
     let parked: Vec<String> =
         redis::from_redis_value(scripts.server.cmd(&["ZRANGE", DELAYED, "0", "-1"])).unwrap();
     assert_eq!(parked, ["j".to_owned(), format!("j#{}", jobs[1].entry)]);
+}
+
+#[test]
+fn copies_of_one_life_are_parked_apart_by_one_call() {
+    let (scripts, jobs) = held(&["j", "j", "j"]);
+    let values: Vec<Values> =
+        jobs.iter().map(|job| Attempt::first(&job.entry).defer_values("60000")).collect();
+    let values: Vec<&[Vec<u8>]> = values.iter().map(Vec::as_slice).collect();
+    let (shared, own) = DEFER_KEYS.split_at(DEFER_KEYS.iter().position(|key| *key == RECORD).unwrap());
+    let answers = scripts.call_each(source("defer"), &[shared, own, own, own].concat(), &values);
+    assert_eq!(answers, [1; 3].map(Value::Int));
+    let count: usize = redis::from_redis_value(scripts.server.cmd(&["HLEN", FIELDS])).unwrap();
+    assert_eq!(count, 3);
 }
