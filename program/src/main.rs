@@ -80,7 +80,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run jobs until SIGTERM or SIGINT; a second signal cancels the running jobs at once.
+    /// Run jobs until SIGTERM, SIGINT or SIGHUP; a second signal cancels the running jobs at once.
     Worker(worker::Args),
     /// Start a private Redis and a worker to try things out.
     Dev(dev::Args),

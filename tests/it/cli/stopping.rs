@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::process::{Launch, Worker};
 use crate::harness::redis_server::RedisServer;
-use crate::harness::wait::until_instant;
+use crate::harness::wait::{until, until_instant};
 
 const SOON: Duration = Duration::from_secs(30);
 const SIGTERM: i32 = 15;
@@ -54,6 +54,34 @@ fn a_worker_asked_to_stop_at_any_point_of_its_start_exits_with_0() {
             assert_eq!((status.code(), status.signal()), (Some(0), None), "{millis} ms: {}", worker.stderr());
         }
     }
+}
+
+#[test]
+fn a_worker_drains_when_its_terminal_closes_and_ignores_that_under_nohup() {
+    let server = RedisServer::start();
+    let worker = launch(&server.url()).start();
+    until("the worker serves", SOON, || worker.stdout().starts_with("serving"));
+    worker.hang_up();
+    let status = worker.wait_exit(SOON);
+    assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", worker.stderr());
+    let program = env!("CARGO_BIN_EXE_streamfleet");
+    let args = [
+        "-c",
+        "trap '' HUP; exec \"$@\"",
+        "sh",
+        program,
+        "-c",
+        "{config}",
+        "--redis",
+        &server.url(),
+        "worker",
+    ];
+    let worker = Launch::program("sh", &args).config(TOML).start();
+    until("the worker serves", SOON, || worker.stdout().starts_with("serving"));
+    worker.hang_up();
+    worker.term();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
+    assert_eq!(worker.stderr().matches("asked to stop").count(), 1, "{}", worker.stderr());
 }
 
 #[test]

@@ -182,6 +182,11 @@ impl Worker {
         self.signal(Signal::INT);
     }
 
+    /// Does what a terminal that closes does to it.
+    pub(crate) fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
     /// Freezes it; its connections stay open.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
