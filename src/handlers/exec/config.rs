@@ -6,15 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::PAYLOAD_BYTES;
+use super::environment;
 use crate::handlers::rule::{Kind, Rule};
 use crate::job::duration;
-
-/// Names with this prefix belong to the handler.
-const RESERVED: &str = "STREAMFLEET_JOB_";
-
-/// So do the names of the variables with the step and with the payload's length.
-const STEP: &str = "STREAMFLEET_STEP";
 
 /// The longest grace: a stopping worker waits that long for a program, and holds the job's lease meanwhile.
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);
@@ -130,9 +124,7 @@ fn bad_name(name: &str) -> Option<String> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Some("is not a valid variable name".to_owned());
     }
-    let reserved = name == STEP || name == PAYLOAD_BYTES || name.starts_with(RESERVED);
-    reserved
-        .then(|| format!("is reserved, as {STEP}, {PAYLOAD_BYTES} and all that start with {RESERVED} are"))
+    environment::reserved(name)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod child;
 mod config;
+mod environment;
 mod input;
 mod pre_exec;
 mod progress;
@@ -22,7 +23,7 @@ use self::child::{End, STDERR_BYTES};
 use self::progress::ProgressReader;
 use super::rule::{Kind, RuleAction};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
-use super::{Error, attempt, output};
+use super::{Error, output};
 use crate::event::ChildEnding;
 use crate::{Handler, JobContext, JobError, RawPayload};
 
@@ -38,9 +39,6 @@ const SHORT_OF_RESOURCES: Duration = Duration::from_secs(5);
 const EX_DATAERR: i32 = 65;
 /// sysexits.h: not now, try again later.
 const EX_TEMPFAIL: i32 = 75;
-
-/// The variable with the payload's length.
-const PAYLOAD_BYTES: &str = "STREAMFLEET_PAYLOAD_BYTES";
 
 /// The exit codes by which shells and other launchers report that a signal killed a program: 128 plus the signal's
 /// number.
@@ -75,8 +73,9 @@ const TIME_UP: &str = "it ran out of time";
 /// worker, the program never mistakes a part of the payload for all of it.
 ///
 /// The program's environment is what [`ExecConfig`] lists, with `STREAMFLEET_JOB_ID`, `STREAMFLEET_JOB_TYPE`,
-/// `STREAMFLEET_JOB_QUEUE`, `STREAMFLEET_JOB_ATTEMPT`, `STREAMFLEET_JOB_FENCE`, `STREAMFLEET_PAYLOAD_BYTES` and, if the
-/// job has them, `STREAMFLEET_STEP` and `TRACEPARENT`. It inherits no open files, and is killed when the worker dies.
+/// `STREAMFLEET_JOB_QUEUE`, `STREAMFLEET_JOB_ATTEMPT`, `STREAMFLEET_JOB_FENCE`, `STREAMFLEET_JOB_ENCODING` (`json`,
+/// `msgpack` or `raw`), `STREAMFLEET_PAYLOAD_BYTES` and, if the job has them, `STREAMFLEET_STEP`, `TRACEPARENT` and a
+/// `STREAMFLEET_HEADER_…` per header. It inherits no open files, and is killed when the worker dies.
 ///
 /// It runs in its own process group, which ends with the attempt: with SIGTERM, and SIGKILL after `grace`, if the
 /// attempt is cut short; with SIGKILL if the program has exited and left something running. A process that starts its
@@ -112,15 +111,7 @@ impl Exec {
             self.config.command.split_first().expect("validation ensures that there is a program");
         let mut command = Command::new(program);
         command.args(arguments).env_clear().envs(self.env.iter().map(|(name, value)| (name, value)));
-        for (name, value) in attempt::facts(context) {
-            command.env(format!("STREAMFLEET_JOB_{}", name.to_ascii_uppercase()), value);
-        }
-        if let Some(step) = context.step() {
-            command.env("STREAMFLEET_STEP", step.as_str());
-        }
-        if let Some(traceparent) = attempt::traceparent(context) {
-            command.env("TRACEPARENT", traceparent);
-        }
+        command.envs(environment::of(context));
         if let Some(directory) = &self.config.directory {
             command.current_dir(directory);
         }
@@ -173,7 +164,7 @@ impl Handler for Exec {
 
     async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
         let mut command = self.command(&context);
-        command.env(PAYLOAD_BYTES, payload.len().to_string());
+        command.env(environment::PAYLOAD_BYTES, payload.len().to_string());
         let child = spawner::start(command, payload).await.map_err(|error| {
             context.child_ended(ChildEnding::NotStarted);
             self.not_started(&error)

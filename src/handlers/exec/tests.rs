@@ -204,13 +204,15 @@ async fn the_environment_is_the_allow_list_and_the_facts_of_the_attempt() {
         config.pass_env = vec!["CARGO_MANIFEST_DIR".into(), "NOT_SET_ANYWHERE".into()];
         config.env = [("COLOUR".into(), "blue".into()), ("HOME".into(), "/nowhere".into())].into();
     });
-    let fields = [("id", "order-ü%"), ("attempt", "2"), ("traceparent", "00-ab-cd-01"), ("h.secret", "x")];
+    let fields = [("id", "order-ü%"), ("attempt", "2"), ("traceparent", "00-ab-cd-01"), ("h.tenant", "acme")];
     let Ok(Value::String(printed)) = run(&env, b"", context(&fields)).await else { panic!("env failed") };
     let printed: BTreeSet<_> =
         printed.lines().filter(|line| *line != "STREAMFLEET_PAYLOAD_BYTES=0").collect();
-    let facts = ["ID=order-ü%", "TYPE=report", "QUEUE=mail", "ATTEMPT=3", "FENCE=1700-3"];
+    let facts = ["ID=order-ü%", "TYPE=report", "QUEUE=mail", "ATTEMPT=3", "FENCE=1700-3", "ENCODING=json"];
     let mut expected: BTreeSet<_> = facts.map(|fact| format!("STREAMFLEET_JOB_{fact}")).into();
-    expected.extend(["COLOUR=blue", "HOME=/nowhere", "TRACEPARENT=00-ab-cd-01"].map(str::to_owned));
+    let others =
+        ["COLOUR=blue", "HOME=/nowhere", "TRACEPARENT=00-ab-cd-01", "STREAMFLEET_HEADER_TENANT=acme"];
+    expected.extend(others.map(str::to_owned));
     for name in ["CARGO_MANIFEST_DIR", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"] {
         expected.extend(std::env::var_os(name).map(|value| format!("{name}={}", value.display())));
     }
