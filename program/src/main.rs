@@ -17,6 +17,7 @@ mod healthcheck;
 mod metrics;
 mod output;
 mod queues;
+mod results;
 mod status;
 mod steps;
 mod times;

@@ -9,7 +9,7 @@ use streamfleet::job::{JobId, Lane, QueueName};
 use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::{rfc3339, short, with_age};
-use super::{Context, steps, watch};
+use super::{Context, results, steps, watch};
 
 /// How many entries of each lane are searched for a job that nothing points to.
 const MAX_SEARCHED: u64 = 10_000;
@@ -146,18 +146,13 @@ pub(super) fn report(queue: &Queue, status: &Status) -> Report {
         progress: status.progress.as_ref().map(progress),
         attempts: status.attempts.iter().map(attempt).collect(),
         log: status.log.iter().map(line).collect(),
-        result: status.result.as_deref().map(result),
+        result: status.result.as_ref().map(|result| results::value(result.as_bytes())),
         error: status.error.clone(),
         cancelling_since: status.cancelling.map(rfc3339),
         cancelled_by: status.cancelled_by.clone(),
         dead_letter: status.dead.map(|entry| entry.to_string()),
         steps: None,
     }
-}
-
-/// Converts a result for JSON output.
-pub(super) fn result(text: &str) -> serde_json::Value {
-    serde_json::from_str(text).unwrap_or_else(|_| serde_json::Value::String(text.to_owned()))
 }
 
 fn progress(progress: &Progress) -> ProgressReport {
@@ -209,7 +204,7 @@ pub(super) fn show(queue: &Queue, status: &Status) -> String {
         ("entry", status.entry.map(|entry| entry.to_string())),
         ("cancelling", status.cancelling.map(|since| format!("requested {}", time(since)))),
         ("cancelled by", status.cancelled_by.clone()),
-        ("result", status.result.clone()),
+        ("result", status.result.as_deref().map(results::shown)),
         ("error", status.error.clone()),
         ("dead letter", status.dead.map(|entry| entry.to_string())),
     ];

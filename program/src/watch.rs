@@ -12,8 +12,8 @@ use streamfleet::job::{JobId, State};
 
 use super::exit::Exit;
 use super::output::{self, Output, harmless};
-use super::status;
 use super::times::{rfc3339, short};
+use super::{results, status};
 
 /// How often the job is looked up.
 const EVERY: Duration = Duration::from_millis(250);
@@ -137,7 +137,8 @@ fn headline(status: &Status) -> String {
     parts.extend((failed > 0).then(|| format!("{failed} failed")));
     let error = status.error.as_deref().filter(|_| status.state != State::Done);
     parts.extend(error.map(harmless));
-    parts.extend(status.result.as_deref().filter(|_| status.state == State::Done).map(harmless));
+    let result = status.result.as_deref().filter(|_| status.state == State::Done).map(results::shown);
+    parts.extend(result.as_deref().map(harmless));
     parts.join(", ")
 }
 

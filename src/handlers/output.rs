@@ -1,14 +1,17 @@
 //! The output of a program or an endpoint, cut and made safe to keep: results for records, excerpts for error texts.
 
-use serde_json::Value;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde_json::{Value, json};
 
 /// Returns `bytes` as a result: JSON if they parse as JSON, otherwise a string without trailing line ends, or null if
-/// they are empty.
+/// they are empty. Bytes that are not text become `{"encoding": "base64", "data": "…"}`.
 pub(super) fn result(bytes: &[u8]) -> Value {
     if let Ok(value) = serde_json::from_slice(bytes) {
         return value;
     }
-    let text = String::from_utf8_lossy(bytes);
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return json!({ "encoding": "base64", "data": BASE64_STANDARD.encode(bytes) });
+    };
     match text.trim_end_matches(['\n', '\r']) {
         "" => Value::Null,
         text => Value::String(text.to_owned()),
@@ -41,14 +44,13 @@ pub(super) fn last_line(bytes: &[u8], max: usize) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
 
     #[test]
-    fn a_result_is_json_if_it_parses_and_else_text() {
+    fn a_result_is_json_if_it_parses_else_text_else_base64() {
         assert_eq!(result(b"{\"rows\": 18446744073709551615}\n"), json!({"rows": u64::MAX}));
         assert_eq!(result(b"3 rows\n"), json!("3 rows"));
         assert_eq!(result(b"{\"cut"), json!("{\"cut"));
-        assert_eq!(result(b"\xff"), json!("\u{fffd}"));
+        assert_eq!(result(b"\xff\n"), json!({"encoding": "base64", "data": "/wo="}));
         assert_eq!([result(b""), result(b"\r\n"), result(b"null")], [Value::Null, Value::Null, Value::Null]);
     }
 

@@ -11,7 +11,7 @@ use super::draft;
 use crate::exit::Exit;
 use crate::output::{self, Output, harmless};
 use crate::times::short;
-use crate::{status, watch};
+use crate::{results, watch};
 
 /// A job and how it ended, for JSON output.
 #[derive(Serialize)]
@@ -61,7 +61,7 @@ fn print_end(ended: &Ended, queue: &QueueName, output: Output) -> anyhow::Result
         id: ended.job.to_string(),
         queue: queue.to_string(),
         state: Some(ended.state.as_str()),
-        result: ended.result.as_deref().map(status::result),
+        result: ended.result.as_ref().map(|result| results::value(result.as_bytes())),
         error: ended.error.clone(),
     };
     if output == Output::Programs || ended.state == State::Done {

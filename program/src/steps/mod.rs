@@ -11,7 +11,7 @@ use streamfleet::job::{JobId, Plan, QueueName, Standing, StepKind, StepRecord, S
 use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::{rfc3339, with_age};
-use super::{Context, Wrong, status};
+use super::{Context, Wrong, results, status};
 
 /// How many characters of an error a table shows.
 const SHOWN_CHARS: usize = 120;
@@ -154,10 +154,6 @@ pub(super) fn summary(steps: &StepsStatus) -> Option<String> {
 fn line(steps: &StepsStatus, plan: &Plan, step: &streamfleet::job::PlannedStep) -> Line {
     let none = StepRecord::default();
     let record = steps.ledger.get(&step.name).unwrap_or(&none);
-    let json = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes).into_owned();
-        serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text))
-    };
     let error = |error: &streamfleet::job::StepError| ErrorLine {
         at: rfc3339(error.at),
         at_ms: error.at.as_ms(),
@@ -185,7 +181,7 @@ fn line(steps: &StepsStatus, plan: &Plan, step: &streamfleet::job::PlannedStep) 
         since_ms: record.since.map(|time| time.as_ms()),
         due: record.due.map(rfc3339),
         due_ms: record.due.map(|time| time.as_ms()),
-        result: record.result.as_deref().map(json),
+        result: record.result.as_deref().map(results::value),
         errors: record.errors.iter().map(error).collect(),
         decision: record.decision.as_ref().map(decision),
     }

@@ -52,7 +52,7 @@ const TIME_UP: &str = "it ran out of time";
 ///
 /// | exit code | outcome |
 /// |---|---|
-/// | 0 | done; standard output is the result, as JSON if it parses, otherwise as text; none is kept beyond 64 KiB |
+/// | 0 | done; standard output is the result, as JSON if it parses, otherwise as text or base64; none is kept beyond 64 KiB |
 /// | 65 | fatal: the job is buried at once (`EX_DATAERR`) |
 /// | 75 | snoozed: the job runs again after `snooze`, and no attempt is spent (`EX_TEMPFAIL`) |
 /// | other | failed: retried according to the type's policy |

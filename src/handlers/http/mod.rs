@@ -36,7 +36,7 @@ const ON_ITS_WAY: Duration = Duration::from_millis(100);
 ///
 /// | answer | outcome |
 /// |---|---|
-/// | 2xx | done; the body is the result, as JSON if it parses, otherwise as text; none is kept beyond 64 KiB |
+/// | 2xx | done; the body is the result, as JSON if it parses, otherwise as text or base64; none is kept beyond 64 KiB |
 /// | 408, 425, 429, 5xx | failed: retried according to the type's policy, not earlier than `Retry-After` |
 /// | 502, 504 | the same, and unknown: a gateway lost the response |
 /// | none, or an incomplete one | failed and unknown: retried according to the type's policy |

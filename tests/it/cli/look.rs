@@ -8,6 +8,7 @@ use streamfleet::job::State;
 
 use super::desk::{assert_output, json, launch, sf, sf_with, stdout_of};
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_state};
+use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
@@ -33,6 +34,25 @@ async fn a_status_lists_every_attempt() {
     assert!(attempts[0]["started_ms"].is_u64() && attempts[0]["started"].as_str().unwrap().ends_with('Z'));
     assert_output!(stdout_of(&server, &["status", &id]));
     fleet.stop().await;
+}
+
+#[test]
+fn a_result_that_is_not_text_is_kept_and_shown_in_hexadecimal() {
+    let server = RedisServer::start();
+    let config = r#"
+[types.bytes]
+handler = { exec = { command = ["printf", '\377\000'] } }
+[telemetry]
+listen = "off"
+"#;
+    let args = ["--config", "{config}", "--redis", &server.url(), "worker"];
+    let _worker = Launch::new(&args).config(config).start();
+    let done = json(&server, &["enqueue", "bytes", "--wait=20s"]);
+    assert_eq!(done["result"], serde_json::json!({"encoding": "base64", "data": "/wA="}));
+    let id = done["id"].as_str().unwrap();
+    assert_eq!(json(&server, &["status", id])["result"], done["result"]);
+    let shown = stdout_of(&server, &["status", id]);
+    assert!(shown.contains("2 bytes: ff 00\n"), "{shown}");
 }
 
 #[test]
