@@ -17,7 +17,7 @@ pub(crate) struct Args {
 /// What to do with the configuration.
 #[derive(clap::Subcommand)]
 pub(crate) enum What {
-    /// Find all mistakes, without a connection to Redis.
+    /// Find all mistakes, and programs that this machine does not have, without a connection to Redis.
     ///
     /// Exit code 0: the configuration is valid. 2: it has mistakes.
     Check,
@@ -46,13 +46,15 @@ impl From<&Problem> for Line {
     }
 }
 
-/// Reports all mistakes. Types without a handler only cause a remark, because producers need no handlers.
+/// Reports all mistakes, and programs that this machine does not have. Types without a handler only cause a remark,
+/// because producers need no handlers.
 pub(super) fn check(read: Result<Effective, Invalid>, output: Output) -> anyhow::Result<Exit> {
     let (problems, remarks) = match read {
         Err(invalid) => (invalid.problems, Vec::new()),
         Ok(effective) => {
-            let refused = effective.fleet().err().map_or_else(Vec::new, |invalid| invalid.problems);
-            refused.into_iter().partition(|problem| !problem.is_missing_handler())
+            let mut found = effective.fleet().err().map_or_else(Vec::new, |invalid| invalid.problems);
+            found.extend(effective.missing_programs());
+            found.into_iter().partition(|problem| !problem.is_missing_handler())
         }
     };
     for remark in &remarks {

@@ -80,6 +80,26 @@ impl CronSection {
 }
 
 impl Effective {
+    /// Returns a problem for each program of a handler that this machine does not have. A worker starts all the same:
+    /// it notices when it starts the program, and the job fails.
+    pub fn missing_programs(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, section) in &self.config.types {
+            let own = section.handler.iter().map(|handler| (Vec::new(), handler));
+            let of_steps = section.steps.iter().flatten().filter_map(|(step, section)| {
+                Some((vec!["steps".to_owned(), step.to_string()], section.handler.as_ref()?))
+            });
+            for (within, handler) in own.chain(of_steps) {
+                let Some(reason) = handler.missing_program() else { continue };
+                let mut path = vec!["types".to_owned(), name.to_string()];
+                path.extend(within);
+                path.extend(["handler", "exec", "command"].map(str::to_owned));
+                problems.push(Problem::at(&path, reason, &self.tree));
+            }
+        }
+        problems
+    }
+
     /// Returns a builder for a fleet's process, with the handlers of all types and the recurring jobs.
     ///
     /// # Errors

@@ -2,11 +2,10 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{CHOSEN, StartError};
+use crate::handlers::find_program;
 
 /// The server programs, in the order in which the `PATH` is searched for them.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
@@ -31,31 +30,24 @@ pub fn client() -> &'static str {
 }
 
 fn client_on(path: &OsStr) -> &'static str {
-    CLIENTS.into_iter().find(|name| on_path(name.as_ref(), path).is_some()).unwrap_or(CLIENTS[0])
+    CLIENTS.into_iter().find(|name| find_program(name.as_ref(), path).is_some()).unwrap_or(CLIENTS[0])
 }
 
 fn choose(chosen: Option<&OsStr>, path: &OsStr) -> Result<PathBuf, StartError> {
     match chosen {
-        Some(chosen) => on_path(chosen, path)
+        Some(chosen) => find_program(chosen, path)
             .ok_or_else(|| StartError::NotThere { program: chosen.to_string_lossy().into_owned() }),
-        None => PROGRAMS.iter().find_map(|name| on_path(name.as_ref(), path)).ok_or(StartError::NoProgram),
+        None => {
+            PROGRAMS.iter().find_map(|name| find_program(name.as_ref(), path)).ok_or(StartError::NoProgram)
+        }
     }
-}
-
-/// Returns the path of the program with this name. A name with a slash is a path already.
-fn on_path(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
-    if name.as_encoded_bytes().contains(&b'/') {
-        return Some(PathBuf::from(name)).filter(|program| is_program(program));
-    }
-    env::split_paths(path).map(|folder| folder.join(name)).find(|program| is_program(program))
-}
-
-fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// A folder with programs of these names, and a file that is not executable.

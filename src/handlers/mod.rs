@@ -18,9 +18,9 @@ mod verdict;
 
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "dev-server")]
-pub(crate) use exec::start_tied;
 pub use exec::{Exec, ExecConfig};
+#[cfg(feature = "dev-server")]
+pub(crate) use exec::{find_program, start_tied};
 #[cfg(feature = "http")]
 pub use http::{Http, HttpConfig};
 pub use noop::Noop;
@@ -48,6 +48,17 @@ impl Config {
             Self::Exec(config) => config.validate(),
             #[cfg(feature = "http")]
             Self::Http(config) => config.validate(),
+        }
+    }
+
+    /// Returns why the handler's program cannot be started on this machine; `None` if it can, or if the handler runs no
+    /// program. See [`ExecConfig::missing_program`].
+    pub fn missing_program(&self) -> Option<String> {
+        match self {
+            Self::Noop => None,
+            Self::Exec(config) => config.missing_program(),
+            #[cfg(feature = "http")]
+            Self::Http(_) => None,
         }
     }
 }

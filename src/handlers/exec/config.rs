@@ -1,12 +1,15 @@
 //! How a program is run for a job.
 
 use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::environment;
+use super::program::find_program;
 use crate::handlers::rule::{Kind, Rule};
 use crate::job::duration;
 
@@ -118,6 +121,22 @@ impl ExecConfig {
         problems.extend(Kind::Exec.validate(&self.rules));
         problems
     }
+
+    /// Returns why the program cannot be started on this machine: no executable file has its name. A worker only notices
+    /// when it starts the program, and that is an ordinary failure of the job.
+    pub fn missing_program(&self) -> Option<String> {
+        let name = self.command.first().filter(|name| !name.is_empty())?;
+        let path = self.env.get("PATH").map(OsString::from).or_else(|| env::var_os("PATH"));
+        let path = path.unwrap_or_default();
+        if name.contains('/') {
+            let place = self.directory.clone().unwrap_or_default().join(name);
+            let found = find_program(place.as_os_str(), &path);
+            return found.is_none().then(|| format!("{} is not a program on this machine", place.display()));
+        }
+        // Without a PATH, the system has directories of its own to look into.
+        let is_missing = !path.is_empty() && find_program(name.as_ref(), &path).is_none();
+        is_missing.then(|| format!("the program {name:?} is not on the PATH"))
+    }
 }
 
 fn bad_name(name: &str) -> Option<String> {
@@ -147,6 +166,25 @@ mod tests {
         let expected =
             ["command", "command", "directory", "grace", "snooze", "pass_env", "env", "env", "rules"];
         assert_eq!(keys, expected.map(|key| format!("exec.{key}")), "{problems:?}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let missing = |command: &str, directory: &str| {
+            let config = ExecConfig::new([command]);
+            let config = if directory.is_empty() { config } else { config.directory(directory) };
+            config.missing_program()
+        };
+        for there in [("sh", ""), ("/bin/sh", ""), ("./sh", "/bin"), ("sh", "/no/such/place"), ("", "")] {
+            assert_eq!(missing(there.0, there.1), None, "{there:?}");
+        }
+        let not_on_path = r#"the program "no-such-program" is not on the PATH"#;
+        assert_eq!(missing("no-such-program", "").as_deref(), Some(not_on_path));
+        let not_there = "/bin/./no-such-program is not a program on this machine";
+        assert_eq!(missing("./no-such-program", "/bin").as_deref(), Some(not_there));
+        assert!(missing("/etc/passwd", "").is_some(), "a file that is not executable");
+        let elsewhere = ExecConfig::new(["sh"]).env([("PATH", "/no/such/place")]);
+        assert!(elsewhere.missing_program().is_some());
     }
 
     #[test]

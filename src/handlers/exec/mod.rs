@@ -9,6 +9,7 @@ mod config;
 mod environment;
 mod input;
 mod pre_exec;
+mod program;
 mod progress;
 mod spawner;
 
@@ -28,6 +29,8 @@ use crate::event::ChildEnding;
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use config::ExecConfig;
+#[cfg(feature = "dev-server")]
+pub(crate) use program::find_program;
 #[cfg(feature = "dev-server")]
 pub(crate) use spawner::start_tied;
 

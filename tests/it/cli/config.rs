@@ -48,6 +48,21 @@ fn a_missing_handler_is_a_warning_and_an_invalid_one_an_error() {
 }
 
 #[test]
+fn a_missing_program_is_a_problem_also_in_a_step() {
+    let toml = "[types.a]\nhandler = { exec = { command = [\"no-such-program\"] } }\n\
+                [types.b.steps.c]\nkind = \"auto\"\nhandler = { exec = { command = [\"./no-such\"], directory = \"/bin\" } }\n\
+                [types.d]\nhandler = { exec = { command = [\"sh\"] } }\n";
+    let output = config(&["check"], toml);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let file = output.stdout.split('(').nth(1).and_then(|rest| rest.split(':').next()).unwrap();
+    insta::assert_snapshot!(output.stdout.replace(file, "[file]"), @r#"
+    the configuration has 2 problems:
+      types.a.handler.exec.command: the program "no-such-program" is not on the PATH ([file]:2)
+      types.b.steps.c.handler.exec.command: /bin/./no-such is not a program on this machine ([file]:5)
+    "#);
+}
+
+#[test]
 fn the_output_of_config_show_is_a_valid_configuration() {
     let toml =
         "[queues.mail]\nconcurrency = 3\n[types.\"a.b\"]\nhandler = \"noop\"\nbackoff = { fixed = \"5s\" }\n";
