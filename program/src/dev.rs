@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// The directory for the server's data, port and password.
     #[arg(long, value_name = "FOLDER", default_value = ".streamfleet")]
     folder: PathBuf,
+    /// The port of the server. Default: the one of the last time, or a free one.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
 }
 
 /// Runs until stopped.
@@ -39,7 +42,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     (worker.max_jobs, worker.max_lifetime, worker.max_rss) = (None, None, None);
     // Before anything is started: an invalid type should not cost a server start.
     effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
-    let mut server = DevServer::start(&args.folder).await?;
+    let mut server = DevServer::builder().port(args.port).start(&args.folder).await?;
     let namespace = effective.config.redis.namespace.clone();
     effective.config.redis = RedisConfig::default().url(server.url()).namespace(namespace);
     let worked = work(&effective, context, &mut server, &args.folder).await;

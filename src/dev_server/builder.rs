@@ -29,11 +29,12 @@ pub struct Builder {
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: BTreeMap<OsString, OsString>,
     ports: Range<u16>,
+    port: Option<u16>,
 }
 
 impl Builder {
     pub(super) fn new() -> Self {
-        Self { arguments: Vec::new(), environment: BTreeMap::new(), ports: PORTS }
+        Self { arguments: Vec::new(), environment: BTreeMap::new(), ports: PORTS, port: None }
     }
 
     /// Adds arguments for the server, such as `["--maxmemory", "20mb"]`. They override the server's own defaults and
@@ -54,6 +55,13 @@ impl Builder {
     /// connections, which may take the port while the server is down.
     pub fn ports(mut self, ports: Range<u16>) -> Self {
         self.ports = ports;
+        self
+    }
+
+    /// Sets the port, which also applies to later starts with this folder. The server does not start if it is in use. By
+    /// default, and with `None`, the port is chosen among [`Builder::ports`].
+    pub fn port(mut self, port: impl Into<Option<u16>>) -> Self {
+        self.port = port.into();
         self
     }
 
@@ -80,7 +88,12 @@ impl Builder {
         let password = password_of(&folder).map_err(unusable)?;
         let mut tries = 1;
         loop {
-            let port = choose_port(&folder, &self.ports).map_err(unusable)?;
+            let port = match self.port {
+                Some(port) if !is_free(&port) => return Err(StartError::PortInUse { port }),
+                Some(port) => note_port(&folder, port),
+                None => choose_port(&folder, &self.ports),
+            };
+            let port = port.map_err(unusable)?;
             match Process::launch(&self, &folder, port, &password).await {
                 // Another process took the port after we checked it and before our server bound it, or it has another
                 // port that goes with it, such as the cluster bus's.
@@ -105,6 +118,11 @@ fn choose_port(folder: &Path, ports: &Range<u16>) -> io::Result<u16> {
     let (rest, all) = (ports.clone().skip(offset), ports.clone());
     let port = remembered.into_iter().chain(rest).chain(all).find(is_free);
     let port = port.ok_or_else(|| io::Error::other("no port is free"))?;
+    note_port(folder, port)
+}
+
+/// Notes the port for the next start.
+fn note_port(folder: &Path, port: u16) -> io::Result<u16> {
     fs::write(port_file(folder), format!("{port}\n"))?;
     Ok(port)
 }

@@ -61,6 +61,12 @@ pub enum StartError {
         /// The folder.
         folder: PathBuf,
     },
+    /// Another process uses the port.
+    #[error("the port {port} is in use")]
+    PortInUse {
+        /// The port.
+        port: u16,
+    },
     /// The server did not start.
     #[error("the server did not start; its log, {}, ends with:\n{tail}", log.display())]
     Server {

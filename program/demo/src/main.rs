@@ -53,6 +53,9 @@ struct Args {
     /// The directory for reports, logs and the server's data. Emptied at the start if it is from an earlier demo.
     #[arg(long, value_name = "FOLDER", default_value = ".streamfleet/demo")]
     output: PathBuf,
+    /// The port of the private Redis. Default: a free one.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
     /// The random seed for the order of the jobs and for random failures. Default: a new one each time.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -80,7 +83,7 @@ fn main() -> Result<ExitCode> {
 /// Runs the demo and stops everything that it started, however it ends. Returns true if no job was lost.
 async fn run(args: &Args, shutdown: Shutdown) -> Result<bool> {
     let folder = Folder::open(&args.output)?;
-    let mut server = DevServer::start(&folder.path.join("redis")).await?;
+    let mut server = DevServer::builder().port(args.port).start(&folder.path.join("redis")).await?;
     let broker = Broker::connect(server.url().expose_secret()).await?;
     let sender = Sender::to(&server).await;
     let mut workers = Workers::new(folder.path.clone(), args.pace);

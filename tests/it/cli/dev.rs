@@ -1,6 +1,7 @@
 //! `dev`: a server and a worker that start and stop together.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -65,7 +66,12 @@ impl Pasted {
 
 /// Starts the process and returns it with the lines to paste.
 fn start(folder: &Path) -> (Worker, Pasted) {
-    let launch = Launch::new(&["dev", "--folder", folder.to_str().unwrap()]);
+    start_with(folder, &[])
+}
+
+/// Does the same with more arguments.
+fn start_with(folder: &Path, more: &[&str]) -> (Worker, Pasted) {
+    let launch = Launch::new(&[&["dev", "--folder", folder.to_str().unwrap()], more].concat());
     let process = launch.env("STREAMFLEET__TELEMETRY__LISTEN", "127.0.0.1:0").start();
     let pasted = until("the lines to paste", SOON, || Pasted::of(&process.stdout()));
     (process, pasted)
@@ -125,6 +131,24 @@ fn port_password_and_data_are_kept_between_runs() {
     assert_eq!(first.port(), second.port());
     let value: String = redis::cmd("GET").arg("k").query(&mut first.connect().unwrap()).unwrap();
     assert_eq!(value, "v");
+}
+
+#[test]
+fn a_port_is_used_if_it_is_free_and_kept_for_the_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let args = ["dev", "--folder", folder.path().to_str().unwrap(), "--port", &port];
+    let refused = Launch::new(&args).output(SOON);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains(&format!("the port {port} is in use")), "{refused:?}");
+    drop(taken);
+    let (process, first) = start_with(folder.path(), &["--port", &port]);
+    assert_eq!(first.port().to_string(), port);
+    process.interrupt();
+    assert_eq!(process.wait_exit(SOON).code(), Some(0));
+    let (_process, second) = start(folder.path());
+    assert_eq!(second.port(), first.port());
 }
 
 #[test]
