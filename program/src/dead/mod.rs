@@ -23,6 +23,14 @@ pub(crate) struct Args {
     action: Action,
 }
 
+/// The ways to use `dead replay` and `dead drop`. Those that clap derives leave out `--all`.
+const REPLAY: &str = "\
+streamfleet dead replay [OPTIONS] <ID>...
+       streamfleet dead replay [OPTIONS] --all";
+const DROP: &str = "\
+streamfleet dead drop [OPTIONS] <ID>...
+       streamfleet dead drop [OPTIONS] --all";
+
 /// What to do with dead letters.
 #[derive(clap::Subcommand)]
 enum Action {
@@ -34,8 +42,10 @@ enum Action {
         id: JobId,
     },
     /// Run jobs again, with their counters at zero. Each letter is replayed once, even if several people replay it.
+    #[command(override_usage = REPLAY)]
     Replay(sweep::Replay),
     /// Delete dead letters and their jobs.
+    #[command(override_usage = DROP)]
     Drop(sweep::Args),
 }
 

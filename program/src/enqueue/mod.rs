@@ -26,8 +26,14 @@ use super::output::{self, Output};
 use super::times;
 use super::{Context, Wrong};
 
+/// The ways to use `enqueue`. The one that clap derives leaves out `--bulk`.
+const USAGE: &str = "\
+streamfleet enqueue [OPTIONS] <TYPE> [PAYLOAD]
+       streamfleet enqueue [OPTIONS] --bulk < FILE";
+
 /// The arguments of `enqueue`.
 #[derive(clap::Args)]
+#[command(override_usage = USAGE)]
 pub(crate) struct Args {
     /// The job's type, such as report.generate. It selects the handler.
     #[arg(value_name = "TYPE", required_unless_present = "bulk")]

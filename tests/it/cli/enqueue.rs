@@ -146,6 +146,16 @@ fn a_bad_line_ends_a_bulk_and_the_accepted_lines_are_reported() {
 }
 
 #[test]
+fn a_bulk_whose_first_line_is_bad_accepts_nothing_and_says_so() {
+    let server = RedisServer::start();
+    let output = sf_with(&server, &["enqueue", "--bulk"], b"nonsense\n{\"type\":\"a\"}\n");
+    assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{output:?}");
+    let want = "error: no job was accepted: line 1 is not a valid job: ";
+    assert!(output.stderr.starts_with(want), "{}", output.stderr);
+    assert_eq!(server.cmd(&["DBSIZE"]), redis::Value::Int(0));
+}
+
+#[test]
 fn bad_lines_are_skipped_and_counted_on_request() {
     let server = RedisServer::start();
     let text = format!("{}nonsense\n\n{}{{}}", lines(300), lines(300));
