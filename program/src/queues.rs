@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use streamfleet::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unread};
+use streamfleet::config::nearest;
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 use streamfleet::{Broker, Queue, RedisError};
 
@@ -63,12 +64,11 @@ struct LaneReport {
 /// Counts the jobs of the queues.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
-    let Listed { found: known, missing } = broker.queues().await.context("failed to list the queues")?;
-    // An unknown queue may be on a server that could not be asked.
-    if let Some(unknown) = args.names.iter().find(|name| missing.is_empty() && !known.contains(name)) {
-        output::print_stderr(&unknown_queue(&broker, unknown, &known));
+    let listed = broker.queues().await.context("failed to list the queues")?;
+    if args.names.iter().any(|name| report_unless_known(&broker, name, &listed, context)) {
         return Ok(Exit::NotFound);
     }
+    let Listed { found: known, missing } = listed;
     let names = if args.names.is_empty() { known } else { args.names };
     // A queue that cannot be read does not hide the others.
     let reading = stream::iter(names).map(|name| read_queue(broker.queue(name))).buffered(AT_ONCE);
@@ -89,11 +89,34 @@ async fn read_queue(queue: Queue) -> Report {
     looking.await.unwrap_or_else(|error| unknown(&queue, &error))
 }
 
-/// The message for a queue that does not exist.
-fn unknown_queue(broker: &Broker, name: &QueueName, known: &[QueueName]) -> String {
-    let names: Vec<_> = known.iter().map(QueueName::as_str).collect();
-    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    format!("the namespace {} at {} has no queue {name}; it has: {known}", broker.namespace(), broker.shown())
+/// Reports that a queue does not exist, and returns true, if that is so. If the login may not list queues, nobody knows.
+pub(super) async fn report_unknown(broker: &Broker, name: &QueueName, context: &Context) -> bool {
+    let listed = broker.queues().await;
+    listed.is_ok_and(|listed| report_unless_known(broker, name, &listed, context))
+}
+
+/// Does the same for queues that have been listed. A queue exists if Redis has a key of it, or if the configuration names
+/// it.
+fn report_unless_known(
+    broker: &Broker,
+    name: &QueueName,
+    listed: &Listed<QueueName>,
+    context: &Context,
+) -> bool {
+    let Listed { found: known, missing } = listed;
+    // An unknown queue may be on a server that could not be asked.
+    let may_exist = !missing.is_empty() || context.effective.config.queues.contains_key(name);
+    if may_exist || known.contains(name) {
+        return false;
+    }
+    let near = nearest(name.as_str(), known.iter().map(QueueName::as_str));
+    let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    let known = if known.is_empty() { "none".to_owned() } else { output::listed(known) };
+    let (namespace, address) = (broker.namespace(), broker.shown());
+    output::print_stderr(&format!(
+        "the namespace {namespace} at {address} has no queue {name}; it has: {known}{hint}"
+    ));
+    true
 }
 
 /// The names of the members of a queue's groups.

@@ -18,7 +18,7 @@ mod tree;
 mod values;
 
 pub use objectives::ObjectivesSection;
-pub use problem::{Invalid, Problem};
+pub use problem::{Invalid, Problem, nearest};
 pub use sections::{Config, CronSection, QueueSection, TypeSection, WorkerSection};
 pub use source::{DEFAULT_FILE, Flags, PREFIX, Sources};
 pub use steps::StepSection;

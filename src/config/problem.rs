@@ -106,14 +106,17 @@ pub(super) fn reworded(reason: &str) -> String {
     let mut quoted = reason.split('`').skip(1).step_by(2);
     let given = quoted.next().unwrap_or_default();
     let known: Vec<&str> = quoted.collect();
-    let near = known.iter().map(|known| (distance(given, known), known)).min();
-    match near {
-        Some((far, near)) if far <= (given.len() / 3).max(2) => {
-            format!("unknown {what}; did you mean {near:?}?")
-        }
-        Some(_) => format!("unknown {what}; expected one of: {}", known.join(", ")),
-        None => format!("unknown {what}"),
+    match nearest(given, known.iter().copied()) {
+        Some(near) => format!("unknown {what}; did you mean {near:?}?"),
+        None if known.is_empty() => format!("unknown {what}"),
+        None => format!("unknown {what}; expected one of: {}", known.join(", ")),
     }
+}
+
+/// Returns the word among `known` that somebody most likely meant by `given`, if one is similar enough.
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let (far, near) = known.into_iter().map(|known| (distance(given, known), known)).min()?;
+    (far <= (given.len() / 3).max(2)).then_some(near)
 }
 
 /// Returns how many letters must be changed, added or removed to turn one word into the other.
@@ -142,6 +145,13 @@ mod tests {
         let reason = "unknown field `zzzzzz`, expected `a` or `b`";
         assert_eq!(reworded(reason), "unknown key; expected one of: a, b");
         assert_eq!(reworded("invalid type: map, expected struct WorkerSection"), "must be a table");
+    }
+
+    #[test]
+    fn only_a_similar_word_is_the_nearest() {
+        assert_eq!(nearest("male", ["later", "mail"]), Some("mail"));
+        assert_eq!(nearest("reports", ["later", "mail"]), None);
+        assert_eq!(nearest("mail", []), None);
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::Queue;
 use streamfleet::admin::DeadLetter;
-use streamfleet::job::{EntryId, Timestamp};
+use streamfleet::job::{EntryId, QueueName, Timestamp};
+use streamfleet::{Broker, Queue};
 
 use super::Filter;
 use crate::Context;
 use crate::exit::Exit;
 use crate::output::{self, harmless};
+use crate::queues;
 use crate::times::{rfc3339, short};
 
 /// How many letters are read at once; a filter may need many such reads.
@@ -71,9 +72,18 @@ pub(super) struct Letter {
 }
 
 /// Lists the letters.
-pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
+pub(super) async fn run(
+    args: Args,
+    broker: &Broker,
+    queue: QueueName,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let queue = broker.queue(queue);
     let snapshot = queue.snapshot().await.context("failed to count the dead letters")?;
-    let (letters, more) = page(&args, queue).await?;
+    if snapshot.dead == 0 && queues::report_unknown(broker, queue.name(), context).await {
+        return Ok(Exit::NotFound);
+    }
+    let (letters, more) = page(&args, &queue).await?;
     let next = letters.last().filter(|_| more).map(|letter| letter.letter.clone());
     let page = Page { queue: queue.name().to_string(), total: snapshot.dead, next, letters };
     context.output.print(&page, |page| show(page, &args, snapshot.now))?;

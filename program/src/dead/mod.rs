@@ -87,7 +87,7 @@ impl Filter {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connect = async |name| anyhow::Ok(context.broker().await?.queue(name));
     match args.action {
-        Action::List(list) => list::run(list, &connect(args.queue).await?, context).await,
+        Action::List(list) => list::run(list, &context.broker().await?, args.queue, context).await,
         Action::Show { id } => show::run(&id, &connect(args.queue).await?, context).await,
         Action::Replay(replay) => {
             let (sweep, action) = replay.action();

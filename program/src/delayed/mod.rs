@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::Queue;
 use streamfleet::admin::{Due, Upcoming};
 use streamfleet::job::{Encoding, JobId, QueueName, Timestamp};
+use streamfleet::{Broker, Queue};
 
 use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::{self, rfc3339, with_age};
-use super::{Context, cancel, enqueue};
+use super::{Context, cancel, enqueue, queues};
 
 /// The arguments of `delayed`.
 #[derive(clap::Args)]
@@ -98,9 +98,10 @@ struct Delayed {
 
 /// Runs the subcommand.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let queue = context.broker().await?.queue(args.queue);
+    let broker = context.broker().await?;
+    let queue = broker.queue(args.queue);
     match args.action {
-        Action::List { limit, skip } => list(&queue, limit, skip, context).await,
+        Action::List { limit, skip } => list(&broker, &queue, (skip, limit), context).await,
         Action::Reschedule { id, delay, at } => {
             let due = delay.map(Due::In).or(at.map(Due::At)).unwrap_or(Due::Now);
             amend::run(&queue, &id, amend::Change::Due(due), context).await
@@ -114,9 +115,17 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-async fn list(queue: &Queue, limit: u64, skip: u64, context: &Context) -> anyhow::Result<Exit> {
+async fn list(
+    broker: &Broker,
+    queue: &Queue,
+    (skip, limit): (u64, u64),
+    context: &Context,
+) -> anyhow::Result<Exit> {
     let upcoming = queue.delayed().page(skip, limit).await.context("failed to list the delayed jobs")?;
     let snapshot = queue.snapshot().await.context("failed to count the delayed jobs")?;
+    if snapshot.delayed == 0 && queues::report_unknown(broker, queue.name(), context).await {
+        return Ok(Exit::NotFound);
+    }
     let end = skip + upcoming.len() as u64;
     let page = Page {
         queue: queue.name().to_string(),

@@ -107,9 +107,17 @@ fn queues_are_listed_before_any_worker_joins_them() {
     assert!(queues[1]["oldest_waiting_age_ms"].is_u64() && queues[0]["next_due_ms"].is_u64());
     assert_output!(stdout_of(&server, &["queues"]));
     assert_eq!(sf(&server, &["queues", "mail"]).code, Some(0));
-    let output = sf(&server, &["queues", "male"]);
-    assert_eq!(output.code, Some(4), "{output:?}");
-    assert!(output.stderr.contains("has no queue male; it has: later, mail"), "{}", output.stderr);
+    let unknown: [&[&str]; 3] =
+        [&["queues", "male"], &["dead", "list", "-q", "male"], &["delayed", "list", "-q", "male"]];
+    for args in unknown {
+        let output = sf(&server, args);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(4), ""), "{output:?}");
+        let want = "has no queue male; it has: later, mail; did you mean mail?\n";
+        assert!(output.stderr.ends_with(want), "{}", output.stderr);
+    }
+    assert!(!sf(&server, &["queues", "reports"]).stderr.contains("did you mean"));
+    // The configuration names it, even if it has had no job yet.
+    assert_eq!(json(&server, &["dead", "list"])["total"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
