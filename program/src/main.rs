@@ -5,6 +5,7 @@ mod batch;
 mod bench;
 mod cancel;
 mod check;
+mod completions;
 mod config;
 mod cron;
 mod dead;
@@ -14,6 +15,7 @@ mod enqueue;
 mod events;
 mod exit;
 mod healthcheck;
+mod man;
 mod metrics;
 mod output;
 mod queues;
@@ -61,7 +63,7 @@ See `streamfleet config show`.";
 
 /// Background jobs on Redis Streams, run by a fleet of identical workers.
 #[derive(Parser)]
-#[command(version, propagate_version = true, max_term_width = 110, after_help = EXIT_CODES)]
+#[command(name = "streamfleet", version, propagate_version = true, max_term_width = 110, after_help = EXIT_CODES)]
 struct Cli {
     /// Configuration files (TOML); later ones win. Default: streamfleet.toml in the current directory, if it exists.
     #[arg(long, short, global = true, value_name = "FILE")]
@@ -107,8 +109,6 @@ enum Command {
     Cron(cron::Args),
     /// Show the events of a queue's jobs, or follow new ones.
     Events(events::Args),
-    /// List the metrics that a worker exposes at /metrics.
-    Metrics,
     /// Check whether this Redis and this login are fit for a fleet.
     ///
     /// Exit code 0: fit, possibly with warnings. 3: Redis is unreachable, or refuses the login. 5: unfit.
@@ -119,6 +119,29 @@ enum Command {
     Config(config::Args),
     /// Compare streamfleet's performance with the same work done by raw Redis commands, on a private Redis.
     Bench(bench::Args),
+    #[command(flatten)]
+    About(About),
+}
+
+/// What the program says about itself. These commands need neither a configuration nor Redis.
+#[derive(Subcommand)]
+enum About {
+    /// List the metrics that a worker exposes at /metrics.
+    Metrics,
+    /// Print the completions for a shell.
+    Completions(completions::Args),
+    /// Print the manual page, or write the pages of all commands into a directory.
+    Man(man::Args),
+}
+
+impl About {
+    fn run(&self, output: Output) -> anyhow::Result<Exit> {
+        match self {
+            Self::Metrics => metrics::run(output),
+            Self::Completions(args) => completions::run(args, output),
+            Self::Man(args) => man::run(args, output),
+        }
+    }
 }
 
 impl Command {
@@ -142,11 +165,11 @@ impl Command {
             Self::Dead(args) => dead::run(args, context).await,
             Self::Delayed(args) => delayed::run(args, context).await,
             Self::Cron(args) => cron::run(args, context).await,
-            Self::Metrics => metrics::run(context.output),
             Self::Check => check::run(context).await,
             Self::Healthcheck(args) => healthcheck::run(args, context).await,
             Self::Config(_) => config::show(context),
             Self::Bench(args) => bench::run(args, context).await,
+            Self::About(about) => about.run(context.output),
         }
     }
 }
@@ -203,6 +226,9 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
         signals.release();
     }
     let output = if cli.json { Output::Programs } else { Output::People };
+    if let Command::About(about) = &cli.command {
+        return about.run(output);
+    }
     let mut flags = Flags::default().redis(cli.redis).namespace(cli.namespace);
     if let Command::Worker(args) = &cli.command {
         args.apply_to(&mut flags);

@@ -1,6 +1,10 @@
 //! What the program says about itself: help, usage, examples.
 
-use crate::harness::process::run;
+use std::time::Duration;
+
+use crate::harness::process::{Launch, run};
+
+const SOON: Duration = Duration::from_secs(30);
 
 /// Returns the help of a command, which must be there.
 fn help(command: &[&str]) -> String {
@@ -19,5 +23,43 @@ fn the_usage_shows_every_way_to_use_a_command() {
     for (command, one, other) in ways {
         let want = format!("Usage: streamfleet {one}\n       streamfleet {other}\n");
         assert!(help(command).contains(&want), "{}", help(command));
+    }
+}
+
+#[test]
+fn every_shell_gets_completions_that_know_all_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(&["completions", shell], b"");
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:?}");
+        for word in ["streamfleet", "enqueue", "reschedule", "skip-bad"] {
+            assert!(output.stdout.contains(word), "{shell}: {word}");
+        }
+    }
+    assert_eq!(run(&["completions", "cmd"], b"").code, Some(2));
+}
+
+#[test]
+fn manual_pages_are_printed_or_written_for_every_command() {
+    let page = run(&["man"], b"");
+    assert_eq!(page.code, Some(0), "{page:?}");
+    assert!(
+        page.stdout.contains(".TH streamfleet ") && page.stdout.contains("Exit codes"),
+        "{}",
+        page.stdout
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("man1");
+    let written = run(&["man", "--dir", dir.to_str().unwrap()], b"");
+    assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""), "{written:?}");
+    for name in ["streamfleet", "streamfleet-enqueue", "streamfleet-dead-list", "streamfleet-cron-add"] {
+        assert!(dir.join(format!("{name}.1")).is_file(), "{name}");
+    }
+}
+
+#[test]
+fn a_broken_configuration_does_not_keep_the_program_from_explaining_itself() {
+    for args in [&["completions", "bash"][..], &["man"], &["metrics"], &["--help"]] {
+        let output = Launch::new(args).env("STREAMFLEET__REDIS__URL", "nowhere").output(SOON);
+        assert_eq!(output.code, Some(0), "{output:?}");
     }
 }
