@@ -7,7 +7,7 @@ use streamfleet::job::{BatchId, QueueName};
 
 use super::Context;
 use super::exit::Exit;
-use super::output;
+use super::output::{self, View};
 use super::times::rfc3339;
 
 /// The arguments of `batch`.
@@ -80,11 +80,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         waiting_for: batch.waiting_for.iter().map(|awaited| awaited.member.clone()).collect(),
         awaited: batch.waiting_for.into_iter().map(Awaited::from).collect(),
     };
-    context.output.print(&report, show)?;
+    context.output.print_named(&report, |report| vec![report.name.clone()], show)?;
     Ok(Exit::Done)
 }
 
-fn show(report: &Report) -> String {
+fn show(report: &Report) -> View {
     let more = report.left.saturating_sub(report.waiting_for.len() as u64);
     let named: Vec<String> = report.awaited.iter().map(Awaited::line).collect();
     let named = named.join(", ");

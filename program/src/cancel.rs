@@ -64,8 +64,8 @@ pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) 
     let report =
         Report { id: id.to_string(), queue: queue.name().to_string(), state: state.as_str(), cancelling };
     let ended_otherwise = matches!(cancellation, Cancellation::Ended(State::Done | State::Dead));
-    if context.output == output::Output::Programs || !ended_otherwise {
-        context.output.print(&report, summary)?;
+    if context.output.is_json() || !ended_otherwise {
+        context.output.print_named(&report, |report| vec![report.id.clone()], summary)?;
     }
     if ended_otherwise {
         output::print_stderr(&format!("{id} is already {state}; nothing was changed"));

@@ -83,7 +83,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         next: last.map(|entry| entry.to_string()),
         events: events.iter().map(report).collect(),
     };
-    context.output.print(&page, show)?;
+    let names = |page: &Page| page.events.iter().map(|event| event.entry.clone()).collect();
+    context.output.print_named(&page, names, show)?;
     Ok(Exit::Done)
 }
 
@@ -113,10 +114,7 @@ async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> any
 fn print_events(output: Output, events: &[PastEvent]) -> anyhow::Result<bool> {
     for event in events {
         let report = report(event);
-        let text = match output {
-            Output::People => report.line,
-            Output::Programs => serde_json::to_string(&report)?,
-        };
+        let text = if output.is_json() { output::json_line(&report)? } else { report.line };
         if !output.print_while_read(&text)? {
             return Ok(false);
         }

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use exit::Exit;
-use output::Output;
+use output::{Format, Output};
 use streamfleet::config::{Effective, Flags, Sources};
 use streamfleet::service::Signals;
 use streamfleet::{Broker, Shutdown};
@@ -74,7 +74,10 @@ struct Cli {
     /// The prefix of every key, instead of the configured one.
     #[arg(long, global = true, value_name = "NAME")]
     namespace: Option<String>,
-    /// Print JSON.
+    /// The form of the output. Default: table.
+    #[arg(long, short, global = true, value_name = "FORMAT", value_enum)]
+    output: Option<Format>,
+    /// Print JSON, as -o json does.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -225,7 +228,8 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     } else if let Some(signals) = signals {
         signals.release();
     }
-    let output = if cli.json { Output::Programs } else { Output::People };
+    let format = if cli.json { Format::Json } else { cli.output.unwrap_or(Format::Table) };
+    let output = Output::new(format);
     if let Command::About(about) = &cli.command {
         return about.run(output);
     }

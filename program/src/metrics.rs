@@ -5,7 +5,7 @@ use serde::Serialize;
 use streamfleet::telemetry::{CATALOGUE, Descriptor, Kind, Label, Values};
 
 use super::exit::Exit;
-use super::output::{self, Output};
+use super::output::{self, Column, Output, View};
 
 /// One metric, for JSON output.
 #[derive(Serialize)]
@@ -37,7 +37,8 @@ pub(crate) fn run(output: Output) -> anyhow::Result<Exit> {
         .iter()
         .flat_map(|group| group.metrics.iter().map(|descriptor| metric(group.title, descriptor)))
         .collect();
-    output.print(&metrics, |metrics| show(metrics))?;
+    let names = |metrics: &Vec<Metric>| metrics.iter().map(|metric| metric.name.to_owned()).collect();
+    output.print_named(&metrics, names, |metrics| show(metrics))?;
     Ok(Exit::Done)
 }
 
@@ -67,12 +68,19 @@ fn metric(group: &'static str, descriptor: &Descriptor) -> Metric {
     }
 }
 
-fn show(metrics: &[Metric]) -> String {
-    let mut table = output::table(&["metric", "kind", "labels", "aggregate", "reported by", "meaning"]);
+fn show(metrics: &[Metric]) -> View {
+    let mut table = output::table(&[
+        Column::id("metric"),
+        Column::from("kind"),
+        Column::wide("labels"),
+        Column::wide("aggregate"),
+        Column::wide("reported by"),
+        Column::from("meaning"),
+    ]);
     for metric in metrics {
         let labels: Vec<_> = metric.labels.iter().map(|label| label.name).collect();
         let labels = labels.join(", ");
         table.add_row([metric.name, metric.kind, &labels, metric.aggregate, metric.reported_by, metric.help]);
     }
-    table.to_string()
+    table.into()
 }

@@ -12,7 +12,7 @@ use streamfleet::{Broker, Queue, RedisError};
 
 use super::Context;
 use super::exit::Exit;
-use super::output::{self, harmless};
+use super::output::{self, Column, View, harmless};
 use super::times::{rfc3339, short, with_age};
 
 /// How many queues are read at once.
@@ -73,7 +73,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     // A queue that cannot be read does not hide the others.
     let reading = stream::iter(names).map(|name| read_queue(broker.queue(name))).buffered(AT_ONCE);
     let reports: Vec<Report> = reading.collect().await;
-    context.output.print(&reports, |reports| show(reports, &broker))?;
+    let names = |reports: &Vec<Report>| reports.iter().map(|report| report.queue.clone()).collect();
+    context.output.print_named(&reports, names, |reports| show(reports, &broker))?;
     let failed = !reports.is_empty() && reports.iter().all(|report| report.error.is_some());
     let exit = output::report_missing(&missing);
     Ok(if failed { Exit::Redis } else { exit })
@@ -189,20 +190,23 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
     }
 }
 
-fn show(reports: &[Report], broker: &Broker) -> String {
+fn show(reports: &[Report], broker: &Broker) -> View {
     if reports.is_empty() {
-        return format!("the namespace {} at {} has no queues yet", broker.namespace(), broker.shown());
+        let none = format!("the namespace {} at {} has no queues yet", broker.namespace(), broker.shown());
+        return none.into();
     }
     let mut table = output::table(&[
-        "queue",
-        "waiting\nhigh/normal/low",
-        "running\nhigh/normal/low",
-        "delayed",
-        "next due",
-        "dead",
-        "oldest\nwaiting",
-        "consumers",
-        "leader",
+        Column::from("queue"),
+        Column::from("waiting"),
+        Column::wide("high/normal/low"),
+        Column::from("running"),
+        Column::wide("high/normal/low"),
+        Column::from("delayed"),
+        Column::wide("next due"),
+        Column::from("dead"),
+        Column::from("oldest"),
+        Column::from("consumers"),
+        Column::wide("leader"),
     ]);
     for report in reports {
         let lanes = |count: fn(&LaneReport) -> Option<u64>| {
@@ -210,7 +214,9 @@ fn show(reports: &[Report], broker: &Broker) -> String {
         };
         table.add_row([
             report.queue.clone(),
+            figure(report.waiting),
             lanes(|lane| lane.waiting),
+            figure(report.running),
             lanes(|lane| lane.running),
             figure(report.delayed),
             report.due.map_or_else(|| "-".to_owned(), |(due, now)| with_age(due, now)),
@@ -222,14 +228,14 @@ fn show(reports: &[Report], broker: &Broker) -> String {
             report.leader.as_deref().map_or_else(|| "-".to_owned(), harmless),
         ]);
     }
-    let mut text = table.to_string();
+    let mut view = View::from(table);
     for unread in reports.iter().flat_map(|report| &report.unread) {
-        text.push_str(&format!("\n{}", harmless(&unread.to_string())));
+        view = view.then(unread.to_string());
     }
     for (queue, error) in reports.iter().filter_map(|report| Some((&report.queue, report.error.as_ref()?))) {
-        text.push_str(&format!("\nfailed to read the queue {queue}: {}", harmless(error)));
+        view = view.then(format!("failed to read the queue {queue}: {error}"));
     }
-    text
+    view
 }
 
 /// A count, or `?` if it is not known.

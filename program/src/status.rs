@@ -7,7 +7,7 @@ use streamfleet::admin::{Attempt, LogLine, Progress, Status};
 use streamfleet::job::{JobId, Lane, QueueName};
 
 use super::exit::Exit;
-use super::output::{self, harmless};
+use super::output::{self, Column, View, harmless};
 use super::times::{rfc3339, short, with_age};
 use super::{Context, results, steps, watch};
 
@@ -98,10 +98,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let steps = queue.steps().of(&status.id).await.context("failed to look up the steps")?;
     let steps = steps.as_ref().and_then(steps::summary);
     let report = Report { steps, ..report(&queue, &status) };
-    context.output.print(&report, |report| {
-        let steps = report.steps.as_ref().map_or_else(String::new, |steps| format!("\nsteps:       {steps}"));
-        format!("{}{steps}", show(&queue, &status))
-    })?;
+    let show = |report: &Report| show(&queue, &status, report.steps.clone());
+    context.output.print_named(&report, |report| vec![report.id.clone()], show)?;
     Ok(Exit::Done)
 }
 
@@ -183,7 +181,8 @@ pub(super) fn progress_text(progress: &Progress) -> String {
     format!("{}%{gap}{}", progress.percent, harmless(&progress.note))
 }
 
-pub(super) fn show(queue: &Queue, status: &Status) -> String {
+/// Shows a job to people. `steps` says in words how far its steps are.
+pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>) -> View {
     let time = |time| with_age(time, status.now);
     let facts = [
         ("job", Some(status.id.to_string())),
@@ -207,26 +206,33 @@ pub(super) fn show(queue: &Queue, status: &Status) -> String {
         ("result", status.result.as_deref().map(results::shown)),
         ("error", status.error.clone()),
         ("dead letter", status.dead.map(|entry| entry.to_string())),
+        ("steps", steps),
     ];
-    let mut text = output::facts(&facts);
+    let mut view = output::facts(&facts);
     if !status.attempts.is_empty() {
-        let mut table = output::table(&["started", "took", "outcome", "worker", "error"]);
+        let mut table = output::table(&[
+            Column::from("started"),
+            Column::from("took"),
+            Column::state("outcome"),
+            Column::wide("worker"),
+            Column::from("error"),
+        ]);
         for attempt in &status.attempts {
             let [outcome, worker, error] =
                 [&attempt.outcome, &attempt.worker, &attempt.error].map(|text| harmless(text));
             table.add_row([time(attempt.started), short(attempt.duration()), outcome, worker, error]);
         }
-        text += &format!("\n{table}");
+        view = view.then(table);
     }
     let shown = &status.log[status.log.len().saturating_sub(LOG_SHOWN)..];
     if !shown.is_empty() {
         let lines = shown.iter().map(|line| format!("\n  {} {}", rfc3339(line.at), harmless(&line.text)));
-        text += &format!(
-            "\nlog, the last {} of {} lines:{}",
+        view = view.then(format!(
+            "log, the last {} of {} lines:{}",
             shown.len(),
             status.logged,
             lines.collect::<String>()
-        );
+        ));
     }
-    text
+    view
 }

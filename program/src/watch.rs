@@ -1,7 +1,6 @@
 //! Watches one job until it ends. On a terminal, its state is redrawn continually; elsewhere, each change is printed on a
 //! line.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -55,8 +54,8 @@ async fn look_up(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
 
 /// Returns the exit code for how the job ended. On a terminal, also prints everything that is known about it.
 fn finish(queue: &Queue, status: &Status, output: Output) -> anyhow::Result<Exit> {
-    if output == Output::People && std::io::stdout().is_terminal() {
-        output.line(&status::show(queue, status))?;
+    if output.is_watched() {
+        output.print(&status::report(queue, status), |_| status::show(queue, status, None))?;
     }
     Ok(exit_code(status.state))
 }
@@ -78,15 +77,14 @@ struct Shown {
 /// Where changes are shown.
 struct View {
     output: Output,
-    /// Hidden if stdout is not a terminal, and with `--json`.
+    /// Hidden unless tables are printed, and if stdout is not a terminal.
     bar: ProgressBar,
     shown: Option<Shown>,
 }
 
 impl View {
     fn new(output: Output) -> Self {
-        let is_watched = output == Output::People && std::io::stdout().is_terminal();
-        let bar = if is_watched { ProgressBar::new(100) } else { ProgressBar::hidden() };
+        let bar = if output.is_watched() { ProgressBar::new(100) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("{wide_bar:.cyan/dim} {pos}%\n{msg}");
         // If the template were ever invalid, the default style would do.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -111,8 +109,8 @@ impl View {
         if before == self.shown {
             return Ok(());
         }
-        if self.output == Output::Programs {
-            return self.output.print_line(&status::report(queue, status), |_| String::new());
+        if self.output.is_json() {
+            return self.output.line(&output::json_line(&status::report(queue, status))?);
         }
         new_lines(before.as_ref(), status).iter().try_for_each(|line| self.output.line(line))?;
         let same = before.zip(self.shown.as_ref()).is_some_and(|(before, now)| {

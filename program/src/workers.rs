@@ -12,7 +12,7 @@ use streamfleet::job::Lane;
 
 use super::Context;
 use super::exit::Exit;
-use super::output::{self, harmless};
+use super::output::{self, Column, View, harmless};
 use super::times::short;
 
 /// All workers, for JSON output.
@@ -67,7 +67,8 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let names: BTreeSet<_> = live.iter().map(|worker| worker.consumer.clone()).collect();
     let stale = known.into_iter().filter(|consumer| !names.contains(&consumer.consumer)).collect();
     let report = Report { live: live.into_iter().map(live_report).collect(), stale, unlisted };
-    context.output.print(&report, show)?;
+    let names = |report: &Report| report.live.iter().map(|worker| worker.consumer.clone()).collect();
+    context.output.print_named(&report, names, show)?;
     Ok(output::report_missing(&missing))
 }
 
@@ -126,11 +127,18 @@ fn live_report(worker: WorkerInfo) -> Live {
     }
 }
 
-fn show(report: &Report) -> String {
-    let mut text = if report.live.is_empty() {
-        "no live workers".to_owned()
+fn show(report: &Report) -> View {
+    let mut view: View = if report.live.is_empty() {
+        "no live workers".to_owned().into()
     } else {
-        let mut table = output::table(&["worker", "state", "queues", "types", "running/slots", "version"]);
+        let mut table = output::table(&[
+            Column::from("worker"),
+            Column::state("state"),
+            Column::from("queues"),
+            Column::wide("types"),
+            Column::from("running/slots"),
+            Column::wide("version"),
+        ]);
         for worker in &report.live {
             table.add_row([
                 harmless(&worker.consumer),
@@ -141,10 +149,11 @@ fn show(report: &Report) -> String {
                 harmless(&worker.version),
             ]);
         }
-        table.to_string()
+        table.into()
     };
     if !report.stale.is_empty() {
-        text += "\nconsumers without a live worker (other workers take over their pending jobs after the lease):\n";
+        let heading =
+            "consumers without a live worker (other workers take over their pending jobs after the lease):";
         let mut table = output::table(&["consumer", "queue", "pending", "idle for"]);
         for stale in &report.stale {
             table.add_row([
@@ -154,11 +163,10 @@ fn show(report: &Report) -> String {
                 short(Duration::from_millis(stale.idle_ms)),
             ]);
         }
-        text += &table.to_string();
+        view = view.then(heading.to_owned()).then(table);
     }
     for Unlisted { queue, lane, error } in &report.unlisted {
-        text +=
-            &format!("\nfailed to list the consumers of the queue {queue}, lane {lane}: {}", harmless(error));
+        view = view.then(format!("failed to list the consumers of the queue {queue}, lane {lane}: {error}"));
     }
-    text
+    view
 }

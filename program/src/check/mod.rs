@@ -11,7 +11,7 @@ use streamfleet::{Broker, ErrorClass, RedisError};
 
 use super::Context;
 use super::exit::Exit;
-use super::output::{self, harmless};
+use super::output::{self, Column, View, harmless};
 use super::times::short;
 
 /// The rights that a fleet's login needs, as `deploy/redis/users.acl` grants them to `worker`.
@@ -223,8 +223,8 @@ fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
     Finding::error(CHECK, format!("after {done} steps, \"{name}\" failed: {error}"), remedy)
 }
 
-fn show(report: &Report) -> String {
-    let mut table = output::table(&["check", "", "found"]);
+fn show(report: &Report) -> View {
+    let mut table = output::table(&[Column::from("check"), Column::state(""), Column::prose("found")]);
     for finding in &report.findings {
         let level = match finding.level {
             Level::Ok => "ok",
@@ -236,7 +236,7 @@ fn show(report: &Report) -> String {
         table.add_row([finding.check, level, &format!("{node}{}{remedy}", harmless(&finding.found))]);
     }
     let verdict = if report.fit { "fit for a fleet" } else { "not fit for a fleet" };
-    format!("{table}\n{}, namespace {}: {verdict}", report.redis, report.namespace)
+    View::from(table).then(format!("{}, namespace {}: {verdict}", report.redis, report.namespace))
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl Args {
             now,
             tick,
         };
-        context.output.print(&added, Added::line)?;
+        context.output.print_named(&added, |added| vec![added.name.clone()], Added::line)?;
         Ok(Exit::Done)
     }
 }

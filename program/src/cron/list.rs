@@ -9,7 +9,7 @@ use streamfleet::job::{QueueName, Timestamp};
 
 use crate::Context;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Column, View, harmless};
 use crate::times::{rfc3339, with_age};
 
 /// One recurring job, for JSON output.
@@ -77,7 +77,8 @@ pub(super) async fn run(
     {
         return Err(error).context("failed to list the recurring jobs");
     }
-    context.output.print(&all, |all| show(all))?;
+    let names = |all: &Vec<Recurring>| all.iter().map(|one| one.name.clone()).collect();
+    context.output.print_named(&all, names, |all| show(all))?;
     for (name, why, _) in failed {
         let message = format!("failed to list the recurring jobs of the queue {name}: {why}");
         output::print_stderr(&harmless(&message));
@@ -117,21 +118,21 @@ fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize
     }
 }
 
-fn show(all: &[Recurring]) -> String {
+fn show(all: &[Recurring]) -> View {
     if all.is_empty() {
-        return "there are no recurring jobs".to_owned();
+        return "there are no recurring jobs".to_owned().into();
     }
     let mut table = output::table(&[
-        "queue",
-        "name",
-        "schedule",
-        "zone",
-        "type",
-        "lane",
-        "missed",
-        "next",
-        "handled up to",
-        "from",
+        Column::from("queue"),
+        Column::from("name"),
+        Column::from("schedule"),
+        Column::wide("zone"),
+        Column::wide("type"),
+        Column::wide("lane"),
+        Column::wide("missed"),
+        Column::state("next"),
+        Column::wide("handled up to"),
+        Column::wide("from"),
     ]);
     for one in all {
         let cell = |text: &Option<String>| harmless(text.as_deref().unwrap_or("?"));
@@ -148,7 +149,7 @@ fn show(all: &[Recurring]) -> String {
             one.source.unwrap_or("?").to_owned(),
         ]);
     }
-    table.to_string()
+    table.into()
 }
 
 impl Recurring {

@@ -110,7 +110,8 @@ async fn change(
     };
     let Some(changed) = changed else { return unknown(queue, name).await };
     let changed = Changed { name: name.to_string(), queue: queue.name().to_string(), done, changed, id };
-    context.output.print(&changed, Changed::line)?;
+    let names = |changed: &Changed| vec![changed.id.clone().unwrap_or_else(|| changed.name.clone())];
+    context.output.print_named(&changed, names, Changed::line)?;
     Ok(Exit::Done)
 }
 

@@ -9,15 +9,12 @@ use streamfleet::{Broker, Queue};
 use super::Filter;
 use crate::Context;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::{self, Column, View, harmless};
 use crate::queues;
 use crate::times::{rfc3339, short};
 
 /// How many letters are read at once; a filter may need many such reads.
 const READ: u64 = 100;
-
-/// How many characters of an error a table shows.
-const SHOWN_CHARS: usize = 100;
 
 /// The arguments of `dead list`.
 #[derive(clap::Args)]
@@ -86,7 +83,8 @@ pub(super) async fn run(
     let (letters, more) = page(&args, &queue).await?;
     let next = letters.last().filter(|_| more).map(|letter| letter.letter.clone());
     let page = Page { queue: queue.name().to_string(), total: snapshot.dead, next, letters };
-    context.output.print(&page, |page| show(page, &args, snapshot.now))?;
+    let names = |page: &Page| page.letters.iter().map(|letter| letter.letter.clone()).collect();
+    context.output.print_named(&page, names, |page| show(page, &args, snapshot.now))?;
     Ok(Exit::Done)
 }
 
@@ -143,14 +141,22 @@ pub(super) fn letter(dead: &DeadLetter) -> Letter {
     }
 }
 
-fn show(page: &Page, args: &Args, now: Timestamp) -> String {
+fn show(page: &Page, args: &Args, now: Timestamp) -> View {
     if page.letters.is_empty() {
         let which = if args.filter.is_empty() { "" } else { ", but none matches the filter" };
-        return format!("the queue {} has {} dead letters{which}", page.queue, page.total);
+        return format!("the queue {} has {} dead letters{which}", page.queue, page.total).into();
     }
-    let mut table = output::table(&["letter", "job", "type", "reason", "kind", "attempts", "died", "error"]);
+    let mut table = output::table(&[
+        Column::id("letter"),
+        Column::wide("job"),
+        Column::from("type"),
+        Column::from("reason"),
+        Column::wide("kind"),
+        Column::wide("attempts"),
+        Column::from("died"),
+        Column::from("error"),
+    ]);
     for letter in &page.letters {
-        let error: String = letter.error.chars().take(SHOWN_CHARS).collect();
         table.add_row([
             letter.letter.clone(),
             harmless(&letter.id),
@@ -159,9 +165,9 @@ fn show(page: &Page, args: &Args, now: Timestamp) -> String {
             harmless(&letter.kind),
             letter.attempts.to_string(),
             format!("{} ago", short(now.since(letter.died_at))),
-            harmless(&error),
+            harmless(&letter.error),
         ]);
     }
     let more = page.next.as_ref().map_or_else(String::new, |next| format!("; next page: --after {next}"));
-    format!("{table}\n{} of {} dead letters{more}", page.letters.len(), page.total)
+    View::from(table).then(format!("{} of {} dead letters{more}", page.letters.len(), page.total))
 }

@@ -40,7 +40,7 @@ pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow:
     };
     let report =
         Report { letter: list::letter(&dead), queue: queue.name().to_string(), fields: fields(&dead) };
-    context.output.print(&report, show)?;
+    context.output.print_named(&report, |report| vec![report.letter.letter.clone()], show)?;
     Ok(Exit::Done)
 }
 

@@ -50,7 +50,8 @@ pub(super) async fn run(
             due: rfc3339(due),
             due_ms: due.as_ms(),
         };
-        context.output.print(&amended, |amended| format!("{} is due {}", amended.id, amended.due))?;
+        let show = |amended: &Amended| format!("{} is due {}", amended.id, amended.due);
+        context.output.print_named(&amended, |amended| vec![amended.id.clone()], show)?;
         return Ok(Exit::Done);
     }
     let why = match status::find(queue, id).await? {

@@ -11,7 +11,7 @@ use streamfleet::job::{Encoding, JobId, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
 
 use super::exit::Exit;
-use super::output::{self, harmless};
+use super::output::{self, Column, View, harmless};
 use super::times::{self, rfc3339, with_age};
 use super::{Context, cancel, enqueue, queues};
 
@@ -133,7 +133,8 @@ async fn list(
         next: (end < snapshot.delayed && !upcoming.is_empty()).then_some(end),
         jobs: upcoming.into_iter().map(delayed).collect(),
     };
-    context.output.print(&page, |page| show(page, snapshot.now))?;
+    let names = |page: &Page| page.jobs.iter().map(|job| job.id.clone()).collect();
+    context.output.print_named(&page, names, |page| show(page, snapshot.now))?;
     Ok(Exit::Done)
 }
 
@@ -154,14 +155,21 @@ fn delayed(upcoming: Upcoming) -> Delayed {
     }
 }
 
-fn show(page: &Page, now: Timestamp) -> String {
+fn show(page: &Page, now: Timestamp) -> View {
     if page.jobs.is_empty() {
         return format!(
             "the queue {} has {} delayed jobs, none of them on this page",
             page.queue, page.total
-        );
+        )
+        .into();
     }
-    let mut table = output::table(&["job", "type", "lane", "due", "failures"]);
+    let mut table = output::table(&[
+        Column::from("job"),
+        Column::from("type"),
+        Column::wide("lane"),
+        Column::from("due"),
+        Column::from("failures"),
+    ]);
     for job in &page.jobs {
         table.add_row([
             harmless(&job.id),
@@ -172,5 +180,5 @@ fn show(page: &Page, now: Timestamp) -> String {
         ]);
     }
     let more = page.next.map_or_else(String::new, |next| format!("; next page: --skip {next}"));
-    format!("{table}\n{} of {} delayed jobs{more}", page.jobs.len(), page.total)
+    View::from(table).then(format!("{} of {} delayed jobs{more}", page.jobs.len(), page.total))
 }

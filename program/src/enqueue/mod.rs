@@ -22,7 +22,7 @@ use streamfleet::job::{
 use streamfleet::{Accepted, Durability, Producer, Queue, SubmitError, Submitted, UniqueMode, UniqueScope};
 
 use super::exit::Exit;
-use super::output::{self, Output};
+use super::output;
 use super::times;
 use super::{Context, Wrong};
 
@@ -231,10 +231,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         other => other.map_err(refused).context("the job was not submitted")?,
     };
     let report = Report::of(&submitted, &target.name, (lane, state));
-    if context.output == Output::People {
+    if !context.output.is_json() {
         print_remarks(&report);
     }
-    context.output.print(&report, |report| report.id.clone())?;
+    let id = |report: &Report| report.id.clone();
+    context.output.print_named(&report, |report| vec![id(report)], id)?;
     Ok(Exit::Done)
 }
 

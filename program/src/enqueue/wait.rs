@@ -42,7 +42,7 @@ pub(super) async fn run(
                 result: None,
                 error: None,
             };
-            if output == Output::Programs {
+            if output.is_json() {
                 output.print(&report, |_| String::new())?;
             }
             let is = state.map_or("waiting", State::as_str);
@@ -64,8 +64,9 @@ fn print_end(ended: &Ended, queue: &QueueName, output: Output) -> anyhow::Result
         result: ended.result.as_ref().map(|result| results::value(result.as_bytes())),
         error: ended.error.clone(),
     };
-    if output == Output::Programs || ended.state == State::Done {
-        output.print(&report, |_| ended.result.clone().unwrap_or_default())?;
+    if output.is_json() || ended.state == State::Done {
+        let result = |_: &Report| ended.result.clone().unwrap_or_default();
+        output.print_named(&report, |report| vec![report.id.clone()], result)?;
     }
     if ended.state != State::Done {
         let error = ended.error.as_deref().map(|error| format!(": {}", harmless(error))).unwrap_or_default();

@@ -65,7 +65,7 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             Decided::Done => "done",
         },
     };
-    context.output.print(&report, |report| show(report, decided))?;
+    context.output.print_named(&report, |report| vec![report.id.clone()], |report| show(report, decided))?;
     Ok(Exit::Done)
 }
 

@@ -9,12 +9,9 @@ use streamfleet::admin::StepsStatus;
 use streamfleet::job::{JobId, Plan, QueueName, Standing, StepKind, StepRecord, StepState};
 
 use super::exit::Exit;
-use super::output::{self, harmless};
+use super::output::{self, Column, View, harmless};
 use super::times::{rfc3339, with_age};
 use super::{Context, Wrong, results, status};
-
-/// How many characters of an error a table shows.
-const SHOWN_CHARS: usize = 120;
 
 /// The arguments of `steps`.
 #[derive(clap::Args)]
@@ -113,7 +110,8 @@ async fn show_steps(id: &JobId, queue: QueueName, context: &Context) -> anyhow::
         needs_decision: undecided(&steps, &plan).next().is_some(),
         steps: plan.steps().iter().map(|step| line(&steps, &plan, step)).collect(),
     };
-    context.output.print(&report, |report| show(report, &steps, &plan))?;
+    let names = |report: &Report| report.steps.iter().map(|line| line.step.clone()).collect();
+    context.output.print_named(&report, names, |report| show(report, &steps, &plan))?;
     Ok(Exit::Done)
 }
 
@@ -187,13 +185,20 @@ fn line(steps: &StepsStatus, plan: &Plan, step: &streamfleet::job::PlannedStep) 
     }
 }
 
-fn show(report: &Report, steps: &StepsStatus, plan: &Plan) -> String {
-    let mut table = output::table(&["step", "kind", "after", "state", "attempts", "when", "last error"]);
+fn show(report: &Report, steps: &StepsStatus, plan: &Plan) -> View {
+    let mut table = output::table(&[
+        Column::from("step"),
+        Column::from("kind"),
+        Column::wide("after"),
+        Column::state("state"),
+        Column::wide("attempts"),
+        Column::from("when"),
+        Column::from("last error"),
+    ]);
     for line in &report.steps {
         let since = plan.steps().iter().find(|step| step.name.as_str() == line.step);
         let since = since.and_then(|step| steps.ledger.get(&step.name)?.since);
-        let error = line.errors.last().map_or("", |error| &error.error);
-        let error: String = harmless(error).chars().take(SHOWN_CHARS).collect();
+        let error = harmless(line.errors.last().map_or("", |error| &error.error));
         let when = since.map_or_else(String::new, |since| with_age(since, steps.now));
         let decided = line.decision.as_ref().map(|decision| {
             let why = if decision.reason.is_empty() { "" } else { ": " };
@@ -206,11 +211,10 @@ fn show(report: &Report, steps: &StepsStatus, plan: &Plan) -> String {
         });
         let state = format!("{}{}", line.state, decided.unwrap_or_default());
         let (after, attempts) = (line.after.join(", "), line.attempts.to_string());
-        table.add_row([&line.step, line.kind, &after, &state, &attempts, &when, &error]);
+        table.add_row([line.step.as_str(), line.kind, &after, &state, &attempts, &when, &error]);
     }
     let first = undecided(steps, plan).next();
-    let hint = first.map_or_else(String::new, |step| {
-        format!("\ndecide with: streamfleet steps decide {} {step} done|run|give-up", report.id)
-    });
-    format!("{table}{hint}")
+    let hint = first
+        .map(|step| format!("decide with: streamfleet steps decide {} {step} done|run|give-up", report.id));
+    View::from(table).then(hint)
 }

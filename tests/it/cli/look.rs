@@ -200,8 +200,7 @@ fn invisible_characters_are_escaped_in_tables_errors_and_json() {
     let is_clean = |text: &str| !text.contains(['\u{202e}', '\u{200b}', '\u{9b}']);
     let run =
         |args: &[&str]| crate::harness::process::run(&[&["--redis", &server.url()], args].concat(), b"");
-    let table = run(&["queues"]).stdout;
-    // The cell may be wrapped into several lines.
+    let table = run(&["queues", "-o", "wide"]).stdout;
     assert!(is_clean(&table) && table.contains("\\u{202e}"), "{table}");
     let listed = run(&["--json", "queues"]).stdout;
     assert!(is_clean(&listed) && listed.contains("\\u202e"), "{listed}");

@@ -9,6 +9,7 @@ pub(crate) mod desk;
 mod dev;
 mod enqueue;
 mod events;
+mod form;
 mod help;
 mod look;
 mod metrics;

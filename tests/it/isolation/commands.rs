@@ -24,7 +24,9 @@ fn queues_lists_the_others_and_names_the_keys_that_redis_refused() {
     let url = url_of_fleet(&server);
     let table = run(&["--redis", &url, "queues"], b"");
     assert_eq!(table.code, Some(0), "{table:?}");
-    assert!(table.stdout.contains("│ a") && table.stdout.contains("│ c"), "{}", table.stdout);
+    for name in ["a ", "c "] {
+        assert!(table.stdout.lines().any(|line| line.starts_with(name)), "{}", table.stdout);
+    }
     let line = table.stdout.lines().find(|line| line.starts_with("failed to read the queue c: "));
     let line = line.unwrap_or_else(|| panic!("{}", table.stdout));
     assert!(line.contains("NOPERM") && line.contains("sf:{c}:*"), "{line}");

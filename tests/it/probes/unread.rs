@@ -87,7 +87,7 @@ async fn queues_are_listed_with_a_gap_for_an_unreadable_key() {
     let waiting: Vec<_> = (0..3).map(|at| report["lanes"][at]["waiting"].clone()).collect();
     assert_eq!(waiting, [json!(1), json!(1), json!(null)]);
     assert_eq!(report["unread"][0]["key"], json!("sf:{default}:dead"));
-    let table = run(&["--redis", &scene.server.url(), "queues"], b"");
+    let table = run(&["--redis", &scene.server.url(), "queues", "-o", "wide"], b"");
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     assert!(table.stdout.contains("1/1/?"), "{}", table.stdout);
     assert!(table.stdout.contains("sf:{default}:dead cannot be read: WRONGTYPE"), "{}", table.stdout);

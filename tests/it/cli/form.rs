@@ -1,0 +1,118 @@
+//! The form of the output: tables in a pipe and on a terminal, wide tables, JSON and names.
+
+use std::time::Duration;
+
+use super::desk::{bury, json, sf, stdout_of};
+use crate::harness::fleet::queue;
+use crate::harness::process::{Launch, Output};
+use crate::harness::redis_server::RedisServer;
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// Runs a command on a terminal of 80 columns, and prints what the terminal gets.
+const ON_A_TERMINAL: &str = "
+import fcntl, os, pty, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
+    os.execv(sys.argv[1], sys.argv[1:])
+while True:
+    try:
+        text = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not text:
+        break
+    os.write(1, text)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+/// Prepares a command on a terminal of 80 columns that has colors.
+pub(super) fn on_a_terminal(server: &RedisServer, args: &[&str]) -> Launch {
+    let url = server.url();
+    let command = ["-c", ON_A_TERMINAL, env!("CARGO_BIN_EXE_streamfleet"), "--redis", &url];
+    Launch::program("python3", &[&command, args].concat()).env("TERM", "xterm").env("NO_COLOR", "")
+}
+
+fn shown(launch: &Launch) -> String {
+    let output: Output = launch.output(SOON);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    output.stdout
+}
+
+/// Starts a server with a dead letter that has a long error.
+fn server() -> RedisServer {
+    let server = RedisServer::start();
+    let error = "the mail server refused the sender's address because its domain has no record of that kind";
+    let letter = ["type", "mail.send", "dead_reason", "exhausted", "dead_kind", "error", "dead_error", error];
+    server.cmd(&[&["XADD", "sf:{default}:dead", "1700000000000-0"], &letter[..]].concat());
+    server
+}
+
+#[test]
+fn a_table_in_a_pipe_has_neither_borders_nor_colors_and_is_not_cut() {
+    let shown = stdout_of(&server(), &["dead", "list"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.len(), 3, "{shown}");
+    assert!(lines[0].starts_with("letter           type       reason     died"), "{shown}");
+    assert!(lines[1].starts_with("1700000000000-0  mail.send  exhausted  "), "{shown}");
+    assert!(lines[1].ends_with("no record of that kind"), "{shown}");
+    assert!(shown.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)), "{shown:?}");
+}
+
+#[test]
+fn a_table_on_a_terminal_fits_its_width() {
+    let server = server();
+    let launch = on_a_terminal(&server, &["dead", "list"]);
+    let cut = shown(&launch.env("NO_COLOR", "1"));
+    assert!(cut.lines().all(|line| line.chars().count() <= 80), "{cut}");
+    assert!(cut.contains("1700000000000-0  mail.send  exhausted  ") && cut.contains('…'), "{cut}");
+    assert!(!cut.contains('\u{1b}'), "{cut:?}");
+    let wide = shown(&on_a_terminal(&server, &["dead", "list", "-o", "wide"]));
+    assert!(wide.contains("no record of that kind") && !wide.contains('…'), "{wide}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn colors_have_a_meaning_and_are_left_out_on_request() {
+    let server = RedisServer::start();
+    bury(&server, &queue(&server).await, 1).await;
+    let id = json(&server, &["dead", "list"])["letters"][0]["id"].as_str().unwrap().to_owned();
+    let status = on_a_terminal(&server, &["status", &id]);
+    assert!(shown(&status).contains("\u{1b}[31mdead\u{1b}[0m"), "{}", shown(&status));
+    for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        assert!(!shown(&status.clone().env(name, value)).contains('\u{1b}'), "{name}={value}");
+    }
+    assert!(!stdout_of(&server, &["status", &id]).contains('\u{1b}'));
+}
+
+#[test]
+fn a_wide_table_has_more_columns() {
+    let server = server();
+    let headings = |args: &[&str]| stdout_of(&server, args).lines().next().unwrap().to_owned();
+    assert!(!headings(&["dead", "list"]).contains("attempts"));
+    assert!(headings(&["dead", "list", "--output", "wide"]).contains("attempts"));
+    assert!(headings(&["-o", "wide", "queues"]).ends_with("leader"));
+}
+
+#[test]
+fn names_are_printed_one_per_line_and_nothing_if_there_are_none() {
+    let server = server();
+    sf(&server, &["enqueue", "a", "--queue", "mail", "--id", "order-7", "--delay", "1h"]);
+    assert_eq!(stdout_of(&server, &["queues", "-o", "name"]), "default\nmail\n");
+    assert_eq!(stdout_of(&server, &["dead", "list", "-o", "name"]), "1700000000000-0\n");
+    assert_eq!(stdout_of(&server, &["delayed", "list", "-q", "mail", "-o", "name"]), "order-7\n");
+    assert_eq!(stdout_of(&server, &["delayed", "list", "-o", "name"]), "");
+    assert_eq!(stdout_of(&server, &["status", "order-7", "-q", "mail", "-o", "name"]), "order-7\n");
+    let letters = stdout_of(&server, &["dead", "list", "-o", "name"]);
+    let dropped = stdout_of(&server, &["dead", "drop", letters.trim()]);
+    assert_eq!(dropped, "1 dropped\n");
+}
+
+#[test]
+fn json_is_a_form_of_its_own_and_has_a_short_option() {
+    let server = server();
+    let long = stdout_of(&server, &["dead", "list", "-o", "json"]);
+    assert_eq!(long, stdout_of(&server, &["dead", "list", "--json"]));
+    assert!(long.starts_with('{'), "{long}");
+    assert_eq!(sf(&server, &["queues", "-o", "yaml"]).code, Some(2));
+}
