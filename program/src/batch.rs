@@ -3,12 +3,12 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::admin;
-use streamfleet::job::{BatchId, QueueName};
+use streamfleet::job::{BatchId, QueueName, Timestamp};
 
 use super::Context;
 use super::exit::Exit;
 use super::output::{self, View};
-use super::times::rfc3339;
+use super::times::{Clock, rfc3339};
 
 /// The arguments of `batch`.
 #[derive(clap::Args)]
@@ -29,6 +29,8 @@ struct Report {
     members: u64,
     left: u64,
     created: String,
+    #[serde(skip)]
+    created_at: Timestamp,
     waiting_for: Vec<String>,
     awaited: Vec<Awaited>,
 }
@@ -77,14 +79,19 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         members: batch.size,
         left: batch.left,
         created: rfc3339(batch.created),
+        created_at: batch.created,
         waiting_for: batch.waiting_for.iter().map(|awaited| awaited.member.clone()).collect(),
         awaited: batch.waiting_for.into_iter().map(Awaited::from).collect(),
     };
-    context.output.print_named(&report, |report| vec![report.name.clone()], show)?;
+    context.output.print_named(
+        &report,
+        |report| vec![report.name.clone()],
+        |report| show(report, &context.clock),
+    )?;
     Ok(Exit::Done)
 }
 
-fn show(report: &Report) -> View {
+fn show(report: &Report, clock: &Clock) -> View {
     let more = report.left.saturating_sub(report.waiting_for.len() as u64);
     let named: Vec<String> = report.awaited.iter().map(Awaited::line).collect();
     let named = named.join(", ");
@@ -95,7 +102,7 @@ fn show(report: &Report) -> View {
         ("state", Some(report.state.clone())),
         ("members", Some(report.members.to_string())),
         ("left", Some(report.left.to_string())),
-        ("created", Some(report.created.clone())),
+        ("created", Some(clock.time(report.created_at))),
         ("waiting for", Some(awaited).filter(|awaited| !awaited.is_empty())),
     ])
 }

@@ -11,8 +11,8 @@ use streamfleet::job::{EntryId, QueueName};
 
 use super::Context;
 use super::exit::Exit;
-use super::output::{self, Output, harmless};
-use super::times::rfc3339;
+use super::output::{self, harmless};
+use super::times::{Clock, rfc3339};
 
 /// How often to look for new events.
 const POLL_EVERY: Duration = Duration::from_millis(500);
@@ -73,15 +73,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let events = events.context("failed to read the events")?;
     let last = events.last().map(|event| event.entry).or(args.after);
     if args.follow {
-        if print_events(context.output, &events)? {
-            follow(&queue, last, context.output).await?;
+        if print_events(context, &events)? {
+            follow(&queue, last, context).await?;
         }
         return Ok(Exit::Done);
     }
     let page = Page {
         queue: queue.name().to_string(),
         next: last.map(|entry| entry.to_string()),
-        events: events.iter().map(report).collect(),
+        events: events.iter().map(|event| report(event, &context.clock)).collect(),
     };
     let names = |page: &Page| page.events.iter().map(|event| event.entry.clone()).collect();
     context.output.print_named(&page, names, show)?;
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Prints new events until the reader is gone.
-async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> anyhow::Result<()> {
+async fn follow(queue: &Queue, mut last: Option<EntryId>, context: &Context) -> anyhow::Result<()> {
     loop {
         let events = match queue.events().page(last, PAGE).await {
             Ok(events) => events,
@@ -100,7 +100,7 @@ async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> any
             }
             Err(error) => return Err(error).context("failed to read the events"),
         };
-        if !print_events(output, &events)? {
+        if !print_events(context, &events)? {
             return Ok(());
         }
         last = events.last().map(|event| event.entry).or(last);
@@ -111,18 +111,18 @@ async fn follow(queue: &Queue, mut last: Option<EntryId>, output: Output) -> any
 }
 
 /// Prints one line per event. Returns false once the reader is gone.
-fn print_events(output: Output, events: &[PastEvent]) -> anyhow::Result<bool> {
+fn print_events(context: &Context, events: &[PastEvent]) -> anyhow::Result<bool> {
     for event in events {
-        let report = report(event);
-        let text = if output.is_json() { output::json_line(&report)? } else { report.line };
-        if !output.print_while_read(&text)? {
+        let report = report(event, &context.clock);
+        let text = if context.output.is_json() { output::json_line(&report)? } else { report.line };
+        if !context.output.print_while_read(&text)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn report(event: &PastEvent) -> Report {
+fn report(event: &PastEvent, clock: &Clock) -> Report {
     let facts = event.fields.fields().map(|(name, value)| {
         let (name, text) = (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value));
         let count = is_count(&name).then(|| text.parse::<u64>().ok()).flatten();
@@ -134,7 +134,7 @@ fn report(event: &PastEvent) -> Report {
         at: rfc3339(event.at()),
         at_ms: event.entry.ms,
         facts: facts.collect(),
-        line: line(event),
+        line: line(event, clock),
     }
 }
 
@@ -143,11 +143,11 @@ fn is_count(name: &str) -> bool {
 }
 
 /// The fields of an event, in their order.
-fn line(event: &PastEvent) -> String {
+fn line(event: &PastEvent, clock: &Clock) -> String {
     let facts = event.fields.fields().filter(|(name, _)| *name != b"event");
     let facts = facts
         .map(|(name, value)| format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
-    let (at, name) = (rfc3339(event.at()), event.text("event").unwrap_or_default());
+    let (at, name) = (clock.precise(event.at()), event.text("event").unwrap_or_default());
     harmless(&format!("{at} {name:<14} {}", facts.collect::<Vec<_>>().join(" ")))
 }
 

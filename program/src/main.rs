@@ -37,6 +37,7 @@ use output::{Format, Output};
 use streamfleet::config::{Effective, Flags, Sources};
 use streamfleet::service::Signals;
 use streamfleet::{Broker, Shutdown};
+use times::Clock;
 
 /// Every job makes many small allocations, and this allocator handles them faster than the system's.
 #[global_allocator]
@@ -80,6 +81,9 @@ struct Cli {
     /// Print JSON, as -o json does.
     #[arg(long, global = true)]
     json: bool,
+    /// Show times in UTC instead of the local time zone. JSON always has UTC.
+    #[arg(long, global = true)]
+    utc: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -182,6 +186,8 @@ pub(crate) struct Context {
     /// The stop that signals request, if the command is one that they stop gracefully.
     pub(crate) shutdown: Shutdown,
     pub(crate) output: Output,
+    /// How times are shown to people.
+    pub(crate) clock: Clock,
     pub(crate) effective: Effective,
 }
 
@@ -242,7 +248,8 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
         return config::check(read, output);
     }
     let effective = read.map_err(|invalid| Wrong(invalid.to_string()))?;
-    let context = Context { shutdown, output, effective };
+    let clock = if cli.utc { Clock::utc() } else { Clock::local() };
+    let context = Context { shutdown, output, clock, effective };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if matches!(cli.command, Command::Bench(_)) {
         runtime.worker_threads(bench::threads());

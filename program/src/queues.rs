@@ -13,7 +13,7 @@ use streamfleet::{Broker, Queue, RedisError};
 use super::Context;
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
-use super::times::{rfc3339, short, with_age};
+use super::times::{Clock, rfc3339, short};
 
 /// How many queues are read at once.
 const AT_ONCE: usize = 16;
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let reading = stream::iter(names).map(|name| read_queue(broker.queue(name))).buffered(AT_ONCE);
     let reports: Vec<Report> = reading.collect().await;
     let names = |reports: &Vec<Report>| reports.iter().map(|report| report.queue.clone()).collect();
-    context.output.print_named(&reports, names, |reports| show(reports, &broker))?;
+    context.output.print_named(&reports, names, |reports| show(reports, &broker, &context.clock))?;
     let failed = !reports.is_empty() && reports.iter().all(|report| report.error.is_some());
     let exit = output::report_missing(&missing);
     Ok(if failed { Exit::Redis } else { exit })
@@ -190,7 +190,7 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
     }
 }
 
-fn show(reports: &[Report], broker: &Broker) -> View {
+fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
     if reports.is_empty() {
         let none = format!("the namespace {} at {} has no queues yet", broker.namespace(), broker.shown());
         return none.into();
@@ -219,7 +219,7 @@ fn show(reports: &[Report], broker: &Broker) -> View {
             figure(report.running),
             lanes(|lane| lane.running),
             figure(report.delayed),
-            report.due.map_or_else(|| "-".to_owned(), |(due, now)| with_age(due, now)),
+            report.due.map_or_else(|| "-".to_owned(), |(due, now)| clock.with_age(due, now)),
             figure(report.dead),
             report
                 .oldest_waiting_age_ms

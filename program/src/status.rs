@@ -8,7 +8,7 @@ use streamfleet::job::{JobId, Lane, QueueName};
 
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
-use super::times::{rfc3339, short, with_age};
+use super::times::{Clock, rfc3339, short};
 use super::{Context, results, steps, watch};
 
 /// How many entries of each lane are searched for a job that nothing points to.
@@ -93,12 +93,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
     let Some(status) = find(&queue, &args.id).await? else { return Ok(unknown(&queue, &args.id)) };
     if args.watch {
-        return watch::run(&queue, status, context.output).await;
+        return watch::run(&queue, status, context).await;
     }
     let steps = queue.steps().of(&status.id).await.context("failed to look up the steps")?;
     let steps = steps.as_ref().and_then(steps::summary);
     let report = Report { steps, ..report(&queue, &status) };
-    let show = |report: &Report| show(&queue, &status, report.steps.clone());
+    let show = |report: &Report| show(&queue, &status, report.steps.clone(), &context.clock);
     context.output.print_named(&report, |report| vec![report.id.clone()], show)?;
     Ok(Exit::Done)
 }
@@ -182,8 +182,8 @@ pub(super) fn progress_text(progress: &Progress) -> String {
 }
 
 /// Shows a job to people. `steps` says in words how far its steps are.
-pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>) -> View {
-    let time = |time| with_age(time, status.now);
+pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock: &Clock) -> View {
+    let time = |time| clock.with_age(time, status.now);
     let facts = [
         ("job", Some(status.id.to_string())),
         ("queue", Some(queue.name().to_string())),
@@ -226,7 +226,8 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>) -> Vie
     }
     let shown = &status.log[status.log.len().saturating_sub(LOG_SHOWN)..];
     if !shown.is_empty() {
-        let lines = shown.iter().map(|line| format!("\n  {} {}", rfc3339(line.at), harmless(&line.text)));
+        let lines =
+            shown.iter().map(|line| format!("\n  {} {}", clock.precise(line.at), harmless(&line.text)));
         view = view.then(format!(
             "log, the last {} of {} lines:{}",
             shown.len(),

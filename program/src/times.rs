@@ -3,23 +3,62 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use streamfleet::job::{Timestamp, parse_duration};
 
-/// RFC 3339 in UTC, with milliseconds.
+/// RFC 3339 in UTC, with milliseconds: a time in JSON.
 pub(crate) fn rfc3339(time: Timestamp) -> String {
-    let ms = i64::try_from(time.as_ms()).unwrap_or(i64::MAX);
-    let civil = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
-    format!("{civil:.3}")
+    format!("{:.3}", instant_of(time))
 }
 
-/// A time with its distance from `now`: `2026-12-01T10:00:00.000Z (5m ago)`.
-pub(crate) fn with_age(time: Timestamp, now: Timestamp) -> String {
-    let distance = if time > now {
-        format!("in {}", short(time.since(now)))
-    } else {
-        format!("{} ago", short(now.since(time)))
-    };
-    format!("{} ({distance})", rfc3339(time))
+fn instant_of(time: Timestamp) -> jiff::Timestamp {
+    let ms = i64::try_from(time.as_ms()).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX)
+}
+
+/// Shows times to people, in one time zone.
+#[derive(Debug, Clone)]
+pub(crate) struct Clock {
+    zone: TimeZone,
+    /// What follows each time. A time in the zone of those who read it needs no mark.
+    mark: &'static str,
+}
+
+impl Clock {
+    /// Returns a clock in the time zone of the machine, or of the variable `TZ`.
+    pub(crate) fn local() -> Self {
+        Self { zone: TimeZone::system(), mark: "" }
+    }
+
+    /// Returns a clock in UTC.
+    pub(crate) fn utc() -> Self {
+        Self { zone: TimeZone::UTC, mark: "Z" }
+    }
+
+    /// A time: `2026-12-01 11:00:00`, in UTC `2026-12-01 10:00:00Z`.
+    pub(crate) fn time(&self, time: Timestamp) -> String {
+        self.formatted(time, "%Y-%m-%d %H:%M:%S")
+    }
+
+    /// A time with milliseconds: `2026-12-01 11:00:00.000`.
+    pub(crate) fn precise(&self, time: Timestamp) -> String {
+        self.formatted(time, "%Y-%m-%d %H:%M:%S%.3f")
+    }
+
+    /// A time with its distance from `now`: `2026-12-01 11:00:00 (5m ago)`.
+    pub(crate) fn with_age(&self, time: Timestamp, now: Timestamp) -> String {
+        let distance = if time > now {
+            format!("in {}", short(time.since(now)))
+        } else {
+            format!("{} ago", short(now.since(time)))
+        };
+        format!("{} ({distance})", self.time(time))
+    }
+
+    fn formatted(&self, time: Timestamp, format: &str) -> String {
+        let zoned = instant_of(time).to_zoned(self.zone.clone());
+        format!("{}{}", zoned.strftime(format), self.mark)
+    }
 }
 
 /// A duration in its two largest units: `3d 4h`, `1m 5s`, `1.2s`, `35ms`.
@@ -96,9 +135,22 @@ mod tests {
 
     #[test]
     fn a_time_is_shown_with_its_distance_from_now() {
-        let at = |ms| Timestamp::from_ms(ms).unwrap();
-        assert_eq!(with_age(at(1_000), at(6_000)), "1970-01-01T00:00:01.000Z (5s ago)");
-        assert_eq!(with_age(at(6_000), at(1_000)), "1970-01-01T00:00:06.000Z (in 5s)");
+        let (at, clock) = (|ms| Timestamp::from_ms(ms).unwrap(), Clock::utc());
+        assert_eq!(clock.with_age(at(1_000), at(6_000)), "1970-01-01 00:00:01Z (5s ago)");
+        assert_eq!(clock.with_age(at(6_000), at(1_000)), "1970-01-01 00:00:06Z (in 5s)");
         assert!(rfc3339(Timestamp::MAX).starts_with("9999-12-30"));
+    }
+
+    #[test]
+    fn a_clock_shows_times_in_its_zone() {
+        let at = Timestamp::from_ms(1_796_119_200_007).unwrap();
+        let berlin = Clock { zone: TimeZone::get("Europe/Berlin").unwrap(), mark: "" };
+        assert_eq!(
+            (berlin.time(at), Clock::utc().time(at)),
+            ("2026-12-01 11:00:00".into(), "2026-12-01 10:00:00Z".into())
+        );
+        assert_eq!(berlin.precise(at), "2026-12-01 11:00:00.007");
+        assert_eq!(rfc3339(at), "2026-12-01T10:00:00.007Z");
+        assert!(berlin.time(Timestamp::MAX).starts_with("9999-12-30"));
     }
 }

@@ -10,23 +10,23 @@ use streamfleet::admin::Status;
 use streamfleet::job::{JobId, State};
 
 use super::exit::Exit;
-use super::output::{self, Output, harmless};
-use super::times::{rfc3339, short};
-use super::{results, status};
+use super::output::{self, harmless};
+use super::times::{Clock, short};
+use super::{Context, results, status};
 
 /// How often the job is looked up.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Watches a job until it ends, starting with this status.
-pub(super) async fn run(queue: &Queue, first: Status, output: Output) -> anyhow::Result<Exit> {
+pub(super) async fn run(queue: &Queue, first: Status, context: &Context) -> anyhow::Result<Exit> {
     let id = first.id.clone();
-    let mut view = View::new(output);
+    let mut view = View::new(context);
     let mut status = first;
     loop {
         view.show(queue, &status)?;
         if status.state.is_final() {
             view.end();
-            return finish(queue, &status, output);
+            return finish(queue, &status, context);
         }
         tokio::time::sleep(EVERY).await;
         status = match look_up(queue, &id).await? {
@@ -53,9 +53,10 @@ async fn look_up(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
 }
 
 /// Returns the exit code for how the job ended. On a terminal, also prints everything that is known about it.
-fn finish(queue: &Queue, status: &Status, output: Output) -> anyhow::Result<Exit> {
+fn finish(queue: &Queue, status: &Status, context: &Context) -> anyhow::Result<Exit> {
+    let Context { output, clock, .. } = context;
     if output.is_watched() {
-        output.print(&status::report(queue, status), |_| status::show(queue, status, None))?;
+        output.print(&status::report(queue, status), |_| status::show(queue, status, None, clock))?;
     }
     Ok(exit_code(status.state))
 }
@@ -75,23 +76,24 @@ struct Shown {
 }
 
 /// Where changes are shown.
-struct View {
-    output: Output,
+struct View<'a> {
+    context: &'a Context,
     /// Hidden unless tables are printed, and if stdout is not a terminal.
     bar: ProgressBar,
     shown: Option<Shown>,
 }
 
-impl View {
-    fn new(output: Output) -> Self {
-        let bar = if output.is_watched() { ProgressBar::new(100) } else { ProgressBar::hidden() };
+impl<'a> View<'a> {
+    fn new(context: &'a Context) -> Self {
+        let bar = if context.output.is_watched() { ProgressBar::new(100) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("{wide_bar:.cyan/dim} {pos}%\n{msg}");
         // If the template were ever invalid, the default style would do.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { output, bar, shown: None }
+        Self { context, bar, shown: None }
     }
 
     fn show(&mut self, queue: &Queue, status: &Status) -> anyhow::Result<()> {
+        let Context { output, clock, .. } = self.context;
         let now = Shown {
             state: status.state,
             progress_text: status.progress.as_ref().map(status::progress_text),
@@ -101,23 +103,27 @@ impl View {
         let before = self.shown.replace(now);
         if !self.bar.is_hidden() {
             self.bar.set_position(status.progress.as_ref().map_or(0, |progress| u64::from(progress.percent)));
-            let lines = new_lines(before.as_ref(), status);
-            self.bar.suspend(|| lines.iter().try_for_each(|line| self.output.line(line)))?;
+            let lines = new_lines(before.as_ref(), status, clock);
+            self.bar.suspend(|| lines.iter().try_for_each(|line| output.line(line)))?;
             self.bar.set_message(headline(status));
             return Ok(());
         }
         if before == self.shown {
             return Ok(());
         }
-        if self.output.is_json() {
-            return self.output.line(&output::json_line(&status::report(queue, status))?);
+        if output.is_json() {
+            return output.line(&output::json_line(&status::report(queue, status))?);
         }
-        new_lines(before.as_ref(), status).iter().try_for_each(|line| self.output.line(line))?;
+        new_lines(before.as_ref(), status, clock).iter().try_for_each(|line| output.line(line))?;
         let same = before.zip(self.shown.as_ref()).is_some_and(|(before, now)| {
             (before.state, &before.progress_text, before.attempts)
                 == (now.state, &now.progress_text, now.attempts)
         });
-        if same { Ok(()) } else { self.output.line(&format!("{} {}", rfc3339(status.now), headline(status))) }
+        if same {
+            Ok(())
+        } else {
+            output.line(&format!("{} {}", clock.precise(status.now), headline(status)))
+        }
     }
 
     /// Removes what is drawn.
@@ -141,9 +147,9 @@ fn headline(status: &Status) -> String {
 }
 
 /// The log lines that were not shown yet and are still kept.
-fn new_lines(before: Option<&Shown>, status: &Status) -> Vec<String> {
+fn new_lines(before: Option<&Shown>, status: &Status, clock: &Clock) -> Vec<String> {
     let shown = before.map_or(0, |before| before.logged);
     let new = usize::try_from(status.logged.saturating_sub(shown)).unwrap_or(usize::MAX);
     let kept = &status.log[status.log.len().saturating_sub(new)..];
-    kept.iter().map(|line| format!("{} | {}", rfc3339(line.at), harmless(&line.text))).collect()
+    kept.iter().map(|line| format!("{} | {}", clock.precise(line.at), harmless(&line.text))).collect()
 }

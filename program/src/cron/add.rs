@@ -8,7 +8,7 @@ use streamfleet::cron::{Entry, Invalid, Missed, Schedule};
 use streamfleet::job::{CronName, Encoding, JobType, Lane, QueueName, Timestamp};
 
 use crate::exit::Exit;
-use crate::times::{rfc3339, with_age};
+use crate::times::{Clock, rfc3339};
 use crate::{Context, Wrong, enqueue};
 
 /// The arguments of `cron add`.
@@ -108,14 +108,18 @@ impl Args {
             now,
             tick,
         };
-        context.output.print_named(&added, |added| vec![added.name.clone()], Added::line)?;
+        context.output.print_named(
+            &added,
+            |added| vec![added.name.clone()],
+            |added| added.line(&context.clock),
+        )?;
         Ok(Exit::Done)
     }
 }
 
 impl Added {
-    fn line(&self) -> String {
-        let next = self.tick.map_or_else(|| "never".to_owned(), |tick| with_age(tick, self.now));
+    fn line(&self, clock: &Clock) -> String {
+        let next = self.tick.map_or_else(|| "never".to_owned(), |tick| clock.with_age(tick, self.now));
         format!("{} is {} in the queue {}; next: {next}", self.name, self.done, self.queue)
     }
 }

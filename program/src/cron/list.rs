@@ -10,7 +10,7 @@ use streamfleet::job::{QueueName, Timestamp};
 use crate::Context;
 use crate::exit::Exit;
 use crate::output::{self, Column, View, harmless};
-use crate::times::{rfc3339, with_age};
+use crate::times::{Clock, rfc3339};
 
 /// One recurring job, for JSON output.
 #[derive(Serialize)]
@@ -46,6 +46,7 @@ struct Recurring {
 struct Times {
     now: Timestamp,
     handled: Timestamp,
+    overdue: Option<Timestamp>,
     next: Vec<Timestamp>,
 }
 
@@ -78,7 +79,7 @@ pub(super) async fn run(
         return Err(error).context("failed to list the recurring jobs");
     }
     let names = |all: &Vec<Recurring>| all.iter().map(|one| one.name.clone()).collect();
-    context.output.print_named(&all, names, |all| show(all))?;
+    context.output.print_named(&all, names, |all| show(all, &context.clock))?;
     for (name, why, _) in failed {
         let message = format!("failed to list the recurring jobs of the queue {name}: {why}");
         output::print_stderr(&harmless(&message));
@@ -114,11 +115,11 @@ fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize
         next: next.iter().copied().map(rfc3339).collect(),
         next_ms: next.iter().map(|tick| tick.as_ms()).collect(),
         next_local: next.iter().filter_map(|tick| Some(schedule?.zone.shown(*tick))).collect(),
-        times: Times { now, handled, next },
+        times: Times { now, handled, overdue, next },
     }
 }
 
-fn show(all: &[Recurring]) -> View {
+fn show(all: &[Recurring], clock: &Clock) -> View {
     if all.is_empty() {
         return "there are no recurring jobs".to_owned().into();
     }
@@ -144,8 +145,8 @@ fn show(all: &[Recurring]) -> View {
             cell(&one.job_type),
             one.lane.unwrap_or("?").to_owned(),
             one.missed.unwrap_or("?").to_owned(),
-            one.next_cell(),
-            with_age(one.times.handled, one.times.now),
+            one.next_cell(clock),
+            clock.with_age(one.times.handled, one.times.now),
             one.source.unwrap_or("?").to_owned(),
         ]);
     }
@@ -153,15 +154,15 @@ fn show(all: &[Recurring]) -> View {
 }
 
 impl Recurring {
-    fn next_cell(&self) -> String {
+    fn next_cell(&self, clock: &Clock) -> String {
         if let Some(error) = &self.error {
             return harmless(error);
         }
         if self.paused {
             return "paused".to_owned();
         }
-        let overdue = self.overdue.iter().map(|tick| format!("overdue: {tick}"));
-        let next = self.times.next.iter().map(|tick| with_age(*tick, self.times.now));
+        let overdue = self.times.overdue.iter().map(|tick| format!("overdue: {}", clock.time(*tick)));
+        let next = self.times.next.iter().map(|tick| clock.with_age(*tick, self.times.now));
         overdue.chain(next).collect::<Vec<_>>().join("\n")
     }
 }

@@ -9,7 +9,7 @@ use super::list::{self, Letter};
 use crate::Context;
 use crate::exit::Exit;
 use crate::output::{self, harmless};
-use crate::times::rfc3339;
+use crate::times::Clock;
 
 /// A letter with all its fields, for JSON output.
 #[derive(Serialize)]
@@ -40,7 +40,11 @@ pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow:
     };
     let report =
         Report { letter: list::letter(&dead), queue: queue.name().to_string(), fields: fields(&dead) };
-    context.output.print_named(&report, |report| vec![report.letter.letter.clone()], show)?;
+    context.output.print_named(
+        &report,
+        |report| vec![report.letter.letter.clone()],
+        |report| show(report, &context.clock),
+    )?;
     Ok(Exit::Done)
 }
 
@@ -59,7 +63,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn show(report: &Report) -> String {
+fn show(report: &Report, clock: &Clock) -> String {
     let mut text = format!("dead letter {} of the queue {}\n", report.letter.letter, report.queue);
     let width = report.fields.iter().map(|field| field.name.chars().count()).max().unwrap_or(0);
     for Field { name, form, value } in &report.fields {
@@ -67,7 +71,7 @@ fn show(report: &Report) -> String {
         let name = harmless(name);
         // Line breaks stay; everything else that could control a terminal is escaped.
         let value = value.lines().map(harmless).collect::<Vec<_>>().join("\n    ");
-        let time = time(&name, &value).map_or_else(String::new, |time| format!(" ({})", rfc3339(time)));
+        let time = time(&name, &value).map_or_else(String::new, |time| format!(" ({})", clock.precise(time)));
         text += &format!("\n{name:<width$}{mark}  {value}{time}");
     }
     text

@@ -50,7 +50,7 @@ pub(super) async fn run(
             due: rfc3339(due),
             due_ms: due.as_ms(),
         };
-        let show = |amended: &Amended| format!("{} is due {}", amended.id, amended.due);
+        let show = |amended: &Amended| format!("{} is due {}", amended.id, context.clock.time(due));
         context.output.print_named(&amended, |amended| vec![amended.id.clone()], show)?;
         return Ok(Exit::Done);
     }

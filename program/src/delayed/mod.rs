@@ -12,7 +12,7 @@ use streamfleet::{Broker, Queue};
 
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
-use super::times::{self, rfc3339, with_age};
+use super::times::{self, Clock, rfc3339};
 use super::{Context, cancel, enqueue, queues};
 
 /// The arguments of `delayed`.
@@ -134,7 +134,7 @@ async fn list(
         jobs: upcoming.into_iter().map(delayed).collect(),
     };
     let names = |page: &Page| page.jobs.iter().map(|job| job.id.clone()).collect();
-    context.output.print_named(&page, names, |page| show(page, snapshot.now))?;
+    context.output.print_named(&page, names, |page| show(page, snapshot.now, &context.clock))?;
     Ok(Exit::Done)
 }
 
@@ -155,7 +155,7 @@ fn delayed(upcoming: Upcoming) -> Delayed {
     }
 }
 
-fn show(page: &Page, now: Timestamp) -> View {
+fn show(page: &Page, now: Timestamp, clock: &Clock) -> View {
     if page.jobs.is_empty() {
         return format!(
             "the queue {} has {} delayed jobs, none of them on this page",
@@ -175,7 +175,7 @@ fn show(page: &Page, now: Timestamp) -> View {
             harmless(&job.id),
             harmless(&job.job_type),
             job.lane.unwrap_or("?").to_owned(),
-            with_age(job.due_time, now),
+            clock.with_age(job.due_time, now),
             job.failures.to_string(),
         ]);
     }

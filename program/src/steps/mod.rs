@@ -10,7 +10,7 @@ use streamfleet::job::{JobId, Plan, QueueName, Standing, StepKind, StepRecord, S
 
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
-use super::times::{rfc3339, with_age};
+use super::times::{Clock, rfc3339};
 use super::{Context, Wrong, results, status};
 
 /// The arguments of `steps`.
@@ -111,7 +111,7 @@ async fn show_steps(id: &JobId, queue: QueueName, context: &Context) -> anyhow::
         steps: plan.steps().iter().map(|step| line(&steps, &plan, step)).collect(),
     };
     let names = |report: &Report| report.steps.iter().map(|line| line.step.clone()).collect();
-    context.output.print_named(&report, names, |report| show(report, &steps, &plan))?;
+    context.output.print_named(&report, names, |report| show(report, (&steps, &plan), &context.clock))?;
     Ok(Exit::Done)
 }
 
@@ -185,7 +185,7 @@ fn line(steps: &StepsStatus, plan: &Plan, step: &streamfleet::job::PlannedStep) 
     }
 }
 
-fn show(report: &Report, steps: &StepsStatus, plan: &Plan) -> View {
+fn show(report: &Report, (steps, plan): (&StepsStatus, &Plan), clock: &Clock) -> View {
     let mut table = output::table(&[
         Column::from("step"),
         Column::from("kind"),
@@ -199,7 +199,7 @@ fn show(report: &Report, steps: &StepsStatus, plan: &Plan) -> View {
         let since = plan.steps().iter().find(|step| step.name.as_str() == line.step);
         let since = since.and_then(|step| steps.ledger.get(&step.name)?.since);
         let error = harmless(line.errors.last().map_or("", |error| &error.error));
-        let when = since.map_or_else(String::new, |since| with_age(since, steps.now));
+        let when = since.map_or_else(String::new, |since| clock.with_age(since, steps.now));
         let decided = line.decision.as_ref().map(|decision| {
             let why = if decision.reason.is_empty() { "" } else { ": " };
             format!(

@@ -43,7 +43,7 @@ pub(super) fn stdout_of(server: &RedisServer, args: &[&str]) -> String {
 macro_rules! assert_output {
     ($text:expr) => {
         insta::with_settings!({filters => vec![
-            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "[time]"),
+            (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?", "[time]"),
             (r"\((in )?(\d[\d.]*(d|h|m|s|ms) ?){1,2}( ago)?\)", "([age])"),
             (r"\b(\d[\d.]*(d|h|m|s|ms) ?){1,2} ago", "[age] ago"),
             (r"(?m) \d[\d.]*(ms|m|s)( |$)", " [age]$2"),

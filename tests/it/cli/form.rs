@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::desk::{bury, json, sf, stdout_of};
+use super::desk::{bury, json, launch, sf, stdout_of};
 use crate::harness::fleet::queue;
 use crate::harness::process::{Launch, Output};
 use crate::harness::redis_server::RedisServer;
@@ -106,6 +106,18 @@ fn names_are_printed_one_per_line_and_nothing_if_there_are_none() {
     let letters = stdout_of(&server, &["dead", "list", "-o", "name"]);
     let dropped = stdout_of(&server, &["dead", "drop", letters.trim()]);
     assert_eq!(dropped, "1 dropped\n");
+}
+
+#[test]
+fn times_are_local_or_utc_and_in_json_always_utc() {
+    let server = RedisServer::start();
+    sf(&server, &["enqueue", "a", "--id", "order-7", "--at", "2100-01-01T00:00:00Z"]);
+    let in_tokyo = |more: &[&str]| {
+        shown(&launch(&server, &[&["delayed", "list"], more].concat()).env("TZ", "Asia/Tokyo"))
+    };
+    assert!(in_tokyo(&[]).contains("  2100-01-01 09:00:00 (in "), "{}", in_tokyo(&[]));
+    assert!(in_tokyo(&["--utc"]).contains("  2100-01-01 00:00:00Z (in "), "{}", in_tokyo(&["--utc"]));
+    assert!(in_tokyo(&["--json"]).contains("\"2100-01-01T00:00:00.000Z\""), "{}", in_tokyo(&["--json"]));
 }
 
 #[test]

@@ -176,9 +176,8 @@ fn a_delayed_job_is_rescheduled_edited_and_run_and_others_exit_with_4() {
     let id = json(&server, &["enqueue", "a", "--delay", "1h"])["id"].as_str().unwrap().to_owned();
     let moved = json(&server, &["delayed", "reschedule", &id, "--at", "2100-01-01T00:00:00Z"]);
     assert_eq!((&moved["id"], &moved["due_ms"]), (&id.as_str().into(), &4_102_444_800_000_u64.into()));
-    assert!(
-        sf(&server, &["delayed", "edit", &id, "--payload", "{\"to\":\"x\"}"]).stdout.contains("2100-01-01")
-    );
+    let edited = sf(&server, &["delayed", "edit", &id, "--payload", "{\"to\":\"x\"}", "--utc"]);
+    assert_eq!(edited.stdout, format!("{id} is due 2100-01-01 00:00:00Z\n"));
     assert_eq!(sf(&server, &["delayed", "edit", &id, "--payload", "{oops"]).code, Some(2));
     assert_eq!(sf(&server, &["delayed", "reschedule", &id]).code, Some(2));
     let now = json(&server, &["delayed", "run", &id]);
