@@ -22,7 +22,7 @@ class Catalogue:
         done = subprocess.run([program, "metrics", "--json"], capture_output=True, text=True, check=False)
         if done.returncode:
             raise Wrong(f"streamfleet metrics: {done.stderr}")
-        self.metrics = {each["name"]: each for each in json.loads(done.stdout)}
+        self.metrics = {each["name"]: each for each in json.loads(done.stdout)["items"]}
 
     def find(self, name):
         """Returns the metric of a series, which may be part of a histogram."""

@@ -92,7 +92,7 @@ class Fleet:
     def live(self):
         """Returns the live workers."""
         said = self.streamfleet("workers", "--json").stdout
-        return json.loads(said)["live"] if said else []
+        return json.loads(said)["items"] if said else []
 
     def metrics(self, number=0):
         """Returns the metrics of a worker."""

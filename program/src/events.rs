@@ -11,7 +11,7 @@ use streamfleet::job::{EntryId, QueueName};
 
 use super::Context;
 use super::exit::Exit;
-use super::output::{self, harmless};
+use super::output::{self, List, harmless};
 use super::times::{Clock, rfc3339};
 
 /// How often to look for new events.
@@ -40,13 +40,13 @@ pub(crate) struct Args {
     follow: bool,
 }
 
-/// A page of events, for JSON output.
+/// A page of events, for JSON output. `next` is the value of `--after` for the next page, now or later.
+type Page = List<Report, Facts>;
+
+/// What is known about all events, for JSON output.
 #[derive(Serialize)]
-struct Page {
+struct Facts {
     queue: String,
-    /// The value of `--after` for the next page, now or later.
-    next: Option<String>,
-    events: Vec<Report>,
 }
 
 /// One event, for JSON output.
@@ -79,11 +79,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let page = Page {
-        queue: queue.name().to_string(),
         next: last.map(|entry| entry.to_string()),
-        events: events.iter().map(|event| report(event, &context.clock)).collect(),
+        items: events.iter().map(|event| report(event, &context.clock)).collect(),
+        facts: Facts { queue: queue.name().to_string() },
+        former: Some("events"),
     };
-    let names = |page: &Page| page.events.iter().map(|event| event.entry.clone()).collect();
+    let names = |page: &Page| page.items.iter().map(|event| event.entry.clone()).collect();
     context.output.print_named(&page, names, show)?;
     Ok(Exit::Done)
 }
@@ -152,13 +153,13 @@ fn line(event: &PastEvent, clock: &Clock) -> String {
 }
 
 fn show(page: &Page) -> String {
-    if page.events.is_empty() {
+    if page.items.is_empty() {
         return format!(
             "no events of the queue {} are stored; workers publish the events that events.publish in their configuration names",
-            page.queue
+            page.facts.queue
         );
     }
-    let lines: Vec<_> = page.events.iter().map(|report| report.line.as_str()).collect();
+    let lines: Vec<_> = page.items.iter().map(|report| report.line.as_str()).collect();
     let next = page.next.as_deref().unwrap_or_default();
     format!("{}\nnext page: --after {next}", lines.join("\n"))
 }

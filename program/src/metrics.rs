@@ -5,7 +5,7 @@ use serde::Serialize;
 use streamfleet::telemetry::{CATALOGUE, Descriptor, Kind, Label, Values};
 
 use super::exit::Exit;
-use super::output::{self, Column, Output, View};
+use super::output::{self, Column, List, Output, View};
 
 /// One metric, for JSON output.
 #[derive(Serialize)]
@@ -37,8 +37,8 @@ pub(crate) fn run(output: Output) -> anyhow::Result<Exit> {
         .iter()
         .flat_map(|group| group.metrics.iter().map(|descriptor| metric(group.title, descriptor)))
         .collect();
-    let names = |metrics: &Vec<Metric>| metrics.iter().map(|metric| metric.name.to_owned()).collect();
-    output.print_named(&metrics, names, |metrics| show(metrics))?;
+    let names = |list: &List<Metric>| list.items.iter().map(|metric| metric.name.to_owned()).collect();
+    output.print_named(&List::from(metrics), names, |list| show(&list.items))?;
     Ok(Exit::Done)
 }
 

@@ -12,7 +12,7 @@ use streamfleet::{Broker, Queue, RedisError};
 
 use super::Context;
 use super::exit::Exit;
-use super::output::{self, Column, View, harmless};
+use super::output::{self, Column, List, View, harmless};
 use super::times::{Clock, rfc3339, short};
 
 /// How many queues are read at once.
@@ -73,9 +73,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     // A queue that cannot be read does not hide the others.
     let reading = stream::iter(names).map(|name| read_queue(broker.queue(name))).buffered(AT_ONCE);
     let reports: Vec<Report> = reading.collect().await;
-    let names = |reports: &Vec<Report>| reports.iter().map(|report| report.queue.clone()).collect();
-    context.output.print_named(&reports, names, |reports| show(reports, &broker, &context.clock))?;
     let failed = !reports.is_empty() && reports.iter().all(|report| report.error.is_some());
+    let names = |list: &List<Report>| list.items.iter().map(|report| report.queue.clone()).collect();
+    let show = |list: &List<Report>| show(&list.items, &broker, &context.clock);
+    context.output.print_named(&List::from(reports), names, show)?;
     let exit = output::report_missing(&missing);
     Ok(if failed { Exit::Redis } else { exit })
 }

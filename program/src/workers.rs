@@ -12,13 +12,15 @@ use streamfleet::job::Lane;
 
 use super::Context;
 use super::exit::Exit;
-use super::output::{self, Column, View, harmless};
+use super::output::{self, Column, List, View, harmless};
 use super::times::short;
 
-/// All workers, for JSON output.
+/// The live workers, for JSON output.
+type Report = List<Live, Facts>;
+
+/// What is known besides the live workers, for JSON output.
 #[derive(Serialize)]
-struct Report {
-    live: Vec<Live>,
+struct Facts {
     stale: Vec<Stale>,
     /// The lanes whose consumers could not be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,8 +68,10 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     missing.dedup_by(|one, other| one.node == other.node);
     let names: BTreeSet<_> = live.iter().map(|worker| worker.consumer.clone()).collect();
     let stale = known.into_iter().filter(|consumer| !names.contains(&consumer.consumer)).collect();
-    let report = Report { live: live.into_iter().map(live_report).collect(), stale, unlisted };
-    let names = |report: &Report| report.live.iter().map(|worker| worker.consumer.clone()).collect();
+    let facts = Facts { stale, unlisted };
+    let items = live.into_iter().map(live_report).collect();
+    let report = Report { items, next: None, facts, former: Some("live") };
+    let names = |report: &Report| report.items.iter().map(|worker| worker.consumer.clone()).collect();
     context.output.print_named(&report, names, show)?;
     Ok(output::report_missing(&missing))
 }
@@ -128,7 +132,8 @@ fn live_report(worker: WorkerInfo) -> Live {
 }
 
 fn show(report: &Report) -> View {
-    let mut view: View = if report.live.is_empty() {
+    let Facts { stale, unlisted } = &report.facts;
+    let mut view: View = if report.items.is_empty() {
         "no live workers".to_owned().into()
     } else {
         let mut table = output::table(&[
@@ -139,7 +144,7 @@ fn show(report: &Report) -> View {
             Column::from("running/slots"),
             Column::wide("version"),
         ]);
-        for worker in &report.live {
+        for worker in &report.items {
             table.add_row([
                 harmless(&worker.consumer),
                 harmless(&worker.state),
@@ -151,11 +156,11 @@ fn show(report: &Report) -> View {
         }
         table.into()
     };
-    if !report.stale.is_empty() {
+    if !stale.is_empty() {
         let heading =
             "consumers without a live worker (other workers take over their pending jobs after the lease):";
         let mut table = output::table(&["consumer", "queue", "pending", "idle for"]);
-        for stale in &report.stale {
+        for stale in stale {
             table.add_row([
                 harmless(&stale.consumer),
                 stale.queue.clone(),
@@ -165,7 +170,7 @@ fn show(report: &Report) -> View {
         }
         view = view.then(heading.to_owned()).then(table);
     }
-    for Unlisted { queue, lane, error } in &report.unlisted {
+    for Unlisted { queue, lane, error } in unlisted {
         view = view.then(format!("failed to list the consumers of the queue {queue}, lane {lane}: {error}"));
     }
     view

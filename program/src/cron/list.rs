@@ -9,7 +9,7 @@ use streamfleet::job::{QueueName, Timestamp};
 
 use crate::Context;
 use crate::exit::Exit;
-use crate::output::{self, Column, View, harmless};
+use crate::output::{self, Column, List, View, harmless};
 use crate::times::{Clock, rfc3339};
 
 /// One recurring job, for JSON output.
@@ -78,8 +78,8 @@ pub(super) async fn run(
     {
         return Err(error).context("failed to list the recurring jobs");
     }
-    let names = |all: &Vec<Recurring>| all.iter().map(|one| one.name.clone()).collect();
-    context.output.print_named(&all, names, |all| show(all, &context.clock))?;
+    let names = |all: &List<Recurring>| all.items.iter().map(|one| one.name.clone()).collect();
+    context.output.print_named(&List::from(all), names, |all| show(&all.items, &context.clock))?;
     for (name, why, _) in failed {
         let message = format!("failed to list the recurring jobs of the queue {name}: {why}");
         output::print_stderr(&harmless(&message));

@@ -9,7 +9,7 @@ use streamfleet::{Broker, Queue};
 use super::Filter;
 use crate::Context;
 use crate::exit::Exit;
-use crate::output::{self, Column, View, harmless};
+use crate::output::{self, Column, List, View, harmless};
 use crate::queues;
 use crate::times::{rfc3339, short};
 
@@ -32,15 +32,15 @@ pub(super) struct Args {
     filter: Filter,
 }
 
-/// A page of letters, for JSON output.
+/// A page of letters, for JSON output. `next` is the value of `--after` for the next page.
+type Page = List<Letter, Facts>;
+
+/// What is known about all letters, for JSON output.
 #[derive(Serialize)]
-struct Page {
+struct Facts {
     queue: String,
     /// How many letters the queue has, regardless of the filter.
     total: u64,
-    /// The value of `--after` for the next page.
-    next: Option<String>,
-    letters: Vec<Letter>,
 }
 
 /// One letter, for JSON output.
@@ -82,8 +82,9 @@ pub(super) async fn run(
     }
     let (letters, more) = page(&args, &queue).await?;
     let next = letters.last().filter(|_| more).map(|letter| letter.letter.clone());
-    let page = Page { queue: queue.name().to_string(), total: snapshot.dead, next, letters };
-    let names = |page: &Page| page.letters.iter().map(|letter| letter.letter.clone()).collect();
+    let facts = Facts { queue: queue.name().to_string(), total: snapshot.dead };
+    let page = Page { items: letters, next, facts, former: Some("letters") };
+    let names = |page: &Page| page.items.iter().map(|letter| letter.letter.clone()).collect();
     context.output.print_named(&page, names, |page| show(page, &args, snapshot.now))?;
     Ok(Exit::Done)
 }
@@ -142,9 +143,10 @@ pub(super) fn letter(dead: &DeadLetter) -> Letter {
 }
 
 fn show(page: &Page, args: &Args, now: Timestamp) -> View {
-    if page.letters.is_empty() {
+    let Facts { queue, total } = &page.facts;
+    if page.items.is_empty() {
         let which = if args.filter.is_empty() { "" } else { ", but none matches the filter" };
-        return format!("the queue {} has {} dead letters{which}", page.queue, page.total).into();
+        return format!("the queue {queue} has {total} dead letters{which}").into();
     }
     let mut table = output::table(&[
         Column::id("letter"),
@@ -156,7 +158,7 @@ fn show(page: &Page, args: &Args, now: Timestamp) -> View {
         Column::from("died"),
         Column::from("error"),
     ]);
-    for letter in &page.letters {
+    for letter in &page.items {
         table.add_row([
             letter.letter.clone(),
             harmless(&letter.id),
@@ -169,5 +171,5 @@ fn show(page: &Page, args: &Args, now: Timestamp) -> View {
         ]);
     }
     let more = page.next.as_ref().map_or_else(String::new, |next| format!("; next page: --after {next}"));
-    View::from(table).then(format!("{} of {} dead letters{more}", page.letters.len(), page.total))
+    View::from(table).then(format!("{} of {total} dead letters{more}", page.items.len()))
 }

@@ -11,7 +11,7 @@ use streamfleet::job::{Encoding, JobId, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
 
 use super::exit::Exit;
-use super::output::{self, Column, View, harmless};
+use super::output::{self, Column, List, View, harmless};
 use super::times::{self, Clock, rfc3339};
 use super::{Context, cancel, enqueue, queues};
 
@@ -71,14 +71,14 @@ enum Action {
     },
 }
 
-/// A page of the delayed set, for JSON output.
+/// A page of the delayed set, for JSON output. `next` is the value of `--skip` for the next page.
+type Page = List<Delayed, Facts, u64>;
+
+/// What is known about all delayed jobs, for JSON output.
 #[derive(Serialize)]
-struct Page {
+struct Facts {
     queue: String,
     total: u64,
-    /// The value of `--skip` for the next page.
-    next: Option<u64>,
-    jobs: Vec<Delayed>,
 }
 
 /// One delayed job, for JSON output.
@@ -128,12 +128,12 @@ async fn list(
     }
     let end = skip + upcoming.len() as u64;
     let page = Page {
-        queue: queue.name().to_string(),
-        total: snapshot.delayed,
         next: (end < snapshot.delayed && !upcoming.is_empty()).then_some(end),
-        jobs: upcoming.into_iter().map(delayed).collect(),
+        items: upcoming.into_iter().map(delayed).collect(),
+        facts: Facts { queue: queue.name().to_string(), total: snapshot.delayed },
+        former: Some("jobs"),
     };
-    let names = |page: &Page| page.jobs.iter().map(|job| job.id.clone()).collect();
+    let names = |page: &Page| page.items.iter().map(|job| job.id.clone()).collect();
     context.output.print_named(&page, names, |page| show(page, snapshot.now, &context.clock))?;
     Ok(Exit::Done)
 }
@@ -156,12 +156,9 @@ fn delayed(upcoming: Upcoming) -> Delayed {
 }
 
 fn show(page: &Page, now: Timestamp, clock: &Clock) -> View {
-    if page.jobs.is_empty() {
-        return format!(
-            "the queue {} has {} delayed jobs, none of them on this page",
-            page.queue, page.total
-        )
-        .into();
+    let Facts { queue, total } = &page.facts;
+    if page.items.is_empty() {
+        return format!("the queue {queue} has {total} delayed jobs, none of them on this page").into();
     }
     let mut table = output::table(&[
         Column::from("job"),
@@ -170,7 +167,7 @@ fn show(page: &Page, now: Timestamp, clock: &Clock) -> View {
         Column::from("due"),
         Column::from("failures"),
     ]);
-    for job in &page.jobs {
+    for job in &page.items {
         table.add_row([
             harmless(&job.id),
             harmless(&job.job_type),
@@ -180,5 +177,5 @@ fn show(page: &Page, now: Timestamp, clock: &Clock) -> View {
         ]);
     }
     let more = page.next.map_or_else(String::new, |next| format!("; next page: --skip {next}"));
-    View::from(table).then(format!("{} of {} delayed jobs{more}", page.jobs.len(), page.total))
+    View::from(table).then(format!("{} of {total} delayed jobs{more}", page.items.len()))
 }

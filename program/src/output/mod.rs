@@ -2,8 +2,9 @@
 //! stdout, and the only one that decides how something looks.
 //!
 //! A command makes a `view` of sentences, facts and `table`s. `style` knows what the terminal can show. `text` makes
-//! everything harmless for it.
+//! everything harmless for it. A `list` has the same shape in JSON for every command.
 
+mod list;
 mod style;
 mod table;
 mod text;
@@ -16,6 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use streamfleet::admin::Missing;
 
+pub(crate) use self::list::List;
 use self::style::Look;
 pub(crate) use self::table::{Column, table};
 use self::text::{escaped, harmless_lines};

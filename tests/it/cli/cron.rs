@@ -20,7 +20,7 @@ fn add(server: &RedisServer, more: &[&str]) -> (Option<i32>, String, String) {
 
 fn entry(server: &RedisServer, name: &str) -> Option<Value> {
     let all = json(server, &["cron", "list", "--next", "3"]);
-    all.as_array().unwrap().iter().find(|entry| entry["name"] == name).cloned()
+    all["items"].as_array().unwrap().iter().find(|entry| entry["name"] == name).cloned()
 }
 
 #[test]
@@ -53,7 +53,8 @@ fn a_recurring_job_of_another_queue_is_found() {
     let server = RedisServer::start();
     assert_eq!(add(&server, &["--queue", "reports"]).0, Some(0));
     assert_eq!(entry(&server, "report.nightly").unwrap()["queue"], "reports");
-    assert_eq!(json(&server, &["cron", "list", "--queue", "default"]), serde_json::json!([]));
+    let none = serde_json::json!({"version": 1, "items": [], "next": null});
+    assert_eq!(json(&server, &["cron", "list", "--queue", "default"]), none);
 }
 
 #[test]

@@ -11,7 +11,8 @@ use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty, un
 use crate::harness::redis_server::RedisServer;
 
 fn letters(page: &Value) -> Vec<String> {
-    let letters = page["letters"].as_array().unwrap();
+    assert_eq!(page["letters"], page["items"], "older programs read this key");
+    let letters = page["items"].as_array().unwrap();
     letters.iter().map(|letter| letter["letter"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -75,7 +76,7 @@ async fn letters_are_filtered_by_the_kind_of_the_last_failure() {
     fleet.stop().await;
     for kind in kinds {
         let page = json(&server, &["dead", "list", "--reason", "exhausted", "--kind", kind]);
-        let found: Vec<_> = page["letters"].as_array().unwrap().iter().collect();
+        let found: Vec<_> = page["items"].as_array().unwrap().iter().collect();
         assert_eq!((found.len(), &found[0]["id"], &found[0]["kind"]), (1, &kind.into(), &kind.into()));
         assert_eq!(json(&server, &["dead", "show", kind])["kind"], kind);
     }
@@ -108,7 +109,7 @@ async fn a_malformed_entry_is_shown_in_hex_and_dropped_with_its_record() {
     server.cmd(&[&b"XADD"[..], b"sf:{default}:jobs", b"*", b"payload", &[0xff, 0x00]]);
     until_dead(&queue, 1).await;
     fleet.stop().await;
-    let listed = json(&server, &["dead", "list"])["letters"][0].clone();
+    let listed = json(&server, &["dead", "list"])["items"][0].clone();
     assert_eq!(listed["reason"], "malformed");
     let shown = stdout_of(&server, &["dead", "show", listed["id"].as_str().unwrap()]);
     assert!(shown.contains("payload") && shown.contains("ff00"), "{shown}");
@@ -124,7 +125,7 @@ async fn a_replayed_job_runs_again() {
     let queue = queue(&server).await;
     bury(&server, &queue, 1).await;
     let listed = json(&server, &["dead", "list"]);
-    let (letter, job) = (letters(&listed).remove(0), listed["letters"][0]["id"].as_str().unwrap().to_owned());
+    let (letter, job) = (letters(&listed).remove(0), listed["items"][0]["id"].as_str().unwrap().to_owned());
     assert_eq!(json(&server, &["dead", "replay", &letter])["replayed"], 1);
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
     until_empty(&queue).await;

@@ -75,7 +75,7 @@ fn a_job_for_later_is_scheduled() {
     assert_eq!(server.cmd(&["ZCARD", "sf:{default}:delayed"]), redis::Value::Int(2));
     let due: f64 = redis::cmd("ZSCORE")
         .arg("sf:{default}:delayed")
-        .arg(json(&server, &["delayed", "list"])["jobs"][1]["id"].as_str().unwrap())
+        .arg(json(&server, &["delayed", "list"])["items"][1]["id"].as_str().unwrap())
         .query(&mut server.client())
         .unwrap();
     assert_eq!(due, 4_102_444_800_000.0);

@@ -25,7 +25,7 @@ fn three(server: &RedisServer) {
 }
 
 fn names(page: &Value) -> Vec<&str> {
-    page["events"].as_array().unwrap().iter().map(|event| event["event"].as_str().unwrap()).collect()
+    page["items"].as_array().unwrap().iter().map(|event| event["event"].as_str().unwrap()).collect()
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_last_events_are_listed_and_others_page_by_page() {
     three(&server);
     let page = answered(&server, &["events", "--limit", "2"]);
     assert_eq!(names(&page), ["failed_handle", "queue_length"]);
-    let failed = &page["events"][0];
+    let failed = &page["items"][0];
     let notifications = ["entry", "at_ms", "id", "attempt", "elapsed_ms"].map(|name| failed[name].clone());
     let want = json!(["1700000000002-0", 1_700_000_000_002_u64, "1700000000000-0", 1, 7]);
     assert_eq!(Value::from(notifications.to_vec()), want);

@@ -76,7 +76,7 @@ fn a_table_on_a_terminal_fits_its_width() {
 async fn colors_have_a_meaning_and_are_left_out_on_request() {
     let server = RedisServer::start();
     bury(&server, &queue(&server).await, 1).await;
-    let id = json(&server, &["dead", "list"])["letters"][0]["id"].as_str().unwrap().to_owned();
+    let id = json(&server, &["dead", "list"])["items"][0]["id"].as_str().unwrap().to_owned();
     let status = on_a_terminal(&server, &["status", &id]);
     assert!(shown(&status).contains("\u{1b}[31mdead\u{1b}[0m"), "{}", shown(&status));
     for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {

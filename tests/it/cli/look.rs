@@ -101,10 +101,12 @@ fn queues_are_listed_before_any_worker_joins_them() {
     sf(&server, &["enqueue", "a", "--queue", "mail", "--lane", "high"]);
     sf(&server, &["enqueue", "a", "--queue", "later", "--delay", "1h"]);
     let queues = json(&server, &["queues"]);
-    let names: Vec<_> = queues.as_array().unwrap().iter().map(|queue| queue["queue"].clone()).collect();
+    let names: Vec<_> =
+        queues["items"].as_array().unwrap().iter().map(|queue| queue["queue"].clone()).collect();
     assert_eq!(names, ["later", "mail"]);
-    assert_eq!((&queues[1]["waiting"], &queues[1]["lanes"][0]["waiting"]), (&1.into(), &1.into()));
-    assert!(queues[1]["oldest_waiting_age_ms"].is_u64() && queues[0]["next_due_ms"].is_u64());
+    let (later, mail) = (&queues["items"][0], &queues["items"][1]);
+    assert_eq!((&mail["waiting"], &mail["lanes"][0]["waiting"]), (&1.into(), &1.into()));
+    assert!(mail["oldest_waiting_age_ms"].is_u64() && later["next_due_ms"].is_u64());
     assert_output!(stdout_of(&server, &["queues"]));
     assert_eq!(sf(&server, &["queues", "mail"]).code, Some(0));
     let unknown: [&[&str]; 3] =
@@ -126,10 +128,10 @@ async fn live_workers_and_stale_consumers_are_listed() {
     let queue = queue(&server).await;
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
     until_async("the worker's heartbeat", Duration::from_secs(10), async || {
-        !json(&server, &["workers"])["live"].as_array().unwrap().is_empty()
+        !json(&server, &["workers"])["items"].as_array().unwrap().is_empty()
     })
     .await;
-    let live = json(&server, &["workers"])["live"][0].clone();
+    let live = json(&server, &["workers"])["items"][0].clone();
     assert_eq!(
         (&live["state"], &live["queues"][0], &live["types"][0]),
         (&"running".into(), &"default".into(), &"test".into())
@@ -140,7 +142,7 @@ async fn live_workers_and_stale_consumers_are_listed() {
     submit(&queue, "{}").await;
     server.cmd(&["XREADGROUP", "GROUP", "fleet", "gone", "STREAMS", "sf:{default}:jobs", ">"]);
     let workers = json(&server, &["workers"]);
-    assert_eq!(workers["live"].as_array().unwrap().len(), 0);
+    assert_eq!(workers["items"].as_array().unwrap().len(), 0);
     let stale = &workers["stale"][0];
     assert_eq!((&stale["consumer"], &stale["pending"]), (&"gone".into(), &1.into()));
     assert_output!(stdout_of(&server, &["workers"]));
@@ -154,7 +156,7 @@ fn delayed_jobs_are_paged_and_can_be_cancelled() {
     }
     let page = json(&server, &["delayed", "list", "--limit", "2"]);
     let ids = |page: &Value| {
-        page["jobs"].as_array().unwrap().iter().map(|job| job["id"].clone()).collect::<Vec<_>>()
+        page["items"].as_array().unwrap().iter().map(|job| job["id"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(
         (ids(&page), &page["total"], &page["next"]),
@@ -204,7 +206,7 @@ fn invisible_characters_are_escaped_in_tables_errors_and_json() {
     let listed = run(&["--json", "queues"]).stdout;
     assert!(is_clean(&listed) && listed.contains("\\u202e"), "{listed}");
     let report: Value = serde_json::from_str(&listed).unwrap();
-    assert_eq!(report[0]["leader"], "me\u{202e}txt\u{200b}\u{9b}31m");
+    assert_eq!(report["items"][0]["leader"], "me\u{202e}txt\u{200b}\u{9b}31m");
     let refused = run(&["status", "no\u{202e}job"]);
     assert_ne!(refused.code, Some(0));
     assert!(is_clean(&refused.stderr), "{}", refused.stderr);

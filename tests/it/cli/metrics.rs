@@ -8,7 +8,7 @@ use crate::harness::process::run;
 fn metrics_are_listed_with_their_labels_and_who_exports_them() {
     let listed: Value = serde_json::from_str(&run(&["--json", "metrics"], b"").stdout).unwrap();
     let metric = |name: &str| {
-        let all = listed.as_array().unwrap().iter();
+        let all = listed["items"].as_array().unwrap().iter();
         all.clone().find(|metric| metric["name"] == name).unwrap_or_else(|| panic!("no {name}")).clone()
     };
     insta::assert_json_snapshot!(metric("streamfleet_queue_jobs"));

@@ -56,7 +56,7 @@ impl Desk {
         self.json_of(&["enqueue", "--bulk"], many);
         self.until_dead("fatal").await;
         self.until_dead("fatal-too").await;
-        assert_eq!(self.json(&["dead", "list"])["letters"].as_array().map(Vec::len), Some(2));
+        assert_eq!(self.json(&["dead", "list"])["items"].as_array().map(Vec::len), Some(2));
         assert_eq!(self.json(&["dead", "show", "fatal"])["queue"], self.queue.as_str());
         self.json(&["dead", "replay", "fatal"]);
         self.json(&["dead", "drop", "fatal-too"]);
@@ -83,7 +83,7 @@ impl Desk {
         self.json(&["cron", "add", "hourly", "--schedule", "@hourly", "--type", "test"]);
         self.json(&["cron", "run", "hourly"]);
         self.json(&["cron", "pause", "hourly"]);
-        assert_eq!(self.json(&["cron", "list"]).as_array().map(Vec::len), Some(1));
+        assert_eq!(self.json(&["cron", "list"])["items"].as_array().map(Vec::len), Some(1));
         self.json(&["cron", "resume", "hourly"]);
         self.json(&["cron", "remove", "hourly"]);
         let batch = self.sf(&["batch", "never", "--queue", &self.queue], "");

@@ -31,7 +31,8 @@ fn queues_lists_the_others_and_names_the_keys_that_redis_refused() {
     let line = line.unwrap_or_else(|| panic!("{}", table.stdout));
     assert!(line.contains("NOPERM") && line.contains("sf:{c}:*"), "{line}");
     let listed = run(&["--redis", &url, "--json", "queues"], b"");
-    let report: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let list: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let report = &list["items"];
     assert_eq!((&report[0]["waiting"], &report[1]["waiting"]), (&json!(1), &json!(1)));
     assert_eq!((&report[2]["waiting"], &report[2]["consumers"]), (&json!(null), &json!(null)));
     assert!(report[2]["error"].as_str().unwrap().contains("sf:{c}:*"), "{report}");

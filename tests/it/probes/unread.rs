@@ -79,7 +79,7 @@ async fn queues_are_listed_with_a_gap_for_an_unreadable_key() {
     let listed = run(&["--redis", &scene.server.url(), "queues", "--json"], b"");
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     let report: Value = serde_json::from_str(&listed.stdout).unwrap();
-    let report = &report[0];
+    let report = &report["items"][0];
     assert_eq!(
         (&report["dead"], &report["waiting"], &report["delayed"]),
         (&json!(null), &json!(null), &json!(1))

@@ -80,7 +80,7 @@ fn configured_steps_run_wait_for_a_decision_and_continue() {
     stage.run(&["enqueue", "gift.send", "--id", "g-1"]);
     stage.until_state("dead");
     assert_eq!(stage.log(), ["charge", "render", "render"]);
-    let letter = &stage.json(&["dead", "list"])["letters"][0];
+    let letter = &stage.json(&["dead", "list"])["items"][0];
     assert_eq!(letter["reason"], "needs_decision");
     let seen = stage.json(&["steps", "g-1"]);
     let states: Vec<&str> =

@@ -1,0 +1,71 @@
+//! Lists in JSON: one shape for every command.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+/// The version of the shape. It changes if a key is removed or gets another meaning, not if one is added.
+const VERSION: u32 = 1;
+
+/// A list. In JSON, it is `{"version": 1, …, "items": […], "next": …}`, with the facts among them.
+#[derive(Debug)]
+pub(crate) struct List<T, F = NoFacts, N = String> {
+    pub(crate) items: Vec<T>,
+    /// What to pass for the next page; none if this is the last one, or if there are no pages.
+    pub(crate) next: Option<N>,
+    /// What is known about the list as a whole.
+    pub(crate) facts: F,
+    /// Another key that has the same items: older programs read it.
+    pub(crate) former: Option<&'static str>,
+}
+
+/// Nothing is known about the list as a whole.
+#[derive(Debug, Serialize)]
+pub(crate) struct NoFacts {}
+
+impl<T> From<Vec<T>> for List<T> {
+    fn from(items: Vec<T>) -> Self {
+        Self { items, next: None, facts: NoFacts {}, former: None }
+    }
+}
+
+impl<T: Serialize, F: Serialize, N: Serialize> Serialize for List<T, F, N> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shape<'a, T, F, N> {
+            version: u32,
+            #[serde(flatten)]
+            facts: &'a F,
+            items: &'a [T],
+            next: &'a Option<N>,
+            #[serde(flatten)]
+            former: BTreeMap<&'static str, &'a [T]>,
+        }
+        let Self { items, next, facts, former } = self;
+        let former = former.iter().map(|name| (*name, items.as_slice())).collect();
+        Shape { version: VERSION, facts, items, next, former }.serialize(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_list_has_the_same_shape() {
+        let plain = List::from(vec![1, 2]);
+        assert_eq!(
+            serde_json::to_value(&plain).unwrap(),
+            json!({"version": 1, "items": [1, 2], "next": null})
+        );
+        #[derive(Serialize)]
+        struct Facts {
+            total: u64,
+        }
+        let facts = Facts { total: 3 };
+        let page = List { items: vec!["a"], next: Some("a".to_owned()), facts, former: Some("letters") };
+        let want = json!({"version": 1, "total": 3, "items": ["a"], "next": "a", "letters": ["a"]});
+        assert_eq!(serde_json::to_value(&page).unwrap(), want);
+    }
+}
