@@ -107,7 +107,7 @@ enum Command {
     /// Count the jobs of each queue.
     Queues(queues::Args),
     /// List the workers.
-    Workers,
+    Workers(workers::Args),
     /// List, show, replay or drop dead letters.
     Dead(dead::Args),
     /// List or cancel jobs that are due later.
@@ -167,7 +167,7 @@ impl Command {
             Self::Steps(args) => steps::run(args, context).await,
             Self::Cancel(args) => cancel::run(args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
-            Self::Workers => workers::run(context).await,
+            Self::Workers(args) => workers::run(args, context).await,
             Self::Events(args) => events::run(args, context).await,
             Self::Dead(args) => dead::run(args, context).await,
             Self::Delayed(args) => delayed::run(args, context).await,

@@ -12,7 +12,7 @@ use streamfleet::{Broker, Queue, RedisError};
 
 use super::Context;
 use super::exit::Exit;
-use super::output::{self, Column, List, View, harmless};
+use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::{Clock, rfc3339, short};
 
 /// How many queues are read at once.
@@ -23,6 +23,8 @@ const AT_ONCE: usize = 16;
 pub(crate) struct Args {
     /// Only these queues. Default: every queue of the namespace.
     names: Vec<QueueName>,
+    #[command(flatten)]
+    repeat: Repeat,
 }
 
 /// One queue, for JSON output. A count is missing if its key cannot be read.
@@ -64,21 +66,25 @@ struct LaneReport {
 /// Counts the jobs of the queues.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
+    args.repeat.run(context.output, async || list(&broker, &args.names, context).await).await
+}
+
+async fn list(broker: &Broker, named: &[QueueName], context: &Context) -> anyhow::Result<Listing> {
     let listed = broker.queues().await.context("failed to list the queues")?;
-    if args.names.iter().any(|name| report_unless_known(&broker, name, &listed, context)) {
-        return Ok(Exit::NotFound);
+    if named.iter().any(|name| report_unless_known(broker, name, &listed, context)) {
+        return Ok(Listing::not_found());
     }
     let Listed { found: known, missing } = listed;
-    let names = if args.names.is_empty() { known } else { args.names };
+    let names = if named.is_empty() { known } else { named.to_vec() };
     // A queue that cannot be read does not hide the others.
     let reading = stream::iter(names).map(|name| read_queue(broker.queue(name))).buffered(AT_ONCE);
     let reports: Vec<Report> = reading.collect().await;
     let failed = !reports.is_empty() && reports.iter().all(|report| report.error.is_some());
     let names = |list: &List<Report>| list.items.iter().map(|report| report.queue.clone()).collect();
-    let show = |list: &List<Report>| show(&list.items, &broker, &context.clock);
-    context.output.print_named(&List::from(reports), names, show)?;
-    let exit = output::report_missing(&missing);
-    Ok(if failed { Exit::Redis } else { exit })
+    let show = |list: &List<Report>| show(&list.items, broker, &context.clock);
+    let text = context.output.rendered(&List::from(reports), names, show)?;
+    let listing = Listing::new(text).without(&missing);
+    Ok(if failed { listing.exit(Exit::Redis) } else { listing })
 }
 
 /// Counts the jobs of one queue.

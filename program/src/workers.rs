@@ -12,7 +12,7 @@ use streamfleet::job::Lane;
 
 use super::Context;
 use super::exit::Exit;
-use super::output::{self, Column, List, View, harmless};
+use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::short;
 
 /// The live workers, for JSON output.
@@ -56,11 +56,22 @@ struct Stale {
     idle_ms: u64,
 }
 
+/// The arguments of `workers`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    repeat: Repeat,
+}
+
 /// Lists the workers.
-pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
+    args.repeat.run(context.output, async || list(&broker, context).await).await
+}
+
+async fn list(broker: &Broker, context: &Context) -> anyhow::Result<Listing> {
     // The groups are read first: a worker that stops in between is then in neither list, rather than in the wrong one.
-    let Known { consumers: known, unlisted, mut missing } = known(&broker).await?;
+    let Known { consumers: known, unlisted, mut missing } = known(broker).await?;
     let Listed { found: live, missing: more } =
         broker.workers().await.context("failed to list the workers")?;
     missing.extend(more);
@@ -72,8 +83,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let items = live.into_iter().map(live_report).collect();
     let report = Report { items, next: None, facts, former: Some("live") };
     let names = |report: &Report| report.items.iter().map(|worker| worker.consumer.clone()).collect();
-    context.output.print_named(&report, names, show)?;
-    Ok(output::report_missing(&missing))
+    Ok(Listing::new(context.output.rendered(&report, names, show)?).without(&missing))
 }
 
 /// The consumers that the groups know.

@@ -8,8 +8,7 @@ use streamfleet::cron::Entry;
 use streamfleet::job::{QueueName, Timestamp};
 
 use crate::Context;
-use crate::exit::Exit;
-use crate::output::{self, Column, List, View, harmless};
+use crate::output::{self, Column, List, Listing, View, harmless};
 use crate::times::{Clock, rfc3339};
 
 /// One recurring job, for JSON output.
@@ -51,14 +50,14 @@ struct Times {
 }
 
 /// Lists the recurring jobs.
-pub(super) async fn run(
+pub(super) async fn look(
     broker: &Broker,
-    named: Option<QueueName>,
+    named: Option<&QueueName>,
     next: usize,
     context: &Context,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Listing> {
     let Listed { found: queues, missing } = match named {
-        Some(queue) => Listed { found: vec![queue], missing: Vec::new() },
+        Some(queue) => Listed { found: vec![queue.clone()], missing: Vec::new() },
         None => broker.queues().await.context("failed to list the queues")?,
     };
     let (count, mut all, mut failed) = (queues.len(), Vec::new(), Vec::new());
@@ -79,12 +78,13 @@ pub(super) async fn run(
         return Err(error).context("failed to list the recurring jobs");
     }
     let names = |all: &List<Recurring>| all.items.iter().map(|one| one.name.clone()).collect();
-    context.output.print_named(&List::from(all), names, |all| show(&all.items, &context.clock))?;
+    let show = |all: &List<Recurring>| show(&all.items, &context.clock);
+    let mut listing = Listing::new(context.output.rendered(&List::from(all), names, show)?);
     for (name, why, _) in failed {
         let message = format!("failed to list the recurring jobs of the queue {name}: {why}");
-        output::print_stderr(&harmless(&message));
+        listing = listing.remark(harmless(&message));
     }
-    Ok(output::report_missing(&missing))
+    Ok(listing.without(&missing))
 }
 
 fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize) -> Recurring {

@@ -10,7 +10,7 @@ use streamfleet::job::{CronName, QueueName};
 
 use super::Context;
 use super::exit::Exit;
-use super::output;
+use super::output::{self, Repeat};
 
 /// The arguments of `cron`.
 #[derive(clap::Args)]
@@ -32,6 +32,8 @@ enum Action {
         /// How many of the next ticks to show for each.
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
         next: u16,
+        #[command(flatten)]
+        repeat: Repeat,
     },
     /// Pause a recurring job: it submits nothing until it is resumed.
     Pause {
@@ -82,7 +84,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             let queue = broker().await?.queue(queue);
             return args.store(&queue, &entry, context).await;
         }
-        Action::List { next } => return list::run(&broker().await?, named, next.into(), context).await,
+        Action::List { next, repeat } => {
+            let broker = broker().await?;
+            let look = async || list::look(&broker, named.as_ref(), next.into(), context).await;
+            return repeat.run(context.output, look).await;
+        }
         Action::Pause { name } => (name, "paused"),
         Action::Resume { name } => (name, "resumed"),
         Action::Run { name } => (name, "submitted"),

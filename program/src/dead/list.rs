@@ -9,7 +9,7 @@ use streamfleet::{Broker, Queue};
 use super::Filter;
 use crate::Context;
 use crate::exit::Exit;
-use crate::output::{self, Column, List, View, harmless};
+use crate::output::{self, Column, List, Listing, Repeat, View, harmless};
 use crate::queues;
 use crate::times::{rfc3339, short};
 
@@ -30,6 +30,8 @@ pub(super) struct Args {
     oldest_first: bool,
     #[command(flatten)]
     filter: Filter,
+    #[command(flatten)]
+    repeat: Repeat,
 }
 
 /// A page of letters, for JSON output. `next` is the value of `--after` for the next page.
@@ -76,17 +78,20 @@ pub(super) async fn run(
     context: &Context,
 ) -> anyhow::Result<Exit> {
     let queue = broker.queue(queue);
+    args.repeat.run(context.output, async || list(&args, broker, &queue, context).await).await
+}
+
+async fn list(args: &Args, broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
     let snapshot = queue.snapshot().await.context("failed to count the dead letters")?;
     if snapshot.dead == 0 && queues::report_unknown(broker, queue.name(), context).await {
-        return Ok(Exit::NotFound);
+        return Ok(Listing::not_found());
     }
-    let (letters, more) = page(&args, &queue).await?;
+    let (letters, more) = page(args, queue).await?;
     let next = letters.last().filter(|_| more).map(|letter| letter.letter.clone());
     let facts = Facts { queue: queue.name().to_string(), total: snapshot.dead };
     let page = Page { items: letters, next, facts, former: Some("letters") };
     let names = |page: &Page| page.items.iter().map(|letter| letter.letter.clone()).collect();
-    context.output.print_named(&page, names, |page| show(page, &args, snapshot.now))?;
-    Ok(Exit::Done)
+    Ok(Listing::new(context.output.rendered(&page, names, |page| show(page, args, snapshot.now))?))
 }
 
 /// Returns the letters of the page, and whether there may be more.

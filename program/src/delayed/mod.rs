@@ -11,7 +11,7 @@ use streamfleet::job::{Encoding, JobId, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
 
 use super::exit::Exit;
-use super::output::{self, Column, List, View, harmless};
+use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::{self, Clock, rfc3339};
 use super::{Context, cancel, enqueue, queues};
 
@@ -36,6 +36,8 @@ enum Action {
         /// How many jobs to skip.
         #[arg(long, default_value_t = 0)]
         skip: u64,
+        #[command(flatten)]
+        repeat: Repeat,
     },
     /// Change when a delayed job or a retry is due. Its attempts stay counted.
     Reschedule {
@@ -101,7 +103,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
     let queue = broker.queue(args.queue);
     match args.action {
-        Action::List { limit, skip } => list(&broker, &queue, (skip, limit), context).await,
+        Action::List { limit, skip, repeat } => {
+            let look = async || list(&broker, &queue, (skip, limit), context).await;
+            repeat.run(context.output, look).await
+        }
         Action::Reschedule { id, delay, at } => {
             let due = delay.map(Due::In).or(at.map(Due::At)).unwrap_or(Due::Now);
             amend::run(&queue, &id, amend::Change::Due(due), context).await
@@ -120,11 +125,11 @@ async fn list(
     queue: &Queue,
     (skip, limit): (u64, u64),
     context: &Context,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Listing> {
     let upcoming = queue.delayed().page(skip, limit).await.context("failed to list the delayed jobs")?;
     let snapshot = queue.snapshot().await.context("failed to count the delayed jobs")?;
     if snapshot.delayed == 0 && queues::report_unknown(broker, queue.name(), context).await {
-        return Ok(Exit::NotFound);
+        return Ok(Listing::not_found());
     }
     let end = skip + upcoming.len() as u64;
     let page = Page {
@@ -134,8 +139,8 @@ async fn list(
         former: Some("jobs"),
     };
     let names = |page: &Page| page.items.iter().map(|job| job.id.clone()).collect();
-    context.output.print_named(&page, names, |page| show(page, snapshot.now, &context.clock))?;
-    Ok(Exit::Done)
+    let show = |page: &Page| show(page, snapshot.now, &context.clock);
+    Ok(Listing::new(context.output.rendered(&page, names, show)?))
 }
 
 fn delayed(upcoming: Upcoming) -> Delayed {

@@ -2,9 +2,11 @@
 //! stdout, and the only one that decides how something looks.
 //!
 //! A command makes a `view` of sentences, facts and `table`s. `style` knows what the terminal can show. `text` makes
-//! everything harmless for it. A `list` has the same shape in JSON for every command.
+//! everything harmless for it. A `list` has the same shape in JSON for every command, and may be shown again and again
+//! (`repeat`).
 
 mod list;
+mod repeat;
 mod style;
 mod table;
 mod text;
@@ -15,15 +17,14 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use streamfleet::admin::Missing;
 
 pub(crate) use self::list::List;
+pub(crate) use self::repeat::{Listing, Repeat};
 use self::style::Look;
 pub(crate) use self::table::{Column, table};
 use self::text::{escaped, harmless_lines};
 pub(crate) use self::text::{harmless, listed, shell_word};
 pub(crate) use self::view::{View, facts};
-use super::exit::Exit;
 
 /// The form of what a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,8 +71,7 @@ impl Output {
         if self.is_json() {
             return self.line(&escaped(&serde_json::to_string_pretty(value)?));
         }
-        let view: View = show(value).into();
-        self.line(&view.render(self.look, self.format == Format::Wide))
+        self.line(&self.shown(show(value)))
     }
 
     /// Prints `value` in the same way, or its identifiers, which `names` returns, if only they are wanted.
@@ -81,15 +81,36 @@ impl Output {
         names: impl FnOnce(&T) -> Vec<String>,
         show: impl FnOnce(&T) -> V,
     ) -> anyhow::Result<()> {
-        if self.format != Format::Name {
-            return self.print(value, show);
+        self.block(&self.rendered(value, names, show)?).map(drop)
+    }
+
+    /// Returns what [`Output::print_named`] prints.
+    pub(crate) fn rendered<T: Serialize, V: Into<View>>(
+        self,
+        value: &T,
+        names: impl FnOnce(&T) -> Vec<String>,
+        show: impl FnOnce(&T) -> V,
+    ) -> anyhow::Result<String> {
+        match self.format {
+            Format::Table | Format::Wide => Ok(self.shown(show(value))),
+            Format::Json => Ok(escaped(&serde_json::to_string_pretty(value)?)),
+            Format::Name => Ok(names(value).iter().map(|name| harmless(name)).collect::<Vec<_>>().join("\n")),
         }
-        names(value).iter().try_for_each(|name| self.line(&harmless(name)))
+    }
+
+    fn shown(self, view: impl Into<View>) -> String {
+        let view: View = view.into();
+        view.render(self.look, self.format == Format::Wide)
     }
 
     /// Prints one or more lines. A reader that went away (`| head`) is not an error.
     pub(crate) fn line(self, text: &str) -> anyhow::Result<()> {
         self.print_while_read(text).map(drop)
+    }
+
+    /// Prints any number of lines, even none, and returns whether anybody still reads.
+    fn block(self, text: &str) -> anyhow::Result<bool> {
+        if text.is_empty() { Ok(true) } else { self.print_while_read(text) }
     }
 
     /// Prints one or more lines, and returns whether anybody still reads.
@@ -105,12 +126,6 @@ impl Output {
 /// Returns a value as JSON on one line: one of many.
 pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(escaped(&serde_json::to_string(value)?))
-}
-
-/// Reports which servers of a cluster could not be asked, and returns the exit code of a command that showed the rest.
-pub(crate) fn report_missing(missing: &[Missing]) -> Exit {
-    missing.iter().for_each(|missing| print_stderr(&missing.to_string()));
-    if missing.is_empty() { Exit::Done } else { Exit::Redis }
 }
 
 /// Prints a message to stderr: an error, or a remark beside the result.

@@ -14,6 +14,7 @@ mod help;
 mod look;
 mod metrics;
 mod rehearsal;
+mod repeat;
 pub(crate) mod scrape;
 mod secrets;
 mod stopping;
