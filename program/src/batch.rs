@@ -10,8 +10,14 @@ use super::exit::Exit;
 use super::output::{self, View};
 use super::times::{Clock, rfc3339};
 
+/// How `batch` is used.
+const EXAMPLES: &str = "\
+Example:
+  streamfleet batch invoices-2026-11";
+
 /// The arguments of `batch`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The name of the batch.
     name: BatchId,

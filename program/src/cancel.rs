@@ -13,8 +13,15 @@ use super::{Context, status};
 /// The default of `--by`.
 pub(super) const COMMAND_LINE: &str = "the command line";
 
+/// How `cancel` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet cancel order-7
+  streamfleet cancel 1700000000000-0 --queue mail --by ann";
+
 /// The arguments of `cancel`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The job's id, or the entry id that XADD returned.
     id: JobId,

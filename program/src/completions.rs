@@ -7,8 +7,15 @@ use super::Cli;
 use super::exit::Exit;
 use super::output::Output;
 
+/// How `completions` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet completions bash > ~/.local/share/bash-completion/completions/streamfleet
+  streamfleet completions fish > ~/.config/fish/completions/streamfleet.fish";
+
 /// The arguments of `completions`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The shell.
     shell: Shell,

@@ -20,8 +20,14 @@ pub(crate) enum What {
     /// Find all mistakes, and programs that this machine does not have, without a connection to Redis.
     ///
     /// Exit code 0: the configuration is valid. 2: it has mistakes.
+    #[command(
+        after_help = "Examples:\n  streamfleet config check\n  streamfleet config check --config /etc/streamfleet/mail.toml"
+    )]
     Check,
     /// Show the values in effect, each with its source. Secrets are masked.
+    #[command(
+        after_help = "Examples:\n  streamfleet config show\n  streamfleet config show -o json | jq .worker.lease"
+    )]
     Show,
 }
 

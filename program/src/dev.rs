@@ -17,8 +17,15 @@ use super::{Context, Wrong, worker};
 /// The type that is served if the configuration has none.
 const DEMO: &str = "demo.echo";
 
+/// How `dev` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet dev
+  streamfleet dev --folder /tmp/streamfleet --port 6400";
+
 /// The arguments of `dev`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The directory for the server's data, port and password.
     #[arg(long, value_name = "FOLDER", default_value = ".streamfleet")]

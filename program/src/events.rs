@@ -23,8 +23,15 @@ const PAGE: u64 = 1000;
 /// The pause before a retry while Redis is unreachable.
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// How `events` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet events --queue mail --limit 10
+  streamfleet events --follow -o json | jq 'select(.event == \"failed_handle\")'";
+
 /// The arguments of `events`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, default_value = "default")]

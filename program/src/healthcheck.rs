@@ -18,8 +18,15 @@ use super::{Context, Wrong};
 /// The longest response of a probe, in bytes.
 const ANSWER_MAX: u64 = 16 * 1024;
 
+/// How `healthcheck` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet healthcheck
+  streamfleet healthcheck --probe ready --address 127.0.0.1:9464";
+
 /// The arguments of `healthcheck`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The probe.
     #[arg(long, value_enum, default_value_t = Probe::Live)]

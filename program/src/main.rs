@@ -119,12 +119,18 @@ enum Command {
     /// Check whether this Redis and this login are fit for a fleet.
     ///
     /// Exit code 0: fit, possibly with warnings. 3: Redis is unreachable, or refuses the login. 5: unfit.
+    #[command(
+        after_help = "Examples:\n  streamfleet check\n  streamfleet --redis redis://redis.internal:6379 check -o json"
+    )]
     Check,
     /// Ask the local worker for its health, for Docker's HEALTHCHECK and similar. Exit code 0: healthy. 1: unhealthy.
     Healthcheck(healthcheck::Args),
     /// Check or show the configuration.
     Config(config::Args),
     /// Compare streamfleet's performance with the same work done by raw Redis commands, on a private Redis.
+    #[command(
+        after_help = "Examples:\n  streamfleet bench\n  streamfleet bench --only enqueue,drain --jobs 50000 --rounds 3"
+    )]
     Bench(bench::Args),
     #[command(flatten)]
     About(About),
@@ -134,6 +140,7 @@ enum Command {
 #[derive(Subcommand)]
 enum About {
     /// List the metrics that a worker exposes at /metrics.
+    #[command(after_help = "Examples:\n  streamfleet metrics -o wide\n  streamfleet metrics -o name")]
     Metrics,
     /// Print the completions for a shell.
     Completions(completions::Args),
@@ -259,4 +266,43 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     // A handler that blocks its thread must not keep the process alive.
     runtime.shutdown_background();
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Returns the commands without subcommands.
+    fn leaves(command: &clap::Command) -> Vec<&clap::Command> {
+        let below: Vec<&clap::Command> = command.get_subcommands().flat_map(leaves).collect();
+        if below.is_empty() { vec![command] } else { below }
+    }
+
+    /// Lets a shell split a command, without what it redirects.
+    fn words(line: &str) -> Vec<String> {
+        let command = [" | ", " < ", " > "].iter().fold(line, |line, end| line.split(end).next().unwrap());
+        let script = format!("printf '%s\\0' {command}");
+        let printed = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        let printed = String::from_utf8(printed.stdout).unwrap();
+        printed.split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_command_has_examples_and_all_of_them_are_valid() {
+        let program = Cli::command();
+        program.clone().debug_assert();
+        for command in leaves(&program) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples: Vec<&str> =
+                help.lines().filter(|line| line.starts_with("  streamfleet ")).collect();
+            assert!(!examples.is_empty(), "{} has no example", command.get_name());
+            for example in examples {
+                if let Err(error) = Cli::try_parse_from(words(example)) {
+                    panic!("{example}: {error}");
+                }
+            }
+        }
+    }
 }

@@ -10,8 +10,15 @@ use super::Cli;
 use super::exit::Exit;
 use super::output::Output;
 
+/// How `man` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet man | man -l -
+  streamfleet man --dir ~/.local/share/man/man1";
+
 /// The arguments of `man`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Write the pages of all commands into this directory: streamfleet.1, streamfleet-dead-list.1 and so on.
     #[arg(long, value_name = "DIR")]

@@ -18,8 +18,16 @@ use super::times::{Clock, rfc3339, short};
 /// How many queues are read at once.
 const AT_ONCE: usize = 16;
 
+/// How `queues` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet queues
+  streamfleet queues mail --watch=5s
+  streamfleet queues -o json | jq '.items[] | select(.dead > 0) | .queue'";
+
 /// The arguments of `queues`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Only these queues. Default: every queue of the namespace.
     names: Vec<QueueName>,

@@ -14,8 +14,15 @@ use super::{Context, results, steps, watch};
 /// How many entries of each lane are searched for a job that nothing points to.
 const MAX_SEARCHED: u64 = 10_000;
 
+/// How `status` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet status 1700000000000-0
+  streamfleet status order-7 --queue mail --watch";
+
 /// The arguments of `status`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The job's id, or the entry id that XADD returned.
     id: JobId,

@@ -11,8 +11,15 @@ use super::exit::Exit;
 use super::output::listed;
 use super::{Context, Flags, Wrong};
 
+/// How `worker` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet worker
+  streamfleet worker --queues mail,default --concurrency 16";
+
 /// The arguments of `worker`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Serve only these of the configured queues.
     #[arg(long, short, value_delimiter = ',', value_name = "QUEUE,…")]

@@ -56,8 +56,15 @@ struct Stale {
     idle_ms: u64,
 }
 
+/// How `workers` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet workers -o wide
+  streamfleet workers --watch";
+
 /// The arguments of `workers`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     repeat: Repeat,

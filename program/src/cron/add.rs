@@ -11,8 +11,15 @@ use crate::exit::Exit;
 use crate::times::{Clock, rfc3339};
 use crate::{Context, Wrong, enqueue};
 
+/// How `cron add` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet cron add report.nightly --schedule '0 3 * * *' --timezone Europe/Berlin --type report.generate
+  streamfleet cron add mail.digest --schedule @hourly --type mail.send --payload '{\"digest\":true}' --missed one";
+
 /// The arguments of `cron add`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The name of the recurring job, such as report.nightly.
     name: CronName,

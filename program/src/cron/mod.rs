@@ -28,6 +28,9 @@ enum Action {
     /// Add a recurring job. It starts now.
     Add(Box<add::Args>),
     /// List recurring jobs, with their next ticks.
+    #[command(
+        after_help = "Examples:\n  streamfleet cron list\n  streamfleet cron list --queue mail --next 5 -o wide"
+    )]
     List {
         /// How many of the next ticks to show for each.
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
@@ -36,22 +39,26 @@ enum Action {
         repeat: Repeat,
     },
     /// Pause a recurring job: it submits nothing until it is resumed.
+    #[command(after_help = "Example:\n  streamfleet cron pause report.nightly")]
     Pause {
         /// The name of the recurring job.
         name: CronName,
     },
     /// Resume a paused recurring job from now on. Ticks that were due meanwhile are not made up for.
+    #[command(after_help = "Example:\n  streamfleet cron resume report.nightly")]
     Resume {
         /// The name of the recurring job.
         name: CronName,
     },
     /// Submit one job now, regardless of the schedule, even if the recurring job is paused.
+    #[command(after_help = "Example:\n  streamfleet cron run report.nightly --queue reports")]
     Run {
         /// The name of the recurring job.
         name: CronName,
     },
     /// Remove a recurring job. Jobs that it has submitted stay. If a worker's configuration has it, the next start of such a
     /// worker adds it again.
+    #[command(after_help = "Example:\n  streamfleet cron remove report.nightly")]
     Remove {
         /// The name of the recurring job.
         name: CronName,

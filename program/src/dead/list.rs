@@ -16,8 +16,15 @@ use crate::times::{rfc3339, short};
 /// How many letters are read at once; a filter may need many such reads.
 const READ: u64 = 100;
 
+/// How `dead list` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet dead list --queue mail --reason exhausted --limit 10
+  streamfleet dead list --type mail.send -o name | xargs streamfleet dead replay";
+
 /// The arguments of `dead list`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The maximum number of letters.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]

@@ -37,15 +37,24 @@ enum Action {
     /// List dead letters, newest first.
     List(list::Args),
     /// Show all fields of a dead letter.
+    #[command(
+        after_help = "Examples:\n  streamfleet dead show 1700000000000-0\n  streamfleet dead show order-7 --queue mail"
+    )]
     Show {
         /// The id of the letter, or of its job.
         id: JobId,
     },
     /// Run jobs again, with their counters at zero. Each letter is replayed once, even if several people replay it.
     #[command(override_usage = REPLAY)]
+    #[command(
+        after_help = "Examples:\n  streamfleet dead replay 1700000000000-0\n  streamfleet dead replay --all --reason exhausted --type mail.send"
+    )]
     Replay(sweep::Replay),
     /// Delete dead letters and their jobs.
     #[command(override_usage = DROP)]
+    #[command(
+        after_help = "Examples:\n  streamfleet dead drop order-7 --queue mail\n  streamfleet dead drop --all --reason malformed --yes"
+    )]
     Drop(sweep::Args),
 }
 

@@ -29,6 +29,9 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Action {
     /// List delayed jobs, the next due first.
+    #[command(
+        after_help = "Examples:\n  streamfleet delayed list --limit 10\n  streamfleet delayed list --queue mail --watch"
+    )]
     List {
         /// The maximum number of jobs.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -40,6 +43,9 @@ enum Action {
         repeat: Repeat,
     },
     /// Change when a delayed job or a retry is due. Its attempts stay counted.
+    #[command(
+        after_help = "Examples:\n  streamfleet delayed reschedule order-7 --delay 1h30m\n  streamfleet delayed reschedule order-7 --at 2026-12-01T10:00:00Z"
+    )]
     Reschedule {
         /// The job's id.
         id: JobId,
@@ -51,11 +57,15 @@ enum Action {
         at: Option<Timestamp>,
     },
     /// Make a delayed job or a retry due at once.
+    #[command(after_help = "Example:\n  streamfleet delayed run order-7 --queue mail")]
     Run {
         /// The job's id.
         id: JobId,
     },
     /// Replace the payload of a delayed job or a retry.
+    #[command(
+        after_help = "Example:\n  streamfleet delayed edit order-7 --payload '{\"to\":\"bob@example.com\"}'"
+    )]
     Edit {
         /// The job's id.
         id: JobId,
@@ -67,6 +77,7 @@ enum Action {
         encoding: Encoding,
     },
     /// Cancel a delayed job, as `streamfleet cancel` does.
+    #[command(after_help = "Example:\n  streamfleet delayed cancel order-7")]
     Cancel {
         /// The job's id.
         id: JobId,

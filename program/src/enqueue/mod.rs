@@ -31,8 +31,17 @@ const USAGE: &str = "\
 streamfleet enqueue [OPTIONS] <TYPE> [PAYLOAD]
        streamfleet enqueue [OPTIONS] --bulk < FILE";
 
+/// How `enqueue` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet enqueue mail.send '{\"to\":\"ann@example.com\"}'
+  streamfleet enqueue report.generate @order.json --id report-7 --delay 10m
+  streamfleet enqueue mail.send '{\"to\":\"ann@example.com\"}' --wait=30s
+  streamfleet enqueue --bulk < jobs.jsonl";
+
 /// The arguments of `enqueue`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[command(override_usage = USAGE)]
 pub(crate) struct Args {
     /// The job's type, such as report.generate. It selects the handler.

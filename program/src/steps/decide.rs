@@ -9,8 +9,15 @@ use crate::Context;
 use crate::exit::Exit;
 use crate::output;
 
+/// How `steps decide` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet steps decide order-7 charge done --reason \"receipt 17 of the bank\"
+  streamfleet steps decide order-7 charge run --queue gifts";
+
 /// The arguments of `steps decide`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The job's id, or the entry id that XADD returned.
     id: JobId,

@@ -13,8 +13,15 @@ use super::output::{self, Column, View, harmless};
 use super::times::{Clock, rfc3339};
 use super::{Context, Wrong, results, status};
 
+/// How `steps` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet steps order-7
+  streamfleet steps decide order-7 charge done --reason \"receipt 17 of the bank\"";
+
 /// The arguments of `steps`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
