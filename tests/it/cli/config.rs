@@ -71,6 +71,10 @@ fn the_output_of_config_show_is_a_valid_configuration() {
     assert_eq!(again, config(&["show", "--json"], toml).stdout);
     let values: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(values["types"]["a.b"]["backoff"]["fixed"], "5s");
+    for (section, content) in values.as_object().unwrap() {
+        let is_empty = content.as_object().unwrap().is_empty();
+        assert!(is_empty || shown.contains(&format!("[{section}")), "no section {section}: {shown}");
+    }
 }
 
 #[test]
