@@ -59,29 +59,23 @@ fn a_worker_asked_to_stop_at_any_point_of_its_start_exits_with_0() {
 #[test]
 fn a_worker_drains_when_its_terminal_closes_and_ignores_that_under_nohup() {
     let server = RedisServer::start();
-    let worker = launch(&server.url()).start();
-    until("the worker serves", SOON, || worker.stdout().starts_with("serving"));
-    worker.hang_up();
-    let status = worker.wait_exit(SOON);
-    assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", worker.stderr());
     let program = env!("CARGO_BIN_EXE_streamfleet");
-    let args = [
-        "-c",
-        "trap '' HUP; exec \"$@\"",
-        "sh",
-        program,
-        "-c",
-        "{config}",
-        "--redis",
-        &server.url(),
-        "worker",
-    ];
-    let worker = Launch::program("sh", &args).config(TOML).start();
-    until("the worker serves", SOON, || worker.stdout().starts_with("serving"));
-    worker.hang_up();
-    worker.term();
-    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
-    assert_eq!(worker.stderr().matches("asked to stop").count(), 1, "{}", worker.stderr());
+    let (url, worker) = (server.url(), ["-c", "{config}", "--redis"]);
+    let worker = [&[program][..], &worker, &[url.as_str(), "worker"]].concat();
+    // The tests themselves may run under nohup.
+    let args = [&["--default-signal=HUP"][..], &worker].concat();
+    let attended = Launch::program("env", &args).config(TOML).start();
+    until("the worker serves", SOON, || attended.stdout().starts_with("serving"));
+    attended.hang_up();
+    let status = attended.wait_exit(SOON);
+    assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", attended.stderr());
+    let args = [&["--ignore-signal=HUP"][..], &worker].concat();
+    let detached = Launch::program("env", &args).config(TOML).start();
+    until("the worker serves", SOON, || detached.stdout().starts_with("serving"));
+    detached.hang_up();
+    detached.term();
+    assert_eq!(detached.wait_exit(SOON).code(), Some(0));
+    assert_eq!(detached.stderr().matches("asked to stop").count(), 1, "{}", detached.stderr());
 }
 
 #[test]
