@@ -156,8 +156,8 @@ impl Fleet {
             }
         }
         tracing::info!("stopping: taking no new jobs, letting running ones finish");
-        self.probe.set_stopping();
         self.events.emit(&Event::Stopping);
+        self.probe.set_stopping();
         // Maintenance stops first, so that another process takes it over while this one drains.
         stop.cancel();
         while maintained.join_next().await.is_some() {}
