@@ -311,6 +311,13 @@ fn spoil(scene: &Scene, id: &str) {
     scene.server.cmd(&["SET", &record, "no record"]);
 }
 
+/// Whether a call of this command has failed, from a script or not.
+fn was_refused(scene: &Scene, command: &str) -> bool {
+    let stats: String = ask(&scene.server, &["INFO", "commandstats"]);
+    let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:")));
+    line.is_some_and(|line| !line.trim_end().ends_with("failed_calls=0"))
+}
+
 fn repair(scene: &Scene, id: &str) {
     scene.server.cmd(&["DEL", &format!("sf:{{default}}:job:{id}")]);
 }
@@ -333,6 +340,7 @@ fn hostile(scene: &mut Scene) -> Step {
     scene.until_started("refused", 1)?;
     spoil(scene, "refused");
     scene.open("refused", "fail");
+    scene.wait("redis to refuse to read the record", || was_refused(scene, "hmget"))?;
     scene.until_ended("refused", 1)?;
     scene.open("refused", "ok");
     lost_reply(scene);
