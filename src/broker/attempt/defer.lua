@@ -49,7 +49,9 @@ local answers = settle_each('defer', stream, receipts, consumer, FIRST_KEY, KEYS
   elseif state ~= 'retrying' and keeps == '0' and is_passing(record, life) then
     redis.call('DEL', record)
   elseif is_owner and (keeps == '1' or redis.call('EXISTS', record) == 1) then
-    write_record(record, facts, job_type, lane, created_ms, life, 'state', 'scheduled', 'due_ms', due, 'member', member)
+    -- A retry that has not started keeps its state, so that a late success can still cancel it.
+    local shown = facts.is_known and facts.state == 'retrying' and 'retrying' or 'scheduled'
+    write_record(record, facts, job_type, lane, created_ms, life, 'state', shown, 'due_ms', due, 'member', member)
     if keeps == '1' and facts.state then redis.call('PERSIST', record) end
   end
   if offloaded ~= kept then drop_offloaded(offloaded, life, record) end

@@ -30,11 +30,15 @@ impl<'a> Attempt<'a> {
     }
 
     fn defer(&self, delay: &str) -> i64 {
+        self.defer_as("retrying", delay)
+    }
+
+    fn defer_as(&self, state: &str, delay: &str) -> i64 {
         let fields = [("life", self.life.as_str()), ("type", "test"), ("id", "j"), ("attempt", "1")];
         let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let packed = Envelope::new(fields.into_iter()).pack(Lane::Normal);
         let head = [self.entry.as_str(), &self.life, "j", "0", delay].map(str::as_bytes);
-        let tail = ["retrying", "5", "error", "me", "no", "test", "1", "", "0", "0"].map(str::as_bytes);
+        let tail = [state, "5", "error", "me", "no", "test", "1", "", "0", "0"].map(str::as_bytes);
         let values: Vec<&[u8]> = head.into_iter().chain([&packed[..]]).chain(tail).collect();
         self.scripts.call_one(source("defer"), &DEFER, &values).0
     }
@@ -104,6 +108,17 @@ fn a_late_success_is_remembered_while_its_retry_waits() {
     assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
     let ttl = scripts.int(&["PTTL", RECORD]);
     assert!(ttl == -2 || (0..=1).contains(&ttl), "its retention begins at that moment: {ttl}");
+}
+
+#[test]
+fn a_retry_that_is_put_off_before_it_starts_is_cancelled_by_a_late_success() {
+    let scripts = Scripts::new();
+    let first = Attempt::first(&scripts);
+    assert_eq!(first.defer("0"), 1);
+    let retry = first.retried();
+    assert_eq!((retry.defer_as("scheduled", "60000"), scripts.state().as_str()), (1, "retrying"));
+    assert_eq!(first.complete("60000"), 2);
+    assert_eq!((parked(&scripts), scripts.state().as_str()), (Vec::new(), "done"));
 }
 
 #[test]
