@@ -10,12 +10,7 @@ local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH = 7, 3
 local now, has_requests = now_ms(), redis.pcall('ZCARD', cancels) ~= 0
 -- Another life may have the place of an id in the delayed set.
-local FIRST_JOB, ids, taken = 3, {}, {}
-local at = FIRST_JOB
-while at <= #ARGV do
-  ids[#ids + 1] = ARGV[at + 3]
-  at = at + tonumber(ARGV[at]) + 1
-end
+local ids, taken = value_of_each(3), {}
 for nth, due in ipairs(redis.call('ZMSCORE', delayed, unpack(ids))) do taken[ids[nth]] = due end
 -- Nothing is written if this fails.
 redis.call('HEXISTS', packs, '')

@@ -20,7 +20,7 @@ return settle_each('release', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, 
   local released = must_append(stream, ARGV, first + FIRST_FIELD, last)
   if offloaded ~= kept then drop_offloaded(offloaded, life, record) end
   if keeps == '1' then
-    is_owner, facts = owns(record, life)
+    is_owner = owns(record, life, facts)
   elseif is_passing(record, life) then
     redis.call('DEL', record)
   else

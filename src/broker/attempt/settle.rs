@@ -313,7 +313,7 @@ impl Queue {
 /// Whether and for how long a job's record is kept after its end, and with which result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeepRecord<'a> {
-    /// Whether the attempt may have a record, be it only because it reported on itself.
+    /// Whether the attempt may have a record, perhaps only because it reported its progress.
     pub(crate) record: bool,
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,

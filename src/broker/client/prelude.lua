@@ -46,22 +46,30 @@ local function hold(stream, consumer, entry)
   return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1
 end
 
+-- Where the first job of a call stands among its arguments; see each_job.
+local FIRST_JOB_AT = 3
+
+-- This value of each job of a call: 1 for its entry, and so on.
+local function value_of_each(nth)
+  local values, at = {}, FIRST_JOB_AT
+  while at <= #ARGV do
+    values[#values + 1] = ARGV[at + nth]
+    at = at + tonumber(ARGV[at]) + 1
+  end
+  return values
+end
+
 -- Calls `one` for each job of a call: with whether this consumer holds its entry now, the entry, its life, and the
 -- positions of its first key and of its first and last value. The arguments of the call are the consumer and the lane,
 -- then for each job the number of its values, and these: its entry, its life, and others. A job that fails keeps no
 -- other from being handled: the text of its error is its answer. Returns {1, {the answer of each job}}.
 local function each_job(stream, consumer, first_key, keys_each, one)
-  local FIRST_JOB = 3
-  local entries, at = {}, FIRST_JOB
-  while at <= #ARGV do
-    entries[#entries + 1] = ARGV[at + 1]
-    at = at + tonumber(ARGV[at]) + 1
-  end
+  local entries = value_of_each(1)
   entries[#entries + 1] = 'JUSTID'
   -- The fence of all of them.
   local held, answers, key = {}, {}, first_key
   for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, 0, unpack(entries))) do held[entry] = true end
-  at = FIRST_JOB
+  local at = FIRST_JOB_AT
   while at <= #ARGV do
     local entry, life, last = ARGV[at + 1], ARGV[at + 2], at + tonumber(ARGV[at])
     local done, answer = pcall(one, held[entry], entry, life, key, at + 3, last)
@@ -116,9 +124,9 @@ end
 
 -- True if this life may write the job's record: the record already belongs to it, has no life, or belongs to a life
 -- that has ended, whose traces are deleted then. If two lives of one id are alive at once, the first one owns the
--- record. Then what the record says about this life.
-local function owns(record, life)
-  local facts = facts_of(record, life)
+-- record. Then what the record says about this life. facts: what it says, if it has been read.
+local function owns(record, life, facts)
+  facts = facts or facts_of(record, life)
   if not facts.life or facts.is_known then return true, facts end
   if not has_ended(facts.state) then return false, facts end
   redis.call('HDEL', record, 'life', 'error', 'result', 'cancelled_by', 'dead_id', 'first_failed_ms', 'progress', 'note',
@@ -340,11 +348,6 @@ local function attempt_fields(noted, now, elapsed, outcome, worker, error)
   local nth = (tonumber(noted or 0) or 0) + 1
   local times = ms_text(now - elapsed) .. ' ' .. ms_text(now) .. ' '
   return 'noted', nth, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error
-end
-
--- Writes these fields.
-local function note(record, ...)
-  redis.call('HSET', record, attempt_fields(redis.call('HGET', record, 'noted'), ...))
 end
 
 -- Counts members of a batch as done. Once the batch is closed and all its members are done, appends the job that

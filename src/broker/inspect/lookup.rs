@@ -266,9 +266,8 @@ impl JobView {
             value.map(|value| String::from_utf8_lossy(value).into_owned())
         };
         let job_type = self.record.text("type").or_else(|| self.job_type.clone()).or_else(|| parked("type"));
-        let cancelled_by = self.cancelled_by.clone();
-        let cancelled_by =
-            cancelled_by.filter(|_| state == State::Cancelled || self.cancel_requested.is_some());
+        let was_asked = state == State::Cancelled || self.cancel_requested.is_some();
+        let cancelled_by = self.cancelled_by.clone().filter(|_| was_asked);
         let parked_since = || parked("created_ms")?.parse().ok().map(timestamp);
         Some(Status {
             now: self.now,
