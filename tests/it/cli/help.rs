@@ -57,7 +57,7 @@ fn manual_pages_are_printed_or_written_for_every_command() {
 }
 
 #[test]
-fn a_broken_configuration_does_not_keep_the_program_from_explaining_itself() {
+fn the_program_explains_itself_even_if_its_configuration_is_broken() {
     for args in [&["completions", "bash"][..], &["man"], &["metrics"], &["--help"]] {
         let output = Launch::new(args).env("STREAMFLEET__REDIS__URL", "nowhere").output(SOON);
         assert_eq!(output.code, Some(0), "{output:?}");

@@ -111,7 +111,7 @@ fn a_late_success_is_remembered_while_its_retry_waits() {
 }
 
 #[test]
-fn a_retry_that_is_put_off_before_it_starts_is_cancelled_by_a_late_success() {
+fn a_retry_put_off_before_it_starts_is_cancelled_by_a_late_success() {
     let scripts = Scripts::new();
     let first = Attempt::first(&scripts);
     assert_eq!(first.defer("0"), 1);
