@@ -80,11 +80,17 @@ local function each_job(stream, consumer, first_key, keys_each, one)
   return { 1, answers }
 end
 
+-- No entry has this id. Ending it has no effect but an error if the login may not end entries, which a script must know
+-- before its first insert.
+local NO_ENTRY = '0-0'
+
 -- Settles each job of a call. `one` returns its answer, then 'end' if its entry ends now, or 'keep' if only the answer is
 -- kept. `insert`, if given, then writes what belongs to all of them. In case the reply is lost, receipts keep the answers
 -- for the same consumer, which may ask again.
 local function settle_each(script, stream, receipts, consumer, first_key, keys_each, one, insert)
   local ended, answered = {}, {}
+  redis.call('XACK', stream, 'fleet', NO_ENTRY)
+  redis.call('XDEL', stream, NO_ENTRY)
   local answers = each_job(stream, consumer, first_key, keys_each, function(held, entry, ...)
     local answer, what = one(held, entry, ...)
     if what == 'end' then ended[#ended + 1] = entry end
@@ -520,6 +526,7 @@ end
 -- job at once are dropped: a replayed job is meant to run, even after its expiry. The record of its steps moves with
 -- it, unless they are all to run again. Returns the new entry's id.
 local function back_to_lane(dead, letter, record, streams, all_steps)
+  redis.call('XDEL', dead, NO_ENTRY)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
   local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true }
   local fields, lane, replays, root, former = {}, 'normal', 0, nil, nil

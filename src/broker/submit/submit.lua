@@ -1,6 +1,6 @@
 -- submit: append or schedule jobs that have ids, each once. A job that has a record is left as it is, whatever its
 -- state. A job with a unique key takes its lock; a lock is stale if its holder is not alive. A job is refused alone if
--- its own keys are of another type. The script begins with the write that a full Redis refuses, so it is refused as a
+-- its own keys, or its batch, are of another type. The script begins with the write that a full Redis refuses, so it is refused as a
 -- whole.
 -- most: the producer's limit of the depth or ''. Then for each job its keys (held and ledger are the record of the lock's
 -- holder and the ledger of the holder's steps), its values in the order of NAMES, and `count` further values:
@@ -109,6 +109,7 @@ end
 -- Decides the fate of a job: a verdict, a job's id, its state, and the place of a holder to be replaced or
 -- debounced: a stream and an entry, or a member of the delayed set.
 local function judge(job)
+  if job.member == '1' then redis.call('HEXISTS', job.batch, 'left') end
   local known = state_of(job.record, job.id)
   if known then return 'known', job.id, known end
   local holder = job.key ~= '' and redis.call('GET', job.lock)
@@ -158,6 +159,14 @@ if limit then
   end
   local full = more > 0 and overfull(limit, more, delayed, high, normal, low)
   if full then return full end
+end
+for _, job in ipairs(jobs) do
+  if job.mode == 'replace' then
+    -- Changes nothing, as there is no receipt, but a full Redis refuses it.
+    redis.call('SET', receipt, '', 'XX')
+    redis.call('XDEL', normal, NO_ENTRY)
+    break
+  end
 end
 local function due_of(job)
   if job.due == 'at' then return tonumber(job.ms) end
@@ -276,9 +285,11 @@ local function hand_over(job)
   local batches = packed and cmsgpack.unpack(packed) or {}
   if own then batches[#batches + 1] = own end
   for _, batch in ipairs(batches) do
-    local members = tonumber(redis.call('HGET', batch, 'w:' .. job.holder) or '') or 0
+    -- A key of another type is not a batch.
+    local waiting = redis.pcall('HGET', batch, 'w:' .. job.holder)
+    local members = tonumber(type(waiting) == 'string' and waiting or '') or 0
     if members > 0 then redis.call('HSET', batch, 'w:' .. job.holder, '>' .. job.id) end
-    if redis.call('HGET', batch, 'm:' .. job.holder) == '1' then
+    if redis.pcall('HGET', batch, 'm:' .. job.holder) == '1' then
       redis.call('HSET', batch, 'm:' .. job.holder, '=' .. job.id)
       members = members + 1
     end

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use streamfleet::admin::Cancellation;
-use streamfleet::job::{JobId, State};
+use streamfleet::job::{State, Tracking};
+use streamfleet::{UniqueMode, UniqueScope};
 
 use crate::harness::fleet::{Running, config, queue, quick, until_state};
 use crate::harness::redis_server::RedisServer;
@@ -16,21 +17,25 @@ const CANCELS: &str = "sf:{default}:cancels";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_accepted_before_a_clock_step_back_can_be_cancelled() {
-    let server = RedisServer::start();
+    let server = RedisServer::builder().clock_shifts().start();
     let queue = queue(&server).await;
     let handler = Gate::closed();
     let mut config = config(&server.url());
     config.worker.lease = Duration::from_secs(30);
     let fleet = Running::start_with(config, quick(3), handler.clone());
-    // Accepted an hour in the future, by the clock at that time.
-    let (seconds, _): (u64, u64) = redis::cmd("TIME").query(&mut server.client()).unwrap();
-    let created = format!("{}", (seconds + 3600) * 1000);
-    let fields = ["type", "test", "payload", "wait", "id", "j", "created_ms", &created];
-    server.cmd(&[&["XADD", "sf:{default}:jobs", "*"][..], &fields].concat());
-    let id: JobId = "j".parse().unwrap();
-    handler.until_started(&id).await;
-    assert_eq!(queue.cancel(&id, "ann", KEPT).await.unwrap(), Cancellation::Requested);
-    until_state(&queue, &id, State::Cancelled).await;
+    let producer = streamfleet::Producer::new(queue.clone());
+    let running = producer.submit(job("wait").id("running".parse().unwrap())).await.unwrap();
+    let plain = producer.submit(job("wait").tracking(Tracking::All)).await.unwrap();
+    let delayed = producer.submit(job("wait").delay(KEPT)).await.unwrap();
+    for id in [&running, &plain] {
+        handler.until_started(id).await;
+    }
+    server.shift_clock(-60_000);
+    assert_eq!(queue.cancel(&delayed, "ann", KEPT).await.unwrap(), Cancellation::Done);
+    for id in [&running, &plain] {
+        assert_eq!(queue.cancel(id, "ann", KEPT).await.unwrap(), Cancellation::Requested);
+        until_state(&queue, id, State::Cancelled).await;
+    }
     fleet.stop().await;
 }
 
@@ -84,7 +89,7 @@ async fn a_cancel_request_that_came_too_late_is_soon_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_leader_reports_jobs_cancelled_while_no_worker_holds_them() {
+async fn the_leader_reports_jobs_cancelled_or_replaced_while_no_worker_has_them() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -101,22 +106,24 @@ async fn the_leader_reports_jobs_cancelled_while_no_worker_holds_them() {
     for id in [&waiting, &delayed] {
         assert_eq!(queue.cancel(id, "ann", KEPT).await.unwrap(), Cancellation::Done);
     }
+    let unique = |mode| job("x").unique("k".parse().unwrap(), UniqueScope::Running, mode);
+    let replaced = producer.submit(unique(UniqueMode::Reject).delay(KEPT)).await.unwrap();
+    let newcomer = producer.submit(unique(UniqueMode::Replace).delay(KEPT)).await.unwrap();
     let fleet = streamfleet::Fleet::builder(config(&server.url()));
     let fleet = fleet.handler_with("test", quick(1), Gate::closed()).unwrap();
     let events = streamfleet::event::Events::new(vec![std::sync::Arc::new(listener)]);
     let fleet = Running::of(fleet.events(events).build());
     let mut reported = std::collections::BTreeMap::new();
-    until_async("both to be reported", SOON, async || {
+    until_async("all to be reported", SOON, async || {
         reported.extend(receiver.try_iter().map(|(id, job_type, ending, why)| (id, (job_type, ending, why))));
-        reported.len() == 2
+        reported.len() == 3
     })
     .await;
-    for id in [&waiting, &delayed] {
-        let want = (
-            Some("test".to_owned()),
-            streamfleet::event::Ending::Cancelled,
-            Some("cancelled by ann".to_owned()),
-        );
+    let by_newcomer = format!("replaced by {newcomer}");
+    for (id, why) in
+        [(&waiting, "cancelled by ann"), (&delayed, "cancelled by ann"), (&replaced, by_newcomer.as_str())]
+    {
+        let want = (Some("test".to_owned()), streamfleet::event::Ending::Cancelled, Some(why.to_owned()));
         assert_eq!(reported[&id.to_string()], want);
     }
     fleet.stop().await;

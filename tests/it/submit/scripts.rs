@@ -273,6 +273,53 @@ fn a_job_whose_keys_have_the_wrong_type_is_refused_alone() {
     }
 }
 
+#[test]
+fn a_member_of_a_batch_of_the_wrong_type_is_refused_alone() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["SET", BATCH, "x"]);
+    let mut keys = KEYS.to_vec();
+    keys.extend([
+        "sf:{q}:job:good",
+        "sf:{q}:unique:",
+        "sf:{q}:job:good",
+        "sf:{q}:steps:good",
+        "sf:{q}:batch:",
+    ]);
+    let mut member = now();
+    // The field `member`.
+    member[8] = "1";
+    let args = [&member[..], &args("good", "now", NO_LOCK)].concat();
+    let answer = verdicts(scripts.call(source("submit"), &keys, &args).1);
+    assert_eq!([&answer[0], &answer[1], &answer[3], &answer[4]], ["refused", "j", "new", "good"]);
+    assert_eq!(scripts.int(&["XLEN", KEYS[5]]), 1);
+}
+
+#[test]
+fn a_holder_whose_batch_has_the_wrong_type_is_replaced() {
+    let scripts = Scripts::new();
+    scripts.call(source("submit"), &KEYS, &first("in"));
+    scripts.server.cmd(&["SET", BATCH, "x"]);
+    scripts.server.cmd(&["HSET", RECORD, "batch", BATCH]);
+    let (keys, args) = second("now", "replace");
+    assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1)[0], "replaced");
+    assert_eq!((scripts.int(&["ZCARD", KEYS[1]]), scripts.int(&["XLEN", KEYS[5]])), (0, 1));
+}
+
+#[test]
+fn a_replacement_is_refused_whole_if_it_may_not_end_its_holder() {
+    let scripts = Scripts::new();
+    scripts.call(source("submit"), &KEYS, &first("now"));
+    scripts.server.cmd(&["ACL", "SETUSER", "default", "-xdel"]);
+    let (keys, args) = second("now", "replace");
+    let before = scripts.digest();
+    let command = [&["EVAL", source("submit"), "13"][..], &keys, &args].concat();
+    let answer = format!("{:?}", scripts.server.try_cmd(&command));
+    assert!(answer.contains("xdel") || answer.contains("permissions"), "{answer}");
+    assert_eq!(scripts.digest(), before);
+    scripts.server.cmd(&["ACL", "SETUSER", "default", "+xdel"]);
+    assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1)[0], "replaced");
+}
+
 /// Returns the packed fields of one life of the job `j`.
 fn life(token: &str) -> Vec<u8> {
     let fields = [("life", token), ("type", "test"), ("id", "j")];

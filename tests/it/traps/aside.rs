@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use streamfleet::JobError;
-use streamfleet::job::State;
+use streamfleet::job::{State, Tracking};
 
-use super::scene::{LONG, SOON, STREAM, Scene, job};
+use super::scene::{Gate, LONG, SOON, STREAM, Scene, job};
 use super::settled::{Tally, start};
 use crate::harness::fleet::{Acts, submit, until_state};
 use crate::harness::wait::until_async;
@@ -98,6 +98,28 @@ async fn a_worker_with_jobs_set_aside_stops_and_loses_nothing() {
     until_state(&scene.queue, &"a".parse().unwrap(), State::Done).await;
     assert_eq!(handler.runs(&"a".parse().unwrap()), 1);
     fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_success_whose_record_cannot_be_read_blocks_no_other() {
+    let scene = Scene::new().await;
+    let (handler, tally) = (Gate::closed(), Tally::default());
+    let fleet = start(scene.config(LONG), handler.clone(), &tally);
+    let producer = streamfleet::Producer::new(scene.queue.clone());
+    let late = producer.submit(job("wait").tracking(Tracking::All)).await.unwrap();
+    handler.until_started(&late).await;
+    // Somebody else settles its entry, and breaks its record.
+    let record = format!("sf:{{default}}:job:{late}");
+    scene.server.cmd(&["XACK", STREAM, "fleet", &late.to_string()]);
+    scene.server.cmd(&["XDEL", STREAM, &late.to_string()]);
+    scene.server.cmd(&["SET", &record, "a string"]);
+    handler.open();
+    until_async("it to be set aside", SOON, async || tally.aside().len() == 1).await;
+    let good = producer.submit(job("ok").tracking(Tracking::All)).await.unwrap();
+    until_async("another job to be done", SOON, async || tally.of(&good) == ["succeeded"]).await;
+    assert_eq!(tally.of(&late), Vec::<&str>::new());
+    tokio::time::timeout(Duration::from_secs(8), fleet.stop()).await.expect("the fleet stops in time");
+    assert_eq!(scene.int(&["EXISTS", &record]), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -99,6 +99,43 @@ async fn entries_that_may_not_be_deleted_are_not_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn attempts_whose_entries_may_not_be_deleted_are_settled_later_and_once() {
+    let scene = Scene::new().await;
+    scene.server.cmd(&["ACL", "SETUSER", "clerk", "on", ">clerk", "~*", "&*", "+@all", "-xdel"]);
+    let mut config = scene.config(LONG);
+    config.redis.url = format!("redis://clerk:clerk@{}/0", scene.server.addr()).into();
+    let (handler, tally) = (obeys(), Tally::default());
+    let fleet = start(config, handler.clone(), &tally);
+    let producer = streamfleet::Producer::new(scene.queue.clone());
+    let ends = [
+        ("ok", vec!["succeeded"]),
+        ("fails once", vec!["retried", "succeeded"]),
+        ("is fatal", vec!["dead"]),
+        ("drops", vec!["cancelled"]),
+    ];
+    let mut jobs = Vec::new();
+    for (payload, want) in ends {
+        jobs.push((producer.submit(job(payload).tracking(Tracking::All)).await.unwrap(), want));
+    }
+    until_async("all to be set aside", SOON, async || tally.aside().len() >= jobs.len()).await;
+    let kept = |key: &str, count: &str| scene.int(&[count, key]);
+    assert_eq!((kept("sf:{default}:delayed", "ZCARD"), kept("sf:{default}:dead", "XLEN")), (0, 0));
+    let snapshot = scene.queue.snapshot().await.unwrap();
+    assert_eq!((snapshot.waiting(), snapshot.running(), tally.all()), (0, jobs.len() as u64, 0));
+    scene.server.cmd(&["ACL", "SETUSER", "clerk", "+xdel"]);
+    for (job, want) in &jobs {
+        until_async("its end", LONG, async || tally.of(job).len() >= want.len()).await;
+        assert_eq!((tally.of(job), handler.runs(job) as usize), (want.clone(), want.len()));
+    }
+    scene.until_at_rest().await;
+    assert_eq!(
+        (scene.int(&["XLEN", STREAM]), scene.int(&["XLEN", "sf:{default}:dead"]), tally.fenced()),
+        (0, 1, 0)
+    );
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn successes_whose_answer_was_lost_are_reported_once_each() {
     let scene = Scene::new().await;
     let (handler, tally) = (Gate::closed(), Tally::default());
