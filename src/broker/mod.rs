@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fred::types::{Key, Value};
 
+pub(crate) use attempt::acknowledge::Acknowledged;
 pub(crate) use attempt::begin::{Begun, Candidate};
 pub(crate) use attempt::bury::fingerprint;
 pub(crate) use attempt::call::MAX_JOBS;

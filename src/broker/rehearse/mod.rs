@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fred::types::Key;
 
+use super::attempt::acknowledge::Acknowledged;
 use super::attempt::begin::{Begun, Candidate};
 use super::attempt::call::only;
 use super::attempt::progress::UnsentReport;
@@ -301,7 +302,7 @@ impl Rehearsal<'_> {
         let (_, job) = self.read().await?;
         let (link, entries) = (self.queue.link(), [job.entry]);
         let settled = self.queue.acknowledge_held(link, &self.consumer, job.lane, &entries).await?;
-        expect_same("xack", settled, (1, Some(1)))
+        expect_same("xack", settled, Acknowledged::All)
     }
 
     async fn recur(&self) -> Result<(), Error> {
