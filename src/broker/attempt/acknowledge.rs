@@ -49,7 +49,7 @@ impl Queue {
         };
         match self.xackdel(link, &client, lane, ids).await {
             Err(error) if is_unavailable(&error) => {
-                tracing::info!(%error, "jobs are settled by XDEL and XACK, because this login may not run XACKDEL");
+                tracing::info!(%error, "redis refuses XACKDEL; settling jobs by XDEL and XACK instead");
                 link.note_no_xackdel(&client);
                 self.xdel_and_xack(link, consumer, lane, ids).await
             }
@@ -72,6 +72,13 @@ impl Queue {
         let command = CustomCommand::new_static("XACKDEL", ClusterHash::FirstKey, false);
         let reply = link.ask("acknowledge", client.custom::<Value, Value>(command, args)).await?;
         by_each(&reply, ids.len())
+    }
+
+    /// Returns true if Redis refuses `XACKDEL`. Asks about an entry that does not exist, and changes nothing.
+    pub(in crate::broker) async fn is_refused_xackdel(&self) -> bool {
+        let (link, nobody) = (self.link(), [EntryId::new(0, 1)]);
+        let answer = self.xackdel(link, &link.client(), Lane::Normal, &nobody).await;
+        answer.is_err_and(|error| is_unavailable(&error))
     }
 
     /// Does it by two commands in one write. The entries are deleted first: a process that dies in between leaves entries

@@ -18,5 +18,5 @@ mod start;
 mod together;
 mod unserved;
 mod vandal;
-mod xackdel;
+pub(crate) mod xackdel;
 pub(crate) mod zombie;

@@ -6,12 +6,13 @@ use super::scene::{LONG, SOON, Scene};
 use super::settled::{Tally, start};
 use crate::harness::fleet::{Acts, submit};
 use crate::harness::proxy::{Commands, Mode};
+use crate::harness::redis_server::RedisServer;
 use crate::harness::server_program::skip;
 use crate::harness::wait::until_async;
 
 /// Whether workers use the command on this server. If not, says so.
-async fn is_used(scene: &Scene) -> bool {
-    let broker = Broker::connect(scene.server.url().as_str()).await.unwrap();
+pub(crate) async fn is_used(server: &RedisServer) -> bool {
+    let broker = Broker::connect(server.url().as_str()).await.unwrap();
     let server = broker.server().await.unwrap();
     let (name, version) = server.product().unwrap();
     let numbers: Vec<u64> = version.split('.').map_while(|part| part.parse().ok()).collect();
@@ -55,7 +56,7 @@ async fn until_all_reported(handler: &Acts, tally: &Tally) {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_command_settles_plain_successes_where_the_server_has_it() {
     let scene = Scene::new().await;
-    if !is_used(&scene).await {
+    if !is_used(&scene.server).await {
         return;
     }
     let (handler, tally) = (Acts::well(), Tally::default());
@@ -71,7 +72,7 @@ async fn one_command_settles_plain_successes_where_the_server_has_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_that_may_not_run_it_settles_by_two_commands() {
     let scene = Scene::new().await;
-    if !is_used(&scene).await {
+    if !is_used(&scene.server).await {
         return;
     }
     scene.server.cmd(&["ACL", "SETUSER", "default", "-xackdel"]);
@@ -90,7 +91,7 @@ async fn a_login_that_may_not_run_it_settles_by_two_commands() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_it_is_recognized_and_asked_again_later() {
     let scene = Scene::new().await;
-    if !is_used(&scene).await {
+    if !is_used(&scene.server).await {
         return;
     }
     let (handler, tally) = (Acts::well(), Tally::default());

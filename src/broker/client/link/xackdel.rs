@@ -1,5 +1,5 @@
-//! Whether a link's server has a sound `XACKDEL`. A connection that is made again may lead to another server, so each is
-//! asked anew. Nothing waits for the answer: until it is there, the server counts as one without the command.
+//! Whether a link's server has a sound `XACKDEL`. A connection that is made again may lead to another server, so the server
+//! is asked over each. Nothing waits for the answer: until it is there, the server counts as one without the command.
 
 use fred::clients::Client;
 use fred::interfaces::ClientLike;
@@ -54,7 +54,8 @@ impl Link {
         if !live.reconnections.is_empty() {
             return None;
         }
-        match live.xackdel.found {
+        let found = live.xackdel.found;
+        match found {
             Found::Present => Some(live.client.clone()),
             Found::Absent | Found::Asked => None,
             Found::NotAsked => {
