@@ -53,6 +53,8 @@ pub(crate) fn grouped<T>(settlements: Vec<T>, member: impl Fn(&T) -> GroupMember
 mod tests {
     use std::mem::discriminant;
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::job::EntryId;
 
@@ -92,5 +94,29 @@ mod tests {
         let larger = "x".repeat(MAX_WEIGHT);
         let alone = |_| settled(Lane::Normal, &[("payload", &larger)], &Settlement::Release);
         assert_eq!(sizes((0..2).map(alone).collect()), [1, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn each_settlement_is_in_one_group_within_its_bounds(
+            settlements in prop::collection::vec((0usize..3, any::<bool>(), 0usize..MAX_WEIGHT / 8), 0..300),
+        ) {
+            let member = |(lane, acks, weight): (usize, bool, usize)| {
+                let kind = discriminant(if acks { &Settlement::Ack } else { &Settlement::Release });
+                GroupMember { lane: Lane::ALL[lane], kind, weight }
+            };
+            let numbered: Vec<_> = settlements.iter().copied().enumerate().collect();
+            let groups = grouped(numbered, |(_, settlement)| member(*settlement));
+            for group in &groups {
+                prop_assert!((1..=MAX_JOBS).contains(&group.len()));
+                prop_assert!(group.iter().map(|(_, (.., weight))| weight).sum::<usize>() <= MAX_WEIGHT);
+                let (_, (lane, acks, _)) = group[0];
+                prop_assert!(group.iter().all(|(_, other)| (other.0, other.1) == (lane, acks)));
+                prop_assert!(group.is_sorted_by_key(|(nth, _)| *nth));
+            }
+            let mut all: Vec<usize> = groups.iter().flatten().map(|(nth, _)| *nth).collect();
+            all.sort_unstable();
+            prop_assert!(all.into_iter().eq(0..settlements.len()));
+        }
     }
 }

@@ -94,6 +94,7 @@ impl Server {
         Some((name, std::array::from_fn(|_| numbers.next().unwrap_or(0))))
     }
 
+    /// Reads the reply of `INFO`.
     pub(in crate::broker) fn read(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| line.split_once(':'));
         let facts = lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
