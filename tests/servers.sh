@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.." || exit
 PART=(
   cli::check cron::scripts hooks::script input::server leases:: lives:: metrics::script probes::cluster promises::promise_4 rights::
   running::cancel running::scripts selftest::redis_server size::cost steps::scripts submit::durable submit::ids submit::scripts
-  traps::cluster traps::refused traps::scripts traps::start
+  traps::cluster traps::half_open traps::refused traps::scripts traps::settled traps::start traps::xackdel
 )
 
 # Prints the path of the server program, or fails.

@@ -1,23 +1,19 @@
-//! Claims the entries of consumers that fell silent, and settles each as a lost attempt, with the same decision and the
-//! same scripts as any other outcome.
+//! Claims the entries of consumers that fell silent, and settles each as a [lost](lost) attempt, with the same decision and
+//! the same scripts as any other outcome.
+
+mod lost;
 
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::broker::{
-    Applied, AttemptSummary, ClaimFrom, EndedAttempt, Entry, Error, KeepRecord, SilentEntry, TakenJob,
-};
-use crate::event::{Event, Finished};
-use crate::job::{
-    ClockReading, ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Routing,
-    Settlement, settle,
-};
+use crate::broker::{ClaimFrom, Error};
+use crate::event::Event;
+use crate::job::{ClockReading, ClockWatch, ConsumerName, EntryId, Lane, Lease};
 use crate::sabotage::{self, Sabotage};
 
-/// The number of entries that one command claims.
+/// The number of entries that one command claims, and so the most bodies of jobs that are held in memory.
 const PAGE: u64 = 100;
 
 /// If a lane has too many pending entries for one script to check, one pass checks this many pages in which nobody is
@@ -26,14 +22,6 @@ const PAGES: u32 = 200;
 
 /// What [`Queue::stale`](crate::broker::Queue::stale) returns for such a lane.
 const SOMEWHERE: EntryId = EntryId { ms: 0, seq: 0 };
-
-/// How many claimed entries are settled at a time, and so how many bodies are held in memory.
-const AT_ONCE: usize = 8;
-
-/// The first and the longest pause between two tries. No try begins later than `LONGEST_TRY`.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_TRY: Duration = Duration::from_secs(30);
 
 /// Claims entries until stopped.
 pub(super) async fn run(context: Context, stop: CancellationToken) {
@@ -160,82 +148,9 @@ impl<'a> Claimer<'a> {
                 context.events.emit(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
                 self.has_settled = true;
             }
-            let settling = claimed.entries.into_iter().map(|silent| settle_taken(context, lane, silent));
-            let mut settling = futures_util::stream::iter(settling).buffer_unordered(AT_ONCE);
-            while let Some(settled) = settling.next().await {
-                settled?;
-            }
+            lost::settle_all(context, lane, claimed.entries).await?;
             next = claimed.next.filter(|next| *next > start);
         }
         Ok(next)
-    }
-}
-
-async fn settle_taken(context: &Context, lane: Lane, silent: SilentEntry) -> Result<(), Error> {
-    let read = || context.queue.read_entry(lane, silent.id);
-    match retry(context, &JobId::derived(silent.id, lane), read).await? {
-        Some(Some(entry)) => settle_lost(context, entry, &silent).await,
-        // Its owner has just settled it after all. If it is still pending, the next pass clears it up.
-        Some(None) | None => Ok(()),
-    }
-}
-
-async fn settle_lost(context: &Context, entry: Entry, silent: &SilentEntry) -> Result<(), Error> {
-    let ran = AttemptSummary { elapsed: silent.silence, outcome: "lost", worker: &silent.owner };
-    let name = JobId::derived(entry.id, entry.lane);
-    let empty = crate::job::Envelope::default();
-    let envelope = entry.envelope.as_ref().unwrap_or(&empty);
-    let job = match JobSpec::parse(envelope, entry.id, entry.lane) {
-        Ok(job) => job,
-        Err(why) => {
-            let why = why.to_string();
-            let bury = || context.queue.bury_malformed(&context.consumer, &entry, &why, &ran);
-            if let Some(Some(job)) = retry(context, &name, bury).await? {
-                context.events.emit(&Event::Finished(Finished::malformed(context.queue.name(), &job, &why)));
-            }
-            return Ok(());
-        }
-    };
-    let policy = context.policies.of(&job.job_type);
-    let settlement = settle(&job, policy, Routing::default(), &Outcome::Lost, rand::random());
-    let tracking = job.tracking(policy, context.tracking);
-    let keep = KeepRecord { record: true, tracking, retention: context.retention, result: None };
-    let taken = TakenJob { job: &job, envelope, trace: None };
-    let ended = EndedAttempt { taken, settlement: &settlement, keep, ran };
-    let apply = || context.queue.apply(&context.consumer, ended);
-    let settlement = match retry(context, &job.id, apply).await? {
-        Some(Applied::Moved) => settlement,
-        Some(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),
-        Some(Applied::Stale | Applied::Late | Applied::Untraced) | None => return Ok(()),
-    };
-    let queue = context.queue.name();
-    context.events.emit(&Event::Lost { queue, job_type: &job.job_type });
-    let finished = Finished::new(queue, &job, &settlement, (Duration::ZERO, (context.age)(job.created)));
-    context.events.emit(&Event::Finished(finished));
-    Ok(())
-}
-
-/// Sends a command until Redis answers: without an answer, nobody would report what was done. Returns `None` if Redis
-/// refuses this job alone. The other jobs continue, and this one is tried again when it is next found silent.
-async fn retry<T, F: Future<Output = Result<T, Error>>>(
-    context: &Context,
-    job: &JobId,
-    send: impl Fn() -> F,
-) -> Result<Option<T>, Error> {
-    let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
-    loop {
-        match send().await {
-            Ok(answer) => return Ok(Some(answer)),
-            Err(error) if !error.is_transient() => {
-                context.events.redis_error(error.kind(), &error);
-                let (queue, keys) = (context.queue.name(), context.queue.keys_of(job));
-                context.events.emit(&Event::SetAside { queue, job, keys: &keys, error: &error.to_string() });
-                return Ok(None);
-            }
-            Err(error) if began.elapsed() > LONGEST_TRY => return Err(error),
-            Err(error) => context.events.redis_error(error.kind(), &error),
-        }
-        tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
-        pause = (2 * pause).min(LONGEST_PAUSE);
     }
 }

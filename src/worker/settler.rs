@@ -4,7 +4,6 @@
 //! [aside](super::aside), and holds up nothing else.
 
 mod attempts;
-mod group;
 mod plain;
 
 use std::sync::Arc;
@@ -13,8 +12,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use self::attempts::Fate;
-use self::group::Decided;
+use self::attempts::{Decided, Fate};
 use super::aside::{Aside, Task};
 use super::backoff::RedisBackoff;
 use super::clock::ServerClock;
@@ -23,7 +21,7 @@ use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::lease::EntryKey;
 use super::outbox::{MIN_BATCH, Outbox};
-use crate::broker::{Error, Queue};
+use crate::broker::{Error, Queue, grouped};
 use crate::event::{Event, Events};
 use crate::health::Monitor;
 use crate::job::{ConsumerName, Outcome, Policies, Routing, Tracking};
@@ -95,7 +93,8 @@ impl Settler {
             }
             let (decided, mut alone) = self.decide_all(rest);
             alone.extend(fates.into_iter().filter_map(|fate| self.note(fate, &mut answered, &mut aside)));
-            groups.extend(group::grouped(decided).into_iter().map(|group| self.settle_group(group)));
+            groups
+                .extend(grouped(decided, Decided::member).into_iter().map(|group| self.settle_group(group)));
             singles.extend(alone.into_iter().map(|single| self.settle_alone(single)));
             if answered.len() >= RECEIPTS || (groups.is_empty() && singles.is_empty() && !answered.is_empty())
             {

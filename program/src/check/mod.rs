@@ -6,7 +6,7 @@ mod facts;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use streamfleet::admin::{Listed, Missing, Step};
+use streamfleet::admin::{Listed, Missing, Server, Step};
 use streamfleet::{Broker, ErrorClass, RedisError};
 
 use super::Context;
@@ -143,6 +143,7 @@ async fn examine(broker: &Broker) -> Vec<Finding> {
         let (started, node) = (Instant::now(), server.node.as_deref());
         let steps = broker.rehearse(node).await;
         of_server.push(rights(&steps, started.elapsed(), broker.namespace().as_str()));
+        of_server.extend(one_command(broker, server).await);
         findings
             .extend(of_server.into_iter().map(|finding| Finding { node: server.node.clone(), ..finding }));
     }
@@ -199,6 +200,13 @@ async fn listing(broker: &Broker) -> Option<Finding> {
         )),
         Err(_) => None,
     }
+}
+
+/// Reports a right that makes workers cheaper for Redis, if only that right is missing.
+async fn one_command(broker: &Broker, server: &Server) -> Option<Finding> {
+    let found = "this login may not run XACKDEL, so workers settle plain successes by XDEL and XACK, which costs Redis more; \
+        grant it by +xackdel";
+    broker.is_refused_xackdel(server).await.then(|| Finding::ok("xackdel", found))
 }
 
 /// Derives the login's rights from the rehearsal of a job's life.

@@ -6,6 +6,7 @@ pub(super) mod bury;
 pub(super) mod call;
 pub(super) mod cancel;
 pub(super) mod followup;
+pub(super) mod group;
 pub(super) mod progress;
 pub(super) mod read;
 pub(super) mod settle;

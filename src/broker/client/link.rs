@@ -22,6 +22,7 @@ use crate::broker::client::setup::{self, COMMAND_DEADLINE};
 
 mod changes;
 mod silence;
+mod xackdel;
 
 /// The purpose of a link, which decides its deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +72,8 @@ struct Live {
     forced: bool,
     /// Gets one message for each connection that the client made after its first.
     reconnections: broadcast::Receiver<Server>,
+    /// Whether the server has `XACKDEL`.
+    xackdel: xackdel::Xackdel,
     /// Whether a lookup of the server is running.
     looking_up: bool,
     /// That lookup, and clients whose server is no longer the current one.
@@ -92,6 +95,7 @@ impl Link {
             last_answer: Instant::now(),
             forced: false,
             reconnections,
+            xackdel: xackdel::Xackdel::default(),
             looking_up: false,
             tasks: JoinSet::new(),
         };
@@ -371,6 +375,7 @@ impl Shared {
     fn replace(&self, live: &mut Live) {
         let client = setup::link_client(&self.access, &live.server, self.role, live.task.is_some());
         live.reconnections = client.reconnect_rx();
+        live.xackdel.forget();
         if let Some(old) = live.task.take() {
             live.task = Some(client.connect());
             if live.silent_since.is_none() && self.locator.sentinels().is_none() {

@@ -75,14 +75,27 @@ impl Server {
 
     /// Returns the oldest supported version, such as `7.0`, if the server's is older.
     pub fn least_version(&self) -> Option<&'static str> {
-        let (name, version) = self.product()?;
-        let (least, text) = if name == "Valkey" { ((7, 2), "7.2") } else { ((7, 0), "7.0") };
-        let mut numbers = version.split('.').map_while(|part| part.parse::<u64>().ok());
-        let have = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        let (name, have) = self.version()?;
+        let (least, text) = if name == "Valkey" { ([7, 2, 0], "7.2") } else { ([7, 0, 0], "7.0") };
         (have < least).then_some(text)
     }
 
-    fn read(text: &str) -> Self {
+    /// Returns true if the server has an `XACKDEL` that is safe to use: that of Redis before 8.2.3 overruns a buffer when
+    /// it gets several ids (CVE-2025-62507).
+    pub(in crate::broker) fn has_xackdel(&self) -> bool {
+        self.version()
+            .is_some_and(|(name, have)| have >= if name == "Valkey" { [9, 2, 0] } else { [8, 2, 3] })
+    }
+
+    /// The numbers of the server's own version.
+    fn version(&self) -> Option<(&'static str, [u64; 3])> {
+        let (name, version) = self.product()?;
+        let mut numbers = version.split('.').map_while(|part| part.parse::<u64>().ok());
+        Some((name, std::array::from_fn(|_| numbers.next().unwrap_or(0))))
+    }
+
+    /// Reads the reply of `INFO`.
+    pub(in crate::broker) fn read(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| line.split_once(':'));
         let facts = lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
         Self { node: None, facts }
@@ -338,6 +351,20 @@ mod tests {
         assert_eq!(least("redis_version:7.2.4\r\nvalkey_version:7.0.1\r\n"), Some("7.2"));
         assert_eq!(least("redis_version:7.2.4\r\nvalkey_version:8.1.0\r\n"), None);
         assert_eq!(least("uptime:1\r\n"), None);
+    }
+
+    #[test]
+    fn xackdel_is_used_only_where_it_is_sound() {
+        let has = |info: &str| Server::read(info).has_xackdel();
+        assert!(!has("redis_version:7.0.15\r\n") && !has("redis_version:8.0.9\r\n"));
+        assert!(!has("redis_version:8.2\r\n") && !has("redis_version:8.2.2\r\n"));
+        assert!(!has("redis_version:8.2.3-rc1\r\n"));
+        assert!(has("redis_version:8.2.3\r\n") && has("redis_version:8.2.10\r\n"));
+        assert!(has("redis_version:8.4.0\r\n") && has("redis_version:10.0.0\r\n"));
+        // Valkey has another history: the version of Redis that it reports says nothing.
+        assert!(!has("redis_version:8.4.0\r\nvalkey_version:9.1.2\r\n"));
+        assert!(has("redis_version:7.2.4\r\nvalkey_version:9.2.0\r\n"));
+        assert!(!has("uptime:1\r\n"));
     }
 
     #[test]

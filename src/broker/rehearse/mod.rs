@@ -1,6 +1,7 @@
 //! Runs the whole life of one small job on a private queue, to find out whether this login has all the permissions that
 //! a fleet needs. The queue's keys are deleted at the end; nothing else in the namespace is touched.
 
+mod dispensable;
 mod steps;
 
 use std::future::Future;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fred::types::Key;
 
+use super::attempt::acknowledge::Acknowledged;
 use super::attempt::begin::{Begun, Candidate};
 use super::attempt::call::only;
 use super::attempt::progress::UnsentReport;
@@ -301,7 +303,7 @@ impl Rehearsal<'_> {
         let (_, job) = self.read().await?;
         let (link, entries) = (self.queue.link(), [job.entry]);
         let settled = self.queue.acknowledge_held(link, &self.consumer, job.lane, &entries).await?;
-        expect_same("xack", settled, (1, Some(1)))
+        expect_same("xack", settled, Acknowledged::All)
     }
 
     async fn recur(&self) -> Result<(), Error> {

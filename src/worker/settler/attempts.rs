@@ -1,11 +1,13 @@
 //! Everything but plain successes: attempts whose end a script settles, in groups first, and alone if a group was not
 //! answered or refused; and entries that are not jobs.
 
+use std::mem::discriminant;
 use std::time::{Duration, Instant};
 
-use super::group::Decided;
 use super::{Settler, Single};
-use crate::broker::{Applied, AttemptSummary, EndedAttempt, Entry, Error, KeepRecord, TakenJob};
+use crate::broker::{
+    Applied, AttemptSummary, EndedAttempt, Entry, Error, GroupMember, KeepRecord, TakenJob, settling_weight,
+};
 use crate::event::{Event, Finished};
 use crate::job::{Envelope, Failure, Outcome, Settlement, settle};
 use crate::sabotage::{self, Sabotage};
@@ -13,6 +15,25 @@ use crate::worker::aside::Task;
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::{FinishedAttempt, SettlerInput};
 use crate::worker::lease::EntryKey;
+
+/// An attempt that ended, with what is decided about it.
+pub(super) struct Decided {
+    pub(super) task: Task,
+    pub(super) settlement: Settlement,
+}
+
+impl Decided {
+    /// What decides with which others it is settled.
+    pub(super) fn member(&self) -> GroupMember {
+        let weight = match &self.task.work {
+            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
+                settling_weight(&finished.delivery.job, &finished.delivery.envelope, finished.bytes())
+            }
+            SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => 0,
+        };
+        GroupMember { lane: self.task.key().0, kind: discriminant(&self.settlement), weight }
+    }
+}
 
 /// What became of a settlement.
 pub(super) enum Fate {

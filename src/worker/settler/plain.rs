@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Settler;
-use crate::broker::Error;
+use crate::broker::{Acknowledged, Error};
 use crate::job::{EntryId, Lane, Settlement};
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::{FinishedAttempt, SettlerInput};
@@ -22,9 +22,7 @@ impl Settler {
             !held_lease.is_lost() && held_lease.silence(sent) < self.lease
         };
         let ours: Vec<bool> = finished.iter().map(held_then).collect();
-        let (mut places, lost) = self.acknowledge(lane, &ids, ours.iter().all(|ours| *ours)).await;
-        // If an earlier command settled all of them, as far as is known, we did it ourselves, unless they were claimed meanwhile.
-        let by_us = lost && places.len() == ids.len();
+        let (mut places, by_us) = self.acknowledge(lane, &ids, ours.iter().all(|ours| *ours)).await;
         let (now, mut settled) = (Instant::now(), Vec::with_capacity(places.len()));
         let mut held = Vec::with_capacity(ids.len());
         places.reverse();
@@ -40,40 +38,67 @@ impl Settler {
         settled
     }
 
-    /// Sends until Redis has answered, because a lane in which nothing can be settled is not read any further. Returns
-    /// the indexes of what was already settled, and whether an earlier command may have done that.
+    /// Settles entries of a lane. Returns the indexes of what was already settled, and whether an earlier command of ours
+    /// did that, as far as is known.
     async fn acknowledge(&self, lane: Lane, ids: &[EntryId], held: bool) -> (Vec<usize>, bool) {
-        let (mut backoff, mut sent_before, mut all_deleted) = (RedisBackoff::new(), false, false);
+        let (mut backoff, mut sent_before) = (RedisBackoff::new(), false);
         if held {
             let sent = self.queue.acknowledge_held(self.queue.link(), &self.consumer, lane, ids);
             match self.monitor.ask(Duration::ZERO, sent).await {
-                Ok((deleted, acknowledged)) if deleted == ids.len() => {
-                    if acknowledged == Some(deleted) {
-                        return (Vec::new(), false);
-                    }
-                    all_deleted = true;
+                Ok(Acknowledged::All) => return (Vec::new(), false),
+                Ok(Acknowledged::AllBut(others)) => {
+                    let rest: Vec<EntryId> = others.iter().map(|place| ids[*place]).collect();
+                    let (places, by_us) = self.acknowledge_surely(lane, &rest, false, backoff).await;
+                    return (places.into_iter().map(|place| others[place]).collect(), by_us);
                 }
-                Ok((deleted, acknowledged)) => sent_before = deleted > 0 || acknowledged != Some(0),
+                Ok(Acknowledged::Deleted) => {
+                    // What could still be deleted was for nobody else to settle.
+                    self.acknowledge_surely(lane, ids, false, backoff).await;
+                    return (Vec::new(), false);
+                }
+                Ok(Acknowledged::Partly { changed }) => sent_before = changed,
                 Err(error) => {
-                    sent_before = matches!(error, Error::Unknown { .. });
+                    sent_before = may_have_run(&error);
                     self.events.redis_error(error.kind(), &error);
                     backoff.wait(&error).await;
                 }
             }
         }
+        self.acknowledge_surely(lane, ids, sent_before, backoff).await
+    }
+
+    /// The same by a script, which is sent until Redis has answered, because a lane in which nothing can be settled is not
+    /// read any further.
+    async fn acknowledge_surely(
+        &self,
+        lane: Lane,
+        ids: &[EntryId],
+        mut sent_before: bool,
+        mut backoff: RedisBackoff,
+    ) -> (Vec<usize>, bool) {
         loop {
             let sent = self.queue.acknowledge(self.queue.link(), lane, ids);
             match self.monitor.ask(Duration::ZERO, sent).await {
-                // What could still be deleted was for nobody else to settle.
-                Ok(_) if all_deleted => return (Vec::new(), false),
-                Ok(places) => return (places, sent_before),
+                Ok(places) => {
+                    // If an earlier command settled all of them, we did it ourselves, unless they were claimed meanwhile.
+                    let by_us = sent_before && places.len() == ids.len();
+                    return (places, by_us);
+                }
                 Err(error) => {
-                    sent_before |= matches!(error, Error::Unknown { .. });
+                    sent_before |= may_have_run(&error);
                     self.events.redis_error(error.kind(), &error);
                     backoff.wait(&error).await;
                 }
             }
         }
+    }
+}
+
+/// True if a command that ended in this error may have done its work.
+fn may_have_run(error: &Error) -> bool {
+    match error {
+        Error::Unknown { .. } | Error::Contract { .. } => true,
+        Error::Refused { .. } | Error::Unreachable(_) | Error::Address(_) => false,
     }
 }
 

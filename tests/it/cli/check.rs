@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::desk::sf;
 use crate::harness::process::{Output, run};
 use crate::harness::redis_server::{Aof, RedisServer};
+use crate::traps::xackdel::is_used;
 
 fn level(output: &Output, check: &str) -> String {
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -97,6 +98,20 @@ fn a_missing_right_of_the_login_is_detected() {
     }
     let left: Vec<String> = redis::from_redis_value(server.cmd(&["KEYS", "*"])).unwrap();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_workers_can_do_without_is_no_error() {
+    let server = RedisServer::start();
+    if !is_used(&server).await {
+        return;
+    }
+    assert!(!sf(&server, &["check"]).stdout.contains("+xackdel"));
+    server.cmd(&["ACL", "SETUSER", "thrifty", "on", ">pw", "~sf:*", "+@all", "-xackdel"]);
+    let output = run(&["--redis", &as_user(&server, "thrifty:pw"), "check", "--json"], b"");
+    assert_eq!((output.code, level(&output, "xackdel").as_str()), (Some(0), "ok"), "{output:?}");
+    assert!(output.stdout.contains("+xackdel"), "{}", output.stdout);
+    assert_eq!(server.cmd(&["DBSIZE"]), redis::Value::Int(0));
 }
 
 #[test]

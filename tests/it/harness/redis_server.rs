@@ -197,6 +197,13 @@ impl RedisServer {
         known.iter().any(|known| *known != Value::Nil)
     }
 
+    /// Returns how often a command was called, by clients and by scripts. Its name is in lower case.
+    pub(crate) fn calls(&self, command: &str) -> u64 {
+        let info: String = redis::from_redis_value(self.cmd(&["INFO", "commandstats"])).unwrap();
+        let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+    }
+
     /// Runs a pipeline on its own connection. Returns a reply for each command, which may be an error.
     pub(crate) fn try_pipe(&self, pipe: &redis::Pipeline) -> RedisResult<Vec<Value>> {
         let mut connection = self.connect()?;

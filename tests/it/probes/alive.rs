@@ -74,7 +74,7 @@ fn a_wedged_connection_fails_liveness_within_30_s_and_is_named() {
     let reader = Scene::with(|launch| manager.supervises(launch));
     let (settler, heartbeat, leader) = (Scene::new(), Scene::new(), Scene::new());
     reader.wedge("XREADGROUP");
-    settler.wedge(&format!("XACK {}", sha(&settler.server, source("acknowledge"))));
+    settler.wedge(&format!("XACK XACKDEL {}", sha(&settler.server, source("acknowledge"))));
     settler.submit("note");
     heartbeat.wedge(&heartbeat.worker_key());
     leader.wedge("sf:{default}:leader");

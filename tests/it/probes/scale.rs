@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use redis::Value;
 use serde_json::json;
 use streamfleet::cron::{Entry, Schedule};
 
@@ -14,20 +13,6 @@ use crate::harness::wait::{until, until_async};
 
 fn submit(server: &RedisServer, job_type: &str, delay_ms: &str) {
     server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", job_type, "delay_ms", delay_ms]);
-}
-
-/// Returns how often Redis ran this command.
-fn calls(server: &RedisServer, command: &str) -> u64 {
-    let Value::VerbatimString { text, .. } = server.cmd(&["INFO", "commandstats"]) else {
-        let Value::BulkString(bytes) = server.cmd(&["INFO", "commandstats"]) else { panic!("no text") };
-        return count(&String::from_utf8(bytes).unwrap(), command);
-    };
-    count(&text, command)
-}
-
-fn count(stats: &str, command: &str) -> u64 {
-    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
 
 #[tokio::test]
@@ -112,7 +97,7 @@ fn no_backlog_is_reported_while_redis_is_down() {
 async fn redis_is_queried_once_a_second_however_often_it_is_scraped() {
     let server = RedisServer::start();
     let (_worker, address) = ready(&launch(&server.url()));
-    let (before, began) = (calls(&server, "zcount"), Instant::now());
+    let (before, began) = (server.calls("zcount"), Instant::now());
     let mut asked = 0;
     // The first second begins with a query, and the leader also measures the queue now and then.
     let most = || began.elapsed().as_secs() + 3;
@@ -122,7 +107,7 @@ async fn redis_is_queried_once_a_second_however_often_it_is_scraped() {
         began.elapsed() > Duration::from_secs(3) && asked > 2 * most()
     })
     .await;
-    let calls = calls(&server, "zcount") - before;
+    let calls = server.calls("zcount") - before;
     assert!(
         calls <= most() && calls >= 2,
         "{calls} queries for {asked} requests, at most {} allowed",

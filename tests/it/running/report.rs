@@ -67,13 +67,6 @@ impl Handler for Speaks {
     }
 }
 
-/// Returns how often a command was called.
-fn calls(server: &RedisServer, command: &str) -> u64 {
-    let info: String = redis::from_redis_value(server.cmd(&["INFO", "commandstats"])).unwrap();
-    let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
-}
-
 fn exists(server: &RedisServer, job: &JobId) -> bool {
     server.cmd(&["EXISTS", &format!("sf:{{default}}:job:{job}")]) == redis::Value::Int(1)
 }
@@ -105,12 +98,12 @@ async fn thousands_of_updates_a_second_cost_a_few_commands() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let fleet = Running::start(&server.url(), quick(3), Speaks::held());
-    let before = calls(&server, "hmget");
+    let before = server.calls("hmget");
     let job = submit(&queue, "chatter").await;
     // The job is not looked up here, because a lookup reads its record too.
     until_empty(&queue).await;
     // The script calls it once per attempt that it writes, and the scripts of the job's end call it a few times in total.
-    let written = calls(&server, "hmget") - before;
+    let written = server.calls("hmget") - before;
     let status = until_state(&queue, &job, State::Done).await;
     let said: u64 = status.result.unwrap().parse().unwrap();
     assert!(said > 10_000, "{said} updates");

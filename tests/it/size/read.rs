@@ -15,13 +15,6 @@ use crate::traps::scene::{LONG, SOON, Scene};
 const STREAM: &str = "sf:{default}:jobs";
 const LARGE: usize = 1024 * 1024;
 
-/// Returns how many scripts Redis has run.
-fn scripts(scene: &Scene) -> u64 {
-    let info: String = redis::from_redis_value(scene.server.cmd(&["INFO", "commandstats"])).unwrap();
-    let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap_or("0");
-    line.split(',').next().unwrap().parse().unwrap()
-}
-
 /// A handler whose jobs run until it is opened.
 #[derive(Clone)]
 struct Closed {
@@ -56,8 +49,9 @@ async fn a_worker_holds_few_unstarted_large_jobs_and_runs_all() {
     let held = async || scene.queue.snapshot().await.unwrap().running();
     until_async("the worker to hold as much as it may", SOON, async || held().await >= 64).await;
     // A worker that continued to read would do so before its other loops have run this often.
-    let before = scripts(&scene);
-    until_async("the worker to do other things", SOON, async || scripts(&scene) >= before + 5).await;
+    let before = scene.server.calls("evalsha");
+    until_async("the worker to do other things", SOON, async || scene.server.calls("evalsha") >= before + 5)
+        .await;
     let held = held().await;
     println!("{held} of 300 are held");
     // 64 MiB waiting, two jobs running, and two reads in addition.

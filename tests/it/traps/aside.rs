@@ -135,6 +135,9 @@ async fn an_entry_that_cannot_be_settled_does_not_block_takeovers() {
     scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", STREAM, ">"]);
     let fleet = start(scene.config(Duration::from_secs(1)), handler.clone(), &tally);
     until_async("the others to run", SOON, async || handler.all_runs() == 250).await;
+    // They are settled in groups all the same, each of which adds to the delayed set once.
+    let groups = scene.server.calls("zadd");
+    assert!(groups <= 25, "{groups} scripts for 250 jobs");
     assert!(tally.aside()[0].starts_with("a: "), "{:?}", tally.aside());
     scene.server.cmd(&["DEL", "sf:{default}:job:a"]);
     until_async("the last one to run", SOON, async || handler.all_runs() == 251).await;

@@ -1,14 +1,19 @@
 //! Taking over the entries of silent workers, and leaving those of live ones alone.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use streamfleet::Producer;
-use streamfleet::job::{Lane, State};
+use streamfleet::job::{JobId, Lane, State};
 
 use super::scene::{Gate, SOON, STREAM, Scene, job};
+use super::settled::{Tally, start};
 use crate::harness::fleet::{Acts, submit, until_state};
-use crate::harness::proxy::{Commands, Mode};
+use crate::harness::ledger::{Ledger, Record};
+use crate::harness::proxy::{Commands, Direction, Mode};
+use crate::harness::scripts::{sha, source};
 use crate::harness::wait::until_async;
+use crate::program::Program;
 
 /// Delivers the waiting entries to a consumer without a worker.
 fn deliver_to_nobody(scene: &Scene, consumer: &str) {
@@ -79,6 +84,64 @@ async fn more_stale_entries_than_one_page_are_all_taken_over_once() {
     let fleet = scene.fleet(Duration::from_secs(1), handler.clone());
     scene.until_at_rest().await;
     assert_eq!(handler.all_runs(), 350);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_entries_of_a_dead_worker_are_settled_by_few_scripts() {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let jobs = producer.submit_all((0..200).map(|_| job("{}"))).await.unwrap();
+    deliver_to_nobody(&scene, "gone");
+    let (handler, tally) = (Acts::well(), Tally::default());
+    let fleet = start(scene.config(Duration::from_secs(1)), handler.clone(), &tally);
+    until_async("all to be reported", SOON, async || tally.all() >= 400).await;
+    scene.until_at_rest().await;
+    // Each script that defers jobs adds all of them to the delayed set at once, and nothing else here adds any.
+    let scripts = scene.server.calls("zadd");
+    assert!((4..=20).contains(&scripts), "{scripts} scripts for 200 jobs");
+    assert!(jobs.iter().all(|job| tally.of(job) == ["retried", "succeeded"]));
+    assert_eq!((handler.all_runs(), tally.fenced()), (200, 0));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claimer_that_dies_between_two_groups_loses_nothing() {
+    let scene = Scene::new().await;
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = dir.path().join("ledger");
+    std::fs::create_dir(&ledger).unwrap();
+    let jobs: Vec<JobId> = (0..200).map(|nth| format!("b{nth}").parse().unwrap()).collect();
+    for job in &jobs {
+        scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", &job.to_string()]);
+    }
+    deliver_to_nobody(&scene, "gone");
+    // Redis gets the first group, but not the second.
+    let needle = sha(&scene.server, source("defer")).into_bytes();
+    scene.proxy.set(Mode::Hold { needle, nth: 2, way: Direction::Requests });
+    let mut program = Program::new(&scene.server.url_through(scene.proxy.addr()), &ledger);
+    program.backoff_ms = 5_000;
+    let claimer = program.launch().start();
+    until_async("the claimer to be between two groups", SOON, async || {
+        scene.proxy.hits() > 0 && scene.int(&["ZCARD", "sf:{default}:delayed"]) == 50
+    })
+    .await;
+    assert_eq!(scene.int(&["XLEN", STREAM]), 150);
+    claimer.kill9();
+    scene.proxy.set(Mode::Rst);
+    let handler = Acts::well();
+    let fleet = scene.sound_fleet(Duration::from_secs(1), handler.clone());
+    scene.until_at_rest().await;
+    // The claimer may have run some of the first group.
+    let started = Ledger::new(&ledger).read().into_iter().filter_map(|record| match record {
+        Record::Start { run, .. } => Some(run.job),
+        Record::Submit { .. } | Record::Unknown { .. } | Record::End { .. } => None,
+    });
+    let started: BTreeSet<String> = started.collect();
+    let left: Vec<&JobId> =
+        jobs.iter().filter(|job| handler.runs(job) == 0 && !started.contains(&job.to_string())).collect();
+    assert!(left.is_empty(), "never ran: {left:?}");
+    assert!(handler.all_runs() <= 200, "{} runs", handler.all_runs());
     fleet.stop().await;
 }
 

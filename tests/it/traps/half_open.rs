@@ -53,7 +53,7 @@ async fn an_outcome_on_a_silent_connection_is_sent_again_on_another() {
     let fleet = scene.fleet(LONG, handler.clone());
     submit(&scene.queue, "warm up").await;
     scene.until_at_rest().await;
-    scene.proxy.set(silence("XACK"));
+    scene.proxy.set(silence("XACK XACKDEL"));
     let asked = Instant::now();
     let jobs = [submit(&scene.queue, "{}").await, submit(&scene.queue, "{}").await];
     scene.until_at_rest().await;

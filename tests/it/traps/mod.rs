@@ -18,4 +18,5 @@ mod start;
 mod together;
 mod unserved;
 mod vandal;
+pub(crate) mod xackdel;
 pub(crate) mod zombie;

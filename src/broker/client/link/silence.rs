@@ -42,6 +42,9 @@ impl Link {
         live.last_answer = Instant::now();
         live.forced = false;
         let times = live.take_reconnects();
+        if times > 0 {
+            live.xackdel.forget();
+        }
         if times > 0 && self.shared.locator.sentinels().is_some() {
             live.tasks.spawn(changes::verify_primary(self.downgrade()));
         }
