@@ -43,7 +43,7 @@ impl Settler {
     async fn acknowledge(&self, lane: Lane, ids: &[EntryId], held: bool) -> (Vec<usize>, bool) {
         let (mut backoff, mut sent_before) = (RedisBackoff::new(), false);
         if held {
-            let sent = self.queue.acknowledge_held(self.queue.link(), &self.consumer, lane, ids);
+            let sent = self.queue.acknowledge_held(self.queue.link(), lane, ids);
             match self.monitor.ask(Duration::ZERO, sent).await {
                 Ok(Acknowledged::All) => return (Vec::new(), false),
                 Ok(Acknowledged::AllBut(others)) => {
