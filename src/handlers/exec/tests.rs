@@ -119,7 +119,11 @@ async fn rules_see_output_before_the_last_lines() {
 async fn rules_do_not_apply_to_a_program_that_was_stopped() {
     let rules = json!([{ "then": "done" }]);
     let context = context_for(Duration::from_millis(300));
-    let failed = failure(run(&ruled("sleep 60", rules), b"", context).await);
+    // Long enough for a busy machine to end the program.
+    let handler = exec_with(&["sh", "-c", "sleep 60"], |config| {
+        (config.rules, config.grace) = (serde_json::from_value(rules).unwrap(), Duration::from_secs(20));
+    });
+    let failed = failure(run(&handler, b"", context).await);
     assert!(failed.error.starts_with("stopped because "), "{}", failed.error);
 }
 

@@ -40,6 +40,9 @@ kind = "once"
 handler = { exec = { command = ["sh", "-c", "exit 1"], rules = [{ exit = 1, then = "unknown" }] } }
 "#;
 
+/// Nothing listens there. A port that was free a moment ago may belong to another test's server now.
+const REFUSES: &str = "127.0.0.1:1";
+
 /// Starts an endpoint that reads each request and then hangs up, or waits for the client to do so if the path says so.
 fn hangs_up() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -59,8 +62,7 @@ fn hangs_up() -> String {
 #[test]
 fn a_once_step_fails_on_an_answer_and_is_unknown_without_one() {
     let server = RedisServer::start();
-    let refuses = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let toml = TOML.replace("{hangs_up}", &hangs_up()).replace("{refuses}", &refuses);
+    let toml = TOML.replace("{hangs_up}", &hangs_up()).replace("{refuses}", REFUSES);
     let launch = Launch::new(&["--config", "{config}", "--redis", &server.url(), "worker"]);
     let _worker = launch.config(&toml).start();
     let cases = [

@@ -149,7 +149,7 @@ async fn a_heartbeat_on_a_silent_connection_reconnects_before_the_lease_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_cut_off_from_redis_ends_its_handlers_within_its_lease() {
     let scene = Scene::new().await;
-    let (handler, lease) = (Gate::closed(), Duration::from_secs(3));
+    let (handler, lease) = (Gate::closed(), Duration::from_secs(6));
     let fleet = scene.fleet(lease, handler.clone());
     let job = submit(&scene.queue, "wait").await;
     handler.until_started(&job).await;
