@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fred::bytes_utils::Str;
 use fred::clients::Client;
 use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, StreamsInterface};
-use fred::types::{ClusterHash, CustomCommand, Key, Value};
+use fred::types::{ClusterHash, CustomCommand, Value};
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
