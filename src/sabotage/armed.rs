@@ -140,6 +140,7 @@ const EDITS: &[Edit] = &[
         "if has_requests and is_unwanted(cancels, life) then return 5 end",
         "if has_requests and (is_unwanted(cancels, life) or is_unwanted(cancels, id)) then return 5 end",
     ),
+    edit(IdAcceptedAgain, "accept", "if known then return 'known', known end", GONE),
     edit(IdAcceptedAgain, "submit", "if known then return 'known', job.id, known end", GONE),
     edit(
         LockKeptByDead,

@@ -456,6 +456,18 @@ local function overfull(limit, more, delayed, high, normal, low)
   if depth + more > limit then return { -1, depth, limit } end
 end
 
+-- The state of the job with this id as its producer sees it, and its member of the delayed set if it is in there; nil if
+-- there is no such job. told: what the record says about state and member. A delayed job may have no record; is_empty: true
+-- if there is no such job. A job in the delayed set without a due time would never be due.
+local function standing_of(told, id, delayed, is_empty)
+  local state, member = told[1], told[2] or id
+  if state and state ~= 'scheduled' and state ~= 'retrying' then return state end
+  if not state and is_empty then return nil end
+  if redis.call('ZSCORE', delayed, member) then return state or 'scheduled', member end
+  -- It was due, and is back in its lane.
+  return state and 'waiting'
+end
+
 -- Sets the TTL of the record of a job that ended, but no shorter than its producer may resend its id. Does the same for
 -- the ledger of its steps, if one is named. facts: what the record says.
 local function expire(record, now, retention, ledger, facts)
