@@ -468,6 +468,14 @@ local function standing_of(told, id, delayed, is_empty)
   return state and 'waiting'
 end
 
+-- The state of a job that is known to be in this state, as its producer sees it. The record of a job may say 'waiting'
+-- until its first attempt ends: then its entry shows whether it runs.
+local function shown_state(state, record, lanes)
+  local told = state == 'waiting' and redis.call('HMGET', record, 'lane', 'entry')
+  local stream = told and told[2] and lanes[told[1]]
+  return stream and pending_of(stream, told[2]) and 'running' or state
+end
+
 -- Sets the TTL of the record of a job that ended, but no shorter than its producer may resend its id. Does the same for
 -- the ledger of its steps, if one is named. facts: what the record says.
 local function expire(record, now, retention, ledger, facts)

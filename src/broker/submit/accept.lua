@@ -29,7 +29,7 @@ local function judge(record, id, due)
     return 'refused', told.err
   end
   local known = standing_of(told, id, delayed, is_empty)
-  if known then return 'known', known end
+  if known then return 'known', shown_state(known, record, lanes) end
   accepted[id], more = due == 'now' and 'waiting' or 'scheduled', more + 1
   return 'new', accepted[id]
 end

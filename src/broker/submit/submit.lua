@@ -104,7 +104,7 @@ end
 -- debounced: a stream and an entry, or a member of the delayed set.
 local function judge(job)
   local known = state_of(job.record, job.id)
-  if known then return 'known', job.id, known end
+  if known then return 'known', job.id, shown_state(known, job.record, lanes) end
   local holder = job.key ~= '' and redis.call('GET', job.lock)
   if not holder or holder == job.id then return 'new', job.id end
   if holder ~= job.holder then return 'holder', holder, '' end

@@ -182,6 +182,19 @@ fn a_known_job_is_answered_with_its_state() {
 }
 
 #[test]
+fn a_known_job_runs_while_its_entry_is_pending() {
+    for script in BOTH {
+        let scripts = Scripts::new();
+        let entry = scripts.delivered();
+        scripts.server.cmd(&["HSET", RECORD, "state", "waiting", "lane", "normal", "entry", &entry]);
+        let call = Call::new(script, "first", &[["j", "now"]]);
+        assert_eq!(call.run(&scripts).1, ["known", "j", "running"], "{script}");
+        scripts.server.cmd(&["XACK", KEYS[5], "fleet", &entry]);
+        assert_eq!(call.run(&scripts).1, ["known", "j", "waiting"], "{script}");
+    }
+}
+
+#[test]
 fn a_full_server_refuses_jobs_with_ids_whole() {
     for script in BOTH {
         for when in ["now", "in"] {
