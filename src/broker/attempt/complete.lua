@@ -22,14 +22,14 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
       if result == '' then write(attempt()) else write('result', result, attempt()) end
       if facts.member or facts.dead_id then redis.call('HDEL', record, 'dead_id', 'member') end
     end
-    conclude(ends, id, record, stream, lock, batch, is_owner)
+    conclude(ends, id, record, stream, lock, batch, is_owner, facts.extra)
   end
   if held then
     if keeps == '0' then
       drop_offloaded(offloaded, life, record)
       return 1, 'end'
     end
-    local is_owner, facts = owns(record, life)
+    local is_owner, facts = owns(record, life, facts_of(record, life, 'batches'))
     done(is_owner, facts)
     drop_offloaded(offloaded, life, record)
     retire(record, ledger, life, is_owner, now, keeps == 'forget' and '0' or retention_ms, facts)
@@ -37,7 +37,7 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
   end
   local before = answer_before(receipts, stream, entry, 'complete')
   if before ~= 0 then return before end
-  local facts = facts_of(record, life)
+  local facts = facts_of(record, life, 'batches')
   local is_owner = facts.is_known or not facts.life and facts.created_ms == created_ms
   if is_owner and facts.state ~= 'retrying' then return 0 end
   -- If the record belongs to another life, only the retry itself shows that this one continues.

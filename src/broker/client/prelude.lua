@@ -114,12 +114,14 @@ local function has_ended(state)
   return state == 'done' or state == 'dead' or state == 'cancelled'
 end
 
--- What a record says, read once: each is false if it does not. is_known: whether it belongs to this life.
-local function facts_of(record, life)
+-- What a record says, read once: each is false if it does not. is_known: whether it belongs to this life. extra: the
+-- value of one more field, if it is named.
+local function facts_of(record, life, ...)
   local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'noted', 'first_failed_ms', 'member', 'dead_id',
-    'keep_until_ms', 'holds')
+    'keep_until_ms', 'holds', ...)
   return { is_known = told[1] == life, life = told[1], state = told[2], created_ms = told[3], noted = told[4],
-    first_failed_ms = told[5], member = told[6], dead_id = told[7], keep_until_ms = told[8], holds = told[9] }
+    first_failed_ms = told[5], member = told[6], dead_id = told[7], keep_until_ms = told[8], holds = told[9],
+    extra = told[10] }
 end
 
 -- True if this life may write the job's record: the record already belongs to it, has no life, or belongs to a life
@@ -388,11 +390,17 @@ local function tell_batch(batch, id, stream)
   if members > 0 then finish_batch(batch, stream, members) end
 end
 
+-- True if this key is a placeholder, which never exists: it ends with its kind.
+local function is_placeholder(key)
+  return string.find(key, '^[^}]*}:%a+:$') ~= nil
+end
+
 -- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow,
 -- once for each way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, the first
 -- life of its series of replays, then for each following job the number of its names and values together, and these. It
--- must come after the first write of its script. A lock belongs to the life that owns the record.
-local function conclude(ends, id, record, stream, lock, batch, is_owner)
+-- must come after the first write of its script. A lock belongs to the life that owns the record. batches: what that
+-- record says, for a success.
+local function conclude(ends, id, record, stream, lock, batch, is_owner, batches)
   if ends == '' then return end
   local list = cmsgpack.unpack(ends)
   if list[3] and redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1 then
@@ -404,11 +412,11 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner)
     end
   end
   if list[1] == 'done' then
-    tell_batch(batch, id, stream)
+    if not is_placeholder(batch) then tell_batch(batch, id, stream) end
     -- Other batches that count this job's success for a member of theirs; see submit.
-    local others = is_owner and redis.call('HGET', record, 'batches')
-    for _, other in ipairs(others and cmsgpack.unpack(others) or {}) do tell_batch(other, id, stream) end
+    for _, other in ipairs(is_owner and batches and cmsgpack.unpack(batches) or {}) do tell_batch(other, id, stream) end
   end
+  if is_placeholder(lock) then return end
   if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end
 end
 
