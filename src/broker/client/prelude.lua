@@ -503,12 +503,7 @@ local function expire(record, now, retention, ledger, facts)
   if ledger then expire_ledger(ledger, left) end
 end
 
--- A life that has begun steps uses their ledger until it ends.
-local function use_ledger(ledger, life)
-  if redis.call('HSETNX', ledger, '@' .. life, 1) == 1 then redis.call('HINCRBY', ledger, 'lives', 1) end
-  redis.call('PERSIST', ledger)
-end
-
+-- A life that has begun steps, and so uses their ledger, has ended; see step_begin.
 local function leave_ledger(ledger, life)
   if redis.pcall('HDEL', ledger, '@' .. life) == 1 then redis.call('HINCRBY', ledger, 'lives', -1) end
 end
@@ -542,6 +537,31 @@ end
 local function note_step(ledger, step, now, kind, text)
   local nth = redis.call('HINCRBY', ledger, step .. ':noted', 1)
   redis.call('HSET', ledger, step .. ':e:' .. (nth - 1) % 5, string.format('%.0f ', now) .. kind .. ' ' .. text)
+end
+
+-- May this run of a step start? The answer is that of step_begin: 1, 2 or 3. told: the step's state, run, life and due time
+-- in the ledger. Adds to `changes` what must be written, and adds nothing if nothing changes. It must come after the fence.
+local function begin_step(ledger, told, step, kind, run, life, consumer, now, changes)
+  local state = told[1] or 'pending'
+  if state == 'started' and told[2] == run then return 1 end
+  if state == 'done' or state == 'given_up' then return 2 end
+  if kind == 'once' and state == 'started' then
+    add_pair(changes, step .. ':state', 'unknown')
+    add_pair(changes, step .. ':since', ms_text(now))
+    redis.call('HINCRBY', ledger, step .. ':attempts', 1)
+    note_step(ledger, step, now, 'lost',
+      'no word from ' .. (redis.call('HGET', ledger, step .. ':worker') or '-') .. ', which had started it')
+    return 3
+  end
+  if kind == 'once' and state ~= 'pending' then return 2 end
+  if kind == 'auto' and told[3] ~= life then add_pair(changes, step .. ':attempts', '0') end
+  add_pair(changes, step .. ':state', 'started')
+  add_pair(changes, step .. ':run', run)
+  add_pair(changes, step .. ':worker', consumer)
+  add_pair(changes, step .. ':since', ms_text(now))
+  add_pair(changes, step .. ':life', life)
+  if told[4] then redis.call('HDEL', ledger, step .. ':due') end
+  return 1
 end
 
 -- Moves a dead letter back to its original lane, as a new life with the old fields and id. Fields that would bury the
