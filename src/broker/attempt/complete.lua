@@ -7,9 +7,12 @@
 local stream, receipts, delayed, packs = unpack(KEYS, 1, 4)
 local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH = 5, 5
-local now = now_ms()
+local now, ledgers = now_ms(), {}
+for key = FIRST_KEY + 3, #KEYS, KEYS_EACH do ledgers[#ledgers + 1] = KEYS[key] end
+local has_ledgers = redis.call('EXISTS', unpack(ledgers)) > 0
 return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
   local record, lock, batch, ledger, offloaded = unpack(KEYS, key, key + 4)
+  if not has_ledgers then ledger = nil end
   local id, elapsed_ms, result, retention_ms, job_type, created_ms, keeps, ends = unpack(ARGV, first, last)
   local function done(is_owner, facts)
     if is_owner then

@@ -349,7 +349,8 @@ end
 local function attempt_fields(noted, now, elapsed, outcome, worker, error)
   local nth = (tonumber(noted or 0) or 0) + 1
   local times = ms_text(now - elapsed) .. ' ' .. ms_text(now) .. ' '
-  return 'noted', nth, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error
+  local slot = string.format('a:%d', (nth - 1) % 20)
+  return 'noted', string.format('%d', nth), slot, times .. outcome .. ' ' .. worker .. ' ' .. error
 end
 
 -- Counts members of a batch as done. Once the batch is closed and all its members are done, appends the job that
@@ -508,10 +509,10 @@ local function leave_ledger(ledger, life)
   if redis.pcall('HDEL', ledger, '@' .. life) == 1 then redis.call('HINCRBY', ledger, 'lives', -1) end
 end
 
--- Sets the TTL of everything kept about a life that ended.
+-- Sets the TTL of everything kept about a life that ended. ledger: nil if it is known that there is none.
 local function retire(record, ledger, life, is_owner, now, retention, facts)
   -- Most jobs have no steps.
-  if redis.call('EXISTS', ledger) == 0 then
+  if not ledger or redis.call('EXISTS', ledger) == 0 then
     ledger = nil
   else
     leave_ledger(ledger, life)
