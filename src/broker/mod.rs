@@ -29,7 +29,7 @@ pub(crate) use attempt::progress::{LOG_LINES, UnsentLine, UnsentReport};
 pub use attempt::read::{Consumer, Joined};
 pub(crate) use attempt::settle::{Applied, AttemptSummary, EndedAttempt, KeepRecord, TakenJob};
 pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
-pub(crate) use attempt::steps::{StepBegun, StepEnded, StepRun};
+pub(crate) use attempt::steps::{EndedRun, StepBegun, StepEnded, StepReported, StepRun};
 pub use client::address::Config;
 pub(crate) use client::decode::Entry;
 pub use client::error::{Class, Error};

@@ -159,6 +159,11 @@ impl FollowUps {
         self.unique.as_ref().filter(|_| self.unique_waiting)
     }
 
+    /// Returns true if the job's id is accepted only once, and the job has no other ties.
+    pub(crate) fn is_only_once(&self) -> bool {
+        *self == Self { once: true, ..Self::default() }
+    }
+
     /// Returns true if the job has no ties.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

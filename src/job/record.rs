@@ -144,6 +144,15 @@ impl JobSpec {
         is_first && self.follow_ups.is_none() && self.id.origin() == Some((self.entry, self.lane))
     }
 
+    /// Returns true if the script that accepted the job's id noted this entry in the job's record, nothing happened before,
+    /// and nothing else depends on the job. Its record and its entry show that it runs, so that the record need not change
+    /// before the attempt has ended. Of all entries of such a job, only the first has a life and no time of acceptance.
+    pub(crate) fn is_noted(&self, envelope: &Envelope) -> bool {
+        let is_first = !self.is_repeated() && !self.replayed && self.former.is_none();
+        let only_once = self.follow_ups.as_deref().is_some_and(FollowUps::is_only_once);
+        is_first && only_once && envelope.get(b"life").is_some() && envelope.get(b"created_ms").is_none()
+    }
+
     /// Returns true if the job has a record while it lives. A job that is repeated, replayed or tied to others always
     /// has one, whatever its tracking. An id that its producer chose asks for one, too.
     pub fn has_record(&self, tracking: Tracking) -> bool {
@@ -425,6 +434,35 @@ mod tests {
         assert_eq!(of(&named), [false, true, true]);
         assert_eq!(of(&drawn), [false, false, true]);
         assert_eq!(of(&repeated), [true, true, true]);
+    }
+
+    #[test]
+    fn only_the_first_entry_of_an_id_that_was_accepted_once_is_noted() {
+        let is_noted = |more: &[(&str, &str)]| {
+            let fields = [&[("type", "a"), ("id", "x")][..], more].concat();
+            let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+            let envelope = Envelope::new(fields);
+            JobSpec::parse(&envelope, ENTRY, Lane::High).unwrap().is_noted(&envelope)
+        };
+        let noted = [("life", "1f"), ("once", "1")];
+        assert!(is_noted(&noted));
+        assert!(is_noted(&[&noted[..], &[("unique_scope", "window")]].concat()));
+        assert!(!is_noted(&noted[..1]) && !is_noted(&noted[1..]));
+        let others = [
+            ("created_ms", "5000"),
+            ("attempt", "1"),
+            ("lost", "1"),
+            ("replay_of", "4-1"),
+            ("dead_life", "1e"),
+            ("dead_at_ms", "4000"),
+            ("unique", "k"),
+            ("unique_scope", "waiting"),
+            ("batch", "b"),
+            ("on_success", "b"),
+        ];
+        for other in others {
+            assert!(!is_noted(&[&noted[..], &[other]].concat()), "{other:?}");
+        }
     }
 
     proptest! {

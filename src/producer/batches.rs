@@ -33,12 +33,14 @@ impl<I: Iterator<Item = Submission>> Iterator for Batches<I> {
     }
 }
 
-/// What a job costs Redis, in plain jobs. A job with an id has a record, and one with a unique key looks up the key's
-/// holder.
+/// What a job costs Redis, in plain jobs. A job with an id has a record, a member of a batch also has its place there,
+/// and one with a unique key looks up the key's holder.
 fn cost_of(submission: &Submission) -> usize {
+    let has_batch = || submission.job.fields.iter().any(|(name, _)| name == "batch");
     match (&submission.unique, &submission.id) {
         (Some(_), _) => 20,
-        (None, Some(_)) => 10,
+        (None, Some(_)) if has_batch() => 10,
+        (None, Some(_)) => 5,
         (None, None) if submission.job.due != Due::Now => 4,
         (None, None) => 1,
     }
@@ -53,6 +55,7 @@ mod tests {
     fn a_round_trip_carries_fewer_jobs_if_each_is_more_work() {
         let job = |nth: usize| Submission::new("a").unwrap().header("nth", &nth.to_string()).unwrap();
         let own = |nth: usize| job(nth).id(format!("own-{nth}").parse().unwrap());
+        let member = |nth: usize| own(nth).field("batch", "b");
         let delayed = |nth: usize| job(nth).delay(std::time::Duration::from_secs(1));
         let unique =
             |nth: usize| own(nth).unique("k".parse().unwrap(), UniqueScope::Running, UniqueMode::Reject);
@@ -61,7 +64,8 @@ mod tests {
         };
         assert_eq!(first((0..600).map(job).collect()), Some(500));
         assert_eq!(first((0..600).map(delayed).collect()), Some(125));
-        assert_eq!(first((0..600).map(own).collect()), Some(50));
+        assert_eq!(first((0..600).map(own).collect()), Some(100));
+        assert_eq!(first((0..600).map(member).collect()), Some(50));
         assert_eq!(first((0..600).map(unique).collect()), Some(25));
     }
 }

@@ -140,7 +140,18 @@ const EDITS: &[Edit] = &[
         "if has_requests and is_unwanted(cancels, life) then return 5 end",
         "if has_requests and (is_unwanted(cancels, life) or is_unwanted(cancels, id)) then return 5 end",
     ),
-    edit(IdAcceptedAgain, "submit", "if known then return 'known', job.id, known end", GONE),
+    edit(
+        IdAcceptedAgain,
+        "accept",
+        "if known then return 'known', shown_state(known, record, lanes) end",
+        GONE,
+    ),
+    edit(
+        IdAcceptedAgain,
+        "submit",
+        "if known then return 'known', job.id, shown_state(known, job.record, lanes) end",
+        GONE,
+    ),
     edit(
         LockKeptByDead,
         "prelude",

@@ -65,7 +65,8 @@ impl Executor {
         }
         let has_steps = matches!(registered.work, Runner::Steps(_));
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
-        let is_known = has_steps || (tracked && !job.is_named_by_entry());
+        let is_shown = || job.is_named_by_entry() || job.is_noted(&delivery.envelope);
+        let is_known = has_steps || (tracked && !is_shown());
         if is_known || job.not_before.is_some() || job.expires_at.is_some() {
             self.dispatcher.yield_to_next();
             match self.begin(&delivery, tracked).await {

@@ -7,9 +7,12 @@
 local stream, receipts, delayed, packs = unpack(KEYS, 1, 4)
 local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH = 5, 5
-local now = now_ms()
+local now, ledgers = now_ms(), {}
+for key = FIRST_KEY + 3, #KEYS, KEYS_EACH do ledgers[#ledgers + 1] = KEYS[key] end
+local has_ledgers = redis.call('EXISTS', unpack(ledgers)) > 0
 return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
   local record, lock, batch, ledger, offloaded = unpack(KEYS, key, key + 4)
+  if not has_ledgers then ledger = nil end
   local id, elapsed_ms, result, retention_ms, job_type, created_ms, keeps, ends = unpack(ARGV, first, last)
   local function done(is_owner, facts)
     if is_owner then
@@ -22,14 +25,14 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
       if result == '' then write(attempt()) else write('result', result, attempt()) end
       if facts.member or facts.dead_id then redis.call('HDEL', record, 'dead_id', 'member') end
     end
-    conclude(ends, id, record, stream, lock, batch, is_owner)
+    conclude(ends, id, record, stream, lock, batch, is_owner, facts.extra)
   end
   if held then
     if keeps == '0' then
       drop_offloaded(offloaded, life, record)
       return 1, 'end'
     end
-    local is_owner, facts = owns(record, life)
+    local is_owner, facts = owns(record, life, facts_of(record, life, 'batches'))
     done(is_owner, facts)
     drop_offloaded(offloaded, life, record)
     retire(record, ledger, life, is_owner, now, keeps == 'forget' and '0' or retention_ms, facts)
@@ -37,7 +40,7 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
   end
   local before = answer_before(receipts, stream, entry, 'complete')
   if before ~= 0 then return before end
-  local facts = facts_of(record, life)
+  local facts = facts_of(record, life, 'batches')
   local is_owner = facts.is_known or not facts.life and facts.created_ms == created_ms
   if is_owner and facts.state ~= 'retrying' then return 0 end
   -- If the record belongs to another life, only the retry itself shows that this one continues.

@@ -32,6 +32,6 @@ redis.call('HDEL', record, 'dead_id')
 redis.call('XDEL', dead, letter_id)
 drop_offloaded(offloaded, '')
 unmark_letter(record, letter_id)
-conclude(ends, id, record, stream, lock, batch, true)
+conclude(ends, id, record, stream, lock, batch, true, redis.call('HGET', record, 'batches'))
 expire(record, now, retention_ms, ledger, facts_of(record))
 return { 3 }

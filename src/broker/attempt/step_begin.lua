@@ -5,26 +5,23 @@
 local stream, ledger = unpack(KEYS)
 local consumer, entry, run, step, kind, life, plan = unpack(ARGV)
 if not hold(stream, consumer, entry) then return { 0 } end
-local now = now_ms()
-local state = redis.call('HGET', ledger, step .. ':state') or 'pending'
-if state == 'started' and redis.call('HGET', ledger, step .. ':run') == run then return { 1, now } end
-if state == 'done' or state == 'given_up' then return { 2 } end
-if kind == 'once' and state == 'started' then
-  redis.call('HSET', ledger, step .. ':state', 'unknown', step .. ':since', now)
-  redis.call('HINCRBY', ledger, step .. ':attempts', 1)
-  note_step(ledger, step, now, 'lost',
-    'no word from ' .. (redis.call('HGET', ledger, step .. ':worker') or '-') .. ', which had started it')
-  redis.call('HINCRBY', ledger, 'v', 1)
-  return { 3 }
+local now, mark, changes = now_ms(), '@' .. life, {}
+local told = redis.call('HMGET', ledger, step .. ':state', step .. ':run', step .. ':life', step .. ':due', mark, 'lives',
+  'v')
+local answer = begin_step(ledger, told, step, kind, run, life, consumer, now, changes)
+if changes[1] then
+  if answer == 1 then
+    add_pair(changes, 'plan', plan)
+    -- A life that has begun steps uses their ledger until it ends; see leave_ledger.
+    if not told[5] then
+      add_pair(changes, mark, '1')
+      add_pair(changes, 'lives', string.format('%d', tonumber(told[6] or '0') + 1))
+    end
+  end
+  add_pair(changes, 'v', string.format('%d', tonumber(told[7] or '0') + 1))
+  redis.call('HSET', ledger, unpack(changes))
+  -- The ledger of an earlier job of this id may be about to expire.
+  if answer == 1 then redis.call('PERSIST', ledger) end
 end
-if kind == 'once' and state ~= 'pending' then return { 2 } end
-if kind == 'auto' and redis.call('HGET', ledger, step .. ':life') ~= life then
-  redis.call('HSET', ledger, step .. ':attempts', 0)
-end
-redis.call('HSET', ledger, step .. ':state', 'started', step .. ':run', run, step .. ':worker', consumer,
-  step .. ':since', now, step .. ':life', life, 'plan', plan)
-redis.call('HDEL', ledger, step .. ':due')
-redis.call('HINCRBY', ledger, 'v', 1)
--- The ledger of an earlier job of this id may be about to expire.
-use_ledger(ledger, life)
-return { 1, now }
+if answer == 1 then return { 1, now } end
+return { answer }

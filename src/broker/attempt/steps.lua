@@ -11,7 +11,5 @@ if told_steps ~= '' and redis.call('HEXISTS', ledger, 'plan') == 0 then
   end
   redis.call('HINCRBY', ledger, 'v', 1)
 end
-return {
-  now_ms(), redis.call('HGETALL', ledger), redis.call('HGET', record, 'state') or '',
-  redis.call('HGET', record, 'dead_id') or '',
-}
+local told = redis.call('HMGET', record, 'state', 'dead_id')
+return { now_ms(), redis.call('HGETALL', ledger), told[1] or '', told[2] or '' }

@@ -7,7 +7,7 @@ use crate::broker::attempt::settle::{TakenJob, text};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::{Queue, bytes, millis};
+use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{
     AfterDecision, ConsumerName, DeadReason, End, EntryId, JobId, JobSpec, Lane, Ledger, State, StepEnd,
     StepKind, StepName, StepRecord, StepState, Timestamp, Undecidable, Verdict, cut, judge,
@@ -56,6 +56,27 @@ pub(crate) struct StepRun<'a> {
     pub(crate) kind: StepKind,
     /// A unique name for each run of an entry's steps.
     pub(crate) run: &'a str,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndedRun<'a> {
+    pub(crate) run: StepRun<'a>,
+    pub(crate) end: &'a StepEnd,
+    /// Why the handler dropped the whole job, if it did.
+    pub(crate) dropped: Option<&'a str>,
+    /// The run that this consumer starts next, if it is known.
+    pub(crate) next: Option<(&'a ConsumerName, StepRun<'a>)>,
+}
+
+/// What became of the report of a run's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StepReported {
+    pub(crate) ended: StepEnded,
+    /// When it was recorded.
+    pub(crate) now: Timestamp,
+    /// The answer to the run that starts next; `None` if it must ask on its own.
+    pub(crate) begun: Option<StepBegun>,
 }
 
 /// Who decides, and why; see the [example](StepLedgers).
@@ -213,22 +234,17 @@ impl StepLedgers<'_> {
             text(&job.life),
             plan.into(),
         ];
-        match self.queue.run(&STEP_BEGIN, keys, args).await? {
-            answer if answer.status == 1 => Ok(StepBegun::Start),
-            answer if answer.status == 0 => Ok(StepBegun::Stale),
-            answer if matches!(answer.status, 2 | 3) => Ok(StepBegun::Refused),
-            answer => Err(Error::contract("step_begin", answer)),
-        }
+        let answer = self.queue.run(&STEP_BEGIN, keys, args).await?;
+        begun(answer.status).ok_or_else(|| Error::contract("step_begin", answer))
     }
 
-    /// Records how a run of a step ended, and returns when. See `step_end.lua`.
+    /// Records how a run of a step ended and, in the same step, that the next run starts, if one is named and may start.
+    /// See `step_end.lua`.
     pub(crate) async fn end(
         self,
         job: &JobSpec,
-        StepRun { step, run, .. }: StepRun<'_>,
-        end: &StepEnd,
-        dropped: Option<&str>,
-    ) -> Result<(StepEnded, Timestamp), Error> {
+        EndedRun { run: StepRun { step, run, .. }, end, dropped, next }: EndedRun<'_>,
+    ) -> Result<StepReported, Error> {
         let (kind, error) = end.error.as_ref().map_or(("", ""), |(kind, error)| (*kind, error.as_str()));
         let error = cut(error.to_owned(), StepRecord::MAX_ERROR_BYTES);
         let result = end.result.as_ref().filter(|result| result.len() <= StepRecord::MAX_RESULT_BYTES);
@@ -243,15 +259,14 @@ impl StepLedgers<'_> {
             result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
             bytes(dropped.unwrap_or_default().as_bytes()),
             text(&job.life),
+            next.map_or("", |(_, next)| next.step.as_str()).into(),
+            next.map_or("", |(_, next)| next.kind.as_str()).into(),
+            next.map_or("", |(consumer, _)| consumer.as_str()).into(),
+            job.entry.to_string().into(),
         ];
-        let answer = self.queue.run(&STEP_END, vec![self.queue.keys.ledger(&job.id)], args).await?;
-        let now = answer.rest.first().and_then(decode::number).map(decode::timestamp);
-        match (answer.status, now) {
-            (0, Some(now)) => Ok((StepEnded::Stale, now)),
-            (1, Some(now)) => Ok((StepEnded::Recorded, now)),
-            (2, Some(now)) => Ok((StepEnded::Late, now)),
-            _ => Err(Error::contract("step_end", answer)),
-        }
+        let keys = vec![self.queue.keys.ledger(&job.id), self.queue.keys.stream(job.lane).clone()];
+        let answer = self.queue.run(&STEP_END, keys, args).await?;
+        reported(&answer).ok_or_else(|| Error::contract("step_end", answer))
     }
 
     /// Records an operator's verdict on a step.
@@ -374,11 +389,7 @@ impl StepLedgers<'_> {
     }
 
     /// Sends a decision a second time if the first answer was lost: the script recognizes the call by its name.
-    async fn retry_decide(
-        self,
-        keys: Vec<fred::types::Key>,
-        args: Vec<Value>,
-    ) -> Result<crate::broker::Answer, Error> {
+    async fn retry_decide(self, keys: Vec<fred::types::Key>, args: Vec<Value>) -> Result<Answer, Error> {
         match self.queue.run(&DECIDE, keys.clone(), args.clone()).await {
             Err(Error::Unknown { .. }) => self.queue.run(&DECIDE, keys, args).await,
             answer => answer,
@@ -396,6 +407,29 @@ impl StepLedgers<'_> {
         let taken = TakenJob { job: &job, envelope: &letter.fields, trace: None };
         Ok((lane, FollowUpArgs::of(&self.queue.keys, taken, End::Done(None)), self.queue.offloaded_of(taken)))
     }
+}
+
+/// Reads what `step_begin` says about a run.
+fn begun(status: i64) -> Option<StepBegun> {
+    match status {
+        0 => Some(StepBegun::Stale),
+        1 => Some(StepBegun::Start),
+        2 | 3 => Some(StepBegun::Refused),
+        _ => None,
+    }
+}
+
+/// Reads what `step_end` says.
+fn reported(answer: &Answer) -> Option<StepReported> {
+    let [now, next] = &answer.rest[..] else { return None };
+    let ended = match answer.status {
+        0 => StepEnded::Stale,
+        1 => StepEnded::Recorded,
+        2 => StepEnded::Late,
+        _ => return None,
+    };
+    let Value::Integer(next) = next else { return None };
+    Some(StepReported { ended, now: decode::timestamp(decode::number(now)?), begun: begun(*next) })
 }
 
 /// What one call of the script is to do.

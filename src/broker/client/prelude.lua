@@ -120,12 +120,14 @@ local function has_ended(state)
   return state == 'done' or state == 'dead' or state == 'cancelled'
 end
 
--- What a record says, read once: each is false if it does not. is_known: whether it belongs to this life.
-local function facts_of(record, life)
+-- What a record says, read once: each is false if it does not. is_known: whether it belongs to this life. extra: the
+-- value of one more field, if it is named.
+local function facts_of(record, life, ...)
   local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'noted', 'first_failed_ms', 'member', 'dead_id',
-    'keep_until_ms', 'holds')
+    'keep_until_ms', 'holds', ...)
   return { is_known = told[1] == life, life = told[1], state = told[2], created_ms = told[3], noted = told[4],
-    first_failed_ms = told[5], member = told[6], dead_id = told[7], keep_until_ms = told[8], holds = told[9] }
+    first_failed_ms = told[5], member = told[6], dead_id = told[7], keep_until_ms = told[8], holds = told[9],
+    extra = told[10] }
 end
 
 -- True if this life may write the job's record: the record already belongs to it, has no life, or belongs to a life
@@ -353,7 +355,8 @@ end
 local function attempt_fields(noted, now, elapsed, outcome, worker, error)
   local nth = (tonumber(noted or 0) or 0) + 1
   local times = ms_text(now - elapsed) .. ' ' .. ms_text(now) .. ' '
-  return 'noted', nth, 'a:' .. (nth - 1) % 20, times .. outcome .. ' ' .. worker .. ' ' .. error
+  local slot = string.format('a:%d', (nth - 1) % 20)
+  return 'noted', string.format('%d', nth), slot, times .. outcome .. ' ' .. worker .. ' ' .. error
 end
 
 -- Counts members of a batch as done. Once the batch is closed and all its members are done, appends the job that
@@ -394,11 +397,17 @@ local function tell_batch(batch, id, stream)
   if members > 0 then finish_batch(batch, stream, members) end
 end
 
+-- True if this key is a placeholder, which never exists: it ends with its kind.
+local function is_placeholder(key)
+  return string.find(key, '^[^}]*}:%a+:$') ~= nil
+end
+
 -- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow,
 -- once for each way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, the first
 -- life of its series of replays, then for each following job the number of its names and values together, and these. It
--- must come after the first write of its script. A lock belongs to the life that owns the record.
-local function conclude(ends, id, record, stream, lock, batch, is_owner)
+-- must come after the first write of its script. A lock belongs to the life that owns the record. batches: what that
+-- record says, for a success.
+local function conclude(ends, id, record, stream, lock, batch, is_owner, batches)
   if ends == '' then return end
   local list = cmsgpack.unpack(ends)
   if list[3] and redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1 then
@@ -410,11 +419,11 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner)
     end
   end
   if list[1] == 'done' then
-    tell_batch(batch, id, stream)
+    if not is_placeholder(batch) then tell_batch(batch, id, stream) end
     -- Other batches that count this job's success for a member of theirs; see submit.
-    local others = is_owner and redis.call('HGET', record, 'batches')
-    for _, other in ipairs(others and cmsgpack.unpack(others) or {}) do tell_batch(other, id, stream) end
+    for _, other in ipairs(is_owner and batches and cmsgpack.unpack(batches) or {}) do tell_batch(other, id, stream) end
   end
+  if is_placeholder(lock) then return end
   if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end
 end
 
@@ -462,6 +471,26 @@ local function overfull(limit, more, delayed, high, normal, low)
   if depth + more > limit then return { -1, depth, limit } end
 end
 
+-- The state of the job with this id as its producer sees it, and its member of the delayed set if it is in there; nil if
+-- there is no such job. told: what the record says about state and member. A delayed job may have no record; is_empty: true
+-- if there is no such job. A job in the delayed set without a due time would never be due.
+local function standing_of(told, id, delayed, is_empty)
+  local state, member = told[1], told[2] or id
+  if state and state ~= 'scheduled' and state ~= 'retrying' then return state end
+  if not state and is_empty then return nil end
+  if redis.call('ZSCORE', delayed, member) then return state or 'scheduled', member end
+  -- It was due, and is back in its lane.
+  return state and 'waiting'
+end
+
+-- The state of a job that is known to be in this state, as its producer sees it. The record of a job may say 'waiting'
+-- until its first attempt ends: then its entry shows whether it runs.
+local function shown_state(state, record, lanes)
+  local told = state == 'waiting' and redis.call('HMGET', record, 'lane', 'entry')
+  local stream = told and told[2] and lanes[told[1]]
+  return stream and pending_of(stream, told[2]) and 'running' or state
+end
+
 -- Sets the TTL of the record of a job that ended, but no shorter than its producer may resend its id. Does the same for
 -- the ledger of its steps, if one is named. facts: what the record says.
 local function expire(record, now, retention, ledger, facts)
@@ -481,20 +510,15 @@ local function expire(record, now, retention, ledger, facts)
   if ledger then expire_ledger(ledger, left) end
 end
 
--- A life that has begun steps uses their ledger until it ends.
-local function use_ledger(ledger, life)
-  if redis.call('HSETNX', ledger, '@' .. life, 1) == 1 then redis.call('HINCRBY', ledger, 'lives', 1) end
-  redis.call('PERSIST', ledger)
-end
-
+-- A life that has begun steps, and so uses their ledger, has ended; see step_begin.
 local function leave_ledger(ledger, life)
   if redis.pcall('HDEL', ledger, '@' .. life) == 1 then redis.call('HINCRBY', ledger, 'lives', -1) end
 end
 
--- Sets the TTL of everything kept about a life that ended.
+-- Sets the TTL of everything kept about a life that ended. ledger: nil if it is known that there is none.
 local function retire(record, ledger, life, is_owner, now, retention, facts)
   -- Most jobs have no steps.
-  if redis.call('EXISTS', ledger) == 0 then
+  if not ledger or redis.call('EXISTS', ledger) == 0 then
     ledger = nil
   else
     leave_ledger(ledger, life)
@@ -520,6 +544,31 @@ end
 local function note_step(ledger, step, now, kind, text)
   local nth = redis.call('HINCRBY', ledger, step .. ':noted', 1)
   redis.call('HSET', ledger, step .. ':e:' .. (nth - 1) % 5, string.format('%.0f ', now) .. kind .. ' ' .. text)
+end
+
+-- May this run of a step start? The answer is that of step_begin: 1, 2 or 3. told: the step's state, run, life and due time
+-- in the ledger. Adds to `changes` what must be written, and adds nothing if nothing changes. It must come after the fence.
+local function begin_step(ledger, told, step, kind, run, life, consumer, now, changes)
+  local state = told[1] or 'pending'
+  if state == 'started' and told[2] == run then return 1 end
+  if state == 'done' or state == 'given_up' then return 2 end
+  if kind == 'once' and state == 'started' then
+    add_pair(changes, step .. ':state', 'unknown')
+    add_pair(changes, step .. ':since', ms_text(now))
+    redis.call('HINCRBY', ledger, step .. ':attempts', 1)
+    note_step(ledger, step, now, 'lost',
+      'no word from ' .. (redis.call('HGET', ledger, step .. ':worker') or '-') .. ', which had started it')
+    return 3
+  end
+  if kind == 'once' and state ~= 'pending' then return 2 end
+  if kind == 'auto' and told[3] ~= life then add_pair(changes, step .. ':attempts', '0') end
+  add_pair(changes, step .. ':state', 'started')
+  add_pair(changes, step .. ':run', run)
+  add_pair(changes, step .. ':worker', consumer)
+  add_pair(changes, step .. ':since', ms_text(now))
+  add_pair(changes, step .. ':life', life)
+  if told[4] then redis.call('HDEL', ledger, step .. ':due') end
+  return 1
 end
 
 -- Moves a dead letter back to its original lane, as a new life with the old fields and id. Fields that would bury the

@@ -169,25 +169,29 @@ impl Rehearsal<'_> {
         expect_same("call", self.queue.await_call(blocking, LIVES).await?, true)
     }
 
-    /// Submits a job twice, which makes one job in the delayed set.
+    /// Submits jobs with ids: one with nothing else, and one with a unique key.
     async fn submit(&self) -> Result<(), Error> {
+        self.submit_twice("own", None).await?;
+        let cancelled = self.queue.cancel(&self.id("own"), "the rehearsal", LIVES).await?;
+        expect_same("cancel", cancelled, Cancellation::Done)?;
         let (scope, mode) = (UniqueScope::Window(LIVES), UniqueMode::Reject);
-        let unique = Unique { key: "once".parse().expect("a plain word is a valid key"), scope, mode };
-        let new = job(Due::In(LEASE));
-        self.note_receipt(call([(new.life, &None::<Holder>); 2].into_iter()));
-        let once = JobWithId::new(self.id("once"), new, LIVES, Some(unique));
-        let jobs = [once.clone(), once];
-        let placed = self.queue.submit(&jobs, Some(100)).await?;
-        expect_same(
-            "submit",
-            placed,
-            vec![SubmitOutcome::New, SubmitOutcome::Known(self.id("once"), State::Scheduled)],
-        )?;
+        let key = "once".parse().expect("a plain word is a valid key");
+        self.submit_twice("once", Some(Unique { key, scope, mode })).await?;
         let due = self.queue.reschedule(&self.id("once"), Due::In(2 * LEASE)).await?;
         let edited = self.queue.replace_payload(&self.id("once"), b"[]", Encoding::Json).await?;
         expect_same("amend", (due.is_some(), edited), (true, due))?;
         let cancelled = self.queue.cancel(&self.id("once"), "the rehearsal", LIVES).await?;
         expect_same("cancel", cancelled, Cancellation::Done)
+    }
+
+    /// Submits a job twice, which makes one job in the delayed set.
+    async fn submit_twice(&self, id: &str, unique: Option<Unique>) -> Result<(), Error> {
+        let new = job(Due::In(LEASE));
+        self.note_receipt(call([(new.life, &None::<Holder>); 2].into_iter()));
+        let once = JobWithId::new(self.id(id), new, LIVES, unique);
+        let placed = self.queue.submit(&[once.clone(), once], Some(100)).await?;
+        let known = SubmitOutcome::Known(self.id(id), State::Scheduled);
+        expect_same("submit", placed, vec![SubmitOutcome::New, known])
     }
 
     async fn start(&self) -> Result<(), Error> {
@@ -360,7 +364,7 @@ impl Rehearsal<'_> {
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
         made.push(own.batch(Some(&"batch".parse().expect("a plain word is a valid batch name"))));
-        for name in ["later", "never", "now", "once", "large", "stepped", "stopped", "followed"] {
+        for name in ["later", "never", "now", "own", "once", "large", "stepped", "stopped", "followed"] {
             made.extend([own.record(&self.id(name)), own.ledger(&self.id(name))]);
         }
         self.broker.delete(made).await?;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::{DecideError, Decided, Decider, StepBegun, StepEnded, StepRun};
+use super::super::{DecideError, Decided, Decider, EndedRun, StepBegun, StepEnded, StepRun};
 use super::{Error, LIVES, Rehearsal, State, expect_same, job};
 use crate::broker::{Cancellation, Due, NewJob};
 use crate::job::{
@@ -47,8 +47,9 @@ impl Rehearsal<'_> {
         expect_same("step_begin", begun, StepBegun::Start)?;
         let error = Some(("error", "rehearsed".to_owned()));
         let end = StepEnd { state: StepState::Failed, attempts: 1, delay: None, error, result: None };
-        let (ended, _) = self.queue.steps().end(&job, run, &end, None).await?;
-        expect_same("step_end", ended, StepEnded::Recorded)?;
+        let ended = EndedRun { run, end: &end, dropped: None, next: None };
+        let reported = self.queue.steps().end(&job, ended).await?;
+        expect_same("step_end", reported.ended, StepEnded::Recorded)?;
         let error = "rehearsed".to_owned();
         let burial = Burial { reason: DeadReason::NeedsDecision, error, attempts: 1 };
         self.apply(&envelope, &job, &Settlement::Bury(burial)).await

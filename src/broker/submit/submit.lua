@@ -50,15 +50,9 @@ while at <= #ARGV do
   jobs[#jobs + 1] = job
   at = job.last + 1
 end
--- The known state of a job, and its member of the delayed set if it is in there. A delayed job may have no record.
--- Without a due time it would never be due.
+-- The known state of a job, and its member of the delayed set if it is in there.
 local function state_of(record, id)
-  local told = redis.call('HMGET', record, 'state', 'member')
-  local state, member = told[1], told[2] or id
-  if state and state ~= 'scheduled' and state ~= 'retrying' then return state end
-  if redis.call('ZSCORE', delayed, member) then return state or 'scheduled', member end
-  -- It was due, and is back in its lane.
-  return state and 'waiting'
+  return standing_of(redis.call('HMGET', record, 'state', 'member'), id, delayed)
 end
 -- True if the holder of a lock is still entitled to it.
 local function holds(job, state)
@@ -111,7 +105,7 @@ end
 local function judge(job)
   if job.member == '1' then redis.call('HEXISTS', job.batch, 'left') end
   local known = state_of(job.record, job.id)
-  if known then return 'known', job.id, known end
+  if known then return 'known', job.id, shown_state(known, job.record, lanes) end
   local holder = job.key ~= '' and redis.call('GET', job.lock)
   if not holder or holder == job.id then return 'new', job.id end
   if holder ~= job.holder then return 'holder', holder, '' end

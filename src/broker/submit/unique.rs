@@ -7,13 +7,14 @@ use fred::types::{Key, Value};
 
 use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
+use crate::broker::client::keys::Keys;
 use crate::broker::client::script::scripts;
 use crate::broker::inspect::seek::EntrySearch;
 use crate::broker::submit::enqueue::{Due, NewJob, NotAccepted, call, optional};
 use crate::broker::{Queue, bytes, millis};
 use crate::job::{BatchId, JobId, Lane, State, Timestamp, UniqueKey};
 
-scripts! { SUBMIT "submit" }
+scripts! { ACCEPT "accept", SUBMIT "submit" }
 
 /// How long a job with a unique key keeps others out; see the [example](crate::Submission).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,12 +98,15 @@ pub(crate) enum SubmitOutcome {
 
 impl Queue {
     /// Appends or schedules each job in one round trip, unless its id is known or its lock is held. Resending the same
-    /// jobs is safe, and gets the same answer for [`RESEND_WITHIN`](crate::broker::RESEND_WITHIN). See `submit.lua`.
+    /// jobs is safe, and gets the same answer for [`RESEND_WITHIN`](crate::broker::RESEND_WITHIN). See `submit.lua`, and
+    /// `accept.lua` for jobs that need nothing but their ids.
     pub(crate) async fn submit(
         &self,
         jobs: &[JobWithId],
         limit: Option<u64>,
     ) -> Result<Vec<SubmitOutcome>, NotAccepted> {
+        let is_plain = jobs.iter().all(JobWithId::is_plain);
+        let script = if is_plain { &ACCEPT } else { &SUBMIT };
         let own = &self.keys;
         let mut keys: Vec<Key> = vec![own.control.clone(), own.delayed.clone()];
         keys.extend([own.delayed_fields.clone(), own.wake.clone()]);
@@ -110,17 +114,24 @@ impl Queue {
         keys.push(own.receipt(&call(jobs.iter().map(|job| (job.job.life, &job.holder)))));
         let mut args = vec![optional(limit)];
         for job in jobs {
-            let held = job.holder.as_ref().map_or(&job.id, |holder| &holder.id);
-            keys.extend([own.record(&job.id), own.lock(job.unique.as_ref().map(|unique| &unique.key))]);
-            keys.extend([own.record(held), own.ledger(held), own.batch(job.batch.as_ref())]);
-            let (own, offloaded) = self.offload_new(&job.job).await?;
-            job.write(&own, offloaded, &mut args);
+            keys.push(own.record(&job.id));
+            if !is_plain {
+                keys.extend(job.other_keys(own));
+            }
+            let (light, offloaded) = self.offload_new(&job.job).await?;
+            job.write_head(&mut args);
+            if !is_plain {
+                args.push(if job.batch.is_some() { "1" } else { "" }.into());
+                job.write_lock(&mut args);
+            }
+            args.push(offloaded.into());
+            job.write_fields(&light, &mut args);
         }
-        let answer = NotAccepted::check("submit", self.run(&SUBMIT, keys, args).await?)?;
+        let answer = NotAccepted::check(script.name, self.run(script, keys, args).await?)?;
         let placed: Option<Vec<SubmitOutcome>> = answer.rest.chunks(3).map(placed).collect();
         placed
             .filter(|placed| placed.len() == jobs.len())
-            .ok_or_else(|| Error::contract("submit", answer).into())
+            .ok_or_else(|| Error::contract(script.name, answer).into())
     }
 }
 
@@ -177,15 +188,30 @@ impl JobWithId {
         self.id == self.job.drawn_id()
     }
 
-    /// Writes its arguments: with the fields of `job`, without the large ones that the token `offloaded` names.
-    fn write(&self, job: &NewJob, offloaded: String, args: &mut Vec<Value>) {
-        let job_type = job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
+    /// True if the job has neither a unique key nor a batch.
+    fn is_plain(&self) -> bool {
+        self.unique.is_none() && self.batch.is_none()
+    }
+
+    /// The keys of its lock, of the lock's holder and of its batch.
+    fn other_keys(&self, own: &Keys) -> [Key; 4] {
+        let held = self.holder.as_ref().map_or(&self.id, |holder| &holder.id);
+        let lock = own.lock(self.unique.as_ref().map(|unique| &unique.key));
+        [lock, own.record(held), own.ledger(held), own.batch(self.batch.as_ref())]
+    }
+
+    /// Writes what every job has.
+    fn write_head(&self, args: &mut Vec<Value>) {
+        let job_type =
+            self.job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
         args.extend([text(&self.id), self.job.life_text().into(), self.job.lane.as_str().into()]);
         args.push(Value::Bytes(job_type.unwrap_or_default()));
         args.extend(self.job.due.args());
-        args.extend([millis(self.window), if self.batch.is_some() { "1" } else { "" }.into()]);
-        self.write_lock(args);
-        args.push(offloaded.into());
+        args.push(millis(self.window));
+    }
+
+    /// Writes the fields of `job`, which is this job without its large fields.
+    fn write_fields(&self, job: &NewJob, args: &mut Vec<Value>) {
         if self.job.due != Due::Now {
             args.push(Value::Integer(2));
             args.extend(job.packed(&self.id).args());

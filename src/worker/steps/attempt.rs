@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::{Part, Steps};
-use crate::broker::{Error, StepBegun, StepEnded, StepRun, StepsStatus};
+use crate::broker::{EndedRun, Error, StepBegun, StepEnded, StepReported, StepRun, StepsStatus};
 use crate::job::{
-    DeadReason, Failure, FailureKind, Ledger, Next, Outcome, PlannedStep, Policy, Retry, StepEnd, StepKind,
-    StepName, StepRecord, StepState, Timestamp, end_step,
+    DeadReason, Failure, FailureKind, Ledger, Next, Outcome, Policy, Retry, StepEnd, StepKind, StepName,
+    StepRecord, StepState, Timestamp, end_step,
 };
 use crate::sabotage::{self, Sabotage};
 use crate::traces::{AttemptSpan, within};
@@ -44,6 +44,7 @@ pub(in crate::worker) async fn begin<'a>(
         ledger: Ledger::default(),
         now: Timestamp::MAX,
         tried: BTreeSet::new(),
+        begun: None,
         failure: None,
     };
     attempt.read_ledger_first().await?;
@@ -64,6 +65,8 @@ pub(in crate::worker) struct Attempt<'a> {
     now: Timestamp,
     /// The steps that were begun, or refused, in this attempt.
     tried: BTreeSet<usize>,
+    /// The step whose start was recorded together with the end of the one before.
+    begun: Option<usize>,
     /// The last failure.
     failure: Option<(FailureKind, String)>,
 }
@@ -73,6 +76,16 @@ impl Attempt<'_> {
     pub(in crate::worker) async fn run(mut self) -> Outcome {
         let (life, mut looked_again) = (self.delivery.job.life.to_string(), false);
         loop {
+            if let Some(at) = self.begun.take() {
+                if self.delivery.held_lease.is_cut() {
+                    self.take_back(at).await;
+                    return self.delivery.held_lease.outcome();
+                }
+                if let Some(outcome) = self.perform(at).await {
+                    return outcome;
+                }
+                continue;
+            }
             // An attempt that should have cancelled the job for this may have died before it did.
             if let Some(why) = self.ledger.dropped(&life) {
                 return Outcome::Dropped(why.to_owned());
@@ -135,54 +148,100 @@ impl Attempt<'_> {
         self.executor.queue.steps().read(&job.id, known).await
     }
 
-    /// Runs one step. Returns an outcome if the attempt ends with it.
+    /// Begins and runs one step. Returns an outcome if the attempt ends with it.
     async fn step(&mut self, at: usize) -> Option<Outcome> {
-        let (steps, job) = (self.steps, &self.delivery.job);
-        let (PlannedStep { name, kind, .. }, part) = (&steps.plan.steps()[at], &steps.parts[at]);
         self.tried.insert(at);
-        let run = self.run.clone();
-        let run = StepRun { step: name, kind: *kind, run: &run };
-        let is_late = sabotage::is(Sabotage::LedgerAfterCall);
-        match if is_late { Some(StepBegun::Start) } else { self.begin(run).await } {
-            Some(StepBegun::Start) => {}
-            Some(StepBegun::Refused) => {
-                return self.read_ledger().await.map_or(Some(Outcome::Interrupted), |()| None);
-            }
+        let begun = if is_recorded_late() {
+            Some(StepBegun::Start)
+        } else {
+            self.begin(self.steps.run(at, &self.run)).await
+        };
+        match begun {
+            Some(StepBegun::Start) => self.perform(at).await,
+            Some(StepBegun::Refused) => self.look_again().await,
             // Giving the entry back finds out what it is.
-            Some(StepBegun::Stale) | None => return Some(Outcome::Interrupted),
+            Some(StepBegun::Stale) | None => Some(Outcome::Interrupted),
         }
+    }
+
+    /// Runs one step, whose start is recorded. Returns an outcome if the attempt ends with it.
+    async fn perform(&mut self, at: usize) -> Option<Outcome> {
+        let (steps, job, name) = (self.steps, &self.delivery.job, self.run.clone());
+        let (part, run) = (&steps.parts[at], steps.run(at, &name));
         let life = job.life.to_string();
-        let attempts = self.ledger.get(name).map_or(0, |record| record.attempts_in(&life, *kind));
-        self.ledger.began(name, run.run, &life);
-        let outcome = self.handle(name, part, attempts).await;
-        if is_late {
+        let attempts = self.attempts_of(run);
+        self.ledger.began(run.step, run.run, &life);
+        let outcome = self.handle(run.step, part, attempts).await;
+        if is_recorded_late() {
             self.begin(run).await;
         }
-        let mut end = end_step(
-            (*kind, attempts, job.max_attempts),
-            &part.limits,
-            self.policy,
-            &outcome,
-            rand::random(),
-        );
+        let before = (run.kind, attempts, job.max_attempts);
+        let mut end = end_step(before, &part.limits, self.policy, &outcome, rand::random());
         end.result = end.result.filter(|result| result.len() <= StepRecord::MAX_RESULT_BYTES);
         if let (Some((_, error)), Outcome::Failed(failure)) = (&end.error, &outcome) {
-            self.failure = Some((failure.kind, format!("the step {name} failed: {error}")));
+            self.failure = Some((failure.kind, format!("the step {} failed: {error}", run.step)));
         }
         let dropped = if let Outcome::Dropped(why) = &outcome { Some(why.as_str()) } else { None };
-        let recorded = self.record_end(run, &end, dropped).await;
-        match (recorded, outcome) {
-            (Some((StepEnded::Recorded, now)), outcome) => {
+        // If this cannot be recorded, the attempt is over.
+        self.ledger.ended(run.step, &end, self.now);
+        let next = self.next_after(&end);
+        let following = next.map(|at| (&self.executor.consumer, steps.run(at, &name)));
+        let reported = self.record_end(EndedRun { run, end: &end, dropped, next: following }).await;
+        match reported {
+            Some(StepReported { ended: StepEnded::Recorded, now, begun }) => {
                 self.now = now;
-                self.ledger.ended(name, &end, now);
-                matches!(outcome, Outcome::Dropped(_)).then_some(outcome)
+                self.ledger.ended(run.step, &end, now);
+                match next.zip(begun) {
+                    Some((at, begun)) => self.has_begun(at, begun).await,
+                    None => matches!(outcome, Outcome::Dropped(_)).then_some(outcome),
+                }
             }
-            (Some((StepEnded::Late, _)), _) => {
+            Some(StepReported { ended: StepEnded::Late, .. }) => {
                 self.resume().await;
                 Some(Outcome::Interrupted)
             }
-            (Some((StepEnded::Stale, _)) | None, _) => Some(Outcome::Interrupted),
+            Some(StepReported { ended: StepEnded::Stale, .. }) | None => Some(Outcome::Interrupted),
         }
+    }
+
+    /// Returns the step to be started together with this end, if it is certain that one follows.
+    fn next_after(&self, end: &StepEnd) -> Option<usize> {
+        let continues =
+            end.state == StepState::Done && !self.delivery.held_lease.is_cut() && !is_recorded_late();
+        if !continues {
+            return None;
+        }
+        let life = self.delivery.job.life.to_string();
+        match self.steps.plan.next(&self.ledger, &life, self.now, &self.tried) {
+            Next::Run(at) => Some(at),
+            Next::Wait(_) | Next::Done | Next::Stuck(_) => None,
+        }
+    }
+
+    /// Takes the answer about a step that was to be started together with the end of another. Returns an outcome if the
+    /// attempt ends with it.
+    async fn has_begun(&mut self, at: usize, begun: StepBegun) -> Option<Outcome> {
+        self.tried.insert(at);
+        match begun {
+            StepBegun::Start => {
+                self.begun = Some(at);
+                None
+            }
+            StepBegun::Refused => self.look_again().await,
+            // As if it had begun on its own.
+            StepBegun::Stale => Some(Outcome::Interrupted),
+        }
+    }
+
+    /// Reads the ledger after it refused a step. Returns an outcome if the attempt was cut short meanwhile.
+    async fn look_again(&mut self) -> Option<Outcome> {
+        self.read_ledger().await.map_or(Some(Outcome::Interrupted), |()| None)
+    }
+
+    /// Returns the number of runs of a step that count so far.
+    fn attempts_of(&self, run: StepRun<'_>) -> u32 {
+        let life = self.delivery.job.life.to_string();
+        self.ledger.get(run.step).map_or(0, |record| record.attempts_in(&life, run.kind))
     }
 
     /// Asks until there is an answer: without one, the step must not start.
@@ -192,14 +251,29 @@ impl Attempt<'_> {
         let begun = self.retry(send).await;
         if begun.is_none() {
             // Redis may have received it all the same. Then it should know that nothing was done.
-            let life = job.life.to_string();
-            let attempts = self.ledger.get(run.step).map_or(0, |record| record.attempts_in(&life, run.kind));
-            let nothing =
-                StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None };
-            let recorded = executor.queue.steps().end(job, run, &nothing, None).await;
+            let end = self.nothing_done(run);
+            let recorded =
+                executor.queue.steps().end(job, EndedRun { run, end: &end, dropped: None, next: None }).await;
             tracing::debug!(step = %run.step, ?recorded, "a step may be recorded as started, but did not run");
         }
         begun
+    }
+
+    /// Records that a step whose start is recorded did not run.
+    async fn take_back(&self, at: usize) {
+        let run = self.steps.run(at, &self.run);
+        let end = self.nothing_done(run);
+        let reported = self.record_end(EndedRun { run, end: &end, dropped: None, next: None }).await;
+        // Another worker may have buried the job because of this step.
+        if reported.is_some_and(|reported| reported.ended == StepEnded::Late) {
+            self.resume().await;
+        }
+    }
+
+    /// The end of a run that did nothing.
+    fn nothing_done(&self, run: StepRun<'_>) -> StepEnd {
+        let attempts = self.attempts_of(run);
+        StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None }
     }
 
     /// Calls the handler, under the step's timeout and the attempt's cancellation.
@@ -268,13 +342,9 @@ impl Attempt<'_> {
     }
 
     /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says so.
-    async fn record_end(
-        &self,
-        run: StepRun<'_>,
-        end: &StepEnd,
-        dropped: Option<&str>,
-    ) -> Option<(StepEnded, Timestamp)> {
-        let send = || self.executor.queue.steps().end(&self.delivery.job, run, end, dropped);
+    async fn record_end(&self, ended: EndedRun<'_>) -> Option<StepReported> {
+        let EndedRun { run, end, dropped, .. } = ended;
+        let send = || self.executor.queue.steps().end(&self.delivery.job, ended);
         let interrupted = end.state == StepState::Pending && end.delay.is_none() && dropped.is_none();
         if end.state == StepState::Unknown || interrupted && run.kind == StepKind::Auto {
             return send().await.ok();
@@ -282,7 +352,7 @@ impl Attempt<'_> {
         let mut backoff = RedisBackoff::new();
         loop {
             match send().await {
-                Ok(recorded) => return Some(recorded),
+                Ok(reported) => return Some(reported),
                 Err(error) => {
                     self.executor.events.redis_error(error.kind(), &error);
                     backoff.wait(&error).await;
@@ -370,4 +440,9 @@ impl Attempt<'_> {
         let json = serde_json::to_vec(&results).ok().filter(|json| json.len() <= MAX_RESULT_BYTES);
         json.filter(|_| !results.is_empty()).map(Bytes::from)
     }
+}
+
+/// True if this process records the start of a step only after its handler was called: a deliberate bug.
+fn is_recorded_late() -> bool {
+    sabotage::is(Sabotage::LedgerAfterCall)
 }

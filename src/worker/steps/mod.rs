@@ -9,6 +9,7 @@ pub(super) use attempt::{Attempt, begin};
 
 use super::handler::Handler;
 use super::registry::{Erased, ErasedMiddleware};
+use crate::broker::StepRun;
 use crate::job::{Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
 
 /// How long writing the end of a step's run may take after its grace period.
@@ -65,6 +66,12 @@ impl Steps {
     /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Returns a run of the step at this index.
+    fn run<'a>(&'a self, at: usize, run: &'a str) -> StepRun<'a> {
+        let PlannedStep { name, kind, .. } = &self.plan.steps()[at];
+        StepRun { step: name, kind: *kind, run }
     }
 
     /// Returns the longest time of an attempt that runs every step once, if the type allows each step this long.

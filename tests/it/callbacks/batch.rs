@@ -93,8 +93,7 @@ async fn a_batch_submitted_again_after_a_lost_reply_is_followed_once() {
     let handler = handler();
     let producer = scene.producer().await;
     // Loads the script, so that the next request with the needle is the call itself.
-    let warm_up = job("").id("warm-up".parse().unwrap()).delay(LONG);
-    let warm_up = producer.submit(warm_up).await.unwrap();
+    let warm_up = producer.submit(unique("", UniqueMode::Reject).delay(LONG)).await.unwrap();
     let cancelled = scene.queue.cancel(&warm_up, "a test", LONG).await.unwrap();
     assert_eq!(cancelled, streamfleet::admin::Cancellation::Done);
     let lost =

@@ -178,9 +178,9 @@ async fn a_job_dropped_by_a_once_step_is_cancelled_though_its_worker_died() {
     let begin = ["ghost", &id, "1", "charge", "once", &id, "charge once\nmail auto charge"];
     let source = crate::harness::scripts::source("step_begin");
     scene.server.cmd(&[&["EVAL", source, "2", stream, &ledger][..], &begin].concat());
-    let end = ["charge", "1", "pending", "0", "", "", "", "", "a duplicate", &id];
+    let end = ["charge", "1", "pending", "0", "", "", "", "", "a duplicate", &id, "", "", "", ""];
     let source = crate::harness::scripts::source("step_end");
-    scene.server.cmd(&[&["EVAL", source, "1", &ledger][..], &end].concat());
+    scene.server.cmd(&[&["EVAL", source, "2", &ledger, stream][..], &end].concat());
     let handler = Walks::well();
     let fleet = scene.fleet(quick(3), steps(&handler));
     let status = until_state(&scene.queue, &job, State::Cancelled).await;

@@ -49,6 +49,7 @@ async fn a_job_is_done_only_when_all_its_steps_are() {
     let status = until_state(&scene.queue, &job, State::Done).await;
     let seen = scene.seen(&job).await;
     assert!(seen.ledger.steps().all(|(_, record)| record.state == StepState::Done));
+    assert_eq!(seen.ledger.version, 4, "each end but the last also starts the next step");
     let result: Value = serde_json::from_str(&status.result.unwrap()).unwrap();
     assert_eq!(result, json!({"charge": "charge", "mail": "mail", "render": "render"}));
     let ttl = |key: String| -> i64 { redis::from_redis_value(scene.server.cmd(&["PTTL", &key])).unwrap() };

@@ -11,6 +11,7 @@ const LEDGER: &str = "sf:{q}:steps:j";
 const RECORD: &str = "sf:{q}:job:j";
 const DEAD: &str = "sf:{q}:dead";
 const BEGIN_KEYS: [&str; 2] = [STREAM, LEDGER];
+const END_KEYS: [&str; 2] = [LEDGER, STREAM];
 const DECIDE_KEYS: [&str; 10] = [
     LEDGER,
     RECORD,
@@ -28,8 +29,19 @@ fn begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 7] {
     ["me", entry, run, "charge", kind, "1700", "charge once"]
 }
 
-fn end<'a>(run: &'a str, state: &'a str) -> [&'a str; 10] {
-    ["charge", run, state, "1", "", "error", "no", "", "", "1700"]
+fn end<'a>(run: &'a str, state: &'a str) -> [&'a str; 14] {
+    ["charge", run, state, "1", "", "error", "no", "", "", "1700", "", "", "", ""]
+}
+
+/// The success of a run of `charge`, after which the same run starts `mail`.
+fn end_and_begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 14] {
+    ["charge", run, "done", "1", "", "", "", "", "", "1700", "mail", kind, "me", entry]
+}
+
+/// Says so, and returns the answers about `charge` and `mail`.
+fn ended_and_begun(scripts: &Scripts, keys: &[&str], args: &[&str]) -> [i64; 2] {
+    let (ended, mut rest) = scripts.call(source("step_end"), keys, args);
+    [ended, redis::from_redis_value(rest.remove(1)).unwrap()]
 }
 
 fn decide<'a>(version: &'a str, letter: &'a str, call: &'a str, then: &'a str) -> [&'a str; 12] {
@@ -44,7 +56,7 @@ fn field(scripts: &Scripts, name: &str) -> String {
 fn buried(scripts: &Scripts) -> String {
     let entry = scripts.delivered();
     assert_eq!(scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once")).0, 1);
-    assert_eq!(scripts.call(source("step_end"), &[LEDGER], &end("1", "failed")).0, 1);
+    assert_eq!(scripts.call(source("step_end"), &END_KEYS, &end("1", "failed")).0, 1);
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
     scripts.server.cmd(&["XDEL", STREAM, &entry]);
     let add = [
@@ -74,7 +86,7 @@ fn a_begin_sent_twice_starts_one_run() {
     scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "2", "once"), [3, 2]);
     assert_eq!(field(&scripts, "charge:state"), "unknown");
     // What the first run reports late counts, and counts once.
-    scripts.twice(source("step_end"), &[LEDGER], &end("1", "failed"), [2, 1]);
+    scripts.twice(source("step_end"), &END_KEYS, &end("1", "failed"), [2, 1]);
     assert_eq!(
         (field(&scripts, "charge:state"), field(&scripts, "charge:noted")),
         ("failed".into(), "2".into())
@@ -89,8 +101,8 @@ fn an_auto_step_that_another_run_started_runs_again() {
         scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "auto"), [1, 1]);
     }
     // The first run no longer counts.
-    scripts.twice(source("step_end"), &[LEDGER], &end("1", "done"), [0, 0]);
-    scripts.twice(source("step_end"), &[LEDGER], &end("2", "done"), [1, 1]);
+    scripts.twice(source("step_end"), &END_KEYS, &end("1", "done"), [0, 0]);
+    scripts.twice(source("step_end"), &END_KEYS, &end("2", "done"), [1, 1]);
     scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "3", "auto"), [2, 2]);
 }
 
@@ -101,6 +113,64 @@ fn nothing_begins_for_a_settled_entry() {
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
     scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [0, 0]);
     assert_eq!(scripts.int(&["EXISTS", LEDGER]), 0);
+}
+
+#[test]
+fn an_end_that_starts_the_next_step_starts_it_once() {
+    for kind in ["auto", "once"] {
+        let scripts = Scripts::new();
+        let entry = scripts.delivered();
+        scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"));
+        let args = end_and_begin(&entry, "1", kind);
+        assert_eq!(ended_and_begun(&scripts, &END_KEYS, &args), [1, 1], "{kind}");
+        let states = [field(&scripts, "charge:state"), field(&scripts, "mail:state")];
+        assert_eq!((states, field(&scripts, "v")), (["done", "started"].map(str::to_owned), "2".into()));
+        let between = scripts.digest();
+        assert_eq!(ended_and_begun(&scripts, &END_KEYS, &args), [1, 1], "{kind}");
+        assert_eq!(scripts.digest(), between);
+    }
+}
+
+#[test]
+fn an_end_that_is_late_or_stale_starts_no_other_step() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    for run in ["1", "2"] {
+        scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "once"));
+    }
+    let stale = end_and_begin(&entry, "2", "auto");
+    assert_eq!(ended_and_begun(&scripts, &END_KEYS, &stale), [0, -1]);
+    let late = end_and_begin(&entry, "1", "auto");
+    assert_eq!(ended_and_begun(&scripts, &END_KEYS, &late), [2, -1]);
+    assert_eq!([field(&scripts, "charge:state"), field(&scripts, "mail:state")], ["done", ""]);
+}
+
+#[test]
+fn an_end_is_noted_though_the_next_step_may_not_start() {
+    let other = "sf:{q}:other";
+    let cases = [
+        // Another process has settled the entry.
+        (STREAM, "", [1, 0], ""),
+        // The lane cannot be read.
+        (other, "", [1, -1], ""),
+        // Another run has started it.
+        (STREAM, "started", [1, 3], "unknown"),
+        (STREAM, "given_up", [1, 2], "given_up"),
+    ];
+    for (stream, state, want, after) in cases {
+        let scripts = Scripts::new();
+        let entry = scripts.delivered();
+        scripts.server.cmd(&["SET", other, "x"]);
+        scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"));
+        if state.is_empty() {
+            scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
+        } else {
+            scripts.server.cmd(&["HSET", LEDGER, "mail:state", state, "mail:run", "0"]);
+        }
+        let args = end_and_begin(&entry, "1", "once");
+        assert_eq!(ended_and_begun(&scripts, &[LEDGER, stream], &args), want, "{stream} {state}");
+        assert_eq!([field(&scripts, "charge:state"), field(&scripts, "mail:state")], ["done", after]);
+    }
 }
 
 #[test]
@@ -124,7 +194,7 @@ fn a_decision_based_on_stale_state_changes_nothing() {
     scripts.twice(source("decide"), &DECIDE_KEYS, &decide("2", "1-1", "b", "replay"), [0, 0]);
     assert_eq!(scripts.call(source("decide"), &DECIDE_KEYS, &decide("2", &letter, "c", "replay")).0, 2);
     // The run that was decided on is over, whatever its worker reports.
-    scripts.twice(source("step_end"), &[LEDGER], &end("1", "unknown"), [0, 0]);
+    scripts.twice(source("step_end"), &END_KEYS, &end("1", "unknown"), [0, 0]);
     assert_eq!(field(&scripts, "charge:state"), "done");
 }
 
@@ -136,12 +206,14 @@ fn a_full_server_accepts_step_results_and_refuses_decisions_whole() {
     let other = |run| [&["me", &entry, run, "mail", "once", "1700", "charge once\nmail once"][..]].concat();
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     scripts.twice(source("step_begin"), &BEGIN_KEYS, &other("5"), [1, 1]);
-    let ended = ["mail", "5", "done", "1", "", "", "", "\"receipt\"", "", "1700"];
-    scripts.twice(source("step_end"), &[LEDGER], &ended, [1, 1]);
+    let ended =
+        ["mail", "5", "done", "1", "", "", "", "\"receipt\"", "", "1700", "pack", "auto", "me", &entry];
+    scripts.twice(source("step_end"), &END_KEYS, &ended, [1, 1]);
     assert_eq!(
         (field(&scripts, "mail:state"), field(&scripts, "mail:result")),
         ("done".into(), "\"receipt\"".into())
     );
+    assert_eq!(field(&scripts, "pack:state"), "started");
     let before = scripts.digest();
     let version = field(&scripts, "v");
     let args = decide(&version, &letter, "a", "replay");

@@ -45,6 +45,25 @@ async fn a_resent_job_is_answered_with_the_first_ones_id_and_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_first_attempt_that_needs_no_script_to_begin_is_shown_and_cancelled() {
+    let scene = Scene::new().await;
+    let handler = Gate::closed();
+    let fleet = scene.fleet(LONG, handler.clone());
+    let id = scene.producer().await.submit(own("wait")).await.unwrap();
+    handler.until_started(&id).await;
+    let state = scene.server.cmd(&["HGET", RECORD, "state"]);
+    assert_eq!(state, redis::Value::BulkString(b"waiting".to_vec()), "nothing has to be written yet");
+    let status = scene.queue.status(&id).await.unwrap().unwrap();
+    assert_eq!((status.state, status.worker.is_some()), (State::Running, true));
+    let cancelled = scene.queue.cancel(&id, "a test", LONG).await.unwrap();
+    assert_eq!(cancelled, streamfleet::admin::Cancellation::Requested);
+    let status = until_state(&scene.queue, &id, State::Cancelled).await;
+    assert_eq!((status.attempts.len(), handler.of(&id).starts), (1, 1));
+    scene.until_at_rest().await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_resent_delayed_job_is_answered_and_stays_unchanged() {
     let server = RedisServer::start();
     let queue = queue(&server).await;

@@ -1,4 +1,4 @@
-//! The script that accepts jobs with ids: called twice, and on a full server.
+//! The scripts that accept jobs with ids: called twice, and on a full server.
 
 use redis::Value;
 use streamfleet::job::{Envelope, Lane};
@@ -45,75 +45,202 @@ fn args(id: &'static str, when: &'static str, lock: [&'static str; 5]) -> Vec<&'
 
 const NO_LOCK: [&str; 5] = ["", "", "0", "", ""];
 
-fn now() -> Vec<&'static str> {
-    [vec![""], args("j", "now", NO_LOCK)].concat()
-}
-
-fn later() -> Vec<&'static str> {
-    [vec![""], args("j", "in", NO_LOCK)].concat()
-}
-
 fn verdicts(answer: Vec<Value>) -> Vec<String> {
     answer.into_iter().map(|item| redis::from_redis_value(item).unwrap()).collect()
 }
 
+/// The scripts that accept jobs with nothing but their ids.
+const BOTH: [&str; 2] = ["accept", "submit"];
+
+/// A call of one of them.
+struct Call {
+    source: &'static str,
+    keys: Vec<String>,
+    args: Vec<String>,
+}
+
+impl Call {
+    /// A call about these jobs: for each its id, and `now` or `in` a minute.
+    fn new(script: &str, receipt: &str, jobs: &[[&str; 2]]) -> Self {
+        let mut keys: Vec<String> = KEYS[..7].iter().map(|key| (*key).to_owned()).collect();
+        keys.push(format!("sf:{{q}}:receipt:{receipt}"));
+        let mut args = vec![String::new()];
+        for &[id, when] in jobs {
+            keys.push(format!("sf:{{q}}:job:{id}"));
+            args.extend([id, "1f", "normal", "test", when, "60000", "60000"].map(str::to_owned));
+            if script == "submit" {
+                keys.extend(["sf:{q}:unique:", RECORD, "sf:{q}:steps:j", "sf:{q}:batch:"].map(str::to_owned));
+                args.extend(["", "", "", "0", "", "", "", "", "", "", ""].map(str::to_owned));
+            }
+            args.push(String::new());
+            let fields =
+                if when == "now" { vec!["4", "type", "test", "id", id] } else { vec!["2", "<", ">"] };
+            args.extend(fields.into_iter().map(str::to_owned));
+        }
+        Self { source: source(script), keys, args }
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.keys.iter().map(String::as_str).collect()
+    }
+
+    fn run(&self, scripts: &Scripts) -> (i64, Vec<String>) {
+        let (status, rest) = scripts.call(self.source, &self.keys(), &self.args);
+        (status, verdicts(rest))
+    }
+
+    fn run_twice(&self, scripts: &Scripts, want: i64) {
+        scripts.twice(self.source, &self.keys(), &self.args, [want, want]);
+    }
+
+    /// Runs it on a server that refuses it. Returns the error.
+    fn refused(&self, scripts: &Scripts) -> String {
+        let count = self.keys.len().to_string();
+        let head = ["EVAL", self.source, &count].into_iter().chain(self.keys());
+        let command: Vec<&str> = head.chain(self.args.iter().map(String::as_str)).collect();
+        format!("{:?}", scripts.server.try_cmd(&command))
+    }
+}
+
 #[test]
 fn a_job_with_an_id_sent_twice_is_accepted_once() {
-    let scripts = Scripts::new();
-    scripts.twice(source("submit"), &KEYS, &now(), [1, 1]);
-    assert_eq!(scripts.int(&["XLEN", KEYS[5]]), 1);
-    let scripts = Scripts::new();
-    scripts.twice(source("submit"), &KEYS, &later(), [1, 1]);
-    assert_eq!((scripts.int(&["ZCARD", KEYS[1]]), scripts.int(&["HLEN", KEYS[2]])), (1, 1));
+    for script in BOTH {
+        for (when, [waiting, delayed]) in [("now", [1, 0]), ("in", [0, 1])] {
+            let scripts = Scripts::new();
+            Call::new(script, "first", &[["j", when]]).run_twice(&scripts, 1);
+            let found = [["XLEN", KEYS[5]], ["ZCARD", KEYS[1]], ["HLEN", KEYS[2]]];
+            assert_eq!(found.map(|command| scripts.int(&command)), [waiting, delayed, delayed], "{script}");
+        }
+    }
+}
+
+#[test]
+fn both_scripts_write_the_same_record() {
+    for when in ["now", "in"] {
+        let records = BOTH.map(|script| {
+            let scripts = Scripts::new();
+            Call::new(script, "first", &[["j", when]]).run(&scripts);
+            let read = |command: &[&str]| -> Vec<String> {
+                redis::from_redis_value(scripts.server.cmd(command)).unwrap()
+            };
+            let mut names = read(&["HKEYS", RECORD]);
+            names.sort();
+            let times = ["created_ms", "keep_until_ms"].map(|name| scripts.int(&["HSTRLEN", RECORD, name]));
+            (names, read(&["HMGET", RECORD, "state", "life", "type", "lane"]), times)
+        });
+        assert_eq!(records[0], records[1], "{when}");
+        assert_eq!(records[0].2, [13, 13]);
+    }
 }
 
 #[test]
 fn a_job_twice_in_one_call_is_accepted_once() {
-    let scripts = Scripts::new();
-    let keys = [&KEYS[..], &KEYS[8..]].concat();
-    let args = [&now()[..], &later()[1..]].concat();
-    let (jobs, answer) = scripts.call(source("submit"), &keys, &args);
-    assert_eq!(
-        (jobs, verdicts(answer)),
-        (2, ["new", "j", "waiting", "known", "j", "waiting"].map(str::to_owned).to_vec())
-    );
-    assert_eq!((scripts.int(&["XLEN", KEYS[5]]), scripts.int(&["ZCARD", KEYS[1]])), (1, 0));
+    for script in BOTH {
+        let scripts = Scripts::new();
+        let answer = Call::new(script, "first", &[["j", "now"], ["j", "in"]]).run(&scripts);
+        let want = ["new", "j", "waiting", "known", "j", "waiting"].map(str::to_owned).to_vec();
+        assert_eq!(answer, (2, want), "{script}");
+        assert_eq!((scripts.int(&["XLEN", KEYS[5]]), scripts.int(&["ZCARD", KEYS[1]])), (1, 0));
+    }
 }
 
 #[test]
 fn a_delayed_job_without_a_record_is_known_by_its_id() {
-    let scripts = Scripts::new();
-    scripts.server.cmd(&["ZADD", KEYS[1], "9999999999999", "j"]);
-    scripts.server.cmd(&["HSET", KEYS[2], "j", "packed"]);
-    let (_, answer) = scripts.call(source("submit"), &KEYS, &now());
-    assert_eq!(verdicts(answer), ["known", "j", "scheduled"]);
-    assert_eq!(scripts.int(&["XLEN", KEYS[5]]), 0);
+    for script in BOTH {
+        let scripts = Scripts::new();
+        scripts.server.cmd(&["ZADD", KEYS[1], "9999999999999", "j"]);
+        scripts.server.cmd(&["HSET", KEYS[2], "j", "packed"]);
+        let (_, answer) = Call::new(script, "first", &[["j", "now"]]).run(&scripts);
+        assert_eq!(answer, ["known", "j", "scheduled"]);
+        assert_eq!(scripts.int(&["XLEN", KEYS[5]]), 0);
+    }
+}
+
+#[test]
+fn a_known_job_is_answered_with_its_state() {
+    let states = [
+        ("running", "running"),
+        ("dead", "dead"),
+        ("scheduled", "waiting"),
+        // It is in the delayed set, as another member than its id.
+        ("retrying", "retrying"),
+    ];
+    for script in BOTH {
+        for (state, want) in states {
+            let scripts = Scripts::new();
+            scripts.server.cmd(&["HSET", RECORD, "state", state]);
+            if state == "retrying" {
+                scripts.server.cmd(&["HSET", RECORD, "member", "j#1f"]);
+                scripts.server.cmd(&["ZADD", KEYS[1], "9999999999999", "j#1f"]);
+            }
+            let before = scripts.digest();
+            let (_, answer) = Call::new(script, "first", &[["j", "now"]]).run(&scripts);
+            assert_eq!(answer, ["known", "j", want], "{script} {state}");
+            assert_eq!(scripts.digest(), before);
+        }
+    }
+}
+
+#[test]
+fn a_known_job_runs_while_its_entry_is_pending() {
+    for script in BOTH {
+        let scripts = Scripts::new();
+        let entry = scripts.delivered();
+        scripts.server.cmd(&["HSET", RECORD, "state", "waiting", "lane", "normal", "entry", &entry]);
+        let call = Call::new(script, "first", &[["j", "now"]]);
+        assert_eq!(call.run(&scripts).1, ["known", "j", "running"], "{script}");
+        scripts.server.cmd(&["XACK", KEYS[5], "fleet", &entry]);
+        assert_eq!(call.run(&scripts).1, ["known", "j", "waiting"], "{script}");
+    }
 }
 
 #[test]
 fn a_full_server_refuses_jobs_with_ids_whole() {
-    for args in [&now()[..], &later()[..]] {
+    for script in BOTH {
+        for when in ["now", "in"] {
+            let scripts = Scripts::new();
+            scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+            let before = scripts.digest();
+            let answer = Call::new(script, "first", &[["j", when]]).refused(&scripts);
+            assert!(answer.contains("OOM"), "{answer}");
+            assert_eq!(scripts.digest(), before);
+        }
+    }
+}
+
+#[test]
+fn a_queue_key_of_another_type_refuses_jobs_with_ids_whole() {
+    for key in [KEYS[1], KEYS[2]] {
         let scripts = Scripts::new();
-        scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+        scripts.server.cmd(&["SET", key, "x"]);
         let before = scripts.digest();
-        let mut command = vec!["EVAL", source("submit"), "13"];
-        command.extend(KEYS);
-        command.extend(args);
-        let answer = format!("{:?}", scripts.server.try_cmd(&command));
-        assert!(answer.contains("OOM"), "{answer}");
+        let answer = Call::new("accept", "first", &[["j", "now"], ["k", "in"]]).refused(&scripts);
+        assert!(answer.contains("WRONGTYPE"), "{key}: {answer}");
         assert_eq!(scripts.digest(), before);
     }
 }
 
 #[test]
 fn a_queue_at_its_limit_accepts_only_known_jobs() {
-    let scripts = Scripts::new();
-    scripts.server.cmd(&["HSET", KEYS[0], "max_depth", "1"]);
-    scripts.twice(source("submit"), &KEYS, &now(), [1, 1]);
-    let other = [vec![""], args("k", "now", NO_LOCK)].concat();
-    let mut keys = KEYS;
-    (keys[7], keys[8]) = ("sf:{q}:receipt:k", "sf:{q}:job:k");
-    scripts.twice(source("submit"), &keys, &other, [-1, -1]);
+    for script in BOTH {
+        let scripts = Scripts::new();
+        scripts.server.cmd(&["HSET", KEYS[0], "max_depth", "1"]);
+        Call::new(script, "first", &[["j", "now"]]).run_twice(&scripts, 1);
+        Call::new(script, "k", &[["k", "now"]]).run_twice(&scripts, -1);
+        let (_, answer) = Call::new(script, "again", &[["j", "now"]]).run(&scripts);
+        assert_eq!(answer, ["known", "j", "waiting"], "{script}");
+    }
+}
+
+#[test]
+fn a_job_whose_record_is_of_another_type_is_refused_alone() {
+    for script in BOTH {
+        let scripts = Scripts::new();
+        scripts.server.cmd(&["LPUSH", RECORD, "x"]);
+        let (_, answer) = Call::new(script, "first", &[["j", "now"], ["good", "now"]]).run(&scripts);
+        assert_eq!([&answer[0], &answer[1], &answer[3], &answer[4]], ["refused", "j", "new", "good"]);
+        assert!(answer[2].contains("WRONGTYPE"), "{answer:?}");
+    }
 }
 
 /// Keys and arguments for the second job of the key `k`, whose holder `j` is known.
@@ -204,6 +331,11 @@ fn same(scripts: &Scripts, source: &str, keys: &[&str], args: &[&str]) -> Vec<Va
 fn a_call_whose_reply_was_lost_gets_the_same_answer_again() {
     for when in ["now", "in"] {
         let scripts = Scripts::new();
+        let call = Call::new("accept", "first", &[["j", when]]);
+        let args: Vec<&str> = call.args.iter().map(String::as_str).collect();
+        let answer = same(&scripts, call.source, &call.keys(), &args);
+        assert_eq!(verdicts(answer), ["new", "j", if when == "now" { "waiting" } else { "scheduled" }]);
+        let scripts = Scripts::new();
         let answer = same(&scripts, source("submit"), &KEYS, &first(when));
         assert_eq!(verdicts(answer), ["new", "j", if when == "now" { "waiting" } else { "scheduled" }]);
     }
@@ -256,21 +388,15 @@ fn a_holder_of_another_type_is_not_debounced() {
 }
 
 #[test]
-fn a_job_whose_keys_have_the_wrong_type_is_refused_alone() {
-    for key in [RECORD, LOCK] {
-        let scripts = Scripts::new();
-        scripts.server.cmd(&["LPUSH", key, "x"]);
-        let mut keys = KEYS.to_vec();
-        keys.extend(["sf:{q}:job:good", "sf:{q}:unique:", "sf:{q}:job:good", "sf:{q}:steps:good", BATCH]);
-        let args = [&first("now")[..], &args("good", "now", NO_LOCK)].concat();
-        let answer = verdicts(scripts.call(source("submit"), &keys, &args).1);
-        assert_eq!(
-            [&answer[0], &answer[1], &answer[3], &answer[4]],
-            ["refused", "j", "new", "good"],
-            "{key}"
-        );
-        assert!(answer[2].contains("WRONGTYPE"), "{answer:?}");
-    }
+fn a_job_whose_lock_is_of_another_type_is_refused_alone() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["LPUSH", LOCK, "x"]);
+    let mut keys = KEYS.to_vec();
+    keys.extend(["sf:{q}:job:good", "sf:{q}:unique:", "sf:{q}:job:good", "sf:{q}:steps:good", BATCH]);
+    let args = [&first("now")[..], &args("good", "now", NO_LOCK)].concat();
+    let answer = verdicts(scripts.call(source("submit"), &keys, &args).1);
+    assert_eq!([&answer[0], &answer[1], &answer[3], &answer[4]], ["refused", "j", "new", "good"]);
+    assert!(answer[2].contains("WRONGTYPE"), "{answer:?}");
 }
 
 #[test]

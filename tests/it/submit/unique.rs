@@ -244,7 +244,9 @@ async fn fifty_producers_with_one_key_leave_one_job_whatever_the_mode() {
 async fn a_unique_job_whose_reply_was_lost_is_one_job_and_holds_its_own_lock() {
     let scene = Scene::new().await;
     let producer = scene.producer().await;
-    offer(&producer, job("{}").id("warm-up".parse().unwrap()).delay(LONG)).await;
+    // Loads the script, so that the lost reply is the one to the actual call.
+    let warm_up = job("{}").unique("bob".parse().unwrap(), UniqueScope::Running, UniqueMode::Reject);
+    offer(&producer, warm_up.delay(LONG)).await;
     scene.proxy.set(crate::harness::proxy::Mode::drop_reply_to("precious", 1));
     let first = offer(&producer, unique("precious", UniqueScope::Running, UniqueMode::Reject)).await;
     assert_eq!((first.accepted, scene.proxy.hits()), (Accepted::New, 1));

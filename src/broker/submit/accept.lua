@@ -1,0 +1,76 @@
+-- accept: append or schedule jobs that have ids, each once. It is the short form of submit for calls in which no job has a
+-- unique key or belongs to a batch. A job that has a record, or is delayed, is left as it is. A job is refused alone if its
+-- record is of another type. Everything is read before the first write, which a full Redis refuses, so the script is
+-- refused as a whole.
+-- most: the producer's limit of the depth or ''. Then for each job its record, its values in the order of `add`, and
+-- `count` further values; see submit.
+-- returns {jobs, then for each its outcome, its id, and its state}, or {-1, depth, limit} if they do not fit. The outcomes:
+--   'new'; 'known': nothing was done; 'refused': nothing was done, and the state is the reason. A call that is sent twice
+--   gets its receipt as the answer.
+local control, delayed, packs, wake, high, normal, low, receipt = unpack(KEYS, 1, 8)
+local most = ARGV[1]
+local FIRST_KEY, FIRST_JOB, VALUES, DUE_AT, TOKEN_AT = 9, 2, 9, 4, 7
+local given = receipt_of(receipt)
+if given then return given end
+local now, lanes = now_ms(), { high = high, normal = normal, low = low }
+local beside = string.gsub(delayed, 'delayed$', 'offloaded:')
+-- Nothing is written if one of these fails.
+local is_empty = redis.call('ZCARD', delayed) == 0
+redis.call('HEXISTS', packs, '')
+for _, stream in ipairs({ high, normal, low }) do redis.call('XLEN', stream) end
+-- The states of the jobs that this call accepts, by their ids.
+local accepted, more = {}, 0
+-- What to do with a job, and its state.
+local function judge(record, id, due)
+  if accepted[id] then return 'known', accepted[id] end
+  local told = redis.pcall('HMGET', record, 'state', 'member')
+  if told.err then
+    if not string.find(told.err, 'WRONGTYPE', 1, true) then error(told) end
+    return 'refused', told.err
+  end
+  local known = standing_of(told, id, delayed, is_empty)
+  if known then return 'known', shown_state(known, record, lanes) end
+  accepted[id], more = due == 'now' and 'waiting' or 'scheduled', more + 1
+  return 'new', accepted[id]
+end
+-- Where the values of each job begin.
+local answer, starts, at = { 0 }, {}, FIRST_JOB
+while at <= #ARGV do
+  local id, due, token, count = ARGV[at], ARGV[at + DUE_AT], ARGV[at + TOKEN_AT], tonumber(ARGV[at + VALUES - 1])
+  local nth = #starts + 1
+  if due == 'now' and not make_entry(count) then return refuse_fields(nth, count) end
+  if token ~= '' then must_be_offloaded(beside .. token) end
+  local verdict, state = judge(KEYS[FIRST_KEY + nth - 1], id, due)
+  answer[3 * nth - 1], answer[3 * nth], answer[3 * nth + 1] = verdict, id, state
+  starts[nth], at = at, at + VALUES + count
+end
+answer[1] = #starts
+if more == 0 then return answer end
+local limit = depth_limit(control, most)
+local full = limit and overfull(limit, more, delayed, high, normal, low)
+if full then return full end
+local members, is_delayed = {}, false
+local function add(record, from)
+  local id, life, lane, job_type, due, ms, window, token, count = unpack(ARGV, from, from + VALUES - 1)
+  local first, last = from + VALUES, from + VALUES + tonumber(count) - 1
+  local created, place, value
+  if due == 'now' then
+    place, value = 'entry', must_append(lanes[lane], ARGV, first, last)
+    created = string.match(value, '^%d+')
+  else
+    place, value = 'due_ms', ms_text(due == 'at' and tonumber(ms) or now + tonumber(ms))
+    created = string.format('%013.0f', now)
+    redis.call('HSET', packs, id, ARGV[first] .. created .. ARGV[last])
+    redis.call('ZADD', delayed, value, id)
+    members[id], is_delayed = true, true
+  end
+  if token ~= '' then keep_offloaded(beside .. token) end
+  redis.call('HSET', record, 'state', accepted[id], 'life', life, 'type', job_type, 'lane', lane, 'created_ms', created,
+    'keep_until_ms', ms_text(now + tonumber(window)), place, value)
+end
+for nth, from in ipairs(starts) do
+  if answer[3 * nth - 1] == 'new' then add(KEYS[FIRST_KEY + nth - 1], from) end
+end
+if is_delayed then nudge(delayed, wake, members) end
+keep_receipt(receipt, answer)
+return answer
