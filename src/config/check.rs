@@ -7,7 +7,7 @@ use super::sections::{Config, CronSection, EventsSection, TypeSection, WorkerSec
 use super::{objectives, steps};
 use crate::cron::{Expression, Invalid, Zone};
 use crate::job::format_duration;
-use crate::job::{CronName, JobSpec};
+use crate::job::{CronName, JobSpec, JobType};
 use crate::producer::MAX_PAYLOAD_BYTES;
 
 /// A key's path and what is wrong with it.
@@ -59,6 +59,7 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
     }
     for (name, section) in &config.types {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));
+        wrong.extend(callbacks(name, section));
     }
     for (name, section) in &config.cron {
         wrong.extend(recurring(name, section));
@@ -104,8 +105,7 @@ fn events(section: &EventsSection) -> Vec<Wrong> {
 }
 
 fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
-    let TypeSection { handler, steps: _, timeout, max_attempts, max_losses, backoff, jitter, tracking: _ } =
-        section;
+    let TypeSection { handler, timeout, max_attempts, max_losses, backoff, jitter, .. } = section;
     let key = |key: &str| [at, &path(&[key])].concat();
     let mut wrong: Vec<Wrong> = Vec::new();
     let timeouts = Duration::from_millis(1)..=JobSpec::LONGEST_TIMEOUT;
@@ -130,6 +130,17 @@ fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
     let at: Vec<&str> = at.iter().map(String::as_str).chain(["handler"]).collect();
     wrong.extend(listed(&at, handler.iter().flat_map(|handler| handler.validate())));
     wrong
+}
+
+/// A job that follows a job of its own type would be followed by a third one, and so on.
+fn callbacks(name: &JobType, section: &TypeSection) -> Vec<Wrong> {
+    let named = [("on_success", &section.on_success), ("on_failure", &section.on_failure)];
+    let own = named.into_iter().filter(|(_, callback)| callback.as_ref() == Some(name));
+    let wrong = |(key, _)| {
+        let reason = "is the type itself, so its jobs would follow each other without end; name another type";
+        (path(&["types", name.as_str(), key]), reason.to_owned())
+    };
+    own.map(wrong).collect()
 }
 
 fn recurring(name: &CronName, section: &CronSection) -> Vec<Wrong> {

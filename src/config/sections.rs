@@ -201,21 +201,40 @@ pub struct TypeSection {
     /// Which jobs leave a record; default: the queue's setting.
     #[serde(with = "values::optional_tracking", skip_serializing_if = "Option::is_none")]
     pub tracking: Option<Tracking>,
+    /// The type of the job that follows each success of a job that names none itself.
+    #[serde(with = "values::some_text", skip_serializing_if = "Option::is_none")]
+    pub on_success: Option<JobType>,
+    /// The type of the job that follows each death of a job that names none itself.
+    #[serde(with = "values::some_text", skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<JobType>,
 }
 
 impl Default for TypeSection {
     fn default() -> Self {
-        let Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking } = Policy::default();
-        Self { handler: None, steps: None, timeout, max_attempts, max_losses, backoff, jitter, tracking }
+        let Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking, on_success, on_failure } =
+            Policy::default();
+        Self {
+            handler: None,
+            steps: None,
+            timeout,
+            max_attempts,
+            max_losses,
+            backoff,
+            jitter,
+            tracking,
+            on_success,
+            on_failure,
+        }
     }
 }
 
 impl TypeSection {
     /// Returns the policy of this type's jobs.
     pub fn policy(&self) -> Policy {
-        let Self { handler: _, steps: _, timeout, max_attempts, max_losses, backoff, jitter, tracking } =
-            self.clone();
-        Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking }
+        let Self {
+            timeout, max_attempts, max_losses, backoff, jitter, tracking, on_success, on_failure, ..
+        } = self.clone();
+        Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking, on_success, on_failure }
     }
 }
 

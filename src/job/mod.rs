@@ -39,6 +39,7 @@ mod typed;
 pub use duration::{format_duration, parse_duration};
 pub(crate) use envelope::pack_texts;
 pub use envelope::{Envelope, Malformed};
+pub(crate) use followup::callback_of_type;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,

@@ -107,6 +107,10 @@ pub struct Policy {
     pub jitter: f64,
     /// Which jobs leave a record; `None` for the queue's setting.
     pub tracking: Option<Tracking>,
+    /// The type of the job that follows each success of a job that names none itself.
+    pub on_success: Option<JobType>,
+    /// The type of the job that follows each death of a job that names none itself.
+    pub on_failure: Option<JobType>,
 }
 
 impl Policy {
@@ -123,6 +127,14 @@ impl Policy {
         jitter: f64;
         /// Sets which jobs leave a record; `None`, the default, for the queue's setting.
         tracking: impl Into<Option<Tracking>> => tracking.into();
+        /// Sets the type of the job that follows the success of each job of this type; by default, none. It is submitted for
+        /// each life, so also for each replay that succeeds. A job's own `on_success` takes precedence. A type that names
+        /// itself is ignored, because its jobs would never end.
+        on_success: impl Into<Option<JobType>> => on_success.into();
+        /// Sets the type of the job that follows the death of each job of this type; by default, none. It is submitted for
+        /// each life, so a replayed job that dies again is followed again. A job's own `on_failure` takes precedence. A type
+        /// that names itself is ignored, because its jobs would never end.
+        on_failure: impl Into<Option<JobType>> => on_failure.into();
     }
 }
 
@@ -135,6 +147,8 @@ impl Default for Policy {
             backoff: Backoff::List([10, 30, 60].map(Duration::from_secs).to_vec()),
             jitter: 0.2,
             tracking: None,
+            on_success: None,
+            on_failure: None,
         }
     }
 }

@@ -201,7 +201,7 @@ async fn settle_lost(context: &Context, entry: Entry, silent: &SilentEntry) -> R
     let tracking = job.tracking(policy, context.tracking);
     let keep = KeepRecord { record: true, tracking, retention: context.retention, result: None };
     let taken = TakenJob { job: &job, envelope, trace: None };
-    let ended = EndedAttempt { taken, settlement: &settlement, keep, ran };
+    let ended = EndedAttempt { taken, policy, settlement: &settlement, keep, ran };
     let apply = || context.queue.apply(&context.consumer, ended);
     let settlement = match retry(context, &job.id, apply).await? {
         Some(Applied::Moved) => settlement,

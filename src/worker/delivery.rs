@@ -55,12 +55,14 @@ pub(crate) struct FinishedAttempt {
     pub(crate) elapsed: Duration,
     /// Whether the job has a record, which its end must settle too.
     pub(crate) tracked: bool,
+    /// Whether the job's type names a job that follows a success.
+    pub(crate) is_followed: bool,
 }
 
 impl FinishedAttempt {
     /// Creates the end of a delivery whose handler did not run.
     pub(crate) fn not_run(delivery: std::sync::Arc<Delivery>, outcome: Outcome) -> Self {
-        Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false }
+        Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false, is_followed: false }
     }
 
     /// Returns the bytes of its fields and of its result.
@@ -71,7 +73,10 @@ impl FinishedAttempt {
 
     /// Returns true if a batch can settle it without a script.
     pub(crate) fn is_plain_success(&self) -> bool {
-        matches!(self.outcome, Outcome::Done(_)) && !self.tracked && !self.delivery.envelope.is_offloaded()
+        matches!(self.outcome, Outcome::Done(_))
+            && !self.tracked
+            && !self.is_followed
+            && !self.delivery.envelope.is_offloaded()
     }
 }
 

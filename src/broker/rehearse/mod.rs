@@ -26,7 +26,7 @@ use super::{
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
-    Burial, ConsumerName, DeadReason, Deferral, Encoding, EntryId, Envelope, JobId, JobSpec, Lane,
+    Burial, ConsumerName, DeadReason, Deferral, Encoding, EntryId, Envelope, JobId, JobSpec, Lane, Policy,
     Settlement, State, Tracking,
 };
 
@@ -389,7 +389,8 @@ impl Rehearsal<'_> {
         let ran =
             AttemptSummary { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
         let taken = TakenJob { job, envelope, trace: None };
-        let ended = EndedAttempt { taken, settlement, keep, ran };
+        let policy = Policy::default();
+        let ended = EndedAttempt { taken, policy: &policy, settlement, keep, ran };
         expect_same("settle", self.queue.apply(&self.consumer, ended).await?, Applied::Moved)
     }
 

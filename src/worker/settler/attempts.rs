@@ -47,7 +47,23 @@ impl Settler {
             SettlerInput::Settled(..) => Settlement::Ack,
             SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => return Single::Other(task),
         };
-        Single::Attempt(Decided { task, settlement })
+        let is_followed = self.is_followed(&task, &settlement);
+        Single::Attempt(Decided { task, settlement, is_followed })
+    }
+
+    /// Returns true if other jobs may depend on what is decided.
+    fn is_followed(&self, task: &Task, settlement: &Settlement) -> bool {
+        let (SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _)) = &task.work else {
+            return false;
+        };
+        let job = &finished.delivery.job;
+        let policy = self.policies.of(&job.job_type);
+        let by_type = match settlement {
+            Settlement::Ack => policy.on_success.is_some(),
+            Settlement::Bury(_) => policy.on_failure.is_some(),
+            Settlement::Defer(_) | Settlement::Cancel(_) | Settlement::Release => false,
+        };
+        by_type || job.follow_ups.is_some()
     }
 
     fn settlement_of(&self, finished: &FinishedAttempt, is_first: bool) -> Settlement {
@@ -116,25 +132,26 @@ impl Settler {
     }
 
     /// The attempt in the form that the broker takes.
-    fn ended<'a>(&'a self, Decided { task, settlement }: &'a Decided) -> Option<EndedAttempt<'a>> {
+    fn ended<'a>(&'a self, Decided { task, settlement, .. }: &'a Decided) -> Option<EndedAttempt<'a>> {
         let (SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _)) = &task.work else {
             return None;
         };
         let delivery = &finished.delivery;
         let taken = TakenJob { job: &delivery.job, envelope: &delivery.envelope, trace: delivery.trace() };
         let result = if let Outcome::Done(result) = &finished.outcome { result.as_ref() } else { None };
-        let tracking = taken.job.tracking(self.policies.of(&taken.job.job_type), self.tracking);
+        let policy = self.policies.of(&taken.job.job_type);
+        let tracking = taken.job.tracking(policy, self.tracking);
         let keep = KeepRecord { record: finished.tracked, tracking, retention: self.retention, result };
         let ran = AttemptSummary {
             elapsed: finished.elapsed,
             outcome: outcome_name(&finished.outcome),
             worker: self.consumer.as_str(),
         };
-        Some(EndedAttempt { taken, settlement, keep, ran })
+        Some(EndedAttempt { taken, policy, settlement, keep, ran })
     }
 
     /// Reports what became of an attempt.
-    fn report(&self, Decided { task, settlement }: &Decided, applied: Applied) {
+    fn report(&self, Decided { task, settlement, .. }: &Decided, applied: Applied) {
         match &task.work {
             SettlerInput::Finished(finished) => self.report_settled(finished, settlement, applied),
             SettlerInput::Settled(finished, ours) => self.report_late(finished, *ours, applied),

@@ -21,6 +21,8 @@ const FOLLOW_UPS: usize = 16 << 10;
 pub(super) struct Decided {
     pub(super) task: Task,
     pub(super) settlement: Settlement,
+    /// Whether other jobs may depend on it.
+    pub(super) is_followed: bool,
 }
 
 impl Decided {
@@ -30,7 +32,7 @@ impl Decided {
             return 0;
         };
         let delivery = &finished.delivery;
-        let follow_ups = if delivery.job.follow_ups.is_some() { FOLLOW_UPS } else { 0 };
+        let follow_ups = if self.is_followed { FOLLOW_UPS } else { 0 };
         finished.bytes() + FIELD * delivery.envelope.len() + follow_ups
     }
 }
@@ -70,7 +72,8 @@ mod tests {
         let job = JobSpec::parse(&envelope, EntryId::new(1, 0), lane).unwrap();
         let delivery = Arc::new(Delivery::new(job, envelope, HeldLease::new(Instant::now())));
         let finished = FinishedAttempt::not_run(delivery, Outcome::Interrupted);
-        Decided { task: Task::new(SettlerInput::Finished(finished)), settlement }
+        let is_followed = finished.delivery.job.follow_ups.is_some();
+        Decided { task: Task::new(SettlerInput::Finished(finished)), settlement, is_followed }
     }
 
     /// Returns the sizes of the groups, the largest first.
