@@ -414,6 +414,12 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner)
   if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end
 end
 
+-- The fraction of a score of the delayed set. It orders jobs that are due in the same millisecond.
+local function rank_of(score)
+  score = tonumber(score)
+  return math.abs(score) < 2 ^ 53 and score % 1 or 0
+end
+
 -- Notifies the promoter, which blocks on this list, if the head of the delayed set is one of these members, which are
 -- new there. If that fails, the promoter only learns of it later: what was written before is not written again.
 local function nudge(delayed, wake, members)

@@ -407,7 +407,7 @@ fn job(due: Due) -> NewJob {
     if due == Due::Now {
         fields.push(field("id", "now"));
     }
-    NewJob { lane: Lane::Normal, due, fields, life: rand::random() }
+    NewJob { lane: Lane::Normal, priority: None, due, fields, life: rand::random() }
 }
 
 fn burial() -> Settlement {
