@@ -58,7 +58,7 @@ pub(crate) use portion::Portion;
 pub use priority::Priority;
 pub use record::{Encoding, Former, JobSpec};
 pub(crate) use retry::Policies;
-pub use retry::{Backoff, Policy, Tracking};
+pub use retry::{Backoff, KeyLimit, Policy, Tracking};
 pub(crate) use settlement::settle;
 pub use settlement::{Burial, Deferral, Routing, Settlement, Unroutable};
 pub use state::State;

@@ -111,6 +111,20 @@ pub struct Policy {
     pub on_success: Option<JobType>,
     /// The type of the job that follows each death of a job that names none itself.
     pub on_failure: Option<JobType>,
+    /// How many attempts of the type may run at once in one process; `None` for as many as there are slots.
+    pub concurrency: Option<usize>,
+    /// How many attempts of the type with the same key may run at once in one process.
+    pub concurrency_per_key: Option<KeyLimit>,
+}
+
+/// How many jobs of a type with the same key may run at once in one process; see [`Policy::concurrency_per_key`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyLimit {
+    /// The field of a job that has its key, such as `h.tenant` for the header `tenant`. Jobs without it are not limited.
+    pub field: String,
+    /// How many attempts may run at once; at least 1.
+    pub concurrency: usize,
 }
 
 impl Policy {
@@ -135,6 +149,23 @@ impl Policy {
         /// each life, so a replayed job that dies again is followed again. A job's own `on_failure` takes precedence. A type
         /// that names itself is ignored, because its jobs would never end.
         on_failure: impl Into<Option<JobType>> => on_failure.into();
+        /// Sets how many attempts of the type may run at once in one process, over all its queues: at least 1, or `None`, the
+        /// default, for as many as there are slots. Other jobs go on meanwhile; see `docs/concurrency.md`.
+        concurrency: impl Into<Option<usize>> => concurrency.into();
+    }
+
+    /// Sets how many attempts of the type may run at once in one process with the same value of this field: at least 1. The
+    /// field is one of the job's, such as `h.tenant` for the header `tenant`. Jobs without it are not limited.
+    ///
+    /// ```
+    /// use streamfleet::job::Policy;
+    ///
+    /// let fair = Policy::default().concurrency(8).concurrency_per_key("h.tenant", 1);
+    /// ```
+    #[must_use]
+    pub fn concurrency_per_key(self, field: impl Into<String>, concurrency: usize) -> Self {
+        let limit = KeyLimit { field: field.into(), concurrency };
+        Self { concurrency_per_key: Some(limit), ..self }
     }
 }
 
@@ -149,6 +180,8 @@ impl Default for Policy {
             tracking: None,
             on_success: None,
             on_failure: None,
+            concurrency: None,
+            concurrency_per_key: None,
         }
     }
 }
