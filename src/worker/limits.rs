@@ -19,8 +19,8 @@ const ALONE: Duration = Duration::from_secs(1);
 /// … and never for longer than this, however many others are put off.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Jobs that are put off come back at least this often, one after another. Another worker may have room for them.
-const LONGEST_GAP: Duration = Duration::from_millis(100);
+/// Jobs that are put off come back at least this often, one after another. Another worker may have a place for them.
+const LONGEST_GAP: Duration = Duration::from_millis(20);
 
 /// The limits of all types of this process, and what runs under them. All its queues share them.
 #[derive(Debug)]
@@ -227,8 +227,8 @@ mod tests {
         assert!((0..4).all(|_| limits.enter(place, now)));
         assert_eq!(limits.put_off(place, now), SHORTEST, "nobody knows yet how long they take");
         let later = now + Duration::from_secs(10);
-        let delays: Vec<_> = (0..1000).map(|_| limits.put_off(place, later)).collect();
-        assert_eq!(delays[..3], [10, 11, 12].map(|tenths| Duration::from_millis(100 * tenths)));
+        let delays: Vec<_> = (0..5000).map(|_| limits.put_off(place, later)).collect();
+        assert_eq!(delays[..3], [1000, 1020, 1040].map(Duration::from_millis));
         assert_eq!(delays.last(), Some(&LONGEST));
     }
 
