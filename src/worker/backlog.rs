@@ -32,6 +32,11 @@ struct Waiting {
 }
 
 impl Backlog {
+    /// Returns how many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Takes a delivery, unless there is too much already: for each of its gates, as many wait as may run.
     pub(super) fn offer(
         &mut self,

@@ -326,6 +326,11 @@ impl Dispatcher {
         }
     }
 
+    /// Returns how many deliveries wait for others of their type or key.
+    pub(crate) fn in_backlog(&self) -> usize {
+        self.limited.as_ref().map_or(0, |limited| limited.lock().len())
+    }
+
     /// Takes out the deliveries that have waited too long for others of their type or key. They used no room. Returns with each
     /// after how long it should come back.
     pub(crate) fn overdue(&self) -> Vec<(Arc<Delivery>, Duration)> {

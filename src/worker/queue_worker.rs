@@ -22,9 +22,9 @@ use super::reporter::{Reporter, Reports};
 use super::settler::Settler;
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
-use crate::event::Events;
+use crate::event::{Event, Events};
 use crate::health::{Liveness, QueueHealth};
-use crate::job::{ConsumerName, Lease, Outcome, Routing};
+use crate::job::{ConsumerName, Lease, Outcome, QueueName, Routing};
 use crate::traces::Tracer;
 
 /// A queue with at least this concurrency has a second reader.
@@ -108,7 +108,8 @@ impl Shared {
         let beginning = beginner::answer(queue.clone(), self.consumer.clone(), questions);
         tasks.spawn(self.liveness.watch(format!("the beginner of {name}"), beginning));
         if parts.dispatcher.is_limited() {
-            let relieving = relieve(Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
+            let (dispatcher, outbox) = (Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
+            let relieving = relieve(dispatcher, outbox, name.clone(), self.events.clone());
             tasks.spawn(self.liveness.watch(format!("the backlog of {name}"), relieving));
         }
         (tasks, reporter, beginner)
@@ -324,9 +325,14 @@ async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<
 }
 
 /// Gives back what waits in this process for others of its type or key, once another worker should have a chance.
-async fn relieve(dispatcher: Arc<Dispatcher>, outbox: Arc<Outbox>) {
+async fn relieve(dispatcher: Arc<Dispatcher>, outbox: Arc<Outbox>, queue: QueueName, events: Events) {
+    let mut reported = 0;
     loop {
         tokio::time::sleep(RELIEVE_EVERY).await;
+        let waiting = dispatcher.in_backlog();
+        if std::mem::replace(&mut reported, waiting) != waiting {
+            events.emit(&Event::Limited { queue: &queue, waiting });
+        }
         for (delivery, delay) in dispatcher.overdue() {
             let put_off = FinishedAttempt::not_run(delivery, Outcome::NotDue(delay));
             // Waiting here would lose it if the process stops meanwhile.
