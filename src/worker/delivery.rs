@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use super::lease::{EntryKey, HeldLease};
+use super::load::Burden;
 use super::report::Report;
 use crate::broker::{Entry, Error};
 use crate::job::{Envelope, JobSpec, Outcome, TraceContext};
@@ -22,6 +23,8 @@ pub(crate) struct Delivery {
     pub(crate) trace: OnceLock<Box<TraceContext>>,
     /// How often Redis has refused to let it begin.
     pub(crate) refusals: AtomicU32,
+    /// Its share in what is put off; empty if it is not put off.
+    pub(super) burden: OnceLock<Burden>,
 }
 
 impl Delivery {
@@ -33,6 +36,7 @@ impl Delivery {
             report: Report::default(),
             trace: OnceLock::new(),
             refusals: AtomicU32::new(0),
+            burden: OnceLock::new(),
         }
     }
 

@@ -16,10 +16,8 @@ use tokio::sync::Notify;
 use super::backlog::Backlog;
 use super::delivery::Delivery;
 use super::limits::{Limits, Place};
+use super::load::{Burden, Load, MOST_BYTES};
 use super::quota::Quota;
-
-/// Nothing is read while the deliveries that wait for a slot have more bytes than this.
-const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
 /// The deliveries that wait for a slot, and their total bytes.
 #[derive(Debug, Default)]
@@ -30,7 +28,7 @@ struct Waiting {
 
 impl Waiting {
     fn is_heavy(&self) -> bool {
-        self.bytes > WAITING_BYTES
+        self.bytes > MOST_BYTES
     }
 
     fn push(&mut self, deliveries: Vec<Arc<Delivery>>) {
@@ -85,8 +83,9 @@ pub(crate) struct Pushed {
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     waiting: Mutex<Waiting>,
-    /// Notified when the waiting deliveries are no longer too large together.
-    lightened: Notify,
+    /// The bytes of the deliveries that are put off. Its `lightened` is also notified when the waiting deliveries are no longer
+    /// too large together.
+    load: Arc<Load>,
     arrived: Notify,
     threads: usize,
     capacity: usize,
@@ -105,7 +104,7 @@ impl Dispatcher {
     pub(crate) fn new(slots: usize, prefetch: usize, threads: usize) -> Self {
         Self {
             waiting: Mutex::default(),
-            lightened: Notify::new(),
+            load: Arc::default(),
             arrived: Notify::new(),
             threads,
             capacity: slots + prefetch,
@@ -155,14 +154,14 @@ impl Dispatcher {
         }
     }
 
-    /// Does the same, but not while the deliveries that wait for a slot are too large together.
+    /// Does the same, but not while the deliveries that wait for a slot, or those that are put off, are too large together.
     pub(crate) async fn reserve_unless_heavy(&self, most: usize) -> usize {
         loop {
-            let lightened = self.lightened.notified();
+            let lightened = self.load.lightened.notified();
             let mut lightened = std::pin::pin!(lightened);
             // From here on, no wake-up is lost. Only now check the bytes.
             lightened.as_mut().enable();
-            if !self.lock().is_heavy() {
+            if !self.lock().is_heavy() && !self.load.is_heavy() {
                 return self.reserve(most).await;
             }
             lightened.await;
@@ -200,6 +199,9 @@ impl Dispatcher {
             None => (deliveries, Vec::new()),
             Some(limited) => limited.admit(deliveries),
         };
+        for (delivery, _) in &put_off {
+            delivery.burden.get_or_init(|| Burden::new(&self.load, delivery.envelope.size()));
+        }
         let pushed = Pushed { ready: ready.len(), put_off };
         self.enqueue(ready);
         pushed
@@ -283,7 +285,7 @@ impl Dispatcher {
         let is_heavy = waiting.is_heavy();
         drop(waiting);
         if was_heavy && !is_heavy {
-            self.lightened.notify_waiters();
+            self.load.lightened.notify_waiters();
         }
         result
     }
@@ -422,7 +424,7 @@ mod tests {
     async fn nothing_is_read_while_waiting_jobs_are_too_large() {
         let dispatcher = Dispatcher::new(8, 8, 2);
         dispatcher.reserve_anyway(2);
-        dispatcher.push(vec![delivery(WAITING_BYTES / 2), delivery(WAITING_BYTES / 2)]);
+        dispatcher.push(vec![delivery(MOST_BYTES / 2), delivery(MOST_BYTES / 2)]);
         let reading = dispatcher.reserve_unless_heavy(10);
         let mut reading = std::pin::pin!(reading);
         assert!(futures_util::poll!(&mut reading).is_pending());
@@ -430,7 +432,7 @@ mod tests {
         assert!(first.is_some());
         assert_eq!(reading.await, 10, "one of them runs, the other may wait");
         dispatcher.free(10);
-        dispatcher.push(vec![delivery(WAITING_BYTES)]);
+        dispatcher.push(vec![delivery(MOST_BYTES)]);
         assert_eq!(dispatcher.withdraw(|_| true).len(), 2);
         assert_eq!(dispatcher.reserve_unless_heavy(3).await, 3);
     }
@@ -460,6 +462,22 @@ mod tests {
         assert_eq!(dispatcher.close().len(), 1);
         dispatcher.done(Some((place, Duration::ZERO)));
         assert!(dispatcher.try_next().is_none(), "nothing starts any more");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_while_what_is_put_off_is_too_large() {
+        let dispatcher = limited();
+        dispatcher.reserve_anyway(5);
+        let deliveries = [1, 1, 1, 1, MOST_BYTES].map(delivery).to_vec();
+        let Pushed { ready, put_off } = dispatcher.push(deliveries);
+        assert_eq!((ready, put_off.len()), (2, 1), "two run, two wait");
+        dispatcher.free(3);
+        assert!((0..2).all(|_| dispatcher.try_next().is_some()), "they do not wait for a slot");
+        let reading = dispatcher.reserve_unless_heavy(10);
+        let mut reading = std::pin::pin!(reading);
+        assert!(futures_util::poll!(&mut reading).is_pending());
+        drop(put_off);
+        assert_eq!(reading.await, 6);
     }
 
     #[tokio::test]

@@ -23,6 +23,7 @@ mod inline;
 mod joiner;
 mod lease;
 mod limits;
+mod load;
 mod middleware;
 mod outbox;
 mod process;
