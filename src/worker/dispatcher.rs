@@ -465,6 +465,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn queues_of_one_process_share_the_bound() {
+        let (one, other) = (limited(), Dispatcher::new(8, 0, 2));
+        let limits = one.limited.as_ref().map(|limited| Arc::clone(&limited.limits));
+        let other = other.with_limits(limits);
+        one.reserve_anyway(2);
+        assert_eq!(one.push(vec![delivery(1), delivery(1)]).ready, 2);
+        assert_eq!(other.push(vec![delivery(1)]).ready, 0);
+        let first = one.try_next().unwrap();
+        one.done(one.place_of(&first).map(|place| (place, Duration::ZERO)));
+        assert!(other.try_next().is_none(), "the other queue does not know yet");
+        assert!(other.overdue().is_empty() && other.try_next().is_some());
+    }
+
+    #[tokio::test]
     async fn nothing_is_read_while_what_is_put_off_is_too_large() {
         let dispatcher = limited();
         dispatcher.reserve_anyway(5);
