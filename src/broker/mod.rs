@@ -24,7 +24,7 @@ pub(crate) use attempt::begin::{Begun, Candidate};
 pub(crate) use attempt::bury::fingerprint;
 pub(crate) use attempt::call::MAX_JOBS;
 pub use attempt::cancel::Cancellation;
-pub(crate) use attempt::group::{GroupMember, grouped, settling_weight};
+pub(crate) use attempt::group::{GroupMember, grouped, is_followed, settling_weight};
 pub(crate) use attempt::progress::{LOG_LINES, UnsentLine, UnsentReport};
 pub use attempt::read::{Consumer, Joined};
 pub(crate) use attempt::settle::{Applied, AttemptSummary, EndedAttempt, KeepRecord, TakenJob};

@@ -7,7 +7,7 @@ use super::sections::{Config, CronSection, EventsSection, TypeSection, WorkerSec
 use super::{objectives, steps};
 use crate::cron::{Expression, Invalid, Zone};
 use crate::job::format_duration;
-use crate::job::{CronName, JobSpec};
+use crate::job::{CronName, JobSpec, JobType};
 use crate::producer::MAX_PAYLOAD_BYTES;
 
 /// A key's path and what is wrong with it.
@@ -22,6 +22,8 @@ const DEAD_RETENTION: RangeInclusive<Duration> =
 const RETENTION: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(365 * 24 * 3600);
 const CONCURRENCY: RangeInclusive<usize> = 1..=100_000;
 const EVENTS: RangeInclusive<u64> = 1..=10_000_000;
+/// `h.` and the longest name of a header.
+const LIMIT_KEY_BYTES: usize = 130;
 const PREFETCH_MAX: usize = 100_000;
 /// A worker uses about this much memory before its first job.
 const RSS_LEAST: u64 = 16 * 1024 * 1024;
@@ -59,6 +61,8 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
     }
     for (name, section) in &config.types {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));
+        wrong.extend(callbacks(name, section));
+        wrong.extend(limits(name, section));
     }
     for (name, section) in &config.cron {
         wrong.extend(recurring(name, section));
@@ -104,8 +108,7 @@ fn events(section: &EventsSection) -> Vec<Wrong> {
 }
 
 fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
-    let TypeSection { handler, steps: _, timeout, max_attempts, max_losses, backoff, jitter, tracking: _ } =
-        section;
+    let TypeSection { handler, timeout, max_attempts, max_losses, backoff, jitter, .. } = section;
     let key = |key: &str| [at, &path(&[key])].concat();
     let mut wrong: Vec<Wrong> = Vec::new();
     let timeouts = Duration::from_millis(1)..=JobSpec::LONGEST_TIMEOUT;
@@ -130,6 +133,45 @@ fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
     let at: Vec<&str> = at.iter().map(String::as_str).chain(["handler"]).collect();
     wrong.extend(listed(&at, handler.iter().flat_map(|handler| handler.validate())));
     wrong
+}
+
+/// A job that follows a job of its own type would be followed by a third one, and so on.
+fn callbacks(name: &JobType, section: &TypeSection) -> Vec<Wrong> {
+    let named = [("on_success", &section.on_success), ("on_failure", &section.on_failure)];
+    let own = named.into_iter().filter(|(_, callback)| callback.as_ref() == Some(name));
+    let wrong = |(key, _)| {
+        let reason = "is the type itself, so its jobs would follow each other without end; name another type";
+        (path(&["types", name.as_str(), key]), reason.to_owned())
+    };
+    own.map(wrong).collect()
+}
+
+fn limits(name: &JobType, section: &TypeSection) -> Vec<Wrong> {
+    let TypeSection { concurrency, limit_key, concurrency_per_key, .. } = section;
+    let wrong = |key: &str, reason: String| (path(&["types", name.as_str(), key]), reason);
+    let mut problems = Vec::new();
+    for (key, most) in [("concurrency", concurrency), ("concurrency_per_key", concurrency_per_key)] {
+        if let Some(most) = most.filter(|most| !CONCURRENCY.contains(most)) {
+            problems.push(wrong(key, format!("is {most}, but must be between 1 and {}", CONCURRENCY.end())));
+        }
+    }
+    match (limit_key, concurrency_per_key) {
+        (Some(_), None) => {
+            let reason = "has no effect without concurrency_per_key, the most attempts per key";
+            problems.push(wrong("limit_key", reason.to_owned()));
+        }
+        (None, Some(_)) => {
+            let reason = "needs limit_key, the field that has the key, such as \"h.tenant\" for a header";
+            problems.push(wrong("concurrency_per_key", reason.to_owned()));
+        }
+        (Some(_), Some(_)) | (None, None) => {}
+    }
+    let is_field = |key: &&String| (1..=LIMIT_KEY_BYTES).contains(&key.len()) && *key != "payload";
+    if let Some(key) = limit_key.as_ref().filter(|key| !is_field(key)) {
+        let reason = format!("is {key:?}, but must be a field of 1 to {LIMIT_KEY_BYTES} bytes, not payload");
+        problems.push(wrong("limit_key", reason));
+    }
+    problems
 }
 
 fn recurring(name: &CronName, section: &CronSection) -> Vec<Wrong> {

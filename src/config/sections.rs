@@ -201,21 +201,57 @@ pub struct TypeSection {
     /// Which jobs leave a record; default: the queue's setting.
     #[serde(with = "values::optional_tracking", skip_serializing_if = "Option::is_none")]
     pub tracking: Option<Tracking>,
+    /// The type of the job that follows each success of a job that names none itself.
+    #[serde(with = "values::some_text", skip_serializing_if = "Option::is_none")]
+    pub on_success: Option<JobType>,
+    /// The type of the job that follows each death of a job that names none itself.
+    #[serde(with = "values::some_text", skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<JobType>,
+    /// How many attempts of the type may run at once in one process.
+    #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+    /// The field of a job that has its key, for `concurrency_per_key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_key: Option<String>,
+    /// How many attempts of the type with the same key may run at once in one process.
+    #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
+    pub concurrency_per_key: Option<usize>,
 }
 
 impl Default for TypeSection {
     fn default() -> Self {
-        let Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking } = Policy::default();
-        Self { handler: None, steps: None, timeout, max_attempts, max_losses, backoff, jitter, tracking }
+        let Policy { timeout, max_attempts, max_losses, backoff, jitter, .. } = Policy::default();
+        Self {
+            handler: None,
+            steps: None,
+            timeout,
+            max_attempts,
+            max_losses,
+            backoff,
+            jitter,
+            tracking: None,
+            on_success: None,
+            on_failure: None,
+            concurrency: None,
+            limit_key: None,
+            concurrency_per_key: None,
+        }
     }
 }
 
 impl TypeSection {
     /// Returns the policy of this type's jobs.
     pub fn policy(&self) -> Policy {
-        let Self { handler: _, steps: _, timeout, max_attempts, max_losses, backoff, jitter, tracking } =
-            self.clone();
-        Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking }
+        let Self { timeout, max_attempts, max_losses, backoff, jitter, tracking, .. } = self.clone();
+        let policy = Policy::default().timeout(timeout).max_attempts(max_attempts).max_losses(max_losses);
+        let policy = policy.backoff(backoff).jitter(jitter).tracking(tracking);
+        let policy = policy.on_success(self.on_success.clone()).on_failure(self.on_failure.clone());
+        let policy = policy.concurrency(self.concurrency);
+        match (&self.limit_key, self.concurrency_per_key) {
+            (Some(field), Some(concurrency)) => policy.concurrency_per_key(field, concurrency),
+            // Checking the configuration refuses one without the other.
+            (Some(_), None) | (None, Some(_) | None) => policy,
+        }
     }
 }
 

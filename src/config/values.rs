@@ -188,6 +188,28 @@ pub(super) fn shown_text<S: Serializer>(value: &impl Display, to: S) -> Result<S
     to.collect_str(value)
 }
 
+/// Parsed strings that may be missing.
+pub(super) mod some_text {
+    use super::*;
+
+    pub(in crate::config) fn deserialize<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: FromStr,
+        T::Err: Display,
+    {
+        text(from).map(Some)
+    }
+
+    pub(in crate::config) fn serialize<S, T>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error>
+    where
+        S: Serializer,
+        T: Display,
+    {
+        value.as_ref().map(ToString::to_string).serialize(to)
+    }
+}
+
 /// Tables whose keys are names.
 pub(super) mod named {
     use super::*;

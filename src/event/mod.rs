@@ -96,6 +96,14 @@ pub enum Event<'a> {
         /// How long it has run; zero if none runs.
         elapsed: Duration,
     },
+    /// How many jobs wait in this process because as many of their type or key run as may. Reported when it changes, a few
+    /// times a second.
+    Limited {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many wait.
+        waiting: usize,
+    },
     /// An outcome came after its entry was claimed by another worker, and changed nothing.
     Fenced {
         /// The queue that the job came from.

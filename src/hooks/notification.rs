@@ -123,6 +123,7 @@ impl Notification {
             | Event::ChildEnded { .. }
             | Event::Joined { .. }
             | Event::LongestRun { .. }
+            | Event::Limited { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
             | Event::Surveyed { .. }

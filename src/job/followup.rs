@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{DeadReason, Envelope, InvalidName, JobSpec, JobType, Malformed};
+use super::{DeadReason, Envelope, InvalidName, JobSpec, JobType, Malformed, Policy};
 
 /// Defines a text that the producer chooses.
 macro_rules! text {
@@ -191,6 +191,25 @@ impl FollowUps {
     }
 }
 
+/// Returns the job that follows this end because the job's type names it, ready to be appended. A job that names one for
+/// such an end itself is followed by that one instead.
+pub(crate) fn callback_of_type(
+    job: &JobSpec,
+    policy: &Policy,
+    trace: Option<&[u8]>,
+    end: End<'_>,
+) -> Option<Envelope> {
+    let own = job.follow_ups.as_deref();
+    let (own, of_type) = match end {
+        End::Done(_) => (own.and_then(|own| own.on_success.as_ref()), policy.on_success.as_ref()),
+        End::Dead(..) => (own.and_then(|own| own.on_failure.as_ref()), policy.on_failure.as_ref()),
+        End::Cancelled => (None, None),
+    };
+    // A type that follows itself would never come to an end.
+    let of_type = of_type.filter(|of_type| own.is_none() && **of_type != job.job_type)?;
+    Some(follower(of_type.as_str(), &Facts::of(job, end).json(), job, trace, &[]))
+}
+
 impl<'a> Facts<'a> {
     fn of(job: &'a JobSpec, end: End<'a>) -> Self {
         let mut facts = Self {
@@ -339,6 +358,33 @@ mod tests {
         let last = followers(&[("then", r#"[{"type":"c","on_failure":"d"}]"#)], End::Done(None));
         assert!(last[0].contains(&pair("on_failure", "d")), "{last:?}");
         assert!(!last[0].iter().any(|(name, _)| name == "then"));
+    }
+
+    /// Returns the type of the job that follows the end of a job because its type names it.
+    fn of_type(fields: &[(&str, &str)], policy: &Policy, end: End<'_>) -> Option<String> {
+        let job = parsed(fields).unwrap().0;
+        let envelope = callback_of_type(&job, policy, None, end)?;
+        Some(String::from_utf8(envelope.get(b"type").unwrap().to_vec()).unwrap())
+    }
+
+    #[test]
+    fn a_type_names_followers_for_jobs_that_name_none_themselves() {
+        let policy = Policy::default();
+        let policy = policy.on_success("mail.ok".parse::<JobType>().unwrap());
+        let policy = policy.on_failure("mail.no".parse::<JobType>().unwrap());
+        let dead = End::Dead(DeadReason::Fatal, "no");
+        assert_eq!(of_type(&[], &policy, End::Done(None)).as_deref(), Some("mail.ok"));
+        assert_eq!(of_type(&[], &policy, dead).as_deref(), Some("mail.no"));
+        assert_eq!(of_type(&[], &policy, End::Cancelled), None);
+        assert_eq!(of_type(&[("on_success", "own")], &policy, End::Done(None)), None);
+        assert_eq!(of_type(&[("on_success", "own")], &policy, dead).as_deref(), Some("mail.no"));
+        assert_eq!(of_type(&[], &Policy::default(), dead), None);
+    }
+
+    #[test]
+    fn a_type_never_follows_itself() {
+        let policy = Policy::default().on_failure("gift.send".parse::<JobType>().unwrap());
+        assert_eq!(of_type(&[], &policy, End::Dead(DeadReason::Fatal, "no")), None);
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod outcome;
 mod pacing;
 mod plan;
 mod portion;
+mod priority;
 mod record;
 mod retry;
 mod settlement;
@@ -39,6 +40,7 @@ mod typed;
 pub use duration::{format_duration, parse_duration};
 pub(crate) use envelope::pack_texts;
 pub use envelope::{Envelope, Malformed};
+pub(crate) use followup::callback_of_type;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
@@ -53,9 +55,10 @@ pub(crate) use pacing::Pacing;
 pub(crate) use plan::AfterDecision;
 pub use plan::{Next, Plan, PlanError, PlannedStep, Standing};
 pub(crate) use portion::Portion;
+pub use priority::Priority;
 pub use record::{Encoding, Former, JobSpec};
 pub(crate) use retry::Policies;
-pub use retry::{Backoff, Policy, Tracking};
+pub use retry::{Backoff, KeyLimit, Policy, Tracking};
 pub(crate) use settlement::settle;
 pub use settlement::{Burial, Deferral, Routing, Settlement, Unroutable};
 pub use state::State;

@@ -15,7 +15,7 @@ pub enum Outcome {
     Snoozed(Duration),
     /// The worker cut the attempt short because it is stopping or lost contact with Redis. No attempt is spent.
     Interrupted,
-    /// The entry was read before it was due, and should run after this delay.
+    /// The entry was read before it was due, or while as many of its type or key ran as may. It should run after this delay.
     NotDue(Duration),
     /// No handler of this worker knows the type. Another worker may know it.
     Unroutable,

@@ -107,6 +107,24 @@ pub struct Policy {
     pub jitter: f64,
     /// Which jobs leave a record; `None` for the queue's setting.
     pub tracking: Option<Tracking>,
+    /// The type of the job that follows each success of a job that names none itself.
+    pub on_success: Option<JobType>,
+    /// The type of the job that follows each death of a job that names none itself.
+    pub on_failure: Option<JobType>,
+    /// How many attempts of the type may run at once in one process; `None` for as many as there are slots.
+    pub concurrency: Option<usize>,
+    /// How many attempts of the type with the same key may run at once in one process.
+    pub concurrency_per_key: Option<KeyLimit>,
+}
+
+/// How many jobs of a type with the same key may run at once in one process; see [`Policy::concurrency_per_key`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyLimit {
+    /// The field of a job that has its key, such as `h.tenant` for the header `tenant`. Jobs without it are not limited.
+    pub field: String,
+    /// How many attempts may run at once; at least 1.
+    pub concurrency: usize,
 }
 
 impl Policy {
@@ -123,6 +141,31 @@ impl Policy {
         jitter: f64;
         /// Sets which jobs leave a record; `None`, the default, for the queue's setting.
         tracking: impl Into<Option<Tracking>> => tracking.into();
+        /// Sets the type of the job that follows the success of each job of this type; by default, none. It is submitted for
+        /// each life, so also for each replay that succeeds. A job's own `on_success` takes precedence. A type that names
+        /// itself is ignored, because its jobs would never end.
+        on_success: impl Into<Option<JobType>> => on_success.into();
+        /// Sets the type of the job that follows the death of each job of this type; by default, none. It is submitted for
+        /// each life, so a replayed job that dies again is followed again. A job's own `on_failure` takes precedence. A type
+        /// that names itself is ignored, because its jobs would never end.
+        on_failure: impl Into<Option<JobType>> => on_failure.into();
+        /// Sets how many attempts of the type may run at once in one process, over all its queues: at least 1, or `None`, the
+        /// default, for as many as there are slots. Other jobs go on meanwhile; see `docs/concurrency.md`.
+        concurrency: impl Into<Option<usize>> => concurrency.into();
+    }
+
+    /// Sets how many attempts of the type may run at once in one process with the same value of this field: at least 1. The
+    /// field is one of the job's, such as `h.tenant` for the header `tenant`. Jobs without it are not limited.
+    ///
+    /// ```
+    /// use streamfleet::job::Policy;
+    ///
+    /// let fair = Policy::default().concurrency(8).concurrency_per_key("h.tenant", 1);
+    /// ```
+    #[must_use]
+    pub fn concurrency_per_key(self, field: impl Into<String>, concurrency: usize) -> Self {
+        let limit = KeyLimit { field: field.into(), concurrency };
+        Self { concurrency_per_key: Some(limit), ..self }
     }
 }
 
@@ -135,6 +178,10 @@ impl Default for Policy {
             backoff: Backoff::List([10, 30, 60].map(Duration::from_secs).to_vec()),
             jitter: 0.2,
             tracking: None,
+            on_success: None,
+            on_failure: None,
+            concurrency: None,
+            concurrency_per_key: None,
         }
     }
 }

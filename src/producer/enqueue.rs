@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{Durability, Producer, Submission, SubmitError, Submitted, UniqueMode, UniqueScope};
-use crate::job::{Job, JobId, Lane, Timestamp, Tracking, UniqueKey};
+use crate::job::{Job, JobId, Lane, Priority, Timestamp, Tracking, UniqueKey};
 
 /// A job that [`Producer::enqueue`] prepared. Awaiting it submits the job and returns its id; see the
 /// [example](Producer::enqueue).
@@ -73,6 +73,8 @@ impl Enqueue<'_> {
         at(time: Timestamp);
         /// Sets the lane; the default is the normal one.
         lane(lane: Lane);
+        /// Sets the lane by a number from 1 to 10. See [`Submission::priority`].
+        priority(priority: Priority);
         /// Sets the producer's own id for the job. See [`Submission::id`].
         id(id: JobId);
         /// Sets how long from now another job with this id is refused. See [`Submission::idempotent_for`].

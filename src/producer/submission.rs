@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::SubmitError;
 use crate::broker::{Due, Durability, NewJob, Unique, UniqueMode, UniqueScope};
 use crate::job::{
-    Encoding, Envelope, Job, JobId, JobType, Lane, Timestamp, TraceContext, Tracking, UniqueKey, type_of,
+    Encoding, Envelope, Job, JobId, JobType, Lane, Priority, Timestamp, TraceContext, Tracking, UniqueKey,
+    type_of,
 };
 use crate::sabotage::{self, Sabotage};
 
@@ -59,7 +60,8 @@ impl Submission {
     }
 
     fn of_type(job_type: &JobType) -> Self {
-        let job = NewJob { lane: Lane::Normal, due: Due::Now, fields: Vec::with_capacity(3), life: 0 };
+        let (lane, fields) = (Lane::Normal, Vec::with_capacity(3));
+        let job = NewJob { lane, priority: None, due: Due::Now, fields, life: 0 };
         Self {
             job,
             id: None,
@@ -199,10 +201,18 @@ impl Submission {
         self.payload_bytes
     }
 
-    /// Sets the lane; the default is the normal one.
+    /// Sets the lane; the default is the normal one. It replaces a [priority](Submission::priority).
     #[must_use]
     pub fn lane(mut self, lane: Lane) -> Self {
-        self.job.lane = lane;
+        (self.job.lane, self.job.priority) = (lane, None);
+        self
+    }
+
+    /// Sets the lane by a number from 1 to 10, in place of [`Submission::lane`], and the job's place among the delayed jobs
+    /// of that lane that are due in the same millisecond. See [`Priority`].
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        (self.job.lane, self.job.priority) = (priority.lane(), Some(priority));
         self
     }
 

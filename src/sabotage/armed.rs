@@ -167,8 +167,8 @@ const EDITS: &[Edit] = &[
     edit(
         CallbackEachTime,
         "prelude",
-        "if list[3] and redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1 then",
-        "if list[3] then",
+        "is_first = redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1",
+        "is_first = true",
     ),
     edit(TickUnguarded, "tick", "if redis.call('HGET', ticks, name) ~= read then return { 0, 0 } end", GONE),
 ];

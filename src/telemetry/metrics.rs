@@ -131,6 +131,7 @@ impl Metrics {
             Event::Stopping => draining.set(1.0),
             Event::Joined { .. }
             | Event::LongestRun { .. }
+            | Event::Limited { .. }
             | Event::Fenced { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }
@@ -162,6 +163,9 @@ impl Metrics {
             }),
             Event::LongestRun { queue, elapsed } => {
                 self.with(queue, |series| series.oldest_running.set(elapsed.as_secs_f64()));
+            }
+            Event::Limited { queue, waiting } => {
+                self.with(queue, |series| series.limited.set(waiting as f64));
             }
             Event::SetAside { queue, .. } => self.with(queue, |series| series.set_aside.increment(1)),
             Event::Served { queue } => self.with(queue, |series| series.served.set(1.0)),

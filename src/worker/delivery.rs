@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use super::lease::{EntryKey, HeldLease};
+use super::load::Burden;
 use super::report::Report;
 use crate::broker::{Entry, Error};
 use crate::job::{Envelope, JobSpec, Outcome, TraceContext};
@@ -22,6 +23,8 @@ pub(crate) struct Delivery {
     pub(crate) trace: OnceLock<Box<TraceContext>>,
     /// How often Redis has refused to let it begin.
     pub(crate) refusals: AtomicU32,
+    /// Its share in what is put off; empty if it is not put off.
+    pub(super) burden: OnceLock<Burden>,
 }
 
 impl Delivery {
@@ -33,6 +36,7 @@ impl Delivery {
             report: Report::default(),
             trace: OnceLock::new(),
             refusals: AtomicU32::new(0),
+            burden: OnceLock::new(),
         }
     }
 
@@ -55,12 +59,14 @@ pub(crate) struct FinishedAttempt {
     pub(crate) elapsed: Duration,
     /// Whether the job has a record, which its end must settle too.
     pub(crate) tracked: bool,
+    /// Whether the job's type names a job that follows a success.
+    pub(crate) is_followed: bool,
 }
 
 impl FinishedAttempt {
     /// Creates the end of a delivery whose handler did not run.
     pub(crate) fn not_run(delivery: std::sync::Arc<Delivery>, outcome: Outcome) -> Self {
-        Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false }
+        Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false, is_followed: false }
     }
 
     /// Returns the bytes of its fields and of its result.
@@ -71,7 +77,10 @@ impl FinishedAttempt {
 
     /// Returns true if a batch can settle it without a script.
     pub(crate) fn is_plain_success(&self) -> bool {
-        matches!(self.outcome, Outcome::Done(_)) && !self.tracked && !self.delivery.envelope.is_offloaded()
+        matches!(self.outcome, Outcome::Done(_))
+            && !self.tracked
+            && !self.is_followed
+            && !self.delivery.envelope.is_offloaded()
     }
 }
 

@@ -1,20 +1,23 @@
 //! Stage 2: hands deliveries to free slots. A slot is one task that runs one attempt at a time. So the number of slots
 //! is the concurrency, and a job costs no extra task.
 //!
+//! A delivery whose type or key already runs as often as it may waits in the [backlog](Backlog), or is put off.
+//!
 //! A slot takes its next delivery as soon as it is done, so quick jobs need no wake-ups at all. Slots are woken when
 //! deliveries arrive, one for each thread, and whenever a handler has to wait: then the next slot takes over.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use super::backlog::Backlog;
 use super::delivery::Delivery;
+use super::limits::{Limits, Place};
+use super::load::{Burden, Load, MOST_BYTES};
 use super::quota::Quota;
-
-/// Nothing is read while the deliveries that wait for a slot have more bytes than this.
-const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
 /// The deliveries that wait for a slot, and their total bytes.
 #[derive(Debug, Default)]
@@ -25,7 +28,7 @@ struct Waiting {
 
 impl Waiting {
     fn is_heavy(&self) -> bool {
-        self.bytes > WAITING_BYTES
+        self.bytes > MOST_BYTES
     }
 
     fn push(&mut self, deliveries: Vec<Arc<Delivery>>) {
@@ -53,12 +56,36 @@ fn bytes(deliveries: &[Arc<Delivery>]) -> usize {
     deliveries.iter().map(|delivery| delivery.envelope.size()).sum()
 }
 
+/// The limits of types and keys, and the deliveries that wait for them. Code that locks both the backlog and `waiting` locks
+/// the backlog first.
+#[derive(Debug)]
+struct Limited {
+    limits: Arc<Limits>,
+    backlog: Mutex<Backlog>,
+}
+
+impl Limited {
+    fn lock(&self) -> MutexGuard<'_, Backlog> {
+        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of deliveries that were handed over.
+#[derive(Debug)]
+pub(crate) struct Pushed {
+    /// How many of them use room. The others do not.
+    pub(crate) ready: usize,
+    /// Those for which there is no place, and after how long they should come back.
+    pub(crate) put_off: Vec<(Arc<Delivery>, Duration)>,
+}
+
 /// The deliveries that wait for a slot, and the room for more.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     waiting: Mutex<Waiting>,
-    /// Notified when the waiting deliveries are no longer too large together.
-    lightened: Notify,
+    /// The bytes of the deliveries that are put off. Its `lightened` is also notified when the waiting deliveries are no longer
+    /// too large together.
+    load: Arc<Load>,
     arrived: Notify,
     threads: usize,
     capacity: usize,
@@ -68,6 +95,8 @@ pub(crate) struct Dispatcher {
     closed: AtomicBool,
     /// How many attempts may start, if that is limited.
     quota: Option<Arc<Quota>>,
+    /// How many attempts of a type or key may run at once, if that is limited.
+    limited: Option<Limited>,
 }
 
 impl Dispatcher {
@@ -75,7 +104,7 @@ impl Dispatcher {
     pub(crate) fn new(slots: usize, prefetch: usize, threads: usize) -> Self {
         Self {
             waiting: Mutex::default(),
-            lightened: Notify::new(),
+            load: Arc::default(),
             arrived: Notify::new(),
             threads,
             capacity: slots + prefetch,
@@ -84,12 +113,29 @@ impl Dispatcher {
             running: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             quota: None,
+            limited: None,
         }
     }
 
     /// Limits the dispatcher to a quota. Once it is spent, nothing more is handed out.
     pub(crate) fn with_quota(self, quota: Option<Arc<Quota>>) -> Self {
         Self { quota, ..self }
+    }
+
+    /// Limits how many attempts of a type or key are handed out at once.
+    pub(crate) fn with_limits(self, limits: Option<Arc<Limits>>) -> Self {
+        let limited = limits.map(|limits| Limited { limits, backlog: Mutex::default() });
+        Self { limited, ..self }
+    }
+
+    /// Returns true if a type or key is limited.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited.is_some()
+    }
+
+    /// Returns the place that a delivery takes while it runs, if its type or key is limited.
+    pub(crate) fn place_of(&self, delivery: &Delivery) -> Option<Place> {
+        self.limited.as_ref()?.limits.place_of(delivery)
     }
 
     /// Returns the total room.
@@ -108,14 +154,14 @@ impl Dispatcher {
         }
     }
 
-    /// Does the same, but not while the deliveries that wait for a slot are too large together.
+    /// Does the same, but not while the deliveries that wait for a slot, or those that are put off, are too large together.
     pub(crate) async fn reserve_unless_heavy(&self, most: usize) -> usize {
         loop {
-            let lightened = self.lightened.notified();
+            let lightened = self.load.lightened.notified();
             let mut lightened = std::pin::pin!(lightened);
             // From here on, no wake-up is lost. Only now check the bytes.
             lightened.as_mut().enable();
-            if !self.lock().is_heavy() {
+            if !self.lock().is_heavy() && !self.load.is_heavy() {
                 return self.reserve(most).await;
             }
             lightened.await;
@@ -147,8 +193,22 @@ impl Dispatcher {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// Queues deliveries for which room was reserved.
-    pub(crate) fn push(&self, deliveries: Vec<Arc<Delivery>>) {
+    /// Queues deliveries for which room was reserved. Those that may not start yet use none, and the caller gives it back.
+    pub(crate) fn push(&self, deliveries: Vec<Arc<Delivery>>) -> Pushed {
+        let (ready, put_off) = match &self.limited {
+            None => (deliveries, Vec::new()),
+            Some(limited) => limited.admit(deliveries),
+        };
+        for (delivery, _) in &put_off {
+            delivery.burden.get_or_init(|| Burden::new(&self.load, delivery.envelope.size()));
+        }
+        let pushed = Pushed { ready: ready.len(), put_off };
+        self.enqueue(ready);
+        pushed
+    }
+
+    /// Hands deliveries to the slots.
+    fn enqueue(&self, deliveries: Vec<Arc<Delivery>>) {
         let count = deliveries.len();
         self.lock().push(deliveries);
         for _ in 0..count.min(self.threads) {
@@ -159,6 +219,16 @@ impl Dispatcher {
     /// Requeues a delivery for which there is no room, so that one less is read. Returns the delivery if nothing is handed
     /// out any more.
     pub(crate) fn requeue(&self, delivery: Arc<Delivery>) -> Result<(), Arc<Delivery>> {
+        if let (Some(limited), Some(place)) = (&self.limited, self.place_of(&delivery)) {
+            let (mut backlog, now) = (limited.lock(), Instant::now());
+            if self.closed.load(Ordering::Acquire) {
+                return Err(delivery);
+            }
+            if !limited.limits.enter(place, now) {
+                backlog.keep(delivery, place, now);
+                return Ok(());
+            }
+        }
         let mut waiting = self.lock();
         // `close` sets this before it takes out what waits.
         if self.closed.load(Ordering::Acquire) {
@@ -215,7 +285,7 @@ impl Dispatcher {
         let is_heavy = waiting.is_heavy();
         drop(waiting);
         if was_heavy && !is_heavy {
-            self.lightened.notify_waiters();
+            self.load.lightened.notify_waiters();
         }
         result
     }
@@ -234,23 +304,67 @@ impl Dispatcher {
         }
     }
 
-    /// Notes that a slot is done with its delivery.
-    pub(crate) fn done(&self) {
+    /// Notes that a slot is done with its delivery. If that had a place, the slot says which, and how long it took.
+    pub(crate) fn done(&self, place: Option<(Place, Duration)>) {
         self.running.fetch_sub(1, Ordering::Relaxed);
+        if let (Some(limited), Some((place, ran))) = (&self.limited, place) {
+            limited.limits.leave(place, Some(ran));
+            self.start_backlog(limited);
+        }
         self.free(1);
+    }
+
+    /// Hands to the slots what may start now that there are places.
+    fn start_backlog(&self, limited: &Limited) {
+        let mut backlog = limited.lock();
+        // `close` sets this before it takes out what waits.
+        if self.closed.load(Ordering::Acquire) {
+            return;
+        }
+        let startable = backlog.startable(&limited.limits, Instant::now());
+        if !startable.is_empty() {
+            self.reserve_anyway(startable.len());
+            self.enqueue(startable);
+        }
+    }
+
+    /// Returns how many deliveries wait for others of their type or key.
+    pub(crate) fn in_backlog(&self) -> usize {
+        self.limited.as_ref().map_or(0, |limited| limited.lock().len())
+    }
+
+    /// Takes out the deliveries that have waited too long for others of their type or key. They used no room. Returns with each
+    /// after how long it should come back.
+    pub(crate) fn overdue(&self) -> Vec<(Arc<Delivery>, Duration)> {
+        let (Some(limited), now) = (&self.limited, Instant::now()) else { return Vec::new() };
+        // Another queue of this process may have given back the places that these wait for.
+        self.start_backlog(limited);
+        let overdue = limited.lock().overdue(now);
+        let delay = |(delivery, place)| (delivery, limited.limits.put_off(place, now));
+        overdue.into_iter().map(delay).collect()
     }
 
     /// Takes the matching deliveries out of those that wait, and gives their room back.
     pub(crate) fn withdraw(&self, matches: impl Fn(&Delivery) -> bool) -> Vec<Arc<Delivery>> {
-        let taken = self.update_waiting(|waiting| waiting.withdraw(matches));
+        let backlog = self.limited.as_ref().map(|limited| limited.lock().withdraw(&matches));
+        let mut taken = self.update_waiting(|waiting| waiting.withdraw(matches));
         self.free(taken.len());
+        if let Some(limited) = &self.limited {
+            let places = taken.iter().filter_map(|delivery| limited.limits.place_of(delivery));
+            places.for_each(|place| limited.limits.leave(place, None));
+            self.start_backlog(limited);
+        }
+        taken.extend(backlog.into_iter().flatten());
         taken
     }
 
     /// Stops handing out deliveries, and returns those that had not started.
     pub(crate) fn close(&self) -> Vec<Arc<Delivery>> {
         self.closed.store(true, Ordering::Release);
-        let unstarted = self.update_waiting(|waiting| waiting.withdraw(|_| true));
+        // From here on, nothing leaves the backlog for the slots.
+        let backlog = self.limited.as_ref().map(|limited| limited.lock().withdraw(|_| true));
+        let mut unstarted = self.update_waiting(|waiting| waiting.withdraw(|_| true));
+        unstarted.extend(backlog.into_iter().flatten());
         self.arrived.notify_one();
         self.arrived.notify_waiters();
         unstarted
@@ -261,11 +375,31 @@ impl Dispatcher {
     }
 }
 
+impl Limited {
+    /// Returns which deliveries may start, and those for which there is no place at all, with their pauses. The others wait.
+    fn admit(&self, deliveries: Vec<Arc<Delivery>>) -> (Vec<Arc<Delivery>>, Vec<(Arc<Delivery>, Duration)>) {
+        let (mut ready, mut put_off) = (Vec::with_capacity(deliveries.len()), Vec::new());
+        let (mut backlog, now) = (self.lock(), Instant::now());
+        for delivery in deliveries {
+            let place = self.limits.place_of(&delivery);
+            match place.filter(|place| !self.limits.enter(*place, now)) {
+                None => ready.push(delivery),
+                Some(place) => {
+                    if let Err(delivery) = backlog.offer(delivery, place, now) {
+                        put_off.push((delivery, self.limits.put_off(place, now)));
+                    }
+                }
+            }
+        }
+        (ready, put_off)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::lease::HeldLease;
     use super::*;
-    use crate::job::{EntryId, Envelope, JobSpec, Lane};
+    use crate::job::{EntryId, Envelope, JobSpec, Lane, Policy};
 
     #[tokio::test]
     async fn room_is_handed_out_once_and_waited_for() {
@@ -290,7 +424,7 @@ mod tests {
     async fn nothing_is_read_while_waiting_jobs_are_too_large() {
         let dispatcher = Dispatcher::new(8, 8, 2);
         dispatcher.reserve_anyway(2);
-        dispatcher.push(vec![delivery(WAITING_BYTES / 2), delivery(WAITING_BYTES / 2)]);
+        dispatcher.push(vec![delivery(MOST_BYTES / 2), delivery(MOST_BYTES / 2)]);
         let reading = dispatcher.reserve_unless_heavy(10);
         let mut reading = std::pin::pin!(reading);
         assert!(futures_util::poll!(&mut reading).is_pending());
@@ -298,9 +432,80 @@ mod tests {
         assert!(first.is_some());
         assert_eq!(reading.await, 10, "one of them runs, the other may wait");
         dispatcher.free(10);
-        dispatcher.push(vec![delivery(WAITING_BYTES)]);
+        dispatcher.push(vec![delivery(MOST_BYTES)]);
         assert_eq!(dispatcher.withdraw(|_| true).len(), 2);
         assert_eq!(dispatcher.reserve_unless_heavy(3).await, 3);
+    }
+
+    /// Returns a dispatcher whose type `test` may run twice at once.
+    fn limited() -> Dispatcher {
+        let (job_type, policy) = ("test".parse().unwrap(), Policy::default().concurrency(2));
+        let limits = Limits::of([(&job_type, &policy)].into_iter()).unwrap();
+        Dispatcher::new(8, 0, 2).with_limits(Some(Arc::new(limits)))
+    }
+
+    #[tokio::test]
+    async fn what_may_not_start_holds_no_room_and_starts_when_another_ends() {
+        let dispatcher = limited();
+        dispatcher.reserve_anyway(6);
+        let Pushed { ready, put_off } = dispatcher.push((0..6).map(|_| delivery(1)).collect());
+        assert_eq!((ready, put_off.len()), (2, 2), "two run, two wait");
+        dispatcher.free(4);
+        assert_eq!(dispatcher.try_reserve(10), 6);
+        let first = dispatcher.try_next().unwrap();
+        assert!(dispatcher.try_next().is_some() && dispatcher.try_next().is_none());
+        let place = dispatcher.place_of(&first).unwrap();
+        dispatcher.done(Some((place, Duration::ZERO)));
+        assert!(dispatcher.try_next().is_some() && dispatcher.try_next().is_none());
+        assert_eq!(dispatcher.try_reserve(10), 0, "the one that started uses the room of the one that ended");
+        assert!(dispatcher.overdue().is_empty(), "the other has not waited long");
+        assert_eq!(dispatcher.close().len(), 1);
+        dispatcher.done(Some((place, Duration::ZERO)));
+        assert!(dispatcher.try_next().is_none(), "nothing starts any more");
+    }
+
+    #[tokio::test]
+    async fn queues_of_one_process_share_the_bound() {
+        let (one, other) = (limited(), Dispatcher::new(8, 0, 2));
+        let limits = one.limited.as_ref().map(|limited| Arc::clone(&limited.limits));
+        let other = other.with_limits(limits);
+        one.reserve_anyway(2);
+        assert_eq!(one.push(vec![delivery(1), delivery(1)]).ready, 2);
+        assert_eq!(other.push(vec![delivery(1)]).ready, 0);
+        let first = one.try_next().unwrap();
+        one.done(one.place_of(&first).map(|place| (place, Duration::ZERO)));
+        assert!(other.try_next().is_none(), "the other queue does not know yet");
+        assert!(other.overdue().is_empty() && other.try_next().is_some());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_while_what_is_put_off_is_too_large() {
+        let dispatcher = limited();
+        dispatcher.reserve_anyway(5);
+        let deliveries = [1, 1, 1, 1, MOST_BYTES].map(delivery).to_vec();
+        let Pushed { ready, put_off } = dispatcher.push(deliveries);
+        assert_eq!((ready, put_off.len()), (2, 1), "two run, two wait");
+        dispatcher.free(3);
+        assert!((0..2).all(|_| dispatcher.try_next().is_some()), "they do not wait for a slot");
+        let reading = dispatcher.reserve_unless_heavy(10);
+        let mut reading = std::pin::pin!(reading);
+        assert!(futures_util::poll!(&mut reading).is_pending());
+        drop(put_off);
+        assert_eq!(reading.await, 6);
+    }
+
+    #[tokio::test]
+    async fn what_is_withdrawn_gives_its_place_to_another() {
+        let dispatcher = limited();
+        dispatcher.reserve_anyway(3);
+        let cancelled = delivery(1);
+        cancelled.held_lease.cancel();
+        assert_eq!(dispatcher.push(vec![cancelled, delivery(1), delivery(1)]).ready, 2);
+        dispatcher.free(1);
+        let withdrawn = dispatcher.withdraw(|delivery| delivery.held_lease.is_cancelled());
+        assert_eq!(withdrawn.len(), 1);
+        assert!((0..2).all(|_| dispatcher.try_next().is_some()));
+        assert_eq!(dispatcher.try_reserve(10), 6);
     }
 
     #[tokio::test]

@@ -97,7 +97,9 @@ impl Executor {
         if reported {
             self.reporter.finish(&delivery).await;
         }
-        SettlerInput::Finished(FinishedAttempt { delivery, outcome, elapsed, tracked: tracked || reported })
+        let is_followed = registered.policy.on_success.is_some();
+        let tracked = tracked || reported;
+        SettlerInput::Finished(FinishedAttempt { delivery, outcome, elapsed, tracked, is_followed })
     }
 
     /// Runs the handler or the steps, which start now, and reports so. Returns how that ended, and how long it took.

@@ -8,6 +8,7 @@
 //! Users of the library write a [`Handler`], [`Middleware`] around it, or the [`Steps`] of a job; each has an example.
 
 mod aside;
+mod backlog;
 mod backoff;
 mod beginner;
 mod clock;
@@ -21,6 +22,8 @@ mod held_leases;
 mod inline;
 mod joiner;
 mod lease;
+mod limits;
+mod load;
 mod middleware;
 mod outbox;
 mod process;

@@ -61,8 +61,10 @@ impl Worker {
         let liveness = Liveness::new(broker.is_clustered());
         let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
         let (clock, config) = (Arc::new(ServerClock::default()), config.clone());
+        let limits = registry.limits().map(Arc::new);
         let shared =
-            Arc::new(Shared { broker, consumer, config, registry, events, clock, quota, liveness, tracer });
+            Shared { broker, consumer, config, registry, events, clock, quota, limits, liveness, tracer };
+        let shared = Arc::new(shared);
         let (queues, stop_joining) = (watch::Sender::new(JoinedQueues::new()), CancellationToken::new());
         let heartbeat_stop = CancellationToken::new();
         let heartbeat = heartbeat(&shared, queues.subscribe(), &stop_joining, &heartbeat_stop)

@@ -13,6 +13,7 @@ use super::dispatcher::Dispatcher;
 use super::executor::Executor;
 use super::heartbeat::JoinedQueue;
 use super::held_leases::HeldLeases;
+use super::limits::Limits;
 use super::outbox::Outbox;
 use super::quota::Quota;
 use super::reader::{Reader, Reading};
@@ -21,9 +22,9 @@ use super::reporter::{Reporter, Reports};
 use super::settler::Settler;
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
-use crate::event::Events;
+use crate::event::{Event, Events};
 use crate::health::{Liveness, QueueHealth};
-use crate::job::{ConsumerName, Lease, Outcome, Routing};
+use crate::job::{ConsumerName, Lease, Outcome, QueueName, Routing};
 use crate::traces::Tracer;
 
 /// A queue with at least this concurrency has a second reader.
@@ -31,6 +32,9 @@ const MANY_SLOTS: usize = 64;
 
 /// A cancelled handler's slot ends at most this long after its grace period.
 const END_MARGIN: Duration = Duration::from_secs(5);
+
+/// How often to look for deliveries that have waited too long for others of their type or key.
+const RELIEVE_EVERY: Duration = Duration::from_millis(250);
 
 /// The stages of one queue.
 pub(super) struct QueueWorker {
@@ -59,6 +63,8 @@ pub(super) struct Shared {
     pub(super) events: Events,
     pub(super) clock: Arc<ServerClock>,
     pub(super) quota: Option<Arc<Quota>>,
+    /// How many attempts of a type or key may run at once, if that is limited.
+    pub(super) limits: Option<Arc<Limits>>,
     pub(super) liveness: Liveness,
     pub(super) tracer: Option<Tracer>,
 }
@@ -93,7 +99,7 @@ impl Shared {
     }
 
     /// Starts the tasks that serve running attempts.
-    fn serving(&self, queue: &Queue, slots: usize) -> (JoinSet<()>, Arc<Reporter>, Beginner) {
+    fn serving(&self, queue: &Queue, parts: &Parts, slots: usize) -> (JoinSet<()>, Arc<Reporter>, Beginner) {
         let (mut tasks, name) = (JoinSet::new(), queue.name());
         let reporter = Arc::new(self.reporter(queue.clone()));
         let reporting = Arc::clone(&reporter).run();
@@ -101,6 +107,11 @@ impl Shared {
         let (beginner, questions) = Beginner::new(slots);
         let beginning = beginner::answer(queue.clone(), self.consumer.clone(), questions);
         tasks.spawn(self.liveness.watch(format!("the beginner of {name}"), beginning));
+        if parts.dispatcher.is_limited() {
+            let (dispatcher, outbox) = (Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
+            let relieving = relieve(dispatcher, outbox, name.clone(), self.events.clone());
+            tasks.spawn(self.liveness.watch(format!("the backlog of {name}"), relieving));
+        }
         (tasks, reporter, beginner)
     }
 
@@ -170,7 +181,9 @@ impl QueueWorker {
         let room = own.concurrency + worker.prefetch;
         let dispatcher = Dispatcher::new(own.concurrency, worker.prefetch, threads());
         let parts = Parts {
-            dispatcher: Arc::new(dispatcher.with_quota(shared.quota.clone())),
+            dispatcher: Arc::new(
+                dispatcher.with_quota(shared.quota.clone()).with_limits(shared.limits.clone()),
+            ),
             held_leases: Arc::new(HeldLeases::default()),
             health: Arc::clone(health),
             outbox: Arc::new(Outbox::new(2 * room + 100)),
@@ -180,7 +193,7 @@ impl QueueWorker {
         let (liveness, name) = (&shared.liveness, queue.name().clone());
         let settling_loop = shared.settler(settling.clone(), &parts, lease).run(Arc::clone(&parts.outbox));
         settler.spawn(liveness.watch(format!("the settler of {name}"), settling_loop));
-        let (serving, reporter, beginner) = shared.serving(&settling, own.concurrency);
+        let (serving, reporter, beginner) = shared.serving(&settling, &parts, own.concurrency);
         let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter, beginner)));
         for _ in 0..own.concurrency {
             let slot = slot(Arc::clone(&parts.dispatcher), Arc::clone(&executor), Arc::clone(&parts.outbox));
@@ -295,16 +308,35 @@ impl QueueWorker {
 async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<Outbox>) {
     while let Some(mut delivery) = dispatcher.next().await {
         loop {
+            let place = dispatcher.place_of(&delivery).map(|place| (place, Instant::now()));
             let work = executor.run(delivery).await;
+            let place = place.map(|(place, began)| (place, began.elapsed()));
             // A full outbox means that Redis takes no outcomes: the slot waits, and reading stops with it.
             outbox.push(work).await;
-            dispatcher.done();
+            dispatcher.done(place);
             // Quick jobs never wait for anything, so other tasks get their turn here.
             tokio::task::coop::consume_budget().await;
             match dispatcher.try_next() {
                 Some(next) => delivery = next,
                 None => break,
             }
+        }
+    }
+}
+
+/// Gives back what waits in this process for others of its type or key, once another worker should have a chance.
+async fn relieve(dispatcher: Arc<Dispatcher>, outbox: Arc<Outbox>, queue: QueueName, events: Events) {
+    let mut reported = 0;
+    loop {
+        tokio::time::sleep(RELIEVE_EVERY).await;
+        let waiting = dispatcher.in_backlog();
+        if std::mem::replace(&mut reported, waiting) != waiting {
+            events.emit(&Event::Limited { queue: &queue, waiting });
+        }
+        for (delivery, delay) in dispatcher.overdue() {
+            let put_off = FinishedAttempt::not_run(delivery, Outcome::NotDue(delay));
+            // Waiting here would lose it if the process stops meanwhile.
+            outbox.push_now(SettlerInput::Finished(put_off));
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
-use super::dispatcher::Dispatcher;
+use super::dispatcher::{Dispatcher, Pushed};
 use super::held_leases::HeldLeases;
 use super::lease::HeldLease;
 use super::outbox::Outbox;
@@ -394,7 +394,8 @@ impl Reader {
         Ok(found)
     }
 
-    /// Hands entries on, and returns how many of them use room. Those beyond the room go back at once.
+    /// Hands entries on, and returns how many of them use room. Those beyond the room go back at once. So do those whose type or
+    /// key runs as often as it may, for a while.
     async fn accept(&self, ReadBatch { entries, since }: ReadBatch, room: usize) -> usize {
         let mut deliveries = Vec::with_capacity(entries.len());
         let (mut held, mut aside) = (Vec::with_capacity(entries.len()), Vec::new());
@@ -420,8 +421,10 @@ impl Reader {
             }
         }
         self.held_leases.insert(held.into_iter());
-        let taken = deliveries.len();
-        self.dispatcher.push(deliveries);
+        let Pushed { ready: taken, put_off } = self.dispatcher.push(deliveries);
+        aside.extend(put_off.into_iter().map(|(delivery, delay)| {
+            SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::NotDue(delay)))
+        }));
         for work in aside {
             self.outbox.push(work).await;
         }

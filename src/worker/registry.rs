@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use rustc_hash::FxHashMap;
 
 use super::handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload};
+use super::limits::Limits;
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry};
@@ -128,6 +129,11 @@ impl Registry {
             Runner::Steps(steps) => steps.longest_attempt(registered.policy.timeout),
         };
         self.handlers.values().map(timeout).max().unwrap_or_default()
+    }
+
+    /// Returns how many attempts of the types may run at once; `None` if no type has a limit.
+    pub(super) fn limits(&self) -> Option<Limits> {
+        Limits::of(self.handlers.iter().map(|(job_type, registered)| (job_type, &registered.policy)))
     }
 
     /// Returns the types' policies, for code that settles without running.

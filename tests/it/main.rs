@@ -11,6 +11,8 @@ mod cli;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
+mod concurrency;
+#[cfg(test)]
 mod cron;
 #[cfg(test)]
 mod exec;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use serde::de::IgnoredAny;
-use streamfleet::job::{ChainedJob, Encoding, JobId, JobSpec, Lane, Timestamp, Tracking, UniqueKey};
+use streamfleet::job::{
+    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, Timestamp, Tracking, UniqueKey,
+};
 use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 
 use crate::{Wrong, times};
@@ -70,6 +72,8 @@ pub(super) struct Draft {
     /// For how long the id is remembered.
     pub(super) window: Option<Duration>,
     pub(super) lane: Lane,
+    /// Replaces the lane.
+    pub(super) priority: Option<Priority>,
     pub(super) when: When,
     pub(super) max_attempts: Option<NonZeroU32>,
     pub(super) timeout: Option<Duration>,
@@ -85,6 +89,9 @@ impl Draft {
     /// Returns the submission of this job. Its payload may have at most `max_payload` bytes.
     pub(super) fn submission(self, max_payload: usize) -> Result<Submission, SubmitError> {
         let mut submission = Submission::new(&self.job_type)?.lane(self.lane);
+        if let Some(priority) = self.priority {
+            submission = submission.priority(priority);
+        }
         if let Some(payload) = self.payload {
             submission = submission.payload(payload, self.encoding)?;
         }

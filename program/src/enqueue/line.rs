@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use streamfleet::job::{Encoding, Timestamp, UniqueKey};
+use streamfleet::job::{Encoding, InvalidName, Priority, Timestamp, UniqueKey};
 use streamfleet::{Submission, UniqueMode, UniqueScope};
 
 use super::draft::{Draft, Follow, When, chain, encode, mode, scope, timeout_in_bounds};
@@ -28,6 +28,7 @@ struct Line<'a> {
     id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     lane: Option<Cow<'a, str>>,
+    priority: Option<serde_json::Number>,
     idempotent_for: Option<Length>,
     delay: Option<Length>,
     #[serde(borrow)]
@@ -105,13 +106,18 @@ impl Line<'_> {
         let window = self.idempotent_for.as_ref().map(Length::read).transpose();
         let durability = self.durability.as_deref().map(str::parse).transpose();
         let then = self.then.map(|then| chain(then.get())).transpose()?;
-        let named = |error: streamfleet::job::InvalidName| error.to_string();
+        let named = |error: InvalidName| error.to_string();
+        if self.lane.is_some() && self.priority.is_some() {
+            return Err("lane and priority cannot be used together".to_owned());
+        }
+        let priority = self.priority.map(|number| number.to_string().parse::<Priority>()).transpose();
         Ok(Draft {
             payload: self.payload.map(|payload| bytes(payload, encoding)).transpose()?,
             encoding,
             id: self.id.map(|id| id.parse()).transpose().map_err(named)?,
             window: window.map_err(|rule| format!("idempotent_for: {rule}"))?,
             lane: self.lane.map(|lane| lane.parse()).transpose().map_err(named)?.unwrap_or_default(),
+            priority: priority.map_err(named)?,
             job_type: self.job_type.into_owned(),
             when,
             max_attempts: self.max_attempts,
@@ -150,7 +156,7 @@ impl Line<'_> {
             let alone = scope.is_some() || mode.is_some();
             return if alone { Err("unique_scope and unique_mode need unique".to_owned()) } else { Ok(None) };
         };
-        let key = key.parse().map_err(|error: streamfleet::job::InvalidName| error.to_string())?;
+        let key = key.parse().map_err(|error: InvalidName| error.to_string())?;
         Ok(Some((key, scope.unwrap_or(UniqueScope::Running), mode.unwrap_or_default())))
     }
 }
@@ -195,6 +201,18 @@ mod tests {
     }
 
     #[test]
+    fn a_line_may_have_a_priority_in_place_of_a_lane() {
+        let shown = |priority: u8| {
+            let line = format!(r#"{{"type":"a","priority":{priority},"delay":"10s"}}"#);
+            format!("{:?}", parse(line.as_bytes(), 100, NOW).unwrap())
+        };
+        for (priority, lane) in [(1, "Low"), (4, "Normal"), (10, "High")] {
+            let shown = shown(priority);
+            assert!(shown.contains(lane) && shown.contains(&format!("Priority({priority})")), "{shown}");
+        }
+    }
+
+    #[test]
     fn the_error_of_an_invalid_line_names_the_key() {
         let wrong = [
             ("", "EOF"),
@@ -203,6 +221,9 @@ mod tests {
             (r#"{"type":"A"}"#, "job type \"A\""),
             (r#"{"type":"a","colour":1}"#, "unknown field `colour`"),
             (r#"{"type":"a","lane":"fast"}"#, "lane \"fast\""),
+            (r#"{"type":"a","priority":11}"#, "priority \"11\" is not valid: a priority must be"),
+            (r#"{"type":"a","priority":2.5}"#, "priority \"2.5\" is not valid: a priority must be"),
+            (r#"{"type":"a","priority":9,"lane":"high"}"#, "lane and priority cannot be used together"),
             (r#"{"type":"a","encoding":"xml"}"#, "encoding \"xml\""),
             (r#"{"type":"a","delay":"soon"}"#, "delay: a duration must be"),
             (r#"{"type":"a","delay":1,"at":"2026-12-01T10:00:00Z"}"#, "cannot be used together"),

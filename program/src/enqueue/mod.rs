@@ -17,7 +17,7 @@ use draft::{Draft, Follow, When};
 use serde::Serialize;
 use streamfleet::config::QueueSection;
 use streamfleet::job::{
-    Encoding, JobId, JobType, Lane, QueueName, State, Timestamp, TraceContext, UniqueKey,
+    Encoding, JobId, JobType, Lane, Priority, QueueName, State, Timestamp, TraceContext, UniqueKey,
 };
 use streamfleet::{Accepted, Durability, Producer, Queue, SubmitError, Submitted, UniqueMode, UniqueScope};
 
@@ -61,6 +61,10 @@ pub(crate) struct Args {
     /// The priority lane: high, normal or low.
     #[arg(long, default_value = "normal")]
     lane: Lane,
+    /// In place of --lane, a number: 1 to 3 is the low lane, 4 to 7 the normal one, 8 to 10 the high one. Of the delayed jobs
+    /// of a lane that are due in the same millisecond, higher numbers come first.
+    #[arg(long, value_name = "1..10", conflicts_with = "lane")]
+    priority: Option<Priority>,
     /// Run the job after this long, such as 10s or 1h30m.
     #[arg(long, value_parser = times::duration, conflicts_with = "at")]
     delay: Option<Duration>,
@@ -124,17 +128,18 @@ pub(crate) struct Args {
 
 /// The help of --bulk.
 const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": …, \"payload\": …} and, optionally, encoding, id, \
-    idempotent_for, lane, delay (milliseconds, or text such as \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, durability, on_success, on_failure, then, track, headers. Reading stops at the first invalid line: \
+    idempotent_for, lane or priority (1 to 10), delay (milliseconds, or text such as \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, durability, on_success, on_failure, then, track, headers. Reading stops at the first invalid line: \
     all or some of the lines before it are submitted, and the error says how many.";
 
 /// The options that describe one job and cannot be combined with --bulk.
-const SINGLE: [&str; 20] = [
+const SINGLE: [&str; 21] = [
     "job_type",
     "payload",
     "encoding",
     "id",
     "idempotent_for",
     "lane",
+    "priority",
     "delay",
     "at",
     "max_attempts",
@@ -216,7 +221,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let target = Target::open(args.queue, args.confirm_within, trace, context).await?;
         return bulk::run(target, bad_line, context).await;
     }
-    let (lane, name, wait) = (args.lane, args.queue.clone(), args.wait);
+    let lane = args.priority.map_or(args.lane, Priority::lane);
+    let (name, wait) = (args.queue.clone(), args.wait);
     let (expires_in, confirm_within) = (args.expires_in, args.confirm_within);
     let mut draft = args.draft()?;
     let state = if draft.when == When::Now { State::Waiting } else { State::Scheduled };
@@ -290,6 +296,7 @@ impl Args {
             id: self.id,
             window: self.idempotent_for,
             lane: self.lane,
+            priority: self.priority,
             when: match (self.delay, self.at) {
                 (Some(delay), _) => When::In(delay),
                 (None, Some(time)) => When::At(time),

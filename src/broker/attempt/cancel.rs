@@ -98,6 +98,7 @@ impl Queue {
             Some(job) => FollowUpArgs::of(
                 &self.keys,
                 TakenJob { job, envelope: &found.envelope, trace: None },
+                None,
                 End::Cancelled,
             ),
             None => FollowUpArgs::none(&self.keys),

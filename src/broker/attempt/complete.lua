@@ -29,6 +29,8 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
   end
   if held then
     if keeps == '0' then
+      -- Nothing is known about it, but its type may name a job that follows.
+      conclude(ends, id, record, stream, lock, batch, false)
       drop_offloaded(offloaded, life, record)
       return 1, 'end'
     end

@@ -5,7 +5,7 @@ use fred::types::{Key, Value};
 
 use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::keys::Keys;
-use crate::job::{End, Envelope, Life};
+use crate::job::{End, Envelope, Life, Policy, callback_of_type};
 
 /// The script's keys and arguments for what a job's end triggers.
 pub(in crate::broker) struct FollowUpArgs {
@@ -16,19 +16,24 @@ pub(in crate::broker) struct FollowUpArgs {
 }
 
 impl FollowUpArgs {
-    /// Returns what this end of a job triggers.
+    /// Returns what this end of a job triggers. `policy` is that of its type, if the caller knows it.
     pub(in crate::broker) fn of(
         keys: &Keys,
         TakenJob { job, envelope, trace }: TakenJob<'_>,
+        policy: Option<&Policy>,
         end: End<'_>,
     ) -> Self {
-        let Some(follow_ups) = job.follow_ups.as_deref() else { return Self::none(keys) };
-        let own = trace.map(|trace| trace.as_str().as_bytes());
-        let packed =
-            pack(end, job.root(), &follow_ups.follow(job, own.or_else(|| envelope.get(b"traceparent")), end));
+        let trace = trace.map(|trace| trace.as_str().as_bytes()).or_else(|| envelope.get(b"traceparent"));
+        let of_type = policy.and_then(|policy| callback_of_type(job, policy, trace, end));
+        let own = job.follow_ups.as_deref();
+        if own.is_none() && of_type.is_none() {
+            return Self::none(keys);
+        }
+        let follow = own.map(|own| own.follow(job, trace, end)).unwrap_or_default();
+        let (lock, batch) = (own.and_then(|own| own.unique.as_ref()), own.and_then(|own| own.batch.as_ref()));
         Self {
-            keys: [keys.lock(follow_ups.unique.as_ref()), keys.batch(follow_ups.batch.as_ref())],
-            ends: Value::Bytes(packed.into()),
+            keys: [keys.lock(lock), keys.batch(batch)],
+            ends: Value::Bytes(pack(end, job.root(), &follow, of_type.as_ref()).into()),
         }
     }
 
@@ -39,15 +44,18 @@ impl FollowUpArgs {
 }
 
 /// Packs one flat MessagePack array of texts: how the job ended, the life it is noted for, then for each following job
-/// the number of its names and values together, and these.
-fn pack(end: End<'_>, root: &Life, follow: &[Envelope]) -> Vec<u8> {
+/// how often it follows, the number of its names and values together, and these. What the job itself names follows once
+/// for all its replays, what its type names follows each end.
+fn pack(end: End<'_>, root: &Life, own: &[Envelope], of_type: Option<&Envelope>) -> Vec<u8> {
     let word = match end {
         End::Done(_) => "done",
         End::Dead(..) => "dead",
         End::Cancelled => "cancelled",
     };
     let mut items = vec![word.as_bytes().to_vec(), root.to_string().into_bytes()];
-    for envelope in follow {
+    let follow = own.iter().map(|envelope| ("once", envelope));
+    for (often, envelope) in follow.chain(of_type.map(|envelope| ("each", envelope))) {
+        items.push(often.as_bytes().to_vec());
         items.push((2 * envelope.len()).to_string().into_bytes());
         items.extend(envelope.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]));
     }

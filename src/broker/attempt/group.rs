@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::mem::Discriminant;
 
 use crate::broker::attempt::call::MAX_JOBS;
-use crate::job::{Envelope, JobSpec, Lane, Settlement};
+use crate::job::{Envelope, JobSpec, Lane, Policy, Settlement};
 
 /// The most that the settlements of one script weigh together, unless one alone weighs more.
 const MAX_WEIGHT: usize = 256 << 10;
@@ -25,10 +25,20 @@ pub(crate) struct GroupMember {
 }
 
 /// Returns about how many bytes would take Redis as long as settling this job, whose fields and result have this many
-/// `bytes`.
-pub(crate) fn settling_weight(job: &JobSpec, envelope: &Envelope, bytes: usize) -> usize {
-    let follow_ups = if job.follow_ups.is_some() { FOLLOW_UPS } else { 0 };
+/// `bytes`. See [`is_followed`].
+pub(crate) fn settling_weight(envelope: &Envelope, bytes: usize, is_followed: bool) -> usize {
+    let follow_ups = if is_followed { FOLLOW_UPS } else { 0 };
     bytes + FIELD * envelope.len() + follow_ups
+}
+
+/// Returns true if other jobs may depend on what is decided about this one.
+pub(crate) fn is_followed(job: &JobSpec, policy: &Policy, settlement: &Settlement) -> bool {
+    let by_type = match settlement {
+        Settlement::Ack => policy.on_success.is_some(),
+        Settlement::Bury(_) => policy.on_failure.is_some(),
+        Settlement::Defer(_) | Settlement::Cancel(_) | Settlement::Release => false,
+    };
+    by_type || job.follow_ups.is_some()
 }
 
 /// Forms groups. Each keeps the order of its settlements.
@@ -63,7 +73,8 @@ mod tests {
             [("type", "a")].iter().chain(fields).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let envelope = Envelope::new(fields);
         let job = JobSpec::parse(&envelope, EntryId::new(1, 0), lane).unwrap();
-        let weight = settling_weight(&job, &envelope, envelope.size());
+        let is_followed = is_followed(&job, &Policy::default(), settlement);
+        let weight = settling_weight(&envelope, envelope.size(), is_followed);
         GroupMember { lane, kind: discriminant(settlement), weight }
     }
 

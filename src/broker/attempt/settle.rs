@@ -14,7 +14,7 @@ use crate::broker::submit::enqueue::optional;
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{
-    ConsumerName, Deferral, End, Envelope, JobId, JobSpec, Lane, Settlement, Timestamp, TraceContext,
+    ConsumerName, Deferral, End, Envelope, JobId, JobSpec, Lane, Policy, Settlement, Timestamp, TraceContext,
     Tracking, Unroutable,
 };
 use crate::sabotage::{self, Sabotage};
@@ -74,6 +74,8 @@ pub(crate) struct AttemptSummary<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndedAttempt<'a> {
     pub(crate) taken: TakenJob<'a>,
+    /// The policy of its type, which may name the jobs that follow its end.
+    pub(crate) policy: &'a Policy,
     pub(crate) settlement: &'a Settlement,
     pub(crate) keep: KeepRecord<'a>,
     pub(crate) ran: AttemptSummary<'a>,
@@ -171,7 +173,7 @@ impl Queue {
                 Settlement::Bury(burial) => {
                     let TakenJob { job, .. } = ended.taken;
                     let end = End::Dead(burial.reason, &burial.error);
-                    let follow_up = FollowUpArgs::of(&self.keys, ended.taken, end);
+                    let follow_up = FollowUpArgs::of(&self.keys, ended.taken, Some(ended.policy), end);
                     let letter = Letter::of(ended.taken, follow_up, self.offloaded_of(ended.taken));
                     self.add_burial(&mut call, (letter, job.is_repeated()), burial, &ended.ran).await?;
                 }
@@ -195,10 +197,14 @@ impl Queue {
     }
 
     /// Ends a job as done. See `complete.lua`.
-    fn add_completion(&self, call: &mut JobsCall, EndedAttempt { taken, keep, ran, .. }: &EndedAttempt<'_>) {
+    fn add_completion(
+        &self,
+        call: &mut JobsCall,
+        EndedAttempt { taken, policy, keep, ran, .. }: &EndedAttempt<'_>,
+    ) {
         let job = taken.job;
         let FollowUpArgs { keys: [lock, batch], ends } =
-            FollowUpArgs::of(&self.keys, *taken, End::Done(keep.result));
+            FollowUpArgs::of(&self.keys, *taken, Some(*policy), End::Done(keep.result));
         let keys =
             [self.keys.record(&job.id), lock, batch, self.keys.ledger(&job.id), self.offloaded_of(*taken)];
         let args = [
@@ -281,7 +287,8 @@ impl Queue {
         why: &str,
     ) {
         let job = taken.job;
-        let FollowUpArgs { keys: [lock, batch], ends } = FollowUpArgs::of(&self.keys, *taken, End::Cancelled);
+        let FollowUpArgs { keys: [lock, batch], ends } =
+            FollowUpArgs::of(&self.keys, *taken, None, End::Cancelled);
         let keys =
             [self.keys.record(&job.id), lock, batch, self.keys.ledger(&job.id), self.offloaded_of(*taken)];
         let args = [

@@ -405,7 +405,9 @@ impl StepLedgers<'_> {
         // A letter that cannot be parsed triggers nothing.
         let Ok(job) = JobSpec::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
         let taken = TakenJob { job: &job, envelope: &letter.fields, trace: None };
-        Ok((lane, FollowUpArgs::of(&self.queue.keys, taken, End::Done(None)), self.queue.offloaded_of(taken)))
+        // Only workers know what a type names.
+        let follow_up = FollowUpArgs::of(&self.queue.keys, taken, None, End::Done(None));
+        Ok((lane, follow_up, self.queue.offloaded_of(taken)))
     }
 }
 

@@ -403,20 +403,22 @@ local function is_placeholder(key)
 end
 
 -- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow,
--- once for each way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, the first
--- life of its series of replays, then for each following job the number of its names and values together, and these. It
--- must come after the first write of its script. A lock belongs to the life that owns the record. batches: what that
--- record says, for a success.
+-- `ends` is '' or a packed list: how it ended, the first life of its series of replays, then for each following job
+-- 'once' or 'each', the number of its names and values together, and these. once: the job itself names it, and it follows
+-- once for each way to end, however often the job is replayed. each: its type names it, and it follows each end; a life
+-- ends once. It must come after the first write of its script. A lock belongs to the life that owns the record. batches:
+-- what that record says, for a success.
 local function conclude(ends, id, record, stream, lock, batch, is_owner, batches)
   if ends == '' then return end
   local list = cmsgpack.unpack(ends)
-  if list[3] and redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1 then
-    local at = 3
-    while at < #list do
-      local last = at + tonumber(list[at])
-      must_append(stream, list, at + 1, last)
-      at = last + 1
+  local at, is_first = 3, nil
+  while at < #list do
+    local often, last = list[at], at + 1 + tonumber(list[at + 1])
+    if often == 'once' and is_first == nil then
+      is_first = redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1
     end
+    if often == 'each' or is_first then must_append(stream, list, at + 2, last) end
+    at = last + 1
   end
   if list[1] == 'done' then
     if not is_placeholder(batch) then tell_batch(batch, id, stream) end
@@ -425,6 +427,12 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner, batches
   end
   if is_placeholder(lock) then return end
   if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end
+end
+
+-- The fraction of a score of the delayed set. It orders jobs that are due in the same millisecond.
+local function rank_of(score)
+  score = tonumber(score)
+  return math.abs(score) < 2 ^ 53 and score % 1 or 0
 end
 
 -- Notifies the promoter, which blocks on this list, if the head of the delayed set is one of these members, which are

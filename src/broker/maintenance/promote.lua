@@ -4,10 +4,11 @@
 local delayed, packs, dead, high, normal, low = unpack(KEYS)
 local most, most_bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 local now = now_ms()
-local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
+-- The fraction of a score orders jobs that are due in the same millisecond.
+local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', '(' .. ms_text(now + 1), 'WITHSCORES', 'LIMIT', 0, most)
 local lanes = { high = high, normal = normal, low = low }
 local gone, late, bytes, size, more = {}, 0, 0, 0, #due >= 2 * most
-if due[2] then late = now - tonumber(due[2]) end
+if due[2] then late = now - math.floor(tonumber(due[2])) end
 -- Redis allows this even when it is out of memory, and then admits the other writes. A moved job takes no more memory
 -- than before. If none were moved, none would finish, and nothing would free memory.
 if due[1] then redis.call('ZREM', delayed, '') end
@@ -42,4 +43,4 @@ if gone[1] then
   redis.call('HDEL', packs, unpack(gone))
 end
 local next = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
-return { #gone, next and math.max(0, tonumber(next) - now) or -1, late, more and 1 or 0 }
+return { #gone, next and math.max(0, math.floor(tonumber(next)) - now) or -1, late, more and 1 or 0 }

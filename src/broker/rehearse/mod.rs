@@ -28,7 +28,7 @@ use super::{
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
-    Burial, ConsumerName, DeadReason, Deferral, Encoding, EntryId, Envelope, JobId, JobSpec, Lane,
+    Burial, ConsumerName, DeadReason, Deferral, Encoding, EntryId, Envelope, JobId, JobSpec, Lane, Policy,
     Settlement, State, Tracking,
 };
 
@@ -395,7 +395,8 @@ impl Rehearsal<'_> {
         let ran =
             AttemptSummary { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
         let taken = TakenJob { job, envelope, trace: None };
-        let ended = EndedAttempt { taken, settlement, keep, ran };
+        let policy = Policy::default();
+        let ended = EndedAttempt { taken, policy: &policy, settlement, keep, ran };
         expect_same("settle", self.queue.apply(&self.consumer, ended).await?, Applied::Moved)
     }
 
@@ -412,7 +413,7 @@ fn job(due: Due) -> NewJob {
     if due == Due::Now {
         fields.push(field("id", "now"));
     }
-    NewJob { lane: Lane::Normal, due, fields, life: rand::random() }
+    NewJob { lane: Lane::Normal, priority: None, due, fields, life: rand::random() }
 }
 
 fn burial() -> Settlement {

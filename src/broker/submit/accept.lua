@@ -58,10 +58,11 @@ local function add(record, from)
     place, value = 'entry', must_append(lanes[lane], ARGV, first, last)
     created = string.match(value, '^%d+')
   else
-    place, value = 'due_ms', ms_text(due == 'at' and tonumber(ms) or now + tonumber(ms))
+    local score = due == 'at' and tonumber(ms) or now + tonumber(ms)
+    place, value = 'due_ms', ms_text(score)
     created = string.format('%013.0f', now)
     redis.call('HSET', packs, id, ARGV[first] .. created .. ARGV[last])
-    redis.call('ZADD', delayed, value, id)
+    redis.call('ZADD', delayed, score % 1 == 0 and value or score, id)
     members[id], is_delayed = true, true
   end
   if token ~= '' then keep_offloaded(beside .. token) end

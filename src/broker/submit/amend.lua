@@ -11,7 +11,8 @@ local member = told[2] or id
 local due = redis.call('ZSCORE', delayed, member)
 local life = due and told[1] and life_of(redis.call('HGET', packs, member) or '')
 if not due or (life and life ~= told[1]) then return { 0 } end
-due = tonumber(due)
+local rank = rank_of(due)
+due = due - rank
 if when == 'in' then due = now + tonumber(ms) end
 if when == 'at' then due = tonumber(ms) end
 if read ~= '' then
@@ -24,7 +25,7 @@ if read ~= '' then
   if kept ~= former then drop_offloaded(former, life or '', record) end
 end
 if when ~= '' then
-  redis.call('ZADD', delayed, 'XX', due, member)
+  redis.call('ZADD', delayed, 'XX', due + rank, member)
   nudge(delayed, wake, { [member] = true })
   -- Its steps then have no due times of their own.
   for _, name in ipairs(redis.call('HKEYS', ledger)) do

@@ -18,7 +18,7 @@ impl Queue {
     /// Changes when a delayed job is due. Returns its new time, or `None` if it is not in the delayed set.
     pub(crate) async fn reschedule(&self, id: &JobId, due: Due) -> Result<Option<Timestamp>, Error> {
         let due = if due == Due::Now { Due::In(std::time::Duration::ZERO) } else { due };
-        let [kind, ms] = due.args();
+        let [kind, ms] = due.args(None);
         let answer = self.amend(id, [kind, ms, "".into(), "".into()]).await?;
         Ok(answer.ok().flatten())
     }

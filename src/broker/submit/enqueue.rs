@@ -11,7 +11,7 @@ use crate::broker::client::decode;
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::script::scripts;
 use crate::broker::{Answer, Queue, bytes};
-use crate::job::{EntryId, Envelope, JobId, Lane, Timestamp};
+use crate::job::{EntryId, Envelope, JobId, Lane, Priority, Timestamp};
 
 scripts! { ENQUEUE "enqueue", SCHEDULE "schedule" }
 
@@ -30,14 +30,20 @@ pub enum Due {
 }
 
 impl Due {
-    /// The form that scripts take: the kind of time, and its milliseconds.
-    pub(in crate::broker) fn args(self) -> [Value; 2] {
+    /// The form that scripts take: the kind of time, and its milliseconds. A priority adds a fraction of a millisecond:
+    /// it orders jobs that are due at the same time, and delays none.
+    pub(in crate::broker) fn args(self, priority: Option<Priority>) -> [Value; 2] {
         let (kind, ms) = match self {
             Self::Now => ("now", 0),
             Self::In(delay) => ("in", i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)),
             Self::At(time) => ("at", time.as_ms().cast_signed()),
         };
-        [kind.into(), ms.into()]
+        let ms = match priority.map(Priority::rank) {
+            None | Some(0) => ms.into(),
+            // Sixteenths, which floating-point numbers have exactly.
+            Some(rank) => format!("{ms}.{:04}", 625 * u32::from(rank)).into(),
+        };
+        [kind.into(), ms]
     }
 }
 
@@ -45,6 +51,8 @@ impl Due {
 #[derive(Debug, Clone)]
 pub(crate) struct NewJob {
     pub(crate) lane: Lane,
+    /// Its place among the jobs of its lane that are due at the same time.
+    pub(crate) priority: Option<Priority>,
     pub(crate) due: Due,
     pub(crate) fields: Vec<(Bytes, Bytes)>,
     /// The token of its life: drawn once, however often the job is sent.
@@ -176,7 +184,7 @@ impl Queue {
             let (job, offloaded) = self.offload_new(job).await?;
             let due = if job.due == Due::Now { Due::In(Duration::ZERO) } else { job.due };
             args.push(bytes(id.to_string().as_bytes()));
-            args.extend(due.args());
+            args.extend(due.args(job.priority));
             args.extend(job.packed(id).args());
             args.push(offloaded.into());
         }
@@ -243,11 +251,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_priority_adds_less_than_a_millisecond_to_the_due_time() {
+        let ms = |number| Due::In(Duration::from_secs(1)).args(Priority::new(number))[1].clone();
+        assert_eq!([10, 9, 8].map(ms), [Value::Integer(1000), "1000.0625".into(), "1000.1250".into()]);
+        assert_eq!([7, 4].map(ms), [Value::Integer(1000), "1000.1875".into()]);
+    }
+
+    #[test]
     fn a_time_between_the_parts_of_packed_fields_makes_them_whole() {
         for count in [0, 3, 20, 70_000] {
             let field = (Bytes::from_static(b"created_ms"), Bytes::from_static(b"x"));
-            let job =
-                NewJob { lane: Lane::Low, due: Due::Now, fields: vec![field; count], life: 0xfeed_beef };
+            let (lane, fields) = (Lane::Low, vec![field; count]);
+            let job = NewJob { lane, priority: None, due: Due::Now, fields, life: 0xfeed_beef };
             let Packed { head, tail } = job.packed(&"order-7".parse().unwrap());
             let whole = [&head[..], b"1700000000000", &tail[..]].concat();
             let (envelope, lane) = Envelope::unpack(&whole).unwrap();

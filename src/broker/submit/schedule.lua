@@ -1,7 +1,7 @@
 -- schedule: put jobs into the delayed set. A job whose id is already in the set stays as it is. A call that is sent
 -- twice gets its receipt as the answer: by then its jobs may have been due, and have run.
--- most: the producer's limit of the depth or ''. Then for each job: id, 'in' or 'at', milliseconds, its packed fields in
--- two parts, before and after the 13 digits of the time of its acceptance, and the last part of the name of the key that
+-- most: the producer's limit of the depth or ''. Then for each job: id, 'in' or 'at', milliseconds (a fraction orders jobs
+-- that are due at the same time), its packed fields in two parts, before and after the 13 digits of the time of its acceptance, and the last part of the name of the key that
 -- has its large fields, or ''.
 -- returns {added}, or {-1, depth, limit} if they do not fit
 local delayed, packs, wake, control, high, normal, low, receipt = unpack(KEYS)

@@ -4,7 +4,7 @@
 -- whole.
 -- most: the producer's limit of the depth or ''. Then for each job its keys (held and ledger are the record of the lock's
 -- holder and the ledger of the holder's steps), its values in the order of NAMES, and `count` further values:
---   due: 'now', or 'in' or 'at' this many ms
+--   due: 'now', or 'in' or 'at' this many ms; their fraction orders jobs that are due at the same time
 --   window: ms for which the id is remembered
 --   member: '1' for a member of a batch
 --   key: the unique key or ''
@@ -162,7 +162,7 @@ for _, job in ipairs(jobs) do
     break
   end
 end
-local function due_of(job)
+local function score_of(job)
   if job.due == 'at' then return tonumber(job.ms) end
   return now + tonumber(job.ms)
 end
@@ -176,8 +176,8 @@ local function add(job)
   else
     state = 'scheduled'
     redis.call('HSET', packs, job.id, ARGV[job.first] .. created .. ARGV[job.last])
-    redis.call('ZADD', delayed, due_of(job), job.id)
-    fields = { 'due_ms', due_of(job) }
+    redis.call('ZADD', delayed, score_of(job), job.id)
+    fields = { 'due_ms', math.floor(score_of(job)) }
     nudge(delayed, wake, { [job.id] = true })
   end
   keep_offloaded(beside .. job.token)
@@ -207,14 +207,15 @@ local function take_out(job, place)
   -- The list lies beside the delayed set.
   leave_word(string.gsub(delayed, 'delayed$', 'endings'), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
 end
--- The holder keeps its identity and its history; only its payload and time change.
+-- The holder keeps its identity, its priority and its history; only its payload and time change.
 local function put_off(job, member)
   local kept, former = offloaded_by(job.wanted, delayed), offloaded_by(job.read, delayed)
   redis.call('HSET', packs, member, job.wanted)
   keep_offloaded(kept)
   if kept ~= former then drop_offloaded(former, redis.call('HGET', job.held, 'life') or '', job.held) end
-  redis.call('ZADD', delayed, due_of(job), member)
-  redis.call('HSET', job.held, 'due_ms', due_of(job))
+  local due = math.floor(score_of(job))
+  redis.call('ZADD', delayed, due + rank_of(redis.call('ZSCORE', delayed, member)), member)
+  redis.call('HSET', job.held, 'due_ms', due)
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
   nudge(delayed, wake, { [member] = true })
 end

@@ -206,7 +206,7 @@ impl JobWithId {
             self.job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
         args.extend([text(&self.id), self.job.life_text().into(), self.job.lane.as_str().into()]);
         args.push(Value::Bytes(job_type.unwrap_or_default()));
-        args.extend(self.job.due.args());
+        args.extend(self.job.due.args(self.job.priority));
         args.push(millis(self.window));
     }
 

@@ -9,7 +9,7 @@ use futures_util::stream::iter;
 
 use crate::broker::{
     Applied, AttemptSummary, EndedAttempt, Entry, Error, GroupMember, KeepRecord, SilentEntry, TakenJob,
-    grouped, settling_weight,
+    grouped, is_followed, settling_weight,
 };
 use crate::event::{Event, Finished};
 use crate::job::{Envelope, JobId, JobSpec, Lane, Malformed, Outcome, Routing, Settlement, settle};
@@ -43,16 +43,19 @@ impl LostJob {
     }
 
     /// What decides with which others it is settled.
-    fn member(&self) -> GroupMember {
-        let weight = settling_weight(&self.job, &self.envelope, self.envelope.size());
+    fn member(&self, context: &Context) -> GroupMember {
+        let is_followed = is_followed(&self.job, context.policies.of(&self.job.job_type), &self.settlement);
+        let weight = settling_weight(&self.envelope, self.envelope.size(), is_followed);
         GroupMember { lane: self.job.lane, kind: discriminant(&self.settlement), weight }
     }
 
     /// The attempt in the form that the broker takes.
-    fn ended<'a>(&'a self, context: &Context) -> EndedAttempt<'a> {
-        let tracking = self.job.tracking(context.policies.of(&self.job.job_type), context.tracking);
+    fn ended<'a>(&'a self, context: &'a Context) -> EndedAttempt<'a> {
+        let policy = context.policies.of(&self.job.job_type);
+        let tracking = self.job.tracking(policy, context.tracking);
         EndedAttempt {
             taken: TakenJob { job: &self.job, envelope: &self.envelope, trace: None },
+            policy,
             settlement: &self.settlement,
             keep: KeepRecord { record: true, tracking, retention: context.retention, result: None },
             ran: summary(&self.silent),
@@ -80,7 +83,8 @@ pub(super) async fn settle_all(context: &Context, lane: Lane, page: Vec<SilentEn
             Err(silent) => unread.push(silent),
         }
     }
-    let groups = grouped(lost, LostJob::member).into_iter().map(|group| settle_group(context, group));
+    let groups =
+        grouped(lost, |lost| lost.member(context)).into_iter().map(|group| settle_group(context, group));
     let mut groups = iter(groups).buffer_unordered(GROUPS_AT_ONCE);
     while let Some(left) = groups.next().await {
         alone.extend(left);

@@ -86,6 +86,8 @@ catalogue! {
         RUNNING = gauge("streamfleet_jobs_running", &[QUEUE], "Handlers running in this process.");
         OLDEST_RUNNING = gauge("streamfleet_jobs_running_oldest_seconds", &[QUEUE],
             "How long the longest-running attempt in this process has been running; 0 if none is.").max();
+        LIMITED = gauge("streamfleet_worker_limited_jobs", &[QUEUE],
+            "Jobs that wait in this process because as many of their type or key run as may. Jobs that are put off are not included.");
         CONCURRENCY = gauge("streamfleet_worker_concurrency", &[QUEUE], "Handlers that may run at the same time in this process.");
         DRAINING = gauge("streamfleet_worker_draining", &[], "1 while this process is stopping.");
         LAST_POLL = gauge("streamfleet_worker_last_poll_timestamp_seconds", &[QUEUE],

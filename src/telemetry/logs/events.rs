@@ -101,6 +101,7 @@ impl Log {
             | Event::ChildEnded { .. }
             | Event::Joined { .. }
             | Event::LongestRun { .. }
+            | Event::Limited { .. }
             | Event::PromoterPolled { .. }
             | Event::Surveyed { .. }
             | Event::RoundTrip { .. }

@@ -112,6 +112,16 @@ fn submitted_and_skipped_ticks_are_counted() {
 }
 
 #[test]
+fn jobs_that_wait_for_others_of_their_type_are_shown() {
+    let queue = queue();
+    let metrics = metrics(&queue, &[]);
+    let limited = || value(&metrics.render(), r#"streamfleet_worker_limited_jobs{queue="mail"}"#);
+    assert_eq!(limited(), Some(0.0));
+    metrics.record(&Event::Limited { queue: &queue, waiting: 4 });
+    assert_eq!(limited(), Some(4.0));
+}
+
+#[test]
 fn the_runtime_metrics_are_those_of_the_handlers() {
     let runtime = |threads| tokio::runtime::Builder::new_multi_thread().worker_threads(threads).build();
     let (handlers, others) = (runtime(3).unwrap(), runtime(1).unwrap());

@@ -16,6 +16,7 @@ use crate::telemetry::objectives::Objectives;
 pub(in super::super) struct QueueSeries {
     pub(in super::super) running: Gauge,
     pub(in super::super) oldest_running: Gauge,
+    pub(in super::super) limited: Gauge,
     pub(in super::super) last_poll: Gauge,
     pub(in super::super) lease: Gauge,
     pub(in super::super) timeout: Gauge,
@@ -56,6 +57,7 @@ impl QueueSeries {
         Self {
             running: gauge(&catalogue::RUNNING),
             oldest_running: gauge(&catalogue::OLDEST_RUNNING),
+            limited: gauge(&catalogue::LIMITED),
             last_poll: gauge(&catalogue::LAST_POLL),
             lease: gauge(&catalogue::LEASE),
             timeout: gauge(&catalogue::TIMEOUT),

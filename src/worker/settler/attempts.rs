@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::{Settler, Single};
 use crate::broker::{
-    Applied, AttemptSummary, EndedAttempt, Entry, Error, GroupMember, KeepRecord, TakenJob, settling_weight,
+    Applied, AttemptSummary, EndedAttempt, Entry, Error, GroupMember, KeepRecord, TakenJob, is_followed,
+    settling_weight,
 };
 use crate::event::{Event, Finished};
 use crate::job::{Envelope, Failure, Outcome, Settlement, settle};
@@ -20,6 +21,8 @@ use crate::worker::lease::EntryKey;
 pub(super) struct Decided {
     pub(super) task: Task,
     pub(super) settlement: Settlement,
+    /// Whether other jobs may depend on it.
+    is_followed: bool,
 }
 
 impl Decided {
@@ -27,7 +30,7 @@ impl Decided {
     pub(super) fn member(&self) -> GroupMember {
         let weight = match &self.task.work {
             SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
-                settling_weight(&finished.delivery.job, &finished.delivery.envelope, finished.bytes())
+                settling_weight(&finished.delivery.envelope, finished.bytes(), self.is_followed)
             }
             SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => 0,
         };
@@ -68,7 +71,17 @@ impl Settler {
             SettlerInput::Settled(..) => Settlement::Ack,
             SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => return Single::Other(task),
         };
-        Single::Attempt(Decided { task, settlement })
+        let is_followed = self.is_followed(&task, &settlement);
+        Single::Attempt(Decided { task, settlement, is_followed })
+    }
+
+    /// Returns true if other jobs may depend on what is decided.
+    fn is_followed(&self, task: &Task, settlement: &Settlement) -> bool {
+        let (SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _)) = &task.work else {
+            return false;
+        };
+        let job = &finished.delivery.job;
+        is_followed(job, self.policies.of(&job.job_type), settlement)
     }
 
     fn settlement_of(&self, finished: &FinishedAttempt, is_first: bool) -> Settlement {
@@ -137,25 +150,26 @@ impl Settler {
     }
 
     /// The attempt in the form that the broker takes.
-    fn ended<'a>(&'a self, Decided { task, settlement }: &'a Decided) -> Option<EndedAttempt<'a>> {
+    fn ended<'a>(&'a self, Decided { task, settlement, .. }: &'a Decided) -> Option<EndedAttempt<'a>> {
         let (SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _)) = &task.work else {
             return None;
         };
         let delivery = &finished.delivery;
         let taken = TakenJob { job: &delivery.job, envelope: &delivery.envelope, trace: delivery.trace() };
         let result = if let Outcome::Done(result) = &finished.outcome { result.as_ref() } else { None };
-        let tracking = taken.job.tracking(self.policies.of(&taken.job.job_type), self.tracking);
+        let policy = self.policies.of(&taken.job.job_type);
+        let tracking = taken.job.tracking(policy, self.tracking);
         let keep = KeepRecord { record: finished.tracked, tracking, retention: self.retention, result };
         let ran = AttemptSummary {
             elapsed: finished.elapsed,
             outcome: outcome_name(&finished.outcome),
             worker: self.consumer.as_str(),
         };
-        Some(EndedAttempt { taken, settlement, keep, ran })
+        Some(EndedAttempt { taken, policy, settlement, keep, ran })
     }
 
     /// Reports what became of an attempt.
-    fn report(&self, Decided { task, settlement }: &Decided, applied: Applied) {
+    fn report(&self, Decided { task, settlement, .. }: &Decided, applied: Applied) {
         match &task.work {
             SettlerInput::Finished(finished) => self.report_settled(finished, settlement, applied),
             SettlerInput::Settled(finished, ours) => self.report_late(finished, *ours, applied),

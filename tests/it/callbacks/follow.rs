@@ -14,10 +14,10 @@ use crate::traps::scene::{LONG, SOON, STREAM, Scene};
 
 /// The payloads of all jobs of the type `test`, in the order in which they ran. The payload says what the job does.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<(String, Value)>>>);
+pub(super) struct Seen(Arc<Mutex<Vec<(String, Value)>>>);
 
 impl Seen {
-    fn handler(&self) -> Acts {
+    pub(super) fn handler(&self) -> Acts {
         let seen = self.clone();
         Acts::new(move |context, payload| {
             let payload: Value = serde_json::from_slice(payload).unwrap();
@@ -30,7 +30,7 @@ impl Seen {
     }
 
     /// Returns the payloads of the callbacks of this job.
-    fn of(&self, job: &JobId) -> Vec<Value> {
+    pub(super) fn of(&self, job: &JobId) -> Vec<Value> {
         let seen = self.0.lock().unwrap();
         let facts = seen.iter().map(|(_, payload)| payload.clone());
         facts.filter(|payload| payload["id"] == job.to_string().as_str()).collect()
@@ -42,7 +42,7 @@ impl Seen {
 }
 
 /// Submits by one `XADD`, as any language would.
-fn xadd(scene: &Scene, fields: &[&str]) -> JobId {
+pub(super) fn xadd(scene: &Scene, fields: &[&str]) -> JobId {
     let head = ["XADD", STREAM, "*", "type", "test"];
     let command: Vec<&str> = head.iter().chain(fields).copied().collect();
     let redis::Value::BulkString(entry) = scene.server.cmd(&command) else { panic!("no entry") };

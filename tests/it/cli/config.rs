@@ -63,6 +63,30 @@ fn a_missing_program_is_a_problem_also_in_a_step() {
 }
 
 #[test]
+fn limits_of_types_have_bounds_and_a_key_needs_both_settings() {
+    let toml = "[types.a]\nhandler = \"noop\"\nconcurrency = 0\nlimit_key = \"h.tenant\"\n\
+                [types.b]\nhandler = \"noop\"\nconcurrency_per_key = 2\n\
+                [types.c]\nhandler = \"noop\"\nlimit_key = \"payload\"\nconcurrency_per_key = 100001\n";
+    let output = config(&["check"], toml);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    for want in [
+        "types.a.concurrency: is 0, but must be between 1 and 100000",
+        "types.a.limit_key: has no effect without concurrency_per_key",
+        "types.b.concurrency_per_key: needs limit_key",
+        "types.c.concurrency_per_key: is 100001, but must be between 1 and 100000",
+        "types.c.limit_key: is \"payload\", but must be a field",
+    ] {
+        assert!(output.stdout.contains(want), "{want}: {}", output.stdout);
+    }
+    let sound =
+        "[types.a]\nhandler = \"noop\"\nconcurrency = 4\nlimit_key = \"h.tenant\"\nconcurrency_per_key = 1\n";
+    let shown = config(&["show", "--json"], sound).stdout;
+    let values: Value = serde_json::from_str(&shown).unwrap();
+    let section = &values["types"]["a"];
+    assert_eq!((&section["concurrency"], &section["limit_key"]), (&4.into(), &"h.tenant".into()));
+}
+
+#[test]
 fn the_output_of_config_show_is_a_valid_configuration() {
     let toml =
         "[queues.mail]\nconcurrency = 3\n[types.\"a.b\"]\nhandler = \"noop\"\nbackoff = { fixed = \"5s\" }\n";

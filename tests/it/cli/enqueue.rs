@@ -82,14 +82,31 @@ fn a_job_for_later_is_scheduled() {
 }
 
 #[test]
+fn a_priority_stands_for_a_lane() {
+    let server = RedisServer::start();
+    for (priority, lane) in
+        [("1", "low"), ("3", "low"), ("4", "normal"), ("7", "normal"), ("8", "high"), ("10", "high")]
+    {
+        assert_eq!(json(&server, &["enqueue", "a", "--priority", priority])["lane"], lane);
+    }
+    let line = b"{\"type\":\"a\",\"priority\":2}";
+    assert_eq!(sf_with(&server, &["enqueue", "--bulk"], line).code, Some(0));
+    let lengths = ["sf:{default}:jobs:high", "sf:{default}:jobs", "sf:{default}:jobs:low"];
+    assert_eq!(lengths.map(|stream| length(&server, stream)), [2, 2, 3]);
+}
+
+#[test]
 fn an_invalid_command_line_is_explained_and_sends_nothing() {
     let server = RedisServer::start();
-    let wrong: [(&[&str], &str); 13] = [
+    let wrong: [(&[&str], &str); 16] = [
         (&["enqueue"], "<TYPE>"),
         (&["enqueue", "Mail"], "a type must match"),
         (&["enqueue", "a", "{oops"], "the payload is not JSON"),
         (&["enqueue", "a", "@no/such/file"], "failed to read the payload no/such/file"),
         (&["enqueue", "a", "--lane", "fast"], "a lane must be high, normal or low"),
+        (&["enqueue", "a", "--priority", "11"], "from 1 (lowest) to 10 (highest)"),
+        (&["enqueue", "a", "--priority", "9", "--lane", "high"], "cannot be used with"),
+        (&["enqueue", "--bulk", "--priority", "9"], "cannot be used with"),
         (&["enqueue", "a", "--delay", "10"], "a duration must be a number with a unit"),
         (&["enqueue", "a", "--at", "noon"], "an instant must have a date"),
         (&["enqueue", "a", "--delay", "1s", "--at", "2100-01-01T00:00:00Z"], "cannot be used with"),

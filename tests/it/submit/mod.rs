@@ -5,5 +5,6 @@ mod durable;
 mod ids;
 mod limits;
 mod locks;
+mod priority;
 mod scripts;
 mod unique;

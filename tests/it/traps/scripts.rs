@@ -178,9 +178,13 @@ fn a_late_success_that_is_sent_twice_cancels_the_parked_retry_once() {
     assert_eq!((scripts.int(&["ZCARD", DELAYED]), scripts.int(&["HLEN", FIELDS])), (0, 0));
 }
 
-/// Returns the follow-ups of a job's end: each is one job with three names and values.
+/// Returns the follow-ups of a job's end that the job itself names: one job with three names and values.
 fn ends(how: &str) -> Vec<u8> {
-    let texts = [how, LIFE, "6", "type", "after", "payload", "{}", "parent", "j"];
+    followed(how, "once")
+}
+
+fn followed(how: &str, often: &str) -> Vec<u8> {
+    let texts = [how, LIFE, often, "6", "type", "after", "payload", "{}", "parent", "j"];
     let mut packed = vec![0x90 + texts.len() as u8];
     for text in texts {
         packed.push(0xa0 + text.len() as u8);
@@ -211,6 +215,21 @@ fn a_jobs_end_triggers_its_follow_ups_once_for_each_outcome() {
     }
     let followed = scripts.int(&["XLEN", STREAM]);
     assert_eq!((followed, scripts.int(&["EXISTS", LOCK])), (0, 1), "the second success triggers nothing");
+}
+
+#[test]
+fn what_a_type_names_follows_each_end_and_leaves_no_record() {
+    let scripts = Scripts::new();
+    for _ in 0..2 {
+        scripts.server.cmd(&["DEL", STREAM]);
+        scripts.server.cmd(&["XGROUP", "CREATE", STREAM, "fleet", "0", "MKSTREAM"]);
+        let entry = scripts.delivered();
+        let mut values = Attempt::first(&entry).complete_values();
+        (values[8], values[9]) = (b"0".to_vec(), followed("done", "each"));
+        scripts.one_twice(source("complete"), &COMPLETE_KEYS, &values, [1, 1]);
+        assert_eq!(scripts.int(&["XLEN", STREAM]), 1, "sent twice, it follows once");
+    }
+    assert_eq!(scripts.int(&["EXISTS", RECORD]), 0);
 }
 
 #[test]

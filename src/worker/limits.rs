@@ -1,0 +1,267 @@
+//! How many attempts of a type may run at once in this process, and how many with the same key. It only counts: who may
+//! start now, and when a job that may not should come back.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+use super::delivery::Delivery;
+use crate::job::{JobType, KeyLimit, Policy};
+
+/// A job that may not start is put off for at least this long …
+const SHORTEST: Duration = Duration::from_millis(20);
+
+/// … or half as long as an attempt takes, up to this long if no others are put off, …
+const ALONE: Duration = Duration::from_secs(1);
+
+/// … and never for longer than this, however many others are put off.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Jobs that are put off come back at least this often, one after another. Another worker may have a place for them.
+const LONGEST_GAP: Duration = Duration::from_millis(20);
+
+/// The limits of all types of this process, and what runs under them. All its queues share them.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    types: FxHashMap<JobType, TypeLimit>,
+    hasher: RandomState,
+    gates: Mutex<FxHashMap<Gate, Passage>>,
+}
+
+#[derive(Debug)]
+struct TypeLimit {
+    /// Stands for the type.
+    nth: usize,
+    concurrency: Option<usize>,
+    per_key: Option<KeyLimit>,
+}
+
+/// What is limited: a type or, if there is a key, the jobs of the type with this key, of which only the hash is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Gate {
+    nth: usize,
+    key: Option<u64>,
+}
+
+/// A gate, and how many attempts may be behind it at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bound {
+    gate: Gate,
+    pub(super) most: usize,
+}
+
+/// The gates that the attempts of a job pass: that of its type, and that of its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place([Option<Bound>; 2]);
+
+/// What is behind a gate.
+#[derive(Debug)]
+struct Passage {
+    live: usize,
+    /// When it last became full.
+    full_since: Instant,
+    /// How long attempts take, as a moving average; `None` before the first has ended.
+    mean: Option<Duration>,
+    /// When the next job that is put off comes back, at the earliest.
+    next: Instant,
+}
+
+impl Limits {
+    /// Returns the limits that these policies set; `None` if they set none.
+    pub(super) fn of<'a>(policies: impl Iterator<Item = (&'a JobType, &'a Policy)>) -> Option<Self> {
+        let is_limited = |(_, policy): &(&JobType, &Policy)| {
+            policy.concurrency.is_some() || policy.concurrency_per_key.is_some()
+        };
+        let limit = |(nth, (job_type, policy)): (usize, (&JobType, &Policy))| {
+            let Policy { concurrency, concurrency_per_key, .. } = policy;
+            let limit = TypeLimit { nth, concurrency: *concurrency, per_key: concurrency_per_key.clone() };
+            (job_type.clone(), limit)
+        };
+        let types: FxHashMap<_, _> = policies.filter(is_limited).enumerate().map(limit).collect();
+        let (hasher, gates) = (RandomState::new(), Mutex::default());
+        (!types.is_empty()).then_some(Self { types, hasher, gates })
+    }
+
+    /// Returns the gates that a delivery passes; `None` if there are none.
+    pub(super) fn place_of(&self, delivery: &Delivery) -> Option<Place> {
+        let TypeLimit { nth, concurrency, per_key } = self.types.get(&delivery.job.job_type)?;
+        let bound = |key, most: usize| Bound { gate: Gate { nth: *nth, key }, most: most.max(1) };
+        let of_type = concurrency.map(|most| bound(None, most));
+        let of_key = per_key.as_ref().and_then(|KeyLimit { field, concurrency }| {
+            let key = delivery.envelope.get(field.as_bytes())?;
+            Some(bound(Some(self.hasher.hash_one(key)), *concurrency))
+        });
+        (of_type.is_some() || of_key.is_some()).then_some(Place([of_type, of_key]))
+    }
+
+    /// Takes a place behind all its gates, and returns true; takes none and returns false if one of them is full.
+    pub(super) fn enter(&self, place: Place, now: Instant) -> bool {
+        let mut gates = self.lock();
+        if place.bounds().any(|bound| is_full(&gates, bound)) {
+            return false;
+        }
+        for bound in place.bounds() {
+            let passage = gates.entry(bound.gate).or_insert_with(|| Passage::new(now));
+            passage.live += 1;
+            if passage.live == bound.most {
+                passage.full_since = now;
+            }
+        }
+        true
+    }
+
+    /// Gives a place back. `ran` is how long the attempt took, if it started.
+    pub(super) fn leave(&self, place: Place, ran: Option<Duration>) {
+        let mut gates = self.lock();
+        for bound in place.bounds() {
+            let Some(passage) = gates.get_mut(&bound.gate) else { continue };
+            passage.live = passage.live.saturating_sub(1);
+            let mean = |ran: Duration| passage.mean.map_or(ran, |mean| (4 * mean + ran) / 5);
+            passage.mean = ran.map(mean).or(passage.mean);
+            // Keys come and go. There are at most as many as attempts.
+            if passage.live == 0 && bound.gate.key.is_some() {
+                gates.remove(&bound.gate);
+            }
+        }
+    }
+
+    /// Returns after how long a job that may not start should come back.
+    pub(super) fn put_off(&self, place: Place, now: Instant) -> Duration {
+        let mut gates = self.lock();
+        let full: Vec<Bound> = place.bounds().filter(|bound| is_full(&gates, *bound)).collect();
+        let delays =
+            full.iter().filter_map(|bound| Some(gates.get_mut(&bound.gate)?.put_off(bound.most, now)));
+        delays.max().unwrap_or(SHORTEST)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FxHashMap<Gate, Passage>> {
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_full(gates: &FxHashMap<Gate, Passage>, bound: Bound) -> bool {
+    gates.get(&bound.gate).is_some_and(|passage| passage.live >= bound.most)
+}
+
+impl Place {
+    pub(super) fn bounds(self) -> impl Iterator<Item = Bound> {
+        self.0.into_iter().flatten()
+    }
+
+    /// Returns true if this gate is one of its own.
+    pub(super) fn passes(self, bound: Bound) -> bool {
+        self.bounds().any(|own| own.gate == bound.gate)
+    }
+}
+
+impl Passage {
+    fn new(now: Instant) -> Self {
+        Self { live: 0, full_since: now, mean: None, next: now }
+    }
+
+    /// Returns when the next job should come back. They come back twice as fast as attempts end: so there is always one
+    /// when there is room, and few come in vain.
+    fn put_off(&mut self, most: usize, now: Instant) -> Duration {
+        let lasts = self.mean.unwrap_or_default().max(now.saturating_duration_since(self.full_since));
+        let alone = (lasts / 2).clamp(SHORTEST, ALONE);
+        let delay = self.next.saturating_duration_since(now).clamp(alone, LONGEST);
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        self.next = now + delay + (lasts / most.saturating_mul(2)).min(LONGEST_GAP);
+        delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{EntryId, Envelope, JobSpec, Lane};
+    use crate::worker::lease::HeldLease;
+    use proptest::prelude::*;
+
+    fn limits(policy: Policy) -> Limits {
+        let job_type = "test".parse().unwrap();
+        Limits::of([(&job_type, &policy)].into_iter()).unwrap()
+    }
+
+    fn delivery(job_type: &str, tenant: Option<&str>) -> Delivery {
+        let fields = [("type", Some(job_type)), ("h.tenant", tenant)];
+        let fields: Vec<_> = fields.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
+        let envelope = Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+        let job = JobSpec::parse(&envelope, EntryId::new(1, 0), Lane::Normal).unwrap();
+        Delivery::new(job, envelope, HeldLease::new(Instant::now()))
+    }
+
+    #[test]
+    fn types_without_a_limit_pass_no_gate() {
+        let job_type = "test".parse().unwrap();
+        assert!(Limits::of([(&job_type, &Policy::default())].into_iter()).is_none());
+        let limits = limits(Policy::default().concurrency(1));
+        assert_eq!(limits.place_of(&delivery("other", None)), None);
+        let by_key = self::limits(Policy::default().concurrency_per_key("h.tenant", 1));
+        assert_eq!(by_key.place_of(&delivery("test", None)), None, "it has no key");
+    }
+
+    #[test]
+    fn a_type_and_each_key_of_it_have_a_bound() {
+        let limits = limits(Policy::default().concurrency(3).concurrency_per_key("h.tenant", 2));
+        let now = Instant::now();
+        let enters = |tenant| limits.enter(limits.place_of(&delivery("test", tenant)).unwrap(), now);
+        assert!(enters(Some("a")) && enters(Some("a")));
+        assert!(!enters(Some("a")), "two of its key run");
+        assert!(enters(Some("b")));
+        assert!(!enters(Some("c")) && !enters(None), "three of the type run");
+        limits.leave(limits.place_of(&delivery("test", Some("a"))).unwrap(), None);
+        assert!(enters(Some("c")));
+        let rest = ["a", "b", "c"].map(|tenant| limits.place_of(&delivery("test", Some(tenant))).unwrap());
+        rest.into_iter().for_each(|place| limits.leave(place, None));
+        assert_eq!(limits.lock().len(), 1, "keys without attempts are forgotten");
+    }
+
+    #[test]
+    fn jobs_come_back_one_after_another_and_never_later_than_a_minute() {
+        let limits = limits(Policy::default().concurrency(4));
+        let place = limits.place_of(&delivery("test", None)).unwrap();
+        let now = Instant::now();
+        assert!((0..4).all(|_| limits.enter(place, now)));
+        assert_eq!(limits.put_off(place, now), SHORTEST, "nobody knows yet how long they take");
+        let later = now + Duration::from_secs(10);
+        let delays: Vec<_> = (0..5000).map(|_| limits.put_off(place, later)).collect();
+        assert_eq!(delays[..3], [1000, 1020, 1040].map(Duration::from_millis));
+        assert_eq!(delays.last(), Some(&LONGEST));
+    }
+
+    #[test]
+    fn quick_jobs_come_back_twice_as_fast_as_they_end() {
+        let limits = limits(Policy::default().concurrency(2));
+        let place = limits.place_of(&delivery("test", None)).unwrap();
+        let now = Instant::now();
+        assert!(limits.enter(place, now));
+        limits.leave(place, Some(Duration::from_millis(8)));
+        assert!(limits.enter(place, now) && limits.enter(place, now));
+        let delays = [(); 3].map(|()| limits.put_off(place, now));
+        assert_eq!(delays, [20, 22, 24].map(Duration::from_millis));
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_the_limit_are_behind_a_gate(most in 1usize..5, steps in prop::collection::vec(any::<bool>(), 1..50)) {
+            let limits = limits(Policy::default().concurrency(most));
+            let place = limits.place_of(&delivery("test", None)).unwrap();
+            let (now, mut live) = (Instant::now(), 0);
+            for enters in steps {
+                if enters {
+                    let entered = limits.enter(place, now);
+                    prop_assert_eq!(entered, live < most);
+                    live += usize::from(entered);
+                } else if live > 0 {
+                    limits.leave(place, None);
+                    live -= 1;
+                }
+                let delay = limits.put_off(place, now);
+                prop_assert!((SHORTEST..=LONGEST).contains(&delay));
+            }
+        }
+    }
+}
