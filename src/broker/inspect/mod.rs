@@ -3,6 +3,8 @@
 pub(super) mod delayed;
 pub(super) mod events;
 pub(super) mod history;
+pub(super) mod holdings;
+pub(super) mod jobs;
 pub(super) mod lookup;
 pub(super) mod seek;
 pub(super) mod server;
