@@ -73,6 +73,11 @@ impl Listing {
 }
 
 impl Repeat {
+    /// Returns true if the list is shown again and again.
+    pub(crate) fn repeats(self) -> bool {
+        self.watch.is_some()
+    }
+
     /// Prints what `look` finds, once or repeatedly, and returns the exit code.
     pub(crate) async fn run(
         self,

@@ -80,10 +80,12 @@ pub struct FoundJob {
     pub error: Option<String>,
     /// The worker that holds it, if it is running.
     pub holder: Option<Holder>,
+    /// Where a page begins that goes on after this job.
+    cursor: JobCursor,
 }
 
 impl FoundJob {
-    fn new(id: String, state: State) -> Self {
+    fn new(id: String, state: State, cursor: JobCursor) -> Self {
         Self {
             id,
             state,
@@ -96,6 +98,7 @@ impl FoundJob {
             died: None,
             error: None,
             holder: None,
+            cursor,
         }
     }
 
@@ -124,6 +127,23 @@ pub struct JobPage {
     pub unreadable: u64,
     /// Why a part of the queue cannot be read. The next page begins after it.
     pub unread: Option<String>,
+}
+
+impl JobPage {
+    /// Leaves out jobs beyond this number, so that the next page begins with them. Among the records, there are places to
+    /// begin only between pages, so nothing is left out.
+    #[must_use]
+    pub fn cut(mut self, most: usize) -> Self {
+        let last = most.checked_sub(1).and_then(|last| self.jobs.get(last)).map(|job| job.cursor);
+        if let Some(last) = last
+            && self.jobs.len() > most
+            && last.place != Place::Records
+        {
+            self.jobs.truncate(most);
+            self.next = Some(last);
+        }
+        self
+    }
 }
 
 /// Where a page of jobs begins. Its text can be kept and given back.
@@ -231,11 +251,11 @@ impl Queue {
         let first = || search.places().next().map(|place| JobCursor { place, after: None });
         let Some(JobCursor { place, after }) = from.or_else(first) else { return Ok(page) };
         let read = match place {
-            Place::Held(lane) => self.read_held(lane, after, &search.holdings).await,
-            Place::Waiting(lane) => self.read_waiting(lane, after).await,
-            Place::Delayed => self.read_delayed(after).await,
-            Place::Dead => self.read_dead(after).await,
-            Place::Records => self.read_records(after).await,
+            Place::Held(lane) => self.page_held(lane, after, &search.holdings).await,
+            Place::Waiting(lane) => self.page_waiting(lane, after).await,
+            Place::Delayed => self.page_delayed(after).await,
+            Place::Dead => self.page_dead(after).await,
+            Place::Records => self.page_records(after).await,
         };
         let portion = match read {
             // A key of the wrong type, or without the right to read it, does not hide the others.

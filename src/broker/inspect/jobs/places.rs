@@ -6,7 +6,7 @@ use fred::interfaces::{ClientLike, SortedSetsInterface, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::try_join_all;
 
-use super::{FoundJob, Portion};
+use super::{FoundJob, JobCursor, Place, Portion};
 use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::{Class, Error};
 use crate::broker::inspect::holdings::{Holdings, PendingEntry};
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 8;
 
 impl Queue {
     /// Reads entries that workers hold, each by its own id, because others may be between them.
-    pub(super) async fn read_held(
+    pub(super) async fn page_held(
         &self,
         lane: Lane,
         after: Option<EntryId>,
@@ -49,7 +49,7 @@ impl Queue {
                 let Some(entry) = entry else { continue };
                 bytes += entry.size();
                 let holder = holdings.holder(self.name(), lane, held.clone());
-                let (job, fields) = of_entry(entry, State::Running);
+                let (job, fields) = of_entry(entry, Place::Held(lane));
                 portion.jobs.push((FoundJob { holder: Some(holder), ..job }, fields));
             }
         }
@@ -75,7 +75,7 @@ impl Queue {
     }
 
     /// Reads entries that no worker has taken: those after the last one that was delivered.
-    pub(super) async fn read_waiting(&self, lane: Lane, after: Option<EntryId>) -> Result<Portion, Error> {
+    pub(super) async fn page_waiting(&self, lane: Lane, after: Option<EntryId>) -> Result<Portion, Error> {
         let mut from = match after {
             Some(after) => format!("({after}"),
             None => {
@@ -97,7 +97,7 @@ impl Queue {
             size.record_sizes(entries.iter().map(Entry::size));
             bytes += entries.iter().map(Entry::size).sum::<usize>();
             let last = entries.last().map(|entry| entry.id).filter(|_| entries.len() == wanted);
-            portion.jobs.extend(entries.into_iter().map(|entry| of_entry(entry, State::Waiting)));
+            portion.jobs.extend(entries.into_iter().map(|entry| of_entry(entry, Place::Waiting(lane))));
             portion.after = last;
             let Some(last) = last else { break };
             from = format!("({last}");
@@ -107,26 +107,31 @@ impl Queue {
 
     /// Reads the delayed set, the next due first. `after` has the due time of the last job that was read, and how many
     /// jobs with this due time were read: jobs that become due in the meantime move no page.
-    pub(super) async fn read_delayed(&self, after: Option<EntryId>) -> Result<Portion, Error> {
+    pub(super) async fn page_delayed(&self, after: Option<EntryId>) -> Result<Portion, Error> {
         let skip = match after {
             None => 0,
             Some(EntryId { ms: 0, seq }) => seq,
             Some(EntryId { ms, seq }) => {
                 let (client, key) = (self.link.client(), self.keys.delayed.clone());
                 let reply = client.zcount::<Value, _>(key, f64::NEG_INFINITY, (ms - 1) as f64);
-                decode::number(&self.link.ask("zcount", reply).await?).unwrap_or(0) + seq
+                decode::number(&self.link.ask("zcount", reply).await?).unwrap_or(0).saturating_add(seq)
             }
         };
         let page = self.delayed().page(skip, MOST as u64).await?;
-        let Some(last) = page.last().map(|job| job.due.as_ms()) else { return Ok(Portion::default()) };
-        let same = page.iter().filter(|job| job.due.as_ms() == last).count() as u64;
-        let before = after.filter(|after| after.ms == last).map_or(0, |after| after.seq);
-        let jobs = page.into_iter().map(of_delayed).collect();
-        Ok(Portion { jobs, after: Some(EntryId::new(last, before + same)) })
+        let (mut at, mut jobs) = (after.unwrap_or(EntryId::new(0, 0)), Vec::with_capacity(page.len()));
+        for job in page {
+            let due = job.due.as_ms();
+            let before = if at.ms == due { at.seq } else { 0 };
+            at = EntryId::new(due, before.saturating_add(1));
+            jobs.push(of_delayed(job, JobCursor { place: Place::Delayed, after: Some(at) }));
+        }
+        // Only an empty page is the end.
+        let after = Some(at).filter(|_| !jobs.is_empty());
+        Ok(Portion { jobs, after })
     }
 
     /// Reads dead letters, the oldest first.
-    pub(super) async fn read_dead(&self, after: Option<EntryId>) -> Result<Portion, Error> {
+    pub(super) async fn page_dead(&self, after: Option<EntryId>) -> Result<Portion, Error> {
         let from = after.map(|after| EntryId::new(after.ms, after.seq.saturating_add(1)));
         let letters = self.dead_letters().page(from, MOST as u64).await?;
         let after = letters.last().map(|letter| letter.entry);
@@ -140,7 +145,7 @@ impl Queue {
                 attempts: number(&letter.fields, "dead_attempts").unwrap_or(0),
                 died: Some(died),
                 error: Some(letter.text("dead_error")),
-                ..FoundJob::new(id, State::Dead)
+                ..FoundJob::new(id, State::Dead, JobCursor { place: Place::Dead, after: Some(letter.entry) })
             };
             (job, Some(letter.fields))
         });
@@ -149,12 +154,14 @@ impl Queue {
 
     /// Reads the records of jobs that ended well. They are scattered over all keys of the server, so many pages may
     /// have none.
-    pub(super) async fn read_records(&self, after: Option<EntryId>) -> Result<Portion, Error> {
+    pub(super) async fn page_records(&self, after: Option<EntryId>) -> Result<Portion, Error> {
         let mut keys = Vec::new();
         let cursor = after.map_or(0, |after| after.ms).to_string();
         let next = scan_page(&self.link, &cursor, &self.keys.records(), &mut keys).await?;
         let ids: Vec<JobId> =
             keys.iter().filter_map(|key| self.keys.job_of_record(&key.as_str_lossy())).collect();
+        let next: u64 = next.parse().map_err(|_| Error::contract("scan", &next))?;
+        let after = Some(EntryId::new(next, 0));
         let mut jobs = Vec::new();
         for some in ids.chunks(AT_ONCE) {
             let found = try_join_all(some.iter().map(|id| self.status_without_log(id))).await?;
@@ -169,13 +176,16 @@ impl Queue {
                     created: status.created,
                     attempts: status.attempts.len() as u64,
                     error: Some(status.error.unwrap_or_default()),
-                    ..FoundJob::new(status.id.to_string(), status.state)
+                    ..FoundJob::new(
+                        status.id.to_string(),
+                        status.state,
+                        JobCursor { place: Place::Records, after },
+                    )
                 };
                 (job, None)
             }));
         }
-        let next: u64 = next.parse().map_err(|_| Error::contract("scan", next))?;
-        Ok(Portion { jobs, after: Some(EntryId::new(next, 0)).filter(|_| next != 0) })
+        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0) })
     }
 }
 
@@ -190,7 +200,9 @@ fn pending_entry(item: &Value) -> Option<PendingEntry> {
     })
 }
 
-fn of_entry(entry: Entry, state: State) -> (FoundJob, Option<Envelope>) {
+fn of_entry(entry: Entry, place: Place) -> (FoundJob, Option<Envelope>) {
+    let state = if matches!(place, Place::Held(_)) { State::Running } else { State::Waiting };
+    let cursor = JobCursor { place, after: Some(entry.id) };
     let fields = entry.envelope.unwrap_or_default();
     let named = text(&fields, "id").parse::<JobId>().ok();
     let id = named.unwrap_or_else(|| JobId::derived(entry.id, entry.lane));
@@ -199,18 +211,18 @@ fn of_entry(entry: Entry, state: State) -> (FoundJob, Option<Envelope>) {
         lane: Some(entry.lane),
         entry: Some(entry.id),
         created: Some(timestamp(created)),
-        ..FoundJob::new(id.to_string(), state)
+        ..FoundJob::new(id.to_string(), state, cursor)
     };
     (with_fields(job, &fields), Some(fields))
 }
 
-fn of_delayed(upcoming: Upcoming) -> (FoundJob, Option<Envelope>) {
+fn of_delayed(upcoming: Upcoming, cursor: JobCursor) -> (FoundJob, Option<Envelope>) {
     let (id, due) = (upcoming.id, Some(upcoming.due));
     let Some((lane, fields)) = upcoming.fields else {
-        return (FoundJob { due, ..FoundJob::new(id, State::Scheduled) }, None);
+        return (FoundJob { due, ..FoundJob::new(id, State::Scheduled, cursor) }, None);
     };
     let created: Option<Timestamp> = number(&fields, "created_ms").map(timestamp);
-    let job = FoundJob { lane: Some(lane), due, created, ..FoundJob::new(id, State::Scheduled) };
+    let job = FoundJob { lane: Some(lane), due, created, ..FoundJob::new(id, State::Scheduled, cursor) };
     let job = with_fields(job, &fields);
     let state = if job.attempts > 0 { State::Retrying } else { State::Scheduled };
     (FoundJob { state, ..job }, Some(fields))
