@@ -20,6 +20,7 @@ mod jobs;
 mod man;
 mod metrics;
 mod output;
+mod payload;
 mod queues;
 mod results;
 mod status;

@@ -2,6 +2,7 @@
 
 pub(super) mod delayed;
 pub(super) mod events;
+pub(super) mod fields;
 pub(super) mod history;
 pub(super) mod holdings;
 pub(super) mod jobs;
