@@ -7,6 +7,7 @@ pub(super) mod history;
 pub(super) mod holdings;
 pub(super) mod jobs;
 pub(super) mod lookup;
+pub(super) mod memory;
 pub(super) mod seek;
 pub(super) mod server;
 pub(super) mod snapshot;
