@@ -92,7 +92,7 @@ fn every_job_is_on_exactly_one_page() {
         let (mut paged, mut after) = (Vec::new(), None::<String>);
         loop {
             let mut args = vec!["jobs", "--limit", limit];
-            args.extend(after.iter().flat_map(|after| ["--after", after]));
+            args.extend(after.iter().flat_map(|after| ["--after", after.as_str()]));
             let page = json(&server, &args);
             paged.extend(ids(&page));
             let Some(next) = page["next"].as_str() else { break };
