@@ -26,6 +26,7 @@ mod results;
 mod status;
 mod steps;
 mod times;
+mod top;
 mod watch;
 mod worker;
 mod workers;
@@ -111,6 +112,8 @@ enum Command {
     Jobs(Box<jobs::Args>),
     /// Count the jobs of each queue.
     Queues(queues::Args),
+    /// Show the queues and the jobs that run longest, again and again.
+    Top(top::Args),
     /// List the workers.
     Workers(workers::Args),
     /// List, show, replay or drop dead letters.
@@ -180,6 +183,7 @@ impl Command {
             Self::Cancel(args) => cancel::run(args, context).await,
             Self::Jobs(args) => jobs::run(*args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
+            Self::Top(args) => top::run(args, context).await,
             Self::Workers(args) => workers::run(args, context).await,
             Self::Events(args) => events::run(args, context).await,
             Self::Dead(args) => dead::run(args, context).await,

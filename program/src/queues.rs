@@ -112,6 +112,30 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     args.repeat.run(context.output, async || list(&broker, &args, &looks, context).await).await
 }
 
+/// Queues that are shown again and again.
+pub(crate) struct Watched {
+    args: Args,
+    looks: Looks,
+}
+
+impl Watched {
+    /// Watches these queues, or every queue of the namespace.
+    pub(crate) fn new(names: Vec<QueueName>) -> Self {
+        let args = Args { names, rate: None, memory: false, repeat: Repeat::default() };
+        Self { args, looks: Looks::default() }
+    }
+
+    /// The names that were given.
+    pub(crate) fn names(&self) -> &[QueueName] {
+        &self.args.names
+    }
+
+    /// Lists them, with how fast they have emptied since the last time.
+    pub(crate) async fn list(&self, broker: &Broker, context: &Context) -> anyhow::Result<Listing> {
+        list(broker, &self.args, &self.looks, context).await
+    }
+}
+
 /// Looks at the queues for the first time, so that the next look shows how fast they empty.
 async fn look_once(broker: &Broker, named: &[QueueName], looks: &Looks) -> anyhow::Result<()> {
     let names = match named {

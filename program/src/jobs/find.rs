@@ -12,6 +12,15 @@ use crate::{Context, Wrong, output, queues};
 /// The most running jobs that are compared to find the longest.
 const MAX_COMPARED: usize = 10_000;
 
+/// Which jobs to find.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// In these queues; in all if there are none.
+    pub(super) names: &'a [QueueName],
+    pub(super) states: &'a [State],
+    pub(super) filter: &'a Filter,
+}
+
 /// What was found.
 pub(super) struct Found {
     pub(super) jobs: Vec<Row>,
@@ -25,14 +34,17 @@ pub(super) struct Found {
 /// Finds jobs; `None` if the queue does not exist, which has been reported.
 pub(super) async fn find(
     args: &Args,
-    (states, filter): (&[State], &Filter),
+    wanted: Wanted<'_>,
     broker: &Broker,
     context: &Context,
 ) -> anyhow::Result<Option<Found>> {
-    let mut listed = match &args.queue {
-        Some(name) => Listed { found: vec![name.clone()], missing: Vec::new() },
-        None => broker.queues().await.context("failed to list the queues")?,
+    let Wanted { names, states, filter } = wanted;
+    let mut listed = match names {
+        [] => broker.queues().await.context("failed to list the queues")?,
+        names => Listed { found: names.to_vec(), missing: Vec::new() },
     };
+    listed.found.sort();
+    listed.found.dedup();
     if let Some(start) = &args.after {
         listed.found.retain(|name| *name >= start.queue);
         if listed.found.first() != Some(&start.queue) {
@@ -48,17 +60,23 @@ pub(super) async fn find(
     let most = if args.running { MAX_COMPARED } else { limit };
     let mut walk = Walk { search, most, rows: Vec::new(), next: None, facts: Facts::default() };
     let from = args.after.as_ref().and_then(|start| start.cursor);
-    let bar = output::progress(context.output, None, "jobs looked at");
+    // A list that is repainted in place has no room for it.
+    let bar = if args.repeat.repeats() {
+        ProgressBar::hidden()
+    } else {
+        output::progress(context.output, None, "jobs looked at")
+    };
     let walked = walk.all(broker, &listed.found, from, (context, &bar)).await;
     bar.finish_and_clear();
     walked?;
     let Walk { mut rows, mut next, facts, .. } = walk;
     let mut remarks = Vec::new();
-    if rows.is_empty()
-        && let Some(name) = &args.queue
-        && queues::report_unknown(broker, name, context).await
-    {
-        return Ok(None);
+    if rows.is_empty() {
+        for name in names {
+            if queues::report_unknown(broker, name, context).await {
+                return Ok(None);
+            }
+        }
     }
     if args.running {
         if next.take().is_some() {

@@ -6,6 +6,7 @@ mod row;
 use std::str::FromStr;
 
 use serde::Serialize;
+use streamfleet::Broker;
 use streamfleet::admin::{Filter, JobCursor};
 use streamfleet::job::{QueueName, State};
 
@@ -28,9 +29,9 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only this queue. Default: every queue of the namespace.
+    /// Only this queue; may be repeated. Default: every queue of the namespace.
     #[arg(long, short)]
-    queue: Option<QueueName>,
+    queue: Vec<QueueName>,
     /// Only jobs in these states: waiting, running, scheduled, retrying, dead, done, cancelled. Default: all but the last
     /// two. Of these, only jobs with a record are found, by a scan of all keys of the server.
     #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_parser = state)]
@@ -100,7 +101,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         broker = context.broker() => broker?,
     };
     let look = async || {
-        let Some(found) = find::find(&args, (&states, &filter), &broker, context).await? else {
+        let wanted = find::Wanted { names: &args.queue, states: &states, filter: &filter };
+        let Some(found) = find::find(&args, wanted, &broker, context).await? else {
             return Ok(Listing::not_found());
         };
         listing(found, &filter, context)
@@ -113,6 +115,33 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         biased;
         () = context.shutdown.requested() => Ok(Exit::Done),
         exit = args.repeat.run(context.output, look) => exit,
+    }
+}
+
+/// The jobs that run longest, shown again and again.
+pub(crate) struct Running(Args);
+
+impl Running {
+    /// Shows at most this many jobs.
+    pub(crate) fn new(limit: u64, repeat: Repeat) -> Self {
+        let (filter, letters) = (FilterArgs::default(), LetterArgs::default());
+        let (queue, after, state) = (Vec::new(), None, Vec::new());
+        Self(Args { queue, state, running: true, limit, after, filter, letters, repeat })
+    }
+
+    /// Lists those of these queues, or of all.
+    pub(crate) async fn list(
+        &self,
+        names: &[QueueName],
+        broker: &Broker,
+        context: &Context,
+    ) -> anyhow::Result<Listing> {
+        let filter = Filter::new();
+        let wanted = find::Wanted { names, states: &[State::Running], filter: &filter };
+        match find::find(&self.0, wanted, broker, context).await? {
+            Some(found) => listing(found, &filter, context),
+            None => Ok(Listing::not_found()),
+        }
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::Value;
 use streamfleet::{Handler, JobContext, JobError, RawPayload};
 
-use super::desk::{json, sf, sf_with, stdout_of};
+use super::desk::{json, launch, sf, sf_with, stdout_of};
 use crate::harness::fleet::{Running, config, queue, quick, submit};
 use crate::harness::redis_server::RedisServer;
-use crate::harness::wait::until_async;
+use crate::harness::wait::{until, until_async};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -213,4 +213,22 @@ fn queues_say_how_long_they_last_and_what_they_take() {
     assert!(plain["items"][0].get("pace").is_none() && plain["items"][0].get("memory_bytes").is_none());
     let table = stdout_of(&server, &["queues", "--rate=100ms"]);
     assert!(table.lines().next().unwrap().contains("empty in") && table.contains("stays"), "{table}");
+}
+
+#[test]
+fn top_shows_queues_and_running_jobs_again_and_again() {
+    let server = server();
+    let top = launch(&server, &["top", "--every", "100ms"]).start();
+    until("two looks", SOON, || top.stdout().matches("no jobs; 0 were looked at").count() >= 2);
+    assert!(top.stdout().contains("empty in"), "{}", top.stdout());
+    assert_eq!(sf(&server, &["top", "--json"]).code, Some(2));
+}
+
+#[test]
+fn a_signal_ends_a_list_of_jobs_that_is_shown_again_and_again() {
+    let server = server();
+    let jobs = launch(&server, &["jobs", "--watch=100ms"]).start();
+    until("a look", SOON, || jobs.stdout().contains("4 jobs; 4 were looked at"));
+    jobs.term();
+    assert_eq!(jobs.wait_exit(SOON).code(), Some(0));
 }
