@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`Queue::dead_letters`](crate::Queue::dead_letters) | [`DeadLetters`]: list, replay and drop the letters of exhausted jobs |
 //! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
+//! | [`Queue::find_jobs`](crate::Queue::find_jobs) | [`JobSearch`]: find jobs by state, type, payload, header or age |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
 //! | [`Queue::events`](crate::Queue::events) | [`EventStream`]: read what happened to jobs |
 //! | [`Queue::steps`](crate::Queue::steps) | [`StepLedgers`]: show a job's steps, and decide about those with an unknown outcome |
@@ -29,8 +30,9 @@
 
 pub use crate::broker::{
     Attempt, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadLetter, DeadLetters,
-    DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, Joined, Kept, LaneSnapshot,
-    LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Part, PastEvent, Progress, QueueSnapshot,
-    RedisMemory, Replayed, Server, Status, Step, StepLedgers, StepsStatus, Unread, Upcoming, WIRE_VERSION,
-    WorkerInfo, stream_name,
+    DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, FoundJob, Holder, Holdings, JobCursor,
+    JobPage, JobSearch, Joined, Kept, LaneSnapshot, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members,
+    Missing, Part, PastEvent, Progress, QueueSnapshot, RedisMemory, Replayed, Server, Status, Step,
+    StepLedgers, StepsStatus, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };
+pub use crate::job::filter::{Candidate, Filter, FilterError, Match};

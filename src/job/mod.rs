@@ -17,6 +17,7 @@
 
 pub(crate) mod duration;
 mod envelope;
+pub(crate) mod filter;
 mod followup;
 mod id;
 mod lease;
