@@ -30,9 +30,9 @@
 
 pub use crate::broker::{
     Attempt, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadLetter, DeadLetters,
-    DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, FoundJob, Holder, Holdings, JobCursor,
-    JobPage, JobSearch, Joined, Kept, LaneSnapshot, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members,
-    Missing, Part, PastEvent, Progress, QueueSnapshot, RedisMemory, Replayed, Server, Status, Step,
+    DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, FoundJob, Holdings, JobCursor,
+    JobHolder, JobPage, JobSearch, Joined, Kept, LaneSnapshot, LetterLimits, Listed, LogLine, MAX_ENTRIES,
+    Members, Missing, Part, PastEvent, Progress, QueueSnapshot, RedisMemory, Replayed, Server, Status, Step,
     StepLedgers, StepsStatus, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};

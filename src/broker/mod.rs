@@ -48,7 +48,7 @@ pub use dead::replay::Replayed;
 pub use inspect::delayed::{Delayed, Upcoming};
 pub use inspect::events::{EventStream, PastEvent};
 pub use inspect::history::{Attempt, LogLine, Progress};
-pub use inspect::holdings::{Holder, Holdings};
+pub use inspect::holdings::{Holdings, JobHolder};
 pub(crate) use inspect::holdings::{RunningAttempt, shown as attempts_text};
 pub use inspect::jobs::{FoundJob, JobCursor, JobPage, JobSearch};
 pub(crate) use inspect::seek::EntrySearch;

@@ -76,7 +76,7 @@ pub(crate) struct Pushed {
     /// How many of them use room. The others do not.
     pub(crate) ready: usize,
     /// Those for which there is no place, and after how long they should come back.
-    pub(crate) put_off: Vec<(Arc<Delivery>, Duration)>,
+    pub(crate) put_off: Vec<PutOff>,
 }
 
 /// The deliveries that wait for a slot, and the room for more.
@@ -335,7 +335,7 @@ impl Dispatcher {
 
     /// Takes out the deliveries that have waited too long for others of their type or key. They used no room. Returns with each
     /// after how long it should come back.
-    pub(crate) fn overdue(&self) -> Vec<(Arc<Delivery>, Duration)> {
+    pub(crate) fn overdue(&self) -> Vec<PutOff> {
         let (Some(limited), now) = (&self.limited, Instant::now()) else { return Vec::new() };
         // Another queue of this process may have given back the places that these wait for.
         self.start_backlog(limited);
@@ -370,14 +370,17 @@ impl Dispatcher {
         unstarted
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// A delivery for which there is no place, and the pause after which it may come back.
+type PutOff = (Arc<Delivery>, Duration);
+
 impl Limited {
     /// Returns which deliveries may start, and those for which there is no place at all, with their pauses. The others wait.
-    fn admit(&self, deliveries: Vec<Arc<Delivery>>) -> (Vec<Arc<Delivery>>, Vec<(Arc<Delivery>, Duration)>) {
+    fn admit(&self, deliveries: Vec<Arc<Delivery>>) -> (Vec<Arc<Delivery>>, Vec<PutOff>) {
         let (mut ready, mut put_off) = (Vec::with_capacity(deliveries.len()), Vec::new());
         let (mut backlog, now) = (self.lock(), Instant::now());
         for delivery in deliveries {
@@ -417,7 +420,7 @@ mod tests {
         let fields = [(b"type".as_slice(), b"test".as_slice()), (b"payload", &payload)];
         let envelope = Envelope::new(fields.into_iter());
         let job = JobSpec::parse(&envelope, EntryId::new(1, 0), Lane::Normal).unwrap();
-        Arc::new(Delivery::new(job, envelope, HeldLease::new(std::time::Instant::now())))
+        Arc::new(Delivery::new(job, envelope, HeldLease::new(Instant::now())))
     }
 
     #[tokio::test]

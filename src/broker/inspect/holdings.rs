@@ -86,7 +86,7 @@ struct Report {
 /// The worker that holds a job; see the [example](Holdings).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Holder {
+pub struct JobHolder {
     /// Its consumer name.
     pub worker: String,
     /// How long ago it last took or renewed the job.
@@ -127,7 +127,7 @@ impl Holdings {
     }
 
     /// Returns who holds an entry, and since when.
-    pub(super) fn holder(&self, queue: &QueueName, lane: Lane, pending: PendingEntry) -> Holder {
+    pub(super) fn holder(&self, queue: &QueueName, lane: Lane, pending: PendingEntry) -> JobHolder {
         let PendingEntry { entry, consumer, silent, deliveries } = pending;
         // What a worker claims is pending for another name of its own.
         let worker = consumer.strip_suffix(".claims").unwrap_or(&consumer).to_owned();
@@ -136,7 +136,7 @@ impl Holdings {
         // What a complete report lacks began after it.
         let after = report.filter(|report| report.is_complete).map(|report| report.at).unwrap_or_default();
         let since = exact.unwrap_or_else(|| after.max(timestamp(entry.ms)));
-        Holder { worker, silent, deliveries, since, is_exact: exact.is_some() }
+        JobHolder { worker, silent, deliveries, since, is_exact: exact.is_some() }
     }
 }
 

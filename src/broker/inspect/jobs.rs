@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::holdings::{Holder, Holdings};
+use super::holdings::{Holdings, JobHolder};
 use crate::broker::Queue;
 use crate::broker::client::error::{Class, Error};
 use crate::job::filter::{Candidate, Filter, Match};
@@ -79,7 +79,7 @@ pub struct FoundJob {
     /// The last error, if it was read: that of a dead job, or of one that a filter had to look up.
     pub error: Option<String>,
     /// The worker that holds it, if it is running.
-    pub holder: Option<Holder>,
+    pub holder: Option<JobHolder>,
     /// Where a page begins that goes on after this job.
     cursor: JobCursor,
 }

@@ -411,10 +411,10 @@ fn a_member_of_a_batch_of_the_wrong_type_is_refused_alone() {
         "sf:{q}:steps:good",
         "sf:{q}:batch:",
     ]);
-    let mut member = now();
-    // The field `member`.
-    member[8] = "1";
-    let args = [&member[..], &args("good", "now", NO_LOCK)].concat();
+    let mut member = args("j", "now", NO_LOCK);
+    // The value `member`.
+    member[7] = "1";
+    let args = [&[""][..], &member, &args("good", "now", NO_LOCK)].concat();
     let answer = verdicts(scripts.call(source("submit"), &keys, &args).1);
     assert_eq!([&answer[0], &answer[1], &answer[3], &answer[4]], ["refused", "j", "new", "good"]);
     assert_eq!(scripts.int(&["XLEN", KEYS[5]]), 1);
@@ -438,9 +438,11 @@ fn a_replacement_is_refused_whole_if_it_may_not_end_its_holder() {
     scripts.server.cmd(&["ACL", "SETUSER", "default", "-xdel"]);
     let (keys, args) = second("now", "replace");
     let before = scripts.digest();
-    let command = [&["EVAL", source("submit"), "13"][..], &keys, &args].concat();
-    let answer = format!("{:?}", scripts.server.try_cmd(&command));
-    assert!(answer.contains("xdel") || answer.contains("permissions"), "{answer}");
+    let mut submitter = redis::Client::open(scripts.server.url()).unwrap().get_connection().unwrap();
+    let mut command = redis::cmd("EVAL");
+    command.arg(source("submit")).arg(keys.len()).arg(&keys[..]).arg(&args);
+    let refused = command.query::<Value>(&mut submitter).unwrap_err().to_string();
+    assert!(refused.contains("xdel") || refused.contains("permission"), "{refused}");
     assert_eq!(scripts.digest(), before);
     scripts.server.cmd(&["ACL", "SETUSER", "default", "+xdel"]);
     assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1)[0], "replaced");
