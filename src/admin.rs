@@ -28,9 +28,9 @@
 //! ```
 
 pub use crate::broker::{
-    Attempt, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadLetter, DeadLetters,
-    DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, Joined, Kept, LaneSnapshot,
-    LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Part, PastEvent, Progress, QueueSnapshot,
-    RedisMemory, Replayed, Server, Status, Step, StepLedgers, StepsStatus, Unread, Upcoming, WIRE_VERSION,
-    WorkerInfo, stream_name,
+    Attempt, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups,
+    DeadLetter, DeadLetters, DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, Joined, Kept,
+    LaneSnapshot, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Part, PastEvent, Progress,
+    QueueSnapshot, RedisMemory, Replayed, Server, Status, Step, StepLedgers, StepsStatus, Unread, Upcoming,
+    WIRE_VERSION, WorkerInfo, stream_name,
 };

@@ -17,6 +17,7 @@
 
 pub(crate) mod duration;
 mod envelope;
+mod fingerprint;
 mod followup;
 mod id;
 mod lease;
@@ -39,6 +40,7 @@ mod typed;
 pub use duration::{format_duration, parse_duration};
 pub(crate) use envelope::pack_texts;
 pub use envelope::{Envelope, Malformed};
+pub(crate) use fingerprint::fingerprint;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,

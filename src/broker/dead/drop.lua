@@ -16,7 +16,9 @@ if stay_ms or most then
     return { #redis.call('XRANGE', dead, letter, letter) == 1 and 2 or 0 }
   end
 end
-if redis.call('XDEL', dead, letter) == 0 then return { 0 } end
+local found = letter_at(dead, letter)
+if not found then return { 0 } end
+remove_letter(dead, found)
 -- Somebody may have copied the letter.
 drop_offloaded(offloaded, '')
 unmark_letter(record, letter, ledger)

@@ -1,4 +1,5 @@
-//! Reading, replaying and dropping dead letters.
+//! Reading, counting, replaying and dropping dead letters.
 
+pub(super) mod groups;
 pub(super) mod letter;
 pub(super) mod replay;
