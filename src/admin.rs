@@ -34,3 +34,4 @@ pub use crate::broker::{
     QueueSnapshot, RedisMemory, Replayed, Server, Status, Step, StepLedgers, StepsStatus, Unread, Upcoming,
     WIRE_VERSION, WorkerInfo, stream_name,
 };
+pub use crate::job::filter::{Candidate, Filter, FilterError, Match};

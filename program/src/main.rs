@@ -14,6 +14,7 @@ mod dev;
 mod enqueue;
 mod events;
 mod exit;
+mod filter;
 mod healthcheck;
 mod man;
 mod metrics;

@@ -17,6 +17,7 @@
 
 pub(crate) mod duration;
 mod envelope;
+pub(crate) mod filter;
 mod fingerprint;
 mod followup;
 mod id;

@@ -26,7 +26,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("job", &[]),
     ("cron", &["job"]),
     ("sabotage", &[]),
-    ("admin", &["broker"]),
+    ("admin", &["job", "broker"]),
     ("broker", &["job", "cron", "sabotage", "tls"]),
     ("tls", &[]),
     ("event", &["job", "broker"]),

@@ -8,7 +8,8 @@ use fred::types::{Key, Value};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::{Entry, Queue};
-use crate::job::{EntryId, Envelope, JobId, Lane, Portion};
+use crate::job::filter::{Candidate, Filter, Match};
+use crate::job::{EntryId, Envelope, JobId, Lane, Portion, State, Timestamp};
 
 /// The most bytes of letters that one command reads, roughly.
 const PORTION_BYTES: usize = 1024 * 1024;
@@ -71,6 +72,19 @@ impl DeadLetter {
     pub fn job(&self) -> JobId {
         let named = ["dead_job", "id"].into_iter().find_map(|name| self.text(name).parse().ok());
         named.unwrap_or_else(|| JobId::derived(self.entry, Lane::Normal))
+    }
+
+    /// When the job died: `dead_at_ms`, or else the time of the letter's own entry.
+    pub fn died(&self) -> Timestamp {
+        let told = self.text("dead_at_ms").parse().ok().and_then(Timestamp::from_ms);
+        told.or_else(|| Timestamp::from_ms(self.entry.ms)).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Returns whether a filter matches the letter. `now` is the server's time. See the [example](Filter).
+    pub fn check(&self, filter: &Filter, now: Timestamp) -> Match {
+        let job = self.job().to_string();
+        let candidate = Candidate::new(&job).state(State::Dead).fields(&self.fields).at(self.died());
+        filter.check(&candidate, now)
     }
 }
 

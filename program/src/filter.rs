@@ -1,0 +1,195 @@
+//! The arguments that select jobs and dead letters, for every command that has them.
+
+use std::time::Duration;
+
+use streamfleet::admin::{Filter, FilterError};
+use streamfleet::job::{DeadReason, Timestamp};
+
+use super::{Wrong, times};
+
+/// The heading of these arguments in the help.
+const HEADING: &str = "Filter";
+
+/// Selects jobs. All conditions must hold.
+#[derive(clap::Args, Debug, Clone, Default)]
+#[command(next_help_heading = HEADING)]
+pub(crate) struct FilterArgs {
+    /// Only jobs of this type, or with mail.* of all types that begin like this.
+    #[arg(long = "type", value_name = "TYPE")]
+    job_type: Option<String>,
+    /// Only jobs whose payload or header fulfils a condition, such as payload.customer=9, payload.items.0.sku!=x,
+    /// payload.total>100, payload.mail~@example.com or h.tenant=9. May be repeated.
+    #[arg(long = "where", value_name = "CONDITION")]
+    conditions: Vec<String>,
+    /// Only jobs with this header, such as tenant=9. May be repeated.
+    #[arg(long = "header", value_name = "NAME=VALUE")]
+    headers: Vec<String>,
+    /// Only jobs whose payload or error contains this text.
+    #[arg(long)]
+    text: Option<String>,
+    /// Only jobs whose last error contains this text.
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+    /// Only jobs whose id begins like this.
+    #[arg(long, value_name = "TEXT")]
+    id_prefix: Option<String>,
+    /// Only jobs that were accepted, or dead jobs that died, at this instant or later, such as 2026-12-01T10:00:00Z.
+    #[arg(long, value_name = "INSTANT", value_parser = times::instant)]
+    since: Option<Timestamp>,
+    /// Only jobs that were accepted, or dead jobs that died, before this instant.
+    #[arg(long, value_name = "INSTANT", value_parser = times::instant)]
+    until: Option<Timestamp>,
+    /// Only jobs that were accepted, or dead jobs that died, longer ago than this, such as 2h.
+    #[arg(long, value_name = "DURATION", value_parser = times::duration)]
+    older_than: Option<Duration>,
+}
+
+/// Selects dead letters, beside [`FilterArgs`].
+#[derive(clap::Args, Debug, Clone, Default)]
+#[command(next_help_heading = HEADING)]
+pub(crate) struct LetterArgs {
+    /// Only dead letters with this reason: exhausted, fatal, lost, expired, malformed, unroutable or `needs_decision`.
+    #[arg(long, value_parser = reason)]
+    reason: Option<DeadReason>,
+    /// Only dead letters whose last failure was of this kind.
+    #[arg(long, value_parser = KINDS)]
+    kind: Option<String>,
+    /// Only dead letters with this fingerprint.
+    #[arg(long, value_name = "FINGERPRINT")]
+    group: Option<String>,
+}
+
+/// The values of `dead_kind`.
+const KINDS: [&str; 8] =
+    ["error", "timeout", "panic", "unknown", "lost", "expired", "malformed", "unroutable"];
+
+impl FilterArgs {
+    /// Converts the arguments.
+    ///
+    /// # Errors
+    ///
+    /// [`Wrong`] if a condition is empty or not valid, or there are too many.
+    pub(crate) fn filter(&self) -> Result<Filter, Wrong> {
+        self.build().map_err(|error| Wrong(error.to_string()))
+    }
+
+    fn build(&self) -> Result<Filter, FilterError> {
+        let texts = [
+            ("type", &self.job_type),
+            ("id-prefix", &self.id_prefix),
+            ("text", &self.text),
+            ("error", &self.error),
+        ];
+        let mut filter = Filter::new();
+        for (name, value) in texts {
+            if let Some(value) = value {
+                filter = filter.and(name, value)?;
+            }
+        }
+        for condition in &self.conditions {
+            filter = filter.condition(condition)?;
+        }
+        for header in &self.headers {
+            let (name, value) = header.split_once('=').unwrap_or((header, ""));
+            filter = filter.header(name, value)?;
+        }
+        if let Some(since) = self.since {
+            filter = filter.since(since)?;
+        }
+        if let Some(until) = self.until {
+            filter = filter.until(until)?;
+        }
+        match self.older_than {
+            Some(age) => filter.older_than(age),
+            None => Ok(filter),
+        }
+    }
+}
+
+impl LetterArgs {
+    /// Returns true if none of them is given.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reason.is_none() && self.kind.is_none() && self.group.is_none()
+    }
+
+    /// Adds the arguments to those of all jobs.
+    ///
+    /// # Errors
+    ///
+    /// [`Wrong`] if a condition is empty or not valid, or there are too many.
+    pub(crate) fn add_to(&self, filter: Filter) -> Result<Filter, Wrong> {
+        self.build(filter).map_err(|error| Wrong(error.to_string()))
+    }
+
+    fn build(&self, mut filter: Filter) -> Result<Filter, FilterError> {
+        if let Some(reason) = self.reason {
+            filter = filter.reason(reason)?;
+        }
+        if let Some(kind) = &self.kind {
+            filter = filter.kind(kind)?;
+        }
+        match &self.group {
+            Some(fingerprint) => filter.group(fingerprint),
+            None => Ok(filter),
+        }
+    }
+}
+
+fn reason(name: &str) -> Result<DeadReason, String> {
+    let known = DeadReason::ALL.into_iter().find(|reason| reason.as_str() == name);
+    known.ok_or_else(|| {
+        format!("a reason must be one of {}", DeadReason::ALL.map(DeadReason::as_str).join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        filter: FilterArgs,
+        #[command(flatten)]
+        letters: LetterArgs,
+    }
+
+    fn parse(args: &[&str]) -> Result<Filter, Wrong> {
+        let command = Command::try_parse_from(["streamfleet"].iter().chain(args)).unwrap();
+        command.letters.add_to(command.filter.filter()?)
+    }
+
+    #[test]
+    fn a_filter_is_shown_as_it_was_typed() {
+        let args = ["--type", "mail.send", "--id-prefix", "order-", "--text", "bob", "--error", "refused"];
+        let more =
+            ["--where", "payload.customer=9", "--where", "h.tenant=9", "--since", "2026-12-01T10:00:00.000Z"];
+        let last = ["--until", "2026-12-02T10:00:00.000Z", "--older-than", "2h", "--reason", "fatal"];
+        let args = [&args[..], &more[..], &last[..], &["--kind", "panic", "--group", "0123456789abcdef"][..]]
+            .concat();
+        assert_eq!(parse(&args).unwrap().to_string(), args.join(" "));
+        assert_eq!(parse(&["--header", "tenant=a=b"]).unwrap().to_string(), "--where h.tenant=a=b");
+        assert!(parse(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_empty_condition_is_refused() {
+        for args in [
+            ["--type", ""],
+            ["--where", ""],
+            ["--where", "payload.="],
+            ["--where", "payload.a="],
+            ["--header", "tenant"],
+            ["--header", "tenant="],
+            ["--header", "=9"],
+            ["--text", ""],
+            ["--error", " "],
+            ["--id-prefix", ""],
+            ["--group", ""],
+        ] {
+            assert!(parse(&args).is_err(), "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Tests of filters.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::job::Envelope;
+
+const NOW: u64 = 1_700_000_000_000;
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_ms(ms).unwrap()
+}
+
+fn envelope(fields: &[(&str, &[u8])]) -> Envelope {
+    Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), *value)))
+}
+
+fn condition(text: &str) -> Filter {
+    Filter::new().condition(text).unwrap()
+}
+
+fn found(filter: &Filter, payload: &[u8], encoding: &str) -> Match {
+    let fields = envelope(&[
+        ("type", b"mail.send"),
+        ("payload", payload),
+        ("encoding", encoding.as_bytes()),
+        ("h.tenant", b"9"),
+    ]);
+    filter.check(&Candidate::new("order-7").fields(&fields).at(at(NOW)), at(NOW))
+}
+
+const ORDER: &str = r#"{"customer":9,"paid":true,"total":12.5,"note":null,"big":9007199254740993,
+    "items":[{"sku":"a"},{"sku":"b c"}],"a.b":{"x":"y"},"at":"2026-11-02","0":"zero","mail":"bob@example.com"}"#;
+
+/// The same in both encodings.
+fn order(filter: &Filter) -> Match {
+    let value: serde_json::Value = serde_json::from_str(ORDER).unwrap();
+    let json = found(filter, ORDER.as_bytes(), "json");
+    assert_eq!(found(filter, &rmp_serde::to_vec_named(&value).unwrap(), "msgpack"), json, "{filter}");
+    json
+}
+
+#[test]
+fn fields_of_a_payload_are_found_by_their_path_and_compared_as_text() {
+    let holding = [
+        "payload.customer=9",
+        "payload.customer = 9",
+        "payload.customer!=8",
+        "payload.missing!=8",
+        "payload.customer>8.5",
+        "payload.customer>=9",
+        "payload.customer<10",
+        "payload.paid=true",
+        "payload.note=null",
+        "payload.total=12.50",
+        "payload.total<=12.5",
+        "payload.big=9007199254740993",
+        "payload.big>9007199254740992",
+        "payload.items[0].sku=a",
+        "payload.items.1.sku=b c",
+        "payload.items[1].sku~b",
+        "payload[\"a.b\"].x=y",
+        "payload.at>2026-11-01",
+        "payload.0=zero",
+        "payload.mail~@example.",
+        "h.tenant=9",
+        "h.tenant<10",
+        "h.other!=9",
+    ];
+    for text in holding {
+        assert_eq!(order(&condition(text)), Match::Yes, "{text}");
+    }
+    let failing = [
+        "payload.customer=09",
+        "payload.customer!=9",
+        "payload.missing=9",
+        "payload.missing<9",
+        "payload.missing~9",
+        "payload.big=9007199254740992",
+        "payload.items=a",
+        "payload.items[2].sku=a",
+        "payload.items[0]=a",
+        "payload[0]=zero",
+        "payload.customer.id=9",
+        "payload.mail<9",
+        "payload.customer<x",
+        "h.other=9",
+    ];
+    for text in failing {
+        assert_eq!(order(&condition(text)), Match::No, "{text}");
+    }
+}
+
+#[test]
+fn a_condition_that_is_empty_or_unclear_is_refused() {
+    for name in ["type", "state", "id-prefix", "text", "error", "reason", "kind", "group", "where", "since"] {
+        for value in ["", " "] {
+            assert_eq!(Filter::new().and(name, value), Err(FilterError::Empty(name.to_owned())));
+        }
+    }
+    let unclear = [
+        ("type", "*"),
+        ("type", "Mail"),
+        ("type", ".*"),
+        ("state", "running away"),
+        ("reason", "bad luck"),
+        ("kind", "a b"),
+        ("since", "yesterday"),
+        ("until", "2026-12-01T10:00:00"),
+        ("older-than", "10"),
+        ("id-prefix", "a b"),
+    ];
+    for (name, value) in unclear {
+        assert!(matches!(Filter::new().and(name, value), Err(FilterError::Invalid { .. })), "{name} {value}");
+    }
+    let wheres = [
+        "payload",
+        "payload=9",
+        "payload.=9",
+        "payload.a",
+        "payload.a=",
+        "payload.a= ",
+        "payload.a==9",
+        "payload..a=9",
+        "payload.a[=9",
+        "payload.a[x]=9",
+        "payload[\"\"]=9",
+        "payloads.a=9",
+        "h.=9",
+        "h.a=",
+        "customer=9",
+        "=9",
+        "payload.a=~9",
+    ];
+    for text in wheres {
+        assert!(matches!(Filter::new().condition(text), Err(FilterError::Invalid { .. })), "{text}");
+    }
+    assert_eq!(Filter::new().and("color", "red"), Err(FilterError::Unknown("color".to_owned())));
+}
+
+#[test]
+fn a_filter_is_bounded() {
+    let mut filter = Filter::new();
+    for _ in 0..Filter::MAX_CONDITIONS {
+        filter = filter.text("x").unwrap();
+    }
+    assert_eq!(filter.text("x"), Err(FilterError::TooMany));
+    assert_eq!(Filter::new().text(&"x".repeat(Filter::MAX_BYTES)), Err(FilterError::TooLarge));
+}
+
+#[test]
+fn all_conditions_must_hold_and_what_is_not_decided_is_told() {
+    let both = condition("payload.customer=9").job_type("mail.*").unwrap();
+    assert_eq!(found(&both, br#"{"customer":9}"#, "json"), Match::Yes);
+    assert_eq!(found(&both, br#"{"customer":9"#, "json"), Match::Unreadable);
+    assert_eq!(found(&both, br#"{"customer":9}"#, "raw"), Match::Unreadable);
+    assert_eq!(found(&both, br#"{"customer":9}"#, "msgpack"), Match::Unreadable);
+    assert_eq!(found(&both, b"", "json"), Match::No);
+    let large = format!("\"{}\"", "x".repeat(Filter::MAX_PAYLOAD_BYTES));
+    assert_eq!(found(&both, large.as_bytes(), "json"), Match::TooLarge);
+    let other = condition("payload.customer=9").job_type("report.daily").unwrap();
+    assert_eq!(found(&other, large.as_bytes(), "json"), Match::No);
+    let gone = Candidate::new("order-7").at(at(NOW));
+    assert_eq!(both.check(&gone, at(NOW)), Match::Unreadable);
+    assert_eq!(Filter::new().check(&gone, at(NOW)), Match::Yes);
+}
+
+#[test]
+fn a_text_is_found_as_php_and_python_write_it() {
+    let filter = Filter::new().text("给/\"é").unwrap();
+    for payload in [r#"["给/\"é"]"#, r#"["\u7ed9/\"\u00e9"]"#, r#"["\u7ed9\/\"\u00e9"]"#] {
+        assert_eq!(found(&filter, payload.as_bytes(), "json"), Match::Yes, "{payload}");
+    }
+    assert_eq!(found(&filter, br#"["\u7ed9/\"\u00e9"]"#, "raw"), Match::No);
+    assert_eq!(found(&filter, &[[0xff].as_slice(), "给/\"é".as_bytes()].concat(), "raw"), Match::Yes);
+}
+
+#[test]
+fn fields_of_a_letter_count_only_for_dead_jobs() {
+    let fields = envelope(&[
+        ("type", b"mail.send"),
+        ("dead_reason", b"exhausted"),
+        ("dead_kind", b"timeout"),
+        ("dead_error", b"timed out after 3s"),
+        ("dead_fingerprint", b"0123456789abcdef"),
+    ]);
+    let filter = Filter::new().reason(DeadReason::Exhausted).unwrap().kind("timeout").unwrap();
+    let filter = filter.error("timed out").unwrap().group("0123456789abcdef").unwrap();
+    let letter = Candidate::new("order-7").fields(&fields).state(State::Dead);
+    assert_eq!(filter.check(&letter, at(NOW)), Match::Yes);
+    assert_eq!(filter.check(&letter.state(State::Waiting), at(NOW)), Match::No);
+    assert_eq!(Filter::new().error("3s").unwrap().check(&letter.error("refused"), at(NOW)), Match::No);
+}
+
+#[test]
+fn times_begin_with_since_and_end_before_until() {
+    let is = |filter: &Filter, ms: u64| filter.check(&Candidate::new("a").at(at(ms)), at(NOW)) == Match::Yes;
+    let since = Filter::new().since(at(NOW - 5)).unwrap();
+    assert!(is(&since, NOW - 5) && !is(&since, NOW - 6));
+    let until = Filter::new().until(at(NOW - 5)).unwrap();
+    assert!(is(&until, NOW - 6) && !is(&until, NOW - 5));
+    let old = Filter::new().older_than(Duration::from_secs(60)).unwrap();
+    assert!(is(&old, NOW - 60_001) && !is(&old, NOW - 60_000));
+    let fixed = old.fixed_at(at(NOW));
+    assert!(is(&fixed, NOW - 60_001) && !is(&fixed, NOW - 60_000));
+    assert_eq!(fixed, Filter::new().until(at(NOW - 60_000)).unwrap());
+}
+
+#[test]
+fn a_filter_is_shown_as_a_person_would_type_it() {
+    let filter = Filter::new().job_type("mail.*").unwrap().error("it's late").unwrap();
+    let filter = filter.condition("payload.items[0].sku != x").unwrap().header("tenant", "9").unwrap();
+    let filter = filter.older_than(Duration::from_secs(5400)).unwrap().since(at(NOW)).unwrap();
+    assert_eq!(
+        filter.to_string(),
+        "--type 'mail.*' --error 'it'\\''s late' --where 'payload.items[0].sku!=x' --where h.tenant=9 \
+         --older-than '1h 30m' --since 2023-11-14T22:13:20.000Z"
+    );
+}
+
+#[test]
+fn a_stored_filter_with_anything_unknown_is_refused() {
+    let stored = r#"{"conditions":[["type","mail.*"],["where","payload.customer=9"]]}"#;
+    let filter: Filter = serde_json::from_str(stored).unwrap();
+    assert_eq!(serde_json::to_string(&filter).unwrap(), stored);
+    for wrong in [
+        r#"{"conditions":[["color","red"]]}"#,
+        r#"{"conditions":[["type",""]]}"#,
+        r#"{"conditions":[],"except":[]}"#,
+        r#"{}"#,
+    ] {
+        assert!(serde_json::from_str::<Filter>(wrong).is_err(), "{wrong}");
+    }
+}
+
+fn any_condition() -> impl Strategy<Value = (&'static str, String)> {
+    let operator =
+        prop_oneof![Just("="), Just("!="), Just("<"), Just("<="), Just(">"), Just(">="), Just("~")];
+    let name = "\\PC{1,12}";
+    let comparison =
+        (name, 0..9_usize, operator, "[^=~\\s]\\PC{0,20}").prop_map(|(name, at, operator, value)| {
+            let name = serde_json::to_string(&name).unwrap();
+            ("where", format!("payload[{name}][{at}].x{operator}{value}"))
+        });
+    let text = "[^\\s]\\PC{0,20}";
+    prop_oneof![
+        comparison,
+        text.prop_map(|text| ("text", text)),
+        text.prop_map(|text| ("error", text)),
+        "[a-z0-9][a-z0-9._-]{0,20}\\*?".prop_map(|name| ("type", name)),
+        (0..Timestamp::MAX.as_ms() / 2).prop_map(|ms| ("since", instant_text(at(ms)))),
+        (1..100_000_000_u64).prop_map(|ms| ("older-than", format_duration(Duration::from_millis(ms)))),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_stored_filter_comes_back_the_same(conditions in vec(any_condition(), 0..8)) {
+        let mut filter = Filter::new();
+        for (name, value) in conditions {
+            filter = filter.and(name, &value).unwrap();
+        }
+        let stored = serde_json::to_string(&filter).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Filter>(&stored).unwrap(), filter);
+    }
+
+    #[test]
+    fn reading_any_text_as_a_condition_never_panics(name in "(type|where|text|since|id-prefix)", value in "\\PC*") {
+        if let Ok(filter) = Filter::new().and(&name, &value) {
+            prop_assert!(!filter.is_empty() && !filter.to_string().is_empty());
+        }
+        let _ignored = Filter::new().condition(&format!("payload.{value}")).is_ok();
+        let _ignored = Filter::new().condition(&format!("payload[{value}")).is_ok();
+    }
+
+    #[test]
+    fn checking_any_payload_never_panics(payload in vec(any::<u8>(), 0..200), is_json in any::<bool>()) {
+        let filter = condition("payload.a[0].b>9").text("x").unwrap();
+        let _ignored = found(&filter, &payload, if is_json { "json" } else { "msgpack" });
+    }
+
+    #[test]
+    fn unequal_is_the_opposite_of_equal(value in "[a-z0-9]{1,3}", wanted in "[a-z0-9]{1,3}") {
+        let payload = format!(r#"{{"a":{}}}"#, serde_json::to_string(&value).unwrap());
+        let equal = found(&condition(&format!("payload.a={wanted}")), payload.as_bytes(), "json");
+        let unequal = found(&condition(&format!("payload.a!={wanted}")), payload.as_bytes(), "json");
+        prop_assert_eq!((equal == Match::Yes, unequal == Match::No), (value == wanted, value == wanted));
+    }
+}
