@@ -40,9 +40,12 @@ pub(crate) use client::meter::COMMANDS;
 pub(crate) use client::meter::{Meter, Reading};
 #[cfg(test)]
 pub(crate) use client::script::sources as script_sources;
+pub use dead::edit::{EditError, LetterEdit};
 pub use dead::groups::{DeadGroup, DeadGroups};
 pub use dead::letter::{DeadLetter, DeadLetters, Evicted, LetterLimits};
 pub use dead::replay::Replayed;
+pub use dead::selection::{SelectedPage, Selection, SelectionPlan};
+pub use inspect::audit::{Action, AuditLog, PastAction};
 pub use inspect::delayed::{Delayed, Upcoming};
 pub use inspect::events::{EventStream, PastEvent};
 pub use inspect::history::{Attempt, LogLine, Progress};

@@ -27,6 +27,7 @@ mod life;
 mod offload;
 mod outcome;
 mod pacing;
+pub(crate) mod patch;
 mod plan;
 mod portion;
 mod record;

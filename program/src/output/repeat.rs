@@ -28,7 +28,8 @@ pub(crate) struct Repeat {
     watch: Option<Duration>,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+/// Reads an interval.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let interval = times::duration(text)?;
     if interval < SHORTEST { Err("an interval must be at least 100ms".to_owned()) } else { Ok(interval) }
 }
@@ -73,6 +74,11 @@ impl Listing {
 }
 
 impl Repeat {
+    /// Returns the arguments of a list that is always shown repeatedly.
+    pub(crate) fn every(interval: Duration) -> Self {
+        Self { watch: Some(interval) }
+    }
+
     /// Prints what `look` finds, once or repeatedly, and returns the exit code.
     pub(crate) async fn run(
         self,

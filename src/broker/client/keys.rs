@@ -2,7 +2,7 @@
 
 use fred::types::Key;
 
-use crate::job::{BatchId, ConsumerName, JobId, Lane, Namespace, QueueName, UniqueKey};
+use crate::job::{BatchId, ConsumerName, EntryId, JobId, Lane, Namespace, QueueName, UniqueKey};
 
 /// The names of one queue's keys, built once.
 #[derive(Debug, Clone)]
@@ -119,6 +119,11 @@ impl Keys {
     #[cfg(feature = "testing")]
     pub(crate) fn advanced(&self) -> Key {
         Key::from(format!("{}:advanced", self.prefix))
+    }
+
+    /// The letter that took the place of this one when somebody edited it.
+    pub(crate) fn edited(&self, letter: EntryId) -> Key {
+        Key::from(format!("{}:edited:{letter}", self.prefix))
     }
 
     /// The receipts of the entries that a consumer settled, until the answers have arrived.

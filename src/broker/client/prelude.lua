@@ -254,25 +254,27 @@ local function group_for(groups, fingerprint)
   return (known == 1 or redis.call('HLEN', groups) < MOST_GROUPS) and fingerprint or 'other'
 end
 
--- Adds a letter to a group: 'count first_ms last_ms letter type reason error'. The last letter and its error are samples.
--- It must come after the first write of its script. A table of another type counts nothing.
-local function add_to_group(groups, group, ms, letter, job_type, reason, error_text)
+-- Adds a letter to a group: 'count deaths first_ms last_ms letter type reason error'. The last letter and its error are
+-- samples. deaths: 1, or 0 if it takes the place of another letter. It must come after the first write of its script. A
+-- table of another type counts nothing.
+local function add_to_group(groups, group, deaths, ms, letter, job_type, reason, error_text)
   local told = redis.pcall('HGET', groups, group)
   if type(told) == 'table' then return end
-  local count, first, last = string.match(told or '', '^(%d+) (%d+) (%d+) ')
+  local count, died, first, last = string.match(told or '', '^(%d+) (%d+) (%d+) (%d+) ')
   first, last = math.min(tonumber(first) or ms, ms), math.max(tonumber(last) or ms, ms)
   if #error_text > 200 then error_text = string.gsub(string.sub(error_text, 1, 200), '[\192-\255][\128-\191]*$', '') end
   if group == 'other' or job_type == '' then job_type = '-' end
   if group == 'other' then reason = '-' end
-  redis.pcall('HSET', groups, group, string.format('%.0f ', (tonumber(count) or 0) + 1) .. ms_text(first) .. ' '
-    .. ms_text(last) .. ' ' .. letter .. ' ' .. job_type .. ' ' .. reason .. ' ' .. error_text)
+  local counts = string.format('%.0f %.0f ', (tonumber(count) or 0) + 1, (tonumber(died) or 0) + deaths)
+  redis.pcall('HSET', groups, group, counts .. ms_text(first) .. ' ' .. ms_text(last) .. ' ' .. letter .. ' ' .. job_type
+    .. ' ' .. reason .. ' ' .. error_text)
 end
 
 -- Takes a letter out of a group. A group without letters is deleted.
 local function take_from_group(groups, group, letter)
   local told = redis.pcall('HGET', groups, group)
   if type(told) ~= 'string' then return end
-  local count, times, sample, rest = string.match(told, '^(%d+) (%d+ %d+) (%S+) (.*)$')
+  local count, times, sample, rest = string.match(told, '^(%d+) (%d+ %d+ %d+) (%S+) (.*)$')
   if (tonumber(count) or 0) <= 1 then return redis.pcall('HDEL', groups, group) end
   if sample == letter then sample = '-' end
   redis.pcall('HSET', groups, group, string.format('%.0f ', count - 1) .. times .. ' ' .. sample .. ' ' .. rest)
@@ -418,24 +420,41 @@ local function unpacked(packed)
 end
 
 -- Appends these fields to the dead stream, and counts the letter in the group of its fingerprint, which the letter then
--- names. Nothing else writes letters. Returns the letter's id or an error; never throws.
-local function write_letter(dead, fields, fingerprint, ms, job_type, reason, error_text)
+-- names. deaths: 1, or 0 if it takes the place of another letter. Nothing else writes letters. Returns the letter's id or
+-- an error; never throws.
+local function write_letter(dead, fields, fingerprint, deaths, ms, job_type, reason, error_text)
   local groups, coming = group_tables(dead)
   local group = group_for(groups, fingerprint)
   add_pair(fields, 'dead_fingerprint', fingerprint)
   if group ~= '' then add_pair(fields, 'dead_group', group) end
   local letter = append(dead, fields, 1, #fields)
   if type(letter) == 'table' or group == '' then return letter end
-  add_to_group(groups, group, ms, letter, job_type, reason, error_text)
-  if coming then add_to_group(coming, group, ms, letter, job_type, reason, error_text) end
+  add_to_group(groups, group, deaths, ms, letter, job_type, reason, error_text)
+  if coming then add_to_group(coming, group, deaths, ms, letter, job_type, reason, error_text) end
   return letter
+end
+
+-- Notes what a person did in the audit, which keeps about the last 10,000 actions, once for each call. action: the fields
+-- of the note, packed. A full Redis allows it. Returns the entry's id or an error; never throws.
+local function note_action(audit, call, action)
+  local before = redis.pcall('XREVRANGE', audit, '+', '-', 'COUNT', 20)
+  if before.err then return before end
+  for _, noted in ipairs(before) do
+    if field_of(noted, 'call') == call then return noted[1] end
+  end
+  -- Redis allows this even when it is out of memory, and then admits the XADD.
+  local trimmed = redis.pcall('XTRIM', audit, 'MAXLEN', '~', 10000)
+  if type(trimmed) == 'table' then return trimmed end
+  local fields = cmsgpack.unpack(action)
+  add_pair(fields, 'call', call)
+  return append(audit, fields, 1, #fields)
 end
 
 -- Sets aside in the dead stream packed fields that cannot go to a lane. Returns the letter's id or an error; never throws.
 local function set_aside(dead, packed, job, why, now)
   local fields = { 'raw', packed, 'dead_job', job, 'dead_reason', 'malformed', 'dead_error', why, 'dead_at_ms',
     string.format('%.0f', now) }
-  return write_letter(dead, fields, string.sub(redis.sha1hex('malformed ' .. why), 1, 16), now, '', 'malformed', why)
+  return write_letter(dead, fields, string.sub(redis.sha1hex('malformed ' .. why), 1, 16), 1, now, '', 'malformed', why)
 end
 
 -- The fields of a record that note an attempt which ended now in the ring of the last 20: 'start end outcome worker

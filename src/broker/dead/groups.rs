@@ -39,6 +39,8 @@ pub struct DeadGroup {
     pub fingerprint: Option<String>,
     /// How many letters it has.
     pub count: u64,
+    /// How often its jobs have died since it was last empty, also those whose letters are gone.
+    pub deaths: u64,
     /// When its first letter died, of those that it has had since it was last empty.
     pub first: Timestamp,
     /// When its last letter died.
@@ -73,12 +75,13 @@ impl DeadGroups {
 impl DeadGroup {
     /// Reads what the table says about a group: see `add_to_group` in `prelude.lua`.
     fn read(name: &str, figures: &str) -> Option<Self> {
-        let mut parts = figures.splitn(7, ' ');
+        let mut parts = figures.splitn(8, ' ');
         let mut part = || parts.next();
         let time = |text: &str| text.parse().ok().and_then(Timestamp::from_ms);
         Some(Self {
             fingerprint: Some(name.to_owned()).filter(|name| name != OTHER),
             count: part()?.parse().ok()?,
+            deaths: part()?.parse().ok()?,
             first: time(part()?)?,
             last: time(part()?)?,
             sample: part()?.parse().ok(),
@@ -230,15 +233,15 @@ mod tests {
     #[test]
     fn a_group_is_read_as_the_scripts_write_it() {
         let group =
-            DeadGroup::read("00ff", "3 1700000000000 1700000000500 1700000000500-1 mail fatal no: a b")
+            DeadGroup::read("00ff", "3 4 1700000000000 1700000000500 1700000000500-1 mail fatal no: a b")
                 .unwrap();
-        assert_eq!((group.count, group.last.as_ms()), (3, 1_700_000_000_500));
+        assert_eq!((group.count, group.deaths, group.last.as_ms()), (3, 4, 1_700_000_000_500));
         assert_eq!(
             (group.sample, group.reason),
             (Some(EntryId::new(1_700_000_000_500, 1)), Some(DeadReason::Fatal))
         );
         assert_eq!((group.job_type.unwrap().as_str(), group.error.as_str()), ("mail", "no: a b"));
-        let other = DeadGroup::read(OTHER, "1 0000007 0000007 - - - ").unwrap();
+        let other = DeadGroup::read(OTHER, "1 1 0000007 0000007 - - - ").unwrap();
         assert_eq!((other.fingerprint, other.sample, other.job_type, other.reason), (None, None, None, None));
         assert_eq!((other.first.as_ms(), other.error.as_str()), (7, ""));
         assert_eq!(DeadGroup::read("00ff", "x"), None);

@@ -32,7 +32,7 @@ for at = FIRST_LETTER, #ARGV, VALUES do
   -- A letter that was deleted after it was read does not count.
   if redis.call('HDEL', gone, letter) == 0 then
     if group == '' then group = group_for(coming, fingerprint) end
-    add_to_group(coming, group, tonumber(ms), letter, job_type, reason, error_text)
+    add_to_group(coming, group, 1, tonumber(ms), letter, job_type, reason, error_text)
   end
 end
 redis.call('HSET', recount, 'cursor', to)

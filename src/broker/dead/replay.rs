@@ -19,6 +19,8 @@ const LEDGER_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 pub enum Replayed {
     /// The job is back in its lane, as this entry.
     As(Option<EntryId>),
+    /// Somebody edited the letter: this one took its place.
+    Edited(EntryId),
     /// The letter no longer exists; the job's state, if a record has it.
     Gone(Option<State>),
 }
@@ -69,7 +71,10 @@ impl DeadLetters<'_> {
         let state = || answer.rest.first().and_then(|state| decode::text(state).parse().ok());
         match answer.status {
             1 => Ok(Replayed::As(answer.rest.first().and_then(decode::entry_id))),
-            0 => Ok(Replayed::Gone(state())),
+            0 => Ok(match self.edited(letter).await? {
+                Some(edited) => Replayed::Edited(edited),
+                None => Replayed::Gone(state()),
+            }),
             _ => Err(Error::contract("replay", answer)),
         }
     }
