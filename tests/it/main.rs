@@ -13,6 +13,8 @@ mod cluster;
 #[cfg(test)]
 mod cron;
 #[cfg(test)]
+mod dead;
+#[cfg(test)]
 mod exec;
 #[cfg(test)]
 mod failpoints;

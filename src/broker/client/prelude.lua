@@ -302,21 +302,31 @@ local function field_of(letter, name)
 end
 
 -- Deletes a dead letter, and takes it out of its group, if it was counted: it names its group, or a recount has counted
--- it. Nothing else deletes letters.
-local function remove_letter(dead, letter)
-  redis.call('XDEL', dead, letter[1])
+-- it. group, fingerprint: what its fields say, or ''. False if the letter is gone. Nothing else deletes letters.
+local function remove_letter_of(dead, id, group, fingerprint)
+  if redis.call('XDEL', dead, id) == 0 then return false end
   local groups, coming, counted, bound, cursor = group_tables(dead)
-  local id, group = letter[1], field_of(letter, 'dead_group')
-  local fingerprint = field_of(letter, 'dead_fingerprint') or 'none'
+  if group == '' then group = nil end
+  if fingerprint == '' then fingerprint = 'none' end
   local function take(from)
     local of = group or (redis.pcall('HEXISTS', from, fingerprint) == 1 and fingerprint or 'other')
     take_from_group(from, of, id)
   end
   if group or is_up_to(id, counted) then take(groups) end
-  if not coming then return end
-  if is_up_to(id, cursor) or group and not is_up_to(id, bound) then return take(coming) end
-  -- The recount may have read it already, and must not count it.
-  if is_up_to(id, bound) then redis.pcall('HSET', dead .. ':recount:gone', id, 1) end
+  if not coming then return true end
+  if is_up_to(id, cursor) or group and not is_up_to(id, bound) then
+    take(coming)
+  elseif is_up_to(id, bound) then
+    -- The recount may have read it already, and must not count it.
+    redis.pcall('HSET', dead .. ':recount:gone', id, 1)
+  end
+  return true
+end
+
+-- The same with a letter that has been read, as XRANGE returns it.
+local function remove_letter(dead, letter)
+  local group, fingerprint = field_of(letter, 'dead_group'), field_of(letter, 'dead_fingerprint')
+  return remove_letter_of(dead, letter[1], group or '', fingerprint or '')
 end
 
 -- A raw XADD of a dead letter's fields moves the letter; `life` and `at` identify it by those fields.

@@ -226,12 +226,13 @@ impl DeadLetters<'_> {
     ) -> Result<crate::broker::Answer, Error> {
         let (own, job) = (&self.queue.keys, letter.job());
         let call = format!("{:032x}", rand::random::<u128>());
+        let (offloaded, _) = self.light_parts(letter.entry).await?;
         let keys = vec![
             own.dead.clone(),
             own.record(&job),
             own.audit.clone(),
             own.edited(letter.entry),
-            self.offloaded_of_letter(letter.entry).await?,
+            offloaded,
             new.offloaded,
         ];
         let (job_type, error) = (new.envelope.get(b"type").unwrap_or_default(), letter.text("dead_error"));

@@ -110,7 +110,7 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn evict(self, letter: EntryId, job: &JobId, limits: LetterLimits) -> Result<Evicted, Error> {
-        let offloaded = self.offloaded_of_letter(letter).await?;
+        let (offloaded, [group, fingerprint]) = self.light_parts(letter).await?;
         let keys = vec![
             self.queue.keys.dead.clone(),
             self.queue.keys.record(job),
@@ -119,7 +119,8 @@ impl DeadLetters<'_> {
         ];
         let retention = limits.retention.map_or_else(|| "".into(), millis);
         let most = limits.most.map_or_else(String::new, |most| most.to_string());
-        let args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_RETENTION)];
+        let mut args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_RETENTION)];
+        args.extend([group, fingerprint]);
         let answer = self.queue.run(&DROP, keys, args).await?;
         match answer.status {
             0 => Ok(Evicted::Gone),

@@ -11,6 +11,7 @@ mod enqueue;
 mod events;
 mod form;
 mod help;
+mod letters;
 mod look;
 mod metrics;
 mod rehearsal;
