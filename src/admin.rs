@@ -7,6 +7,7 @@
 //! | handle | manages |
 //! |---|---|
 //! | [`Queue::dead_letters`](crate::Queue::dead_letters) | [`DeadLetters`]: list, replay and drop the letters of exhausted jobs |
+//! | [`Queue::audit`](crate::Queue::audit) | [`AuditLog`]: note what people do to the queue, and read it |
 //! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
 //! | [`Queue::find_jobs`](crate::Queue::find_jobs) | [`JobSearch`]: find jobs by state, type, payload, header or age |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
@@ -29,10 +30,12 @@
 //! ```
 
 pub use crate::broker::{
-    Attempt, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadLetter, DeadLetters,
-    DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, FoundJob, Holdings, JobCursor,
-    JobHolder, JobPage, JobSearch, Joined, Kept, LaneSnapshot, LetterLimits, Listed, LogLine, MAX_ENTRIES,
-    Members, Missing, Part, PastEvent, Progress, QueueSnapshot, RedisMemory, Replayed, Server, Status, Step,
-    StepLedgers, StepsStatus, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+    Action, Attempt, AuditLog, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable,
+    DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError, Decided, Decider, Delayed, Due, EditError,
+    EventStream, Evicted, FoundJob, Holdings, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept,
+    LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Part, PastAction,
+    PastEvent, Progress, QueueSnapshot, RedisMemory, Replayed, SelectedPage, Selection, SelectionPlan,
+    Server, Status, Step, StepLedgers, StepsStatus, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};
+pub use crate::job::patch::{Patch, PatchError};

@@ -1,6 +1,8 @@
 //! The `streamfleet` program: the command line around the library. Each command is one file with its arguments and a
 //! `run`. Everything it does is also in the library's public API.
 
+mod actor;
+mod audit;
 mod batch;
 mod bench;
 mod cancel;
@@ -116,8 +118,10 @@ enum Command {
     Top(top::Args),
     /// List the workers.
     Workers(workers::Args),
-    /// List, show, replay or drop dead letters.
-    Dead(dead::Args),
+    /// List, group, show, export, replay, drop or edit dead letters.
+    Dead(Box<dead::Args>),
+    /// Show what people did to a queue.
+    Audit(audit::Args),
     /// List or cancel jobs that are due later.
     Delayed(delayed::Args),
     /// Add, list, pause, resume, run or remove recurring jobs.
@@ -186,7 +190,8 @@ impl Command {
             Self::Top(args) => top::run(args, context).await,
             Self::Workers(args) => workers::run(args, context).await,
             Self::Events(args) => events::run(args, context).await,
-            Self::Dead(args) => dead::run(args, context).await,
+            Self::Dead(args) => dead::run(*args, context).await,
+            Self::Audit(args) => audit::run(args, context).await,
             Self::Delayed(args) => delayed::run(args, context).await,
             Self::Cron(args) => cron::run(args, context).await,
             Self::Check => check::run(context).await,

@@ -21,7 +21,6 @@ use fred::types::{Key, Value};
 
 pub(crate) use attempt::acknowledge::Acknowledged;
 pub(crate) use attempt::begin::{Begun, Candidate};
-pub(crate) use attempt::bury::fingerprint;
 pub(crate) use attempt::call::MAX_JOBS;
 pub use attempt::cancel::Cancellation;
 pub(crate) use attempt::group::{GroupMember, grouped, is_followed, settling_weight};
@@ -43,8 +42,12 @@ pub(crate) use client::meter::COMMANDS;
 pub(crate) use client::meter::{Meter, Reading};
 #[cfg(test)]
 pub(crate) use client::script::sources as script_sources;
+pub use dead::edit::{EditError, LetterEdit};
+pub use dead::groups::{DeadGroup, DeadGroups};
 pub use dead::letter::{DeadLetter, DeadLetters, Evicted, LetterLimits};
 pub use dead::replay::Replayed;
+pub use dead::selection::{SelectedPage, Selection, SelectionPlan};
+pub use inspect::audit::{Action, AuditLog, PastAction};
 pub use inspect::delayed::{Delayed, Upcoming};
 pub use inspect::events::{EventStream, PastEvent};
 pub use inspect::history::{Attempt, LogLine, Progress};
@@ -242,6 +245,14 @@ impl Queue {
 
     async fn run(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
         self.link.run(script, keys, args).await.map_err(|error| self.name_keys(error))
+    }
+
+    /// Runs a script that recognizes a call by its name: if the answer is lost, the call is sent again.
+    async fn run_named(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
+        match self.run(script, keys.clone(), args.clone()).await {
+            Err(Error::Unknown { .. }) => self.run(script, keys, args).await,
+            answer => answer,
+        }
     }
 
     /// Adds the queue's keys to an error that somebody has to fix: they must know which key it is about.

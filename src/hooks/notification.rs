@@ -222,7 +222,7 @@ impl Notification {
                     ("error", cut(notification.error.clone(), ERROR_BYTES)),
                     (
                         "fingerprint",
-                        crate::broker::fingerprint(job_type, notification.reason, &notification.error),
+                        crate::job::fingerprint(job_type, notification.reason, &notification.error),
                     ),
                     ("elapsed_ms", millis(notification.elapsed)),
                 ];
@@ -303,7 +303,7 @@ mod tests {
         let fields = Notification::of_end(&end, &worker).unwrap().fields();
         let of = |name| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
         assert!(of("error").unwrap().len() <= ERROR_BYTES);
-        assert_eq!(of("fingerprint"), Some(crate::broker::fingerprint("", DeadReason::Fatal, &error)));
+        assert_eq!(of("fingerprint"), Some(crate::job::fingerprint("", DeadReason::Fatal, &error)));
         assert_eq!((of("outcome"), of("reason")), (Some("dead".to_owned()), Some("fatal".to_owned())));
     }
 }

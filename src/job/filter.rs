@@ -4,7 +4,7 @@
 mod candidate;
 mod comparison;
 mod condition;
-mod path;
+pub(in crate::job) mod path;
 
 use std::fmt;
 use std::time::Duration;

@@ -18,6 +18,7 @@
 pub(crate) mod duration;
 mod envelope;
 pub(crate) mod filter;
+mod fingerprint;
 mod followup;
 mod id;
 mod lease;
@@ -26,6 +27,7 @@ mod life;
 mod offload;
 mod outcome;
 mod pacing;
+pub(crate) mod patch;
 mod plan;
 mod portion;
 mod priority;
@@ -42,6 +44,7 @@ pub use duration::{format_duration, parse_duration};
 pub(crate) use envelope::pack_texts;
 pub use envelope::{Envelope, Malformed};
 pub(crate) use followup::callback_of_type;
+pub(crate) use fingerprint::fingerprint;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,

@@ -108,11 +108,11 @@ const EDITS: &[Edit] = &[
     edit(
         BuriedWithoutLetter,
         "bury",
-        "local letter_id = must_append(dead, letter, 1, #letter)",
+        "local letter_id = write_letter(dead, letter, fingerprint, 1, now, job_type, reason, error_text)",
         "local letter_id = '1-0'",
     ),
     edit(BuriedAndKept, "bury", "return 1, 'end'", "return 1, 'keep'"),
-    edit(LetterKeptByReplay, "prelude", "redis.call('XDEL', dead, letter[1])", GONE),
+    edit(LetterKeptByReplay, "prelude", "remove_letter(dead, letter)", GONE),
     edit(PromotedEarly, "promote", "local now = now_ms()", "local now = now_ms() + 1500"),
     edit(
         BatchAbortedByOne,

@@ -15,6 +15,8 @@ mod concurrency;
 #[cfg(test)]
 mod cron;
 #[cfg(test)]
+mod dead;
+#[cfg(test)]
 mod exec;
 #[cfg(test)]
 mod failpoints;

@@ -2,11 +2,11 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::DeadLetter;
+use streamfleet::admin::{DeadLetter, Filter, Match};
 use streamfleet::job::{EntryId, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
 
-use super::Filter;
+use super::Letters;
 use crate::Context;
 use crate::exit::Exit;
 use crate::output::{self, Column, List, Listing, Repeat, View, harmless};
@@ -20,6 +20,7 @@ const READ: u64 = 100;
 const EXAMPLES: &str = "\
 Examples:
   streamfleet dead list --queue mail --reason exhausted --limit 10
+  streamfleet dead list --where payload.customer=9 --error refused --older-than 1h
   streamfleet dead list --type mail.send -o name | xargs streamfleet dead replay";
 
 /// The arguments of `dead list`.
@@ -27,7 +28,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The maximum number of letters.
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
     /// Start after this letter, to get the next page.
     #[arg(long, value_name = "LETTER")]
@@ -36,9 +37,9 @@ pub(super) struct Args {
     #[arg(long)]
     oldest_first: bool,
     #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
     repeat: Repeat,
+    #[command(flatten)]
+    letters: Letters,
 }
 
 /// A page of letters, for JSON output. `next` is the value of `--after` for the next page.
@@ -50,6 +51,8 @@ struct Facts {
     queue: String,
     /// How many letters the queue has, regardless of the filter.
     total: u64,
+    /// How many letters of this page are left out because the filter cannot read their payloads.
+    undecided: u64,
 }
 
 /// One letter, for JSON output.
@@ -84,27 +87,47 @@ pub(super) async fn run(
     queue: QueueName,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let queue = broker.queue(queue);
-    args.repeat.run(context.output, async || list(&args, broker, &queue, context).await).await
+    let (queue, filter) = (broker.queue(queue), args.letters.filter()?);
+    let look = async || list(&args, &filter, (broker, &queue), context).await;
+    args.repeat.run(context.output, look).await
 }
 
-async fn list(args: &Args, broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
+async fn list(
+    args: &Args,
+    filter: &Filter,
+    (broker, queue): (&Broker, &Queue),
+    context: &Context,
+) -> anyhow::Result<Listing> {
     let snapshot = queue.snapshot().await.context("failed to count the dead letters")?;
     if snapshot.dead == 0 && queues::report_unknown(broker, queue.name(), context).await {
         return Ok(Listing::not_found());
     }
-    let (letters, more) = page(args, queue).await?;
-    let next = letters.last().filter(|_| more).map(|letter| letter.letter.clone());
-    let facts = Facts { queue: queue.name().to_string(), total: snapshot.dead };
-    let page = Page { items: letters, next, facts, former: Some("letters") };
+    let found = page(args, (filter, snapshot.now), queue).await?;
+    let next = found.letters.last().filter(|_| found.more).map(|letter| letter.letter.clone());
+    let facts = Facts { queue: queue.name().to_string(), total: snapshot.dead, undecided: found.undecided };
+    let page = Page { items: found.letters, next, facts, former: Some("letters") };
     let names = |page: &Page| page.items.iter().map(|letter| letter.letter.clone()).collect();
-    Ok(Listing::new(context.output.rendered(&page, names, |page| show(page, args, snapshot.now))?))
+    let text = context.output.rendered(&page, names, |page| show(page, filter, snapshot.now))?;
+    let listing = Listing::new(text);
+    Ok(match page.facts.undecided {
+        0 => listing,
+        count => listing
+            .remark(format!("{count} dead letters are left out: the filter cannot read their payloads")),
+    })
 }
 
-/// Returns the letters of the page, and whether there may be more.
-async fn page(args: &Args, queue: &Queue) -> anyhow::Result<(Vec<Letter>, bool)> {
+/// The letters of one page.
+#[derive(Default)]
+struct Found {
+    letters: Vec<Letter>,
+    /// Whether there may be more.
+    more: bool,
+    undecided: u64,
+}
+
+async fn page(args: &Args, (filter, now): (&Filter, Timestamp), queue: &Queue) -> anyhow::Result<Found> {
     let wanted = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let (mut found, mut at) = (Vec::new(), args.after);
+    let (mut found, mut at) = (Found::default(), args.after);
     loop {
         let read = if args.oldest_first {
             let from = at.map(|at| EntryId::new(at.ms, at.seq.saturating_add(1)));
@@ -115,14 +138,16 @@ async fn page(args: &Args, queue: &Queue) -> anyhow::Result<(Vec<Letter>, bool)>
         let read = read.context("failed to read the dead letters")?;
         let is_last = read.is_empty();
         at = read.last().map(|letter| letter.entry).or(at);
-        for dead in read.iter().filter(|dead| args.filter.admits(dead)) {
-            if found.len() == wanted {
-                return Ok((found, true));
+        for dead in &read {
+            match dead.check(filter, now) {
+                Match::Yes if found.letters.len() == wanted => return Ok(Found { more: true, ..found }),
+                Match::Yes => found.letters.push(letter(dead)),
+                Match::No => {}
+                Match::TooLarge | Match::Unreadable => found.undecided += 1,
             }
-            found.push(letter(dead));
         }
         if is_last {
-            return Ok((found, false));
+            return Ok(found);
         }
     }
 }
@@ -154,10 +179,10 @@ pub(super) fn letter(dead: &DeadLetter) -> Letter {
     }
 }
 
-fn show(page: &Page, args: &Args, now: Timestamp) -> View {
-    let Facts { queue, total } = &page.facts;
+fn show(page: &Page, filter: &Filter, now: Timestamp) -> View {
+    let Facts { queue, total, .. } = &page.facts;
     if page.items.is_empty() {
-        let which = if args.filter.is_empty() { "" } else { ", but none matches the filter" };
+        let which = if filter.is_empty() { "" } else { ", but none matches the filter" };
         return format!("the queue {queue} has {total} dead letters{which}").into();
     }
     let mut table = output::table(&[

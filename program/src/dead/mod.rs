@@ -1,17 +1,23 @@
-//! `streamfleet dead`: the dead letters of a queue. `list` and `show` display them; `sweep` replays and drops them.
+//! `streamfleet dead`: the dead letters of a queue. `list`, `groups`, `watch` and `show` display them, `export` writes them
+//! out; `sweep` replays and drops them, after a `plan`; `edit` changes one.
 
+mod edit;
+mod export;
+mod groups;
 mod list;
+mod plan;
 mod show;
 mod sweep;
+mod watch;
 
 use anyhow::Context as _;
 use streamfleet::Queue;
-use streamfleet::admin::DeadLetter;
-use streamfleet::job::{DeadReason, EntryId, JobId, JobType, QueueName};
+use streamfleet::admin::{DeadLetter, Filter};
+use streamfleet::job::{EntryId, JobId, QueueName};
 
-use super::Context;
 use super::exit::Exit;
-use super::status;
+use super::filter::{FilterArgs, LetterArgs};
+use super::{Context, Wrong, status};
 
 /// The arguments of `dead`.
 #[derive(clap::Args)]
@@ -23,19 +29,25 @@ pub(crate) struct Args {
     action: Action,
 }
 
-/// The ways to use `dead replay` and `dead drop`. Those that clap derives leave out `--all`.
+/// The ways to use `dead replay` and `dead drop`. Those that clap derives leave out some.
 const REPLAY: &str = "\
 streamfleet dead replay [OPTIONS] <ID>...
-       streamfleet dead replay [OPTIONS] --all";
+       streamfleet dead replay [OPTIONS] --all
+       streamfleet dead replay [OPTIONS] <FILTER>";
 const DROP: &str = "\
 streamfleet dead drop [OPTIONS] <ID>...
-       streamfleet dead drop [OPTIONS] --all";
+       streamfleet dead drop [OPTIONS] --all
+       streamfleet dead drop [OPTIONS] <FILTER>";
 
 /// What to do with dead letters.
 #[derive(clap::Subcommand)]
 enum Action {
     /// List dead letters, newest first.
-    List(list::Args),
+    List(Box<list::Args>),
+    /// Count the dead letters by what killed their jobs.
+    Groups(groups::Args),
+    /// Show how often jobs die of what, live.
+    Watch(watch::Args),
     /// Show all fields of a dead letter.
     #[command(
         after_help = "Examples:\n  streamfleet dead show 1700000000000-0\n  streamfleet dead show order-7 --queue mail"
@@ -44,51 +56,37 @@ enum Action {
         /// The id of the letter, or of its job.
         id: JobId,
     },
+    /// Write dead letters with all their fields as JSON, one per line, oldest first.
+    Export(Box<export::Args>),
     /// Run jobs again, with their counters at zero. Each letter is replayed once, even if several people replay it.
     #[command(override_usage = REPLAY)]
     #[command(
-        after_help = "Examples:\n  streamfleet dead replay 1700000000000-0\n  streamfleet dead replay --all --reason exhausted --type mail.send"
+        after_help = "Examples:\n  streamfleet dead replay 1700000000000-0\n  streamfleet dead replay --reason exhausted --type mail.send\n  streamfleet dead replay --all --yes --why 'the mail server is back'"
     )]
-    Replay(sweep::Replay),
+    Replay(Box<sweep::Replay>),
     /// Delete dead letters and their jobs.
     #[command(override_usage = DROP)]
     #[command(
-        after_help = "Examples:\n  streamfleet dead drop order-7 --queue mail\n  streamfleet dead drop --all --reason malformed --yes"
+        after_help = "Examples:\n  streamfleet dead drop order-7 --queue mail\n  streamfleet dead drop --reason malformed --older-than 7d --yes"
     )]
-    Drop(sweep::Args),
+    Drop(Box<sweep::Args>),
+    /// Change the payload, the type or other fields of a dead letter, before it is replayed.
+    Edit(Box<edit::Args>),
 }
 
 /// Selects letters.
-#[derive(clap::Args, Debug, Clone)]
-struct Filter {
-    /// Only jobs of this type.
-    #[arg(long = "type", value_name = "TYPE")]
-    job_type: Option<JobType>,
-    /// Only letters with this reason: exhausted, fatal, lost, expired, malformed,
-    /// unroutable or `needs_decision`.
-    #[arg(long, value_parser = reason)]
-    reason: Option<DeadReason>,
-    /// Only letters whose last failure was of this kind.
-    #[arg(long, value_parser = KINDS)]
-    kind: Option<String>,
+#[derive(clap::Args, Debug, Clone, Default)]
+struct Letters {
+    #[command(flatten)]
+    jobs: FilterArgs,
+    #[command(flatten)]
+    letters: LetterArgs,
 }
 
-/// The values of `dead_kind`.
-const KINDS: [&str; 8] =
-    ["error", "timeout", "panic", "unknown", "lost", "expired", "malformed", "unroutable"];
-
-impl Filter {
-    fn admits(&self, letter: &DeadLetter) -> bool {
-        let named = |name: &str, want: Option<&str>| {
-            want.is_none_or(|want| letter.fields.get(name.as_bytes()) == Some(want.as_bytes()))
-        };
-        named("type", self.job_type.as_ref().map(JobType::as_str))
-            && named("dead_reason", self.reason.map(DeadReason::as_str))
-            && named("dead_kind", self.kind.as_deref())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.job_type.is_none() && self.reason.is_none() && self.kind.is_none()
+impl Letters {
+    /// Converts the arguments.
+    fn filter(&self) -> Result<Filter, Wrong> {
+        self.letters.add_to(self.jobs.filter()?)
     }
 }
 
@@ -96,13 +94,17 @@ impl Filter {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connect = async |name| anyhow::Ok(context.broker().await?.queue(name));
     match args.action {
-        Action::List(list) => list::run(list, &context.broker().await?, args.queue, context).await,
+        Action::List(list) => list::run(*list, &context.broker().await?, args.queue, context).await,
+        Action::Groups(groups) => groups::run(groups, &context.broker().await?, args.queue, context).await,
+        Action::Watch(watch) => watch::run(watch, &connect(args.queue).await?, context).await,
         Action::Show { id } => show::run(&id, &connect(args.queue).await?, context).await,
+        Action::Export(export) => export::run(*export, &connect(args.queue).await?, context).await,
         Action::Replay(replay) => {
             let (sweep, action) = replay.action();
             sweep::run(sweep, action, args.queue, context).await
         }
-        Action::Drop(sweep) => sweep::run(sweep, sweep::SweepAction::Drop, args.queue, context).await,
+        Action::Drop(sweep) => sweep::run(*sweep, sweep::SweepAction::Drop, args.queue, context).await,
+        Action::Edit(edit) => edit::run(*edit, &connect(args.queue).await?, context).await,
     }
 }
 
@@ -116,11 +118,4 @@ async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<DeadLetter>> {
     }
     let Some(entry) = status::find(queue, id).await?.and_then(|status| status.dead) else { return Ok(None) };
     queue.dead_letters().get(entry).await.context(FAILED)
-}
-
-fn reason(name: &str) -> Result<DeadReason, String> {
-    let known = DeadReason::ALL.into_iter().find(|reason| reason.as_str() == name);
-    known.ok_or_else(|| {
-        format!("a reason must be one of {}", DeadReason::ALL.map(DeadReason::as_str).join(", "))
-    })
 }

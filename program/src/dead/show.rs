@@ -13,7 +13,7 @@ use crate::times::Clock;
 
 /// A letter with all its fields, for JSON output.
 #[derive(Serialize)]
-struct Report {
+pub(super) struct Report {
     #[serde(flatten)]
     letter: Letter,
     queue: String,
@@ -38,14 +38,17 @@ pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow:
         ));
         return Ok(Exit::NotFound);
     };
-    let report =
-        Report { letter: list::letter(&dead), queue: queue.name().to_string(), fields: fields(&dead) };
     context.output.print_named(
-        &report,
+        &report(&dead, queue),
         |report| vec![report.letter.letter.clone()],
         |report| show(report, &context.clock),
     )?;
     Ok(Exit::Done)
+}
+
+/// Converts a letter with all its fields for JSON output.
+pub(super) fn report(dead: &DeadLetter, queue: &Queue) -> Report {
+    Report { letter: list::letter(dead), queue: queue.name().to_string(), fields: fields(dead) }
 }
 
 fn fields(dead: &DeadLetter) -> Vec<Field> {

@@ -1,22 +1,20 @@
-//! `dead replay` and `dead drop`: for the named letters, or for all that exist now. One script handles each letter, so two
-//! concurrent sweeps never replay a letter twice.
+//! `dead replay` and `dead drop`: for the named letters, or for those that a filter matches and that exist now. One script
+//! handles each letter, so two concurrent sweeps never replay a letter twice.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use anyhow::Context as _;
 use futures_util::{StreamExt, TryStreamExt};
 use serde::Serialize;
-use streamfleet::admin::{DeadLetter, Replayed};
+use streamfleet::admin::{DeadLetter, Filter, Replayed, Selection};
 use streamfleet::job::{EntryId, JobId, QueueName, State};
 use streamfleet::{Queue, RedisError};
 
-use super::Filter;
+use super::{Letters, plan};
+use crate::actor::{self, ActorArgs};
 use crate::exit::Exit;
 use crate::output;
 use crate::{Context, Wrong};
-
-/// How many letters are read at once.
-const PAGE: u64 = 200;
 
 /// How many scripts are in flight at once.
 const AT_ONCE: usize = 32;
@@ -25,27 +23,29 @@ const AT_ONCE: usize = 32;
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The ids of the letters, or of their jobs.
-    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "ID", conflicts_with = "all")]
     ids: Vec<JobId>,
-    /// All letters that exist now. Letters that arrive meanwhile are left alone.
+    /// All letters that exist now and that the filter matches. Letters that arrive meanwhile are left alone.
     #[arg(long)]
     all: bool,
-    #[command(flatten)]
-    filter: Filter,
     /// Do not ask for confirmation.
     #[arg(long, short)]
     yes: bool,
+    #[command(flatten)]
+    actor: ActorArgs,
+    #[command(flatten)]
+    letters: Letters,
 }
 
 /// The arguments of `dead replay`.
 #[derive(clap::Args)]
 pub(super) struct Replay {
-    #[command(flatten)]
-    args: Args,
     /// Which steps of a job to run: those that have not succeeded, or all of them. With `all`, steps that are done
     /// run again, including steps of the kind `once`.
     #[arg(long, value_name = "WHICH", default_value = "failed")]
     steps: Which,
+    #[command(flatten)]
+    args: Args,
 }
 
 /// Which steps a replay runs.
@@ -78,6 +78,26 @@ pub(super) enum SweepAction {
     Drop,
 }
 
+impl SweepAction {
+    /// The command, for the audit.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Replay => "dead replay",
+            Self::StartOver => "dead replay --steps all",
+            Self::Drop => "dead drop",
+        }
+    }
+
+    /// The question that is asked beforehand.
+    fn question(self) -> &'static str {
+        match self {
+            Self::Replay => "Replay",
+            Self::StartOver => "Run all steps again, including those of the kind `once`, of",
+            Self::Drop => "Delete",
+        }
+    }
+}
+
 /// What became of the letters, for JSON output.
 #[derive(Serialize, Default)]
 struct Swept {
@@ -86,6 +106,8 @@ struct Swept {
     dropped: u64,
     /// Letters that somebody else replayed or dropped meanwhile, and ids without a letter.
     gone: u64,
+    /// Letters that were left alone because the filter cannot judge them: their payload is too large or unreadable.
+    undecided: u64,
 }
 
 /// Replays or drops.
@@ -95,29 +117,48 @@ pub(super) async fn run(
     queue: QueueName,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    if args.all && action == SweepAction::Drop && !args.yes && !std::io::stdin().is_terminal() {
-        let why = "dropping all dead letters deletes jobs for good: add --yes if stdin is not a terminal";
-        return Err(Wrong(why.to_owned()).into());
-    }
-    if args.all && action == SweepAction::StartOver && !args.yes && !std::io::stdin().is_terminal() {
-        let why = "--steps all also repeats steps of the kind `once`: add --yes if stdin is not a terminal";
-        return Err(Wrong(why.to_owned()).into());
-    }
-    if !args.all && !args.filter.is_empty() {
-        return Err(Wrong("--type, --reason and --kind only work with --all, not with ids".to_owned()).into());
-    }
+    let filter = args.letters.filter()?;
+    args.check(&filter, action)?;
     if action == SweepAction::StartOver {
         output::print_stderr("the ledgers are discarded: steps of the kind `once` that are done run again");
     }
     let mut sweep = Sweep::new(context.broker().await?.queue(queue), action);
-    if args.all {
-        sweep.all(&args, context).await?;
+    if args.ids.is_empty() {
+        sweep.selected(&args, filter, context).await?;
     } else {
-        sweep.named(&args.ids).await?;
+        sweep.named(&args).await?;
     }
     context.output.print(&sweep.swept, |swept| show(swept, action))?;
-    let missing = !args.all && sweep.swept.gone > 0;
+    let missing = !args.ids.is_empty() && sweep.swept.gone > 0;
     Ok(if missing { Exit::NotFound } else { Exit::Done })
+}
+
+impl Args {
+    /// Refuses what nobody can have meant.
+    fn check(&self, filter: &Filter, action: SweepAction) -> Result<(), Wrong> {
+        if !self.ids.is_empty() {
+            let why = "a filter selects letters by itself: it does not work with ids";
+            return if filter.is_empty() { Ok(()) } else { Err(Wrong(why.to_owned())) };
+        }
+        if filter.is_empty() && !self.all {
+            return Err(Wrong(
+                "name letters, or select them by a filter, or add --all for all of them".to_owned(),
+            ));
+        }
+        if self.yes || std::io::stdin().is_terminal() {
+            return Ok(());
+        }
+        Err(Wrong(match action {
+            SweepAction::Replay => "nobody can confirm this: add --yes if stdin is not a terminal".to_owned(),
+            SweepAction::StartOver => {
+                "--steps all also repeats steps of the kind `once`: add --yes if stdin is not a terminal"
+                    .to_owned()
+            }
+            SweepAction::Drop => {
+                "dropping dead letters deletes jobs for good: add --yes if stdin is not a terminal".to_owned()
+            }
+        }))
+    }
 }
 
 struct Sweep {
@@ -132,65 +173,64 @@ impl Sweep {
         Self { queue, action, swept }
     }
 
-    async fn named(&mut self, ids: &[JobId]) -> anyhow::Result<()> {
-        for id in ids {
+    async fn named(&mut self, args: &Args) -> anyhow::Result<()> {
+        let ids: Vec<String> = args.ids.iter().map(ToString::to_string).collect();
+        let action = args.actor.action(self.action.command()).target(ids.join(" ")).count(ids.len() as u64);
+        actor::note(&self.queue, &action).await;
+        for id in &args.ids {
             match super::find(&self.queue, id).await? {
                 Some(letter) => self.sweep(vec![letter]).await?,
                 None => {
                     self.swept.gone += 1;
-                    let status = self.queue.status(id).await.context("failed to look up the job")?;
-                    report_gone(id, status.map(|status| status.state));
+                    self.report_missing(id).await?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Sweeps every letter that exists now. The last one is noted at the start, because a replayed job may die again and
-    /// come back as a new letter after it.
-    async fn all(&mut self, args: &Args, context: &Context) -> anyhow::Result<()> {
-        const FAILED: &str = "failed to read the dead letters";
-        let newest = self.queue.dead_letters().recent(None, 1).await.context(FAILED)?.pop();
-        let Some(last) = newest.map(|letter| letter.entry) else { return Ok(()) };
-        let total = self.queue.snapshot().await.context("failed to count the dead letters")?.dead;
-        if !args.yes && !self.confirmed(&args.filter, total)? {
-            return Err(anyhow::anyhow!("cancelled: nothing was changed"));
+    /// Sweeps the letters that exist now and that the filter matches. The newest is noted at the start, because a replayed
+    /// job may die again and come back as a new letter after it.
+    async fn selected(&mut self, args: &Args, filter: Filter, context: &Context) -> anyhow::Result<()> {
+        let dead = self.queue.dead_letters();
+        let selection = dead.select(filter).await.context("failed to read the dead letters")?;
+        let mut action = args.actor.action(self.action.command()).target(selection.filter.to_string());
+        if selection.filter.is_empty() {
+            action = action.target("--all");
         }
-        let bar = output::progress(context.output, Some(total), "dead letters");
-        let mut from = None;
-        loop {
-            let page = self.queue.dead_letters().page(from, PAGE).await.context(FAILED)?;
-            let read = page.len() as u64;
-            let end = page.last().map(|letter| letter.entry);
-            let meant = |letter: &DeadLetter| letter.entry <= last && args.filter.admits(letter);
-            self.sweep(page.into_iter().filter(meant).collect()).await?;
-            bar.inc(read);
-            from = end.map(|end| EntryId::new(end.ms, end.seq.saturating_add(1)));
-            if read == 0 || end.is_none_or(|end| end >= last) {
-                break;
+        if !args.yes {
+            let planned = plan::show(&self.queue, &selection, context).await?;
+            if planned == 0 {
+                return Ok(());
             }
+            if !plan::confirmed(self.action.question(), planned, &self.queue)? {
+                return Err(anyhow::anyhow!("cancelled: nothing was changed"));
+            }
+            action = action.count(planned);
         }
-        bar.finish_and_clear();
-        Ok(())
+        actor::note(&self.queue, &action).await;
+        let done = self.pages(&selection, context).await;
+        let count = self.swept.replayed + self.swept.dropped;
+        let outcome = if done.is_ok() { "done" } else { "ended early" };
+        actor::note(&self.queue, &action.count(count).outcome(outcome)).await;
+        done
     }
 
-    /// Asks for confirmation if stdin is a terminal. Otherwise the command line is confirmation enough.
-    fn confirmed(&self, filter: &Filter, total: u64) -> anyhow::Result<bool> {
-        if !std::io::stdin().is_terminal() {
-            return Ok(true);
+    async fn pages(&mut self, selection: &Selection, context: &Context) -> anyhow::Result<()> {
+        let bar = output::progress(context.output, Some(selection.total), "dead letters");
+        let mut after: Option<EntryId> = None;
+        loop {
+            let page = self.queue.dead_letters().selected(selection, after).await;
+            let page = page.context("failed to read the dead letters")?;
+            self.swept.undecided += page.undecided;
+            self.sweep(page.letters).await?;
+            bar.inc(page.read);
+            after = page.next;
+            if after.is_none() {
+                bar.finish_and_clear();
+                return Ok(());
+            }
         }
-        let action = match self.action {
-            SweepAction::Replay => "Replay",
-            SweepAction::StartOver => "Run all steps again, including those of the kind `once`, of",
-            SweepAction::Drop => "Delete",
-        };
-        let which = if filter.is_empty() { format!("all {total}") } else { format!("some of {total}") };
-        let mut stderr = std::io::stderr().lock();
-        write!(stderr, "{action} {which} dead letters of the queue {}? [y/N] ", self.queue.name())?;
-        stderr.flush()?;
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer)?;
-        Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
     }
 
     async fn sweep(&mut self, letters: Vec<DeadLetter>) -> anyhow::Result<()> {
@@ -208,6 +248,20 @@ impl Sweep {
             }
         }
     }
+
+    /// Reports what became of a letter or a job that has no letter.
+    async fn report_missing(&self, id: &JobId) -> anyhow::Result<()> {
+        if let Ok(entry) = id.to_string().parse::<EntryId>()
+            && let Some(edited) =
+                self.queue.dead_letters().edited(entry).await.context("failed to look it up")?
+        {
+            report_edited(id, edited);
+            return Ok(());
+        }
+        let status = self.queue.status(id).await.context("failed to look up the job")?;
+        report_gone(id, status.map(|status| status.state));
+        Ok(())
+    }
 }
 
 /// Returns true if the letter still existed.
@@ -223,12 +277,19 @@ async fn apply(queue: &Queue, action: SweepAction, letter: &DeadLetter) -> Resul
     }
 }
 
-/// Returns true if this call replayed the letter. If somebody else replayed it meanwhile, reports where its job is.
+/// Returns true if this call replayed the letter. If somebody else replayed or edited it meanwhile, reports that.
 fn is_replayed(replayed: Replayed, letter: &DeadLetter) -> bool {
-    if let Replayed::Gone(state) = replayed {
-        report_gone(&letter.job(), state);
+    match replayed {
+        Replayed::As(_) => {}
+        Replayed::Edited(edited) => report_edited(&letter.job(), edited),
+        Replayed::Gone(state) => report_gone(&letter.job(), state),
     }
     replayed.is_done()
+}
+
+/// Reports that somebody edited the letter.
+fn report_edited(id: &JobId, edited: EntryId) {
+    output::print_stderr(&format!("{id} was edited: its dead letter is now {edited}"));
 }
 
 /// Reports that the letter does not exist, and what became of the job.
@@ -245,5 +306,9 @@ fn show(swept: &Swept, action: SweepAction) -> String {
         SweepAction::Drop => format!("{} dropped", swept.dropped),
     };
     let gone = if swept.gone > 0 { format!(", {} gone or unknown", swept.gone) } else { String::new() };
-    format!("{done}{gone}")
+    let undecided = match swept.undecided {
+        0 => String::new(),
+        count => format!(", {count} left alone because the filter cannot read their payloads"),
+    };
+    format!("{done}{gone}{undecided}")
 }

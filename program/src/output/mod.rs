@@ -19,9 +19,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 pub(crate) use self::list::List;
-pub(crate) use self::repeat::{Listing, Repeat};
+pub(crate) use self::repeat::{Listing, Repeat, interval};
 use self::style::Look;
-pub(crate) use self::table::{Column, table};
+pub(crate) use self::table::{Column, Table, table};
 use self::text::{escaped, harmless_lines};
 pub(crate) use self::text::{harmless, listed, shell_word};
 pub(crate) use self::view::{View, facts};

@@ -91,7 +91,7 @@ impl Repeat {
         if interval < SHORTEST { Err("an interval must be at least 100ms".to_owned()) } else { Ok(interval) }
     }
 
-    /// Shows a list at this interval.
+    /// Returns the arguments of a list that is always shown repeatedly.
     pub(crate) fn every(interval: Duration) -> Self {
         Self { watch: Some(interval) }
     }

@@ -45,11 +45,11 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   add('dead_first_failed_ms', first_failed)
   add('dead_worker', worker)
   add('dead_origin', lane)
-  add('dead_fingerprint', fingerprint)
   add('dead_life', life)
   add('dead_root', root)
   add('dead_steps', steps(ledger, told_steps))
-  local letter_id = must_append(dead, letter, 1, #letter)
+  local letter_id = write_letter(dead, letter, fingerprint, 1, now, job_type, reason, error_text)
+  if type(letter_id) == 'table' then error(letter_id, 0) end
   if is_owner then
     write_record(record, facts, job_type, lane, created_ms, life, 'state', 'dead', 'entry', entry, 'dead_id', letter_id,
       'error', error_text, 'first_failed_ms', first_failed,

@@ -11,7 +11,9 @@ use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{Entry, Queue, bytes, millis};
-use crate::job::{Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext};
+use crate::job::{
+    Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext, fingerprint,
+};
 
 scripts! { BURY "bury" }
 
@@ -173,14 +175,4 @@ impl Queue {
         );
         Ok(())
     }
-}
-
-/// A short name for an error, the same for errors that differ only in their numbers.
-pub(crate) fn fingerprint(job_type: &str, reason: DeadReason, error: &str) -> String {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let error = error.bytes().filter(|byte| !byte.is_ascii_digit());
-    for byte in job_type.bytes().chain(reason.as_str().bytes()).chain(error) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    format!("{hash:016x}")
 }

@@ -12,7 +12,7 @@ if redis.call('HGET', ledger, 'call') == call then return { tonumber(redis.call(
 if (redis.call('HGET', ledger, 'v') or '0') ~= version then return { 0 } end
 local letter = nil
 if letter_id ~= '' then
-  letter = redis.call('XRANGE', dead, letter_id, letter_id)[1]
+  letter = letter_at(dead, letter_id)
   if not letter or redis.call('HGET', record, 'dead_id') ~= letter_id then return { 0 } end
 end
 local answer = letter and (follows == 'done' and 3 or follows == 'replay' and 2) or 1
@@ -33,7 +33,7 @@ if answer == 1 then return { 1 } end
 if answer == 2 then return { 2, back_to_lane(dead, letter, record, { high, normal, low }, false) } end
 redis.call('HSET', record, 'state', 'done', attempt_fields(redis.call('HGET', record, 'noted'), now, 0, 'done', who, ''))
 redis.call('HDEL', record, 'dead_id')
-redis.call('XDEL', dead, letter_id)
+remove_letter(dead, letter)
 drop_offloaded(offloaded, '')
 unmark_letter(record, letter_id)
 conclude(ends, id, record, stream, lock, batch, true, redis.call('HGET', record, 'batches'))

@@ -2,7 +2,7 @@
 
 use fred::types::Key;
 
-use crate::job::{BatchId, ConsumerName, JobId, Lane, Namespace, QueueName, UniqueKey};
+use crate::job::{BatchId, ConsumerName, EntryId, JobId, Lane, Namespace, QueueName, UniqueKey};
 
 /// The names of one queue's keys, built once.
 #[derive(Debug, Clone)]
@@ -15,6 +15,16 @@ pub(crate) struct Keys {
     pub(crate) delayed_fields: Key,
     /// The dead letters.
     pub(crate) dead: Key,
+    /// How many dead letters each group has.
+    pub(crate) dead_groups: Key,
+    /// The same; the two take turns, see `recount.lua`.
+    pub(crate) dead_groups_2: Key,
+    /// Which of the two is in use, and how far a recount is.
+    pub(crate) dead_recount: Key,
+    /// Letters that were deleted while a recount runs.
+    pub(crate) dead_gone: Key,
+    /// What people did to this queue.
+    pub(crate) audit: Key,
     /// Facts that the fleet agrees on.
     pub(crate) control: Key,
     /// The leader's lease.
@@ -46,6 +56,11 @@ impl Keys {
             delayed: key("delayed"),
             delayed_fields: key("delayed:fields"),
             dead: key("dead"),
+            dead_groups: key("dead:groups"),
+            dead_groups_2: key("dead:groups:2"),
+            dead_recount: key("dead:recount"),
+            dead_gone: key("dead:recount:gone"),
+            audit: key("audit"),
             control: key("control"),
             leader: key("leader"),
             cancels: key("cancels"),
@@ -104,6 +119,11 @@ impl Keys {
     #[cfg(feature = "testing")]
     pub(crate) fn advanced(&self) -> Key {
         Key::from(format!("{}:advanced", self.prefix))
+    }
+
+    /// The letter that took the place of this one when somebody edited it.
+    pub(crate) fn edited(&self, letter: EntryId) -> Key {
+        Key::from(format!("{}:edited:{letter}", self.prefix))
     }
 
     /// The receipts of the entries that a consumer settled, until the answers have arrived.
@@ -196,7 +216,9 @@ mod tests {
             keys.record(&id),
         ]);
         all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
-        all.extend([keys.cron.clone(), keys.cron_ticks.clone()]);
+        all.extend([keys.cron.clone(), keys.cron_ticks.clone(), keys.audit.clone()]);
+        all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
+        all.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
         all.extend(keys.streams().clone());
         for key in all {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");

@@ -240,22 +240,115 @@ local function unmark_letter(record, letter, ledger)
   release_record(record, ledger)
 end
 
+-- The most groups of dead letters that are counted apart. The letters of all other groups are counted as one, `other`.
+local MOST_GROUPS = 10000
+
+-- The table that counts the groups of dead letters, and the one that a recount is filling, or nil. Both lie beside the
+-- letters. Then the last letter that an earlier recount counted, the last one that this recount will count, and the last
+-- one that it has counted. A recount fills another table, because letters come and go while it runs; see recount.
+local function group_tables(dead)
+  local told = redis.pcall('HMGET', dead .. ':recount', 'table', 'counted', 'bound', 'cursor')
+  if told.err then told = {} end
+  local live, coming = dead .. ':groups', dead .. ':groups:2'
+  if told[1] == '2' then live, coming = coming, live end
+  return live, told[3] and coming, told[2], told[3], told[4]
+end
+
+-- The group in which a table counts a letter that names none: that of its fingerprint, or `other` if there are too many.
+-- '' if the table cannot be read: then the letter is not counted.
+local function group_for(groups, fingerprint)
+  local known = redis.pcall('HEXISTS', groups, fingerprint)
+  if type(known) == 'table' then return '' end
+  return (known == 1 or redis.call('HLEN', groups) < MOST_GROUPS) and fingerprint or 'other'
+end
+
+-- Adds a letter to a group: 'count deaths first_ms last_ms letter type reason error'. The last letter and its error are
+-- samples. deaths: 1, or 0 if it takes the place of another letter. It must come after the first write of its script. A
+-- table of another type counts nothing.
+local function add_to_group(groups, group, deaths, ms, letter, job_type, reason, error_text)
+  local told = redis.pcall('HGET', groups, group)
+  if type(told) == 'table' then return end
+  local count, died, first, last = string.match(told or '', '^(%d+) (%d+) (%d+) (%d+) ')
+  first, last = math.min(tonumber(first) or ms, ms), math.max(tonumber(last) or ms, ms)
+  if #error_text > 200 then error_text = string.gsub(string.sub(error_text, 1, 200), '[\192-\255][\128-\191]*$', '') end
+  if group == 'other' or job_type == '' then job_type = '-' end
+  if group == 'other' then reason = '-' end
+  local counts = string.format('%.0f %.0f ', (tonumber(count) or 0) + 1, (tonumber(died) or 0) + deaths)
+  redis.pcall('HSET', groups, group, counts .. ms_text(first) .. ' ' .. ms_text(last) .. ' ' .. letter .. ' ' .. job_type
+    .. ' ' .. reason .. ' ' .. error_text)
+end
+
+-- Takes a letter out of a group. A group without letters is deleted.
+local function take_from_group(groups, group, letter)
+  local told = redis.pcall('HGET', groups, group)
+  if type(told) ~= 'string' then return end
+  local count, times, sample, rest = string.match(told, '^(%d+) (%d+ %d+ %d+) (%S+) (.*)$')
+  if (tonumber(count) or 0) <= 1 then return redis.pcall('HDEL', groups, group) end
+  if sample == letter then sample = '-' end
+  redis.pcall('HSET', groups, group, string.format('%.0f ', count - 1) .. times .. ' ' .. sample .. ' ' .. rest)
+end
+
+-- True if an entry's id is not after another. Without another, it is.
+local function is_up_to(id, last)
+  local ms, nth = string.match(id, '^(%d+)-(%d+)$')
+  local last_ms, last_nth = string.match(last or '', '^(%d+)-(%d+)$')
+  if not last_ms then return false end
+  ms, last_ms = tonumber(ms), tonumber(last_ms)
+  return ms < last_ms or ms == last_ms and tonumber(nth) <= tonumber(last_nth)
+end
+
+-- A dead letter, as XRANGE returns it; nil if it is gone.
+local function letter_at(dead, id)
+  return redis.call('XRANGE', dead, id, id)[1]
+end
+
+-- The value of a letter's field; nil if it has none.
+local function field_of(letter, name)
+  for at = 1, #letter[2], 2 do
+    if letter[2][at] == name then return letter[2][at + 1] end
+  end
+end
+
+-- Deletes a dead letter, and takes it out of its group, if it was counted: it names its group, or a recount has counted
+-- it. group, fingerprint: what its fields say, or ''. False if the letter is gone. Nothing else deletes letters.
+local function remove_letter_of(dead, id, group, fingerprint)
+  if redis.call('XDEL', dead, id) == 0 then return false end
+  local groups, coming, counted, bound, cursor = group_tables(dead)
+  if group == '' then group = nil end
+  if fingerprint == '' then fingerprint = 'none' end
+  local function take(from)
+    local of = group or (redis.pcall('HEXISTS', from, fingerprint) == 1 and fingerprint or 'other')
+    take_from_group(from, of, id)
+  end
+  if group or is_up_to(id, counted) then take(groups) end
+  if not coming then return true end
+  if is_up_to(id, cursor) or group and not is_up_to(id, bound) then
+    take(coming)
+  elseif is_up_to(id, bound) then
+    -- The recount may have read it already, and must not count it.
+    redis.pcall('HSET', dead .. ':recount:gone', id, 1)
+  end
+  return true
+end
+
+-- The same with a letter that has been read, as XRANGE returns it.
+local function remove_letter(dead, letter)
+  local group, fingerprint = field_of(letter, 'dead_group'), field_of(letter, 'dead_fingerprint')
+  return remove_letter_of(dead, letter[1], group or '', fingerprint or '')
+end
+
 -- A raw XADD of a dead letter's fields moves the letter; `life` and `at` identify it by those fields.
 local function move_letter(dead, record, life, at)
   local letter = life ~= '' and redis.call('HGET', record, 'dead:' .. life)
   if not letter and at ~= '' then
     -- Letters of older versions do not name the life that ended in them.
     letter = redis.call('HGET', record, 'dead_id')
-    local found = letter and redis.call('XRANGE', dead, letter, letter)[1]
-    local is_it = false
-    for field = 1, found and #found[2] or 0, 2 do
-      if found[2][field] == 'dead_at_ms' then is_it = found[2][field + 1] == at end
-    end
-    if not is_it then return end
+    local found = letter and letter_at(dead, letter)
+    if not found or field_of(found, 'dead_at_ms') ~= at then return end
   end
-  if not letter then return end
-  redis.call('XDEL', dead, letter)
-  unmark_letter(record, letter)
+  local found = letter and letter_at(dead, letter)
+  if found then remove_letter(dead, found) end
+  if letter then unmark_letter(record, letter) end
 end
 
 -- The life that packed fields name, normally in their first field; nil if they name none.
@@ -344,10 +437,42 @@ local function unpacked(packed)
   if read and type(list) == 'table' and type(list[1]) == 'string' and is_flat(list, 2, #list) then return list end
 end
 
+-- Appends these fields to the dead stream, and counts the letter in the group of its fingerprint, which the letter then
+-- names. deaths: 1, or 0 if it takes the place of another letter. Nothing else writes letters. Returns the letter's id or
+-- an error; never throws.
+local function write_letter(dead, fields, fingerprint, deaths, ms, job_type, reason, error_text)
+  local groups, coming = group_tables(dead)
+  local group = group_for(groups, fingerprint)
+  add_pair(fields, 'dead_fingerprint', fingerprint)
+  if group ~= '' then add_pair(fields, 'dead_group', group) end
+  local letter = append(dead, fields, 1, #fields)
+  if type(letter) == 'table' or group == '' then return letter end
+  add_to_group(groups, group, deaths, ms, letter, job_type, reason, error_text)
+  if coming then add_to_group(coming, group, deaths, ms, letter, job_type, reason, error_text) end
+  return letter
+end
+
+-- Notes what a person did in the audit, which keeps about the last 10,000 actions, once for each call. action: the fields
+-- of the note, packed. A full Redis allows it. Returns the entry's id or an error; never throws.
+local function note_action(audit, call, action)
+  local before = redis.pcall('XREVRANGE', audit, '+', '-', 'COUNT', 20)
+  if before.err then return before end
+  for _, noted in ipairs(before) do
+    if field_of(noted, 'call') == call then return noted[1] end
+  end
+  -- Redis allows this even when it is out of memory, and then admits the XADD.
+  local trimmed = redis.pcall('XTRIM', audit, 'MAXLEN', '~', 10000)
+  if type(trimmed) == 'table' then return trimmed end
+  local fields = cmsgpack.unpack(action)
+  add_pair(fields, 'call', call)
+  return append(audit, fields, 1, #fields)
+end
+
 -- Sets aside in the dead stream packed fields that cannot go to a lane. Returns the letter's id or an error; never throws.
 local function set_aside(dead, packed, job, why, now)
-  return redis.pcall('XADD', dead, '*', 'raw', packed, 'dead_job', job, 'dead_reason', 'malformed', 'dead_error', why,
-    'dead_at_ms', string.format('%.0f', now))
+  local fields = { 'raw', packed, 'dead_job', job, 'dead_reason', 'malformed', 'dead_error', why, 'dead_at_ms',
+    string.format('%.0f', now) }
+  return write_letter(dead, fields, string.sub(redis.sha1hex('malformed ' .. why), 1, 16), 1, now, '', 'malformed', why)
 end
 
 -- The fields of a record that note an attempt which ended now in the ring of the last 20: 'start end outcome worker
@@ -610,7 +735,7 @@ local function back_to_lane(dead, letter, record, streams, all_steps)
     redis.call('HDEL', record, 'dead_id', 'late', 'first_failed_ms', 'member')
     redis.call('PERSIST', record)
   end
-  redis.call('XDEL', dead, letter[1])
+  remove_letter(dead, letter)
   unmark_letter(record, letter[1])
   return entry
 end

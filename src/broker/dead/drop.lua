@@ -1,9 +1,10 @@
 -- drop: delete one dead letter, and its job's record unless another life uses it.
 -- letter: its entry id. stay_ms, most: '' or how many ms, or how many letters, stay. If one of these two is given, the
--- letter is deleted only if it is older, or the oldest of more letters. keep_ms: how long to keep the ledger.
+-- letter is deleted only if it is older, or the oldest of more letters. keep_ms: how long to keep the ledger. group,
+-- fingerprint: what the letter says, or ''. The caller has read it, because it may be large.
 -- returns {1} dropped, {0} no such dead letter, {2} kept
 local dead, record, ledger, offloaded = unpack(KEYS)
-local letter, stay_ms, most, keep_ms = unpack(ARGV)
+local letter, stay_ms, most, keep_ms, group, fingerprint = unpack(ARGV)
 stay_ms, most = tonumber(stay_ms), tonumber(most)
 if stay_ms or most then
   -- The id of a letter begins with the time of its death.
@@ -16,7 +17,7 @@ if stay_ms or most then
     return { #redis.call('XRANGE', dead, letter, letter) == 1 and 2 or 0 }
   end
 end
-if redis.call('XDEL', dead, letter) == 0 then return { 0 } end
+if not remove_letter_of(dead, letter, group or '', fingerprint or '') then return { 0 } end
 -- Somebody may have copied the letter.
 drop_offloaded(offloaded, '')
 unmark_letter(record, letter, ledger)

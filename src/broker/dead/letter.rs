@@ -7,9 +7,12 @@ use fred::types::{Key, Value};
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
-use crate::broker::{Entry, Queue};
+use crate::broker::{Entry, Queue, bytes};
 use crate::job::filter::{Candidate, Filter, Match};
 use crate::job::{EntryId, Envelope, JobId, Lane, Portion, State, Timestamp};
+
+/// The most bytes of the name of a group. The fleet writes no longer ones.
+const MAX_GROUP_BYTES: usize = 64;
 
 /// The most bytes of letters that one command reads, roughly.
 const PORTION_BYTES: usize = 1024 * 1024;
@@ -196,13 +199,18 @@ impl DeadLetters<'_> {
         Ok(entries.into_iter().map(letter).collect())
     }
 
-    /// The key with the offloaded fields of a letter; if there are none, a key that never exists.
-    pub(in crate::broker) async fn offloaded_of_letter(self, letter: EntryId) -> Result<Key, Error> {
+    /// The key with the offloaded fields of a letter, or if there are none, a key that never exists; then the group and the
+    /// fingerprint that the letter names, or ''.
+    pub(in crate::broker) async fn light_parts(self, letter: EntryId) -> Result<(Key, [Value; 2]), Error> {
         let (client, text) = (self.queue.link.client(), letter.to_string());
         let reply = client.xrange(self.queue.keys.dead.clone(), text.clone(), text, Some(1));
         let reply: Value = self.queue.link.ask("xrange", reply).await?;
         let letter = decode::entries("xrange", &reply, Lane::Normal)?.pop().and_then(|entry| entry.envelope);
-        let offloaded = letter.and_then(|fields| fields.offloaded());
-        Ok(self.queue.keys.offloaded(offloaded.as_ref().map_or("", |offloaded| &offloaded.token)))
+        let letter = letter.unwrap_or_default();
+        let named = |name: &str| letter.get(name.as_bytes()).filter(|value| value.len() <= MAX_GROUP_BYTES);
+        let named = ["dead_group", "dead_fingerprint"].map(|name| bytes(named(name).unwrap_or_default()));
+        let offloaded = letter.offloaded();
+        let token = offloaded.as_ref().map_or("", |offloaded| &offloaded.token);
+        Ok((self.queue.keys.offloaded(token), named))
     }
 }

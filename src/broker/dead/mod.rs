@@ -1,4 +1,7 @@
-//! Reading, replaying and dropping dead letters.
+//! Reading, counting, replaying and dropping dead letters.
 
+pub(super) mod edit;
+pub(super) mod groups;
 pub(super) mod letter;
 pub(super) mod replay;
+pub(super) mod selection;

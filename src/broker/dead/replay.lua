@@ -4,7 +4,7 @@
 --   according to its record, or ''
 local dead, record, high, normal, low, ledger = unpack(KEYS)
 local letter, all_steps, call = unpack(ARGV)
-local found = redis.call('XRANGE', dead, letter, letter)[1]
+local found = letter_at(dead, letter)
 if not found then
   local told = redis.call('HMGET', record, 'replayed', 'state')
   local by, entry = string.match(told[1] or '', '^(%S+) (%S+)$')

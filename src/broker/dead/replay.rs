@@ -19,6 +19,8 @@ const LEDGER_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 pub enum Replayed {
     /// The job is back in its lane, as this entry.
     As(Option<EntryId>),
+    /// Somebody edited the letter: this one took its place.
+    Edited(EntryId),
     /// The letter no longer exists; the job's state, if a record has it.
     Gone(Option<State>),
 }
@@ -69,7 +71,10 @@ impl DeadLetters<'_> {
         let state = || answer.rest.first().and_then(|state| decode::text(state).parse().ok());
         match answer.status {
             1 => Ok(Replayed::As(answer.rest.first().and_then(decode::entry_id))),
-            0 => Ok(Replayed::Gone(state())),
+            0 => Ok(match self.edited(letter).await? {
+                Some(edited) => Replayed::Edited(edited),
+                None => Replayed::Gone(state()),
+            }),
             _ => Err(Error::contract("replay", answer)),
         }
     }
@@ -105,7 +110,7 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn evict(self, letter: EntryId, job: &JobId, limits: LetterLimits) -> Result<Evicted, Error> {
-        let offloaded = self.offloaded_of_letter(letter).await?;
+        let (offloaded, [group, fingerprint]) = self.light_parts(letter).await?;
         let keys = vec![
             self.queue.keys.dead.clone(),
             self.queue.keys.record(job),
@@ -114,7 +119,8 @@ impl DeadLetters<'_> {
         ];
         let retention = limits.retention.map_or_else(|| "".into(), millis);
         let most = limits.most.map_or_else(String::new, |most| most.to_string());
-        let args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_RETENTION)];
+        let mut args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_RETENTION)];
+        args.extend([group, fingerprint]);
         let answer = self.queue.run(&DROP, keys, args).await?;
         match answer.status {
             0 => Ok(Evicted::Gone),

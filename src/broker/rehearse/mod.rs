@@ -23,8 +23,8 @@ use super::client::link::{Link, Role};
 use super::maintenance::claim::ClaimFrom;
 use super::submit::enqueue::call;
 use super::{
-    Broker, Cancellation, Due, Extras, Holder, JobWithId, Kept, NewJob, Queue, SubmitOutcome, Unique,
-    UniqueMode, UniqueScope,
+    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Extras, Holder, JobWithId, Kept,
+    LetterEdit, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
@@ -141,8 +141,8 @@ impl Rehearsal<'_> {
         log.step("offload large fields", self.offload()).await?;
         log.step("release", self.release(&blocking)).await?;
         log.step("claim and bury", self.bury()).await?;
-        log.step("replay, succeed", self.replay()).await?;
-        log.step("bury, drop", self.drop()).await?;
+        log.step("edit, replay, succeed", self.replay()).await?;
+        log.step("bury, count, drop", self.drop()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
         log.step("cancel a running job", self.stop()).await?;
         log.step("steps, decide, batch", self.steps()).await?;
@@ -234,8 +234,12 @@ impl Rehearsal<'_> {
 
     /// Notes that this call leaves a receipt.
     fn note_receipt(&self, call: String) {
-        let receipt = self.queue.keys.receipt(&call);
-        self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(receipt);
+        self.note_key(self.queue.keys.receipt(&call));
+    }
+
+    /// Notes a key that no step deletes.
+    fn note_key(&self, key: Key) {
+        self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(key);
     }
 
     /// Runs a delayed job whose payload has a key of its own, to its end.
@@ -283,18 +287,41 @@ impl Rehearsal<'_> {
     async fn replay(&self) -> Result<(), Error> {
         let letter = self.queue.dead_letters().page(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrange", "no dead letter"))?;
-        let replayed = self.queue.dead_letters().replay(letter.entry, &letter.job()).await?;
+        let edited = self.edit(&letter).await?;
+        let replayed = self.queue.dead_letters().replay(edited, &letter.job()).await?;
         expect_same("replay", replayed.is_done(), true)?;
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await
     }
 
+    /// Changes the payload of a letter.
+    async fn edit(&self, letter: &DeadLetter) -> Result<EntryId, Error> {
+        let by = Action::new("rehearsal", "the rehearsal");
+        let edit = LetterEdit::default().payload("[]");
+        let edited = self.queue.dead_letters().edit(letter, &edit, &by).await.map_err(|error| {
+            let EditError::Redis(error) = error else { return Error::contract("edit", error.to_string()) };
+            error
+        })?;
+        self.note_key(self.queue.keys.edited(letter.entry));
+        expect_same("edit", self.queue.dead_letters().edited(letter.entry).await?, Some(edited))?;
+        self.queue.audit().note(&by).await?;
+        // The edit is noted, too.
+        expect_same("audit", self.queue.audit().recent(None, 10).await?.len(), 2)?;
+        Ok(edited)
+    }
+
     async fn drop(&self) -> Result<(), Error> {
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &burial()).await?;
-        let letter = self.queue.dead_letters().recent(None, 1).await?.pop();
+        let dead = self.queue.dead_letters();
+        // Burying works without the counts, but here their absence is an error.
+        let counts = |counted: DeadGroups| counted.groups.iter().map(|group| group.count).collect::<Vec<_>>();
+        expect_same("groups", counts(dead.groups().await?), vec![1])?;
+        expect_same("recount", dead.recount(|_| ()).await?, Some(1))?;
+        expect_same("groups", counts(dead.groups().await?), vec![1])?;
+        let letter = dead.recent(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrevrange", "no dead letter"))?;
-        let dropped = self.queue.dead_letters().drop(letter.entry, &letter.job()).await?;
+        let dropped = dead.drop(letter.entry, &letter.job()).await?;
         expect_same("drop", dropped, true)
     }
 
@@ -356,6 +383,8 @@ impl Rehearsal<'_> {
         let mut made: Vec<Key> = self.queue.keys.streams().to_vec();
         let own = &self.queue.keys;
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
+        made.extend([own.dead_groups.clone(), own.dead_groups_2.clone(), own.audit.clone()]);
+        made.extend([own.dead_recount.clone(), own.dead_gone.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.push(own.calls.clone());
         made.push(own.endings.clone());

@@ -16,10 +16,11 @@ const MAX_DEPTH: usize = 64;
 
 /// Where a value is in a payload: at least one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Path(Vec<Step>);
+pub(in crate::job) struct Path(pub(in crate::job) Vec<Step>);
 
+/// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+pub(in crate::job) enum Step {
     /// A member of an object. If it consists of digits, also an element of an array.
     Name(String),
     /// An element of an array, counted from 0.
@@ -49,7 +50,7 @@ impl fmt::Display for Scalar {
 
 impl Path {
     /// Reads a path at the beginning of a text, and returns what follows it.
-    pub(super) fn parse(text: &str) -> Result<(Self, &str), String> {
+    pub(in crate::job) fn parse(text: &str) -> Result<(Self, &str), String> {
         let (mut steps, mut rest) = (Vec::new(), text);
         loop {
             let step = if let Some(after) = rest.strip_prefix('.') {

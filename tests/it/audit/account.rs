@@ -46,7 +46,8 @@ pub(crate) struct Facts {
 
 const RECORD: &str = "sf:{default}:job:";
 const LANES: [&str; 3] = ["sf:{default}:jobs", "sf:{default}:jobs:high", "sf:{default}:jobs:low"];
-const FLEET: [&str; 7] = ["control", "leader", "events", "dead", "cron", "cron:ticks", "wake"];
+const FLEET: [&str; 9] =
+    ["control", "leader", "events", "dead", "dead:groups", "audit", "cron", "cron:ticks", "wake"];
 
 /// How many keys are inspected together.
 const PAGE: usize = 500;

@@ -143,7 +143,7 @@ async fn two_concurrent_sweeps_replay_every_letter_once() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     bury(&server, &queue, 700).await;
-    let replay = launch(&server, &["dead", "replay", "--all", "--json"]);
+    let replay = launch(&server, &["dead", "replay", "--all", "--yes", "--json"]);
     let both = [replay.start(), replay.start()];
     let replayed = both.map(|process| {
         assert!(process.wait_exit(Duration::from_secs(60)).success(), "{}", process.stderr());
@@ -161,7 +161,7 @@ async fn a_sweep_does_not_replay_jobs_that_die_again_meanwhile() {
     bury(&server, &queue, 500).await;
     let handler = doomed();
     let fleet = Running::start(&server.url(), quick(1), handler.clone());
-    let swept = json(&server, &["dead", "replay", "--all"]);
+    let swept = json(&server, &["dead", "replay", "--all", "--yes"]);
     assert_eq!((&swept["replayed"], &swept["gone"]), (&500.into(), &0.into()));
     until_dead(&queue, 500).await;
     assert_eq!(handler.all_runs(), 500);

@@ -12,6 +12,7 @@ mod events;
 mod form;
 mod help;
 mod jobs;
+mod letters;
 mod look;
 mod metrics;
 mod rehearsal;

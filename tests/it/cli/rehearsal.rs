@@ -23,13 +23,16 @@ const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
 /// All families of keys.
-const FAMILIES: [&str; 23] = [
+const FAMILIES: [&str; 26] = [
     "{*}:jobs",
     "{*}:jobs:high",
     "{*}:jobs:low",
     "{*}:delayed",
     "{*}:delayed:fields",
     "{*}:dead",
+    "{*}:dead:*",
+    "{*}:edited:*",
+    "{*}:audit",
     "{*}:control",
     "{*}:leader",
     "{*}:cancels",

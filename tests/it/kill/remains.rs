@@ -10,6 +10,7 @@ use crate::harness::wait::until;
 
 const STREAMS: [&str; 3] = ["sf:{default}:jobs", "sf:{default}:jobs:high", "sf:{default}:jobs:low"];
 const DEAD: &str = "sf:{default}:dead";
+const GROUPS: &str = "sf:{default}:dead:groups";
 const DELAYED: &str = "sf:{default}:delayed";
 const RECORD: &str = "sf:{default}:job:";
 const WORKER: &str = "sf:worker:";
@@ -64,7 +65,7 @@ pub(crate) fn facts(server: &RedisServer) -> Facts {
 
 /// Whether a key may be left: the streams, the fleet's shared state, live workers, dead letters and their records.
 pub(crate) fn is_allowed(key: &str, dead: &BTreeMap<String, usize>) -> bool {
-    let fleet = ["sf:{default}:control", "sf:{default}:leader", "sf:{default}:events", DEAD];
+    let fleet = ["sf:{default}:control", "sf:{default}:leader", "sf:{default}:events", DEAD, GROUPS];
     STREAMS.contains(&key)
         || fleet.contains(&key)
         || key.starts_with(WORKER)

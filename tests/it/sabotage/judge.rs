@@ -128,7 +128,7 @@ impl Seen {
                 (!has_end && !self.letters.contains_key(&name(id))).then(|| "never expires".to_owned())
             }
             // Receipts of a killed worker are deleted with its consumer.
-            "" | "control" | "leader" | "events" | "dead" | "cron" | "wake" | "receipts" => None,
+            "" | "control" | "leader" | "events" | "dead" | "audit" | "cron" | "wake" | "receipts" => None,
             _ => (!has_end).then(|| "never expires".to_owned()),
         }
     }

@@ -1,0 +1,125 @@
+//! `streamfleet audit`: what people did to a queue, newest first.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::admin::PastAction;
+use streamfleet::job::{EntryId, QueueName};
+
+use super::Context;
+use super::exit::Exit;
+use super::output::{self, Column, List, Listing, Repeat, View};
+use super::queues;
+use super::times::{Clock, rfc3339};
+
+/// How `audit` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet audit
+  streamfleet audit --queue mail --limit 10 -o wide";
+
+/// The arguments of `audit`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The queue.
+    #[arg(long, short, default_value = "default")]
+    queue: QueueName,
+    /// The maximum number of actions. About the last 10,000 of a queue are kept.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    limit: u64,
+    /// Start after this action, to get the next page.
+    #[arg(long, value_name = "ENTRY")]
+    after: Option<EntryId>,
+    #[command(flatten)]
+    repeat: Repeat,
+}
+
+/// A page of actions, for JSON output. `next` is the value of `--after` for the next page.
+type Page = List<Noted, Facts>;
+
+/// What is known about all actions, for JSON output.
+#[derive(Serialize)]
+struct Facts {
+    queue: String,
+}
+
+/// One action, for JSON output.
+#[derive(Serialize)]
+struct Noted {
+    entry: String,
+    at: String,
+    at_ms: u64,
+    who: String,
+    what: String,
+    /// A filter, or ids.
+    target: String,
+    /// How many jobs it concerned.
+    count: Option<u64>,
+    why: String,
+    /// How it ended. Empty in the note that was made before it began.
+    outcome: String,
+    #[serde(skip)]
+    past: PastAction,
+}
+
+/// Lists the actions.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let broker = context.broker().await?;
+    let queue = broker.queue(args.queue);
+    let look = async || {
+        let past = queue.audit().recent(args.after, args.limit).await.context("failed to read the audit")?;
+        if past.is_empty() && queues::report_unknown(&broker, queue.name(), context).await {
+            return Ok(Listing::not_found());
+        }
+        let next = past.last().filter(|_| past.len() as u64 == args.limit).map(|past| past.entry.to_string());
+        let facts = Facts { queue: queue.name().to_string() };
+        let page = Page { items: past.into_iter().map(noted).collect(), next, facts, former: None };
+        let names = |page: &Page| page.items.iter().map(|noted| noted.entry.clone()).collect();
+        Ok(Listing::new(context.output.rendered(&page, names, |page| show(page, &context.clock))?))
+    };
+    args.repeat.run(context.output, look).await
+}
+
+fn noted(past: PastAction) -> Noted {
+    let action = past.action.clone();
+    Noted {
+        entry: past.entry.to_string(),
+        at: rfc3339(past.at()),
+        at_ms: past.at().as_ms(),
+        who: action.who,
+        what: action.what,
+        target: action.target,
+        count: action.count,
+        why: action.why,
+        outcome: action.outcome,
+        past,
+    }
+}
+
+fn show(page: &Page, clock: &Clock) -> View {
+    if page.items.is_empty() {
+        return format!("nothing is noted about the queue {}", page.facts.queue).into();
+    }
+    let mut table = output::table(&[
+        Column::from("at"),
+        Column::from("who"),
+        Column::from("what"),
+        Column::from("jobs"),
+        Column::from("outcome"),
+        Column::from("why"),
+        Column::from("target"),
+    ]);
+    for noted in &page.items {
+        table.add_row([
+            clock.time(noted.past.at()),
+            noted.who.clone(),
+            noted.what.clone(),
+            noted.count.map_or_else(String::new, |count| count.to_string()),
+            noted.outcome.clone(),
+            noted.why.clone(),
+            noted.target.clone(),
+        ]);
+    }
+    let more = page.next.as_ref().map_or_else(String::new, |next| format!("; next page: --after {next}"));
+    View::from(table).then(format!("{} actions{more}", page.items.len()))
+}

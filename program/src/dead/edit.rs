@@ -1,0 +1,220 @@
+//! `dead edit`: another payload, type or setting for one dead letter, before it is replayed.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::Queue;
+use streamfleet::admin::{DeadLetter, EditError, LetterEdit};
+use streamfleet::job::{Encoding, JobId, JobType};
+
+use crate::actor::ActorArgs;
+use crate::exit::Exit;
+use crate::output;
+use crate::{Context, Wrong, enqueue};
+
+/// How `dead edit` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet dead edit order-7 --set payload.email=ann@example.com --why 'the customer moved'
+  streamfleet dead edit 1700000000000-0 --payload-file corrected.json --type mail.send
+  streamfleet dead edit order-7 --queue mail";
+
+/// The arguments of `dead edit`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The id of the letter, or of its job.
+    id: JobId,
+    /// Change one value: payload.email=ann@example.com, payload.items[0].count=3, h.tenant=9, `max_attempts=5`,
+    /// `timeout_ms=60000` or tracking=all. In a payload, the value stays text if it is text; otherwise the new one is JSON, or
+    /// else text. May be repeated.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    changes: Vec<String>,
+    /// Replace the whole payload by the content of this file, or of stdin (-). For MessagePack, the file has JSON.
+    #[arg(long, value_name = "FILE")]
+    payload_file: Option<String>,
+    /// Change the type.
+    #[arg(long = "type", value_name = "TYPE")]
+    job_type: Option<JobType>,
+    #[command(flatten)]
+    actor: ActorArgs,
+}
+
+/// The edited letter, for JSON output.
+#[derive(Serialize)]
+struct Report {
+    /// The letter that took the place of the other one.
+    letter: String,
+    former: String,
+    id: String,
+    queue: String,
+}
+
+/// Edits the letter. Without any change in the arguments, an editor shows its payload.
+pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
+    let Some(letter) = super::find(queue, &args.id).await? else {
+        return missing(&args.id, queue).await;
+    };
+    let edit = match args.edit(&letter)? {
+        Some(edit) => edit,
+        None => match edited_by_hand(&letter).await? {
+            Some(payload) => LetterEdit::default().payload(payload),
+            None => {
+                output::print_stderr("nothing was changed");
+                return Ok(Exit::Done);
+            }
+        },
+    };
+    let edited = match queue.dead_letters().edit(&letter, &edit, &args.actor.action("dead edit")).await {
+        Ok(edited) => edited,
+        Err(EditError::Redis(error)) => return Err(error).context("failed to edit the dead letter"),
+        Err(error @ (EditError::Gone(_) | EditError::Edited(_))) => {
+            output::print_stderr(&error.to_string());
+            return Ok(Exit::NotFound);
+        }
+        Err(error) => return Err(Wrong(error.to_string()).into()),
+    };
+    let report = Report {
+        letter: edited.to_string(),
+        former: letter.entry.to_string(),
+        id: letter.job().to_string(),
+        queue: queue.name().to_string(),
+    };
+    context.output.print_named(&report, |report| vec![report.letter.clone()], show)?;
+    Ok(Exit::Done)
+}
+
+async fn missing(id: &JobId, queue: &Queue) -> anyhow::Result<Exit> {
+    let edited = match id.to_string().parse() {
+        Ok(entry) => queue.dead_letters().edited(entry).await.context("failed to look it up")?,
+        Err(_) => None,
+    };
+    output::print_stderr(&match edited {
+        Some(edited) => format!("{id} was edited: its dead letter is now {edited}"),
+        None => format!("the queue {} has no dead letter {id}, and none of a job with this id", queue.name()),
+    });
+    Ok(Exit::NotFound)
+}
+
+impl Args {
+    /// Returns what the arguments change; `None` if they change nothing.
+    fn edit(&self, letter: &DeadLetter) -> anyhow::Result<Option<LetterEdit>> {
+        if self.changes.is_empty() && self.payload_file.is_none() && self.job_type.is_none() {
+            return Ok(None);
+        }
+        let mut edit = LetterEdit::default();
+        if let Some(file) = &self.payload_file {
+            let source = if file == "-" { file.clone() } else { format!("@{file}") };
+            edit = edit.payload(enqueue::payload(source, encoding(letter))?);
+        }
+        if let Some(job_type) = &self.job_type {
+            edit = edit.job_type(job_type.clone());
+        }
+        for change in &self.changes {
+            if change.starts_with("payload") {
+                edit = edit.patch(
+                    change
+                        .parse()
+                        .map_err(|error: streamfleet::admin::PatchError| Wrong(error.to_string()))?,
+                );
+                continue;
+            }
+            let pair = change.split_once('=').filter(|(name, _)| !name.is_empty());
+            let (name, value) = pair.ok_or_else(|| Wrong(format!("{change:?} must be NAME=VALUE")))?;
+            edit = edit.field(name, value);
+        }
+        Ok(Some(edit))
+    }
+}
+
+/// The encoding that a letter names. One that does not exist is treated as raw bytes.
+fn encoding(letter: &DeadLetter) -> Encoding {
+    match letter.text("encoding").as_str() {
+        "" => Encoding::Json,
+        name => Encoding::parse(name).unwrap_or(Encoding::Raw),
+    }
+}
+
+/// Lets a person edit the payload. Returns the new one; `None` if it was not changed.
+async fn edited_by_hand(letter: &DeadLetter) -> anyhow::Result<Option<Vec<u8>>> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Wrong("say what to change with --set, --payload-file or --type".to_owned()).into());
+    }
+    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var_os(name));
+    let editor = editor.filter(|editor| !editor.is_empty());
+    let editor = editor.ok_or_else(|| Wrong("set EDITOR to the editor that is to be used".to_owned()))?;
+    let encoding = encoding(letter);
+    let text = as_text(letter.fields.get(b"payload").unwrap_or_default(), encoding)?;
+    // Only this user may read it.
+    let mut file = tempfile::Builder::new().prefix("streamfleet-").suffix(".json").tempfile()?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.flush())
+        .context("failed to write the payload to a file")?;
+    // The variable may have arguments, as `code --wait` has.
+    let mut command = OsString::from("exec ");
+    command.push(editor);
+    command.push(" \"$1\"");
+    let status =
+        tokio::process::Command::new("sh").arg("-c").arg(command).arg("sh").arg(file.path()).status();
+    let status = status.await.context("failed to start the editor")?;
+    if !status.success() {
+        anyhow::bail!("the editor ended with {status}: nothing was changed");
+    }
+    // The editor may have replaced the file.
+    let edited = std::fs::read(file.path()).context("failed to read what the editor wrote")?;
+    if edited == text.as_bytes() {
+        return Ok(None);
+    }
+    encoded(edited, encoding).map(Some)
+}
+
+/// Returns a payload in the form in which people edit it.
+fn as_text(payload: &[u8], encoding: Encoding) -> anyhow::Result<String> {
+    match encoding {
+        Encoding::Json | Encoding::Raw => {
+            let text = std::str::from_utf8(payload).map(str::to_owned);
+            text.map_err(|_| Wrong("the payload is not text: use --payload-file".to_owned()).into())
+        }
+        Encoding::Msgpack => {
+            let value: Result<serde_json::Value, _> = rmp_serde::from_slice(payload);
+            let why = "the payload has values that JSON does not have: use --set";
+            let value = value.map_err(|_| Wrong(why.to_owned()))?;
+            Ok(format!("{}\n", serde_json::to_string_pretty(&value)?))
+        }
+    }
+}
+
+/// Converts what a person wrote.
+fn encoded(text: Vec<u8>, encoding: Encoding) -> anyhow::Result<Vec<u8>> {
+    match encoding {
+        Encoding::Json | Encoding::Raw => Ok(text),
+        Encoding::Msgpack => {
+            let value: serde_json::Value = serde_json::from_slice(&text)
+                .map_err(|error| Wrong(format!("what you wrote is not valid JSON: {error}")))?;
+            Ok(rmp_serde::to_vec_named(&value)?)
+        }
+    }
+}
+
+fn show(report: &Report) -> String {
+    format!(
+        "{} is now the dead letter {}; to run it: streamfleet dead replay {} --queue {}",
+        report.id, report.letter, report.letter, report.queue
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messagepack_is_edited_as_json() {
+        let packed = rmp_serde::to_vec_named(&serde_json::json!({"to": "ann"})).unwrap();
+        let text = as_text(&packed, Encoding::Msgpack).unwrap();
+        assert_eq!(encoded(text.into_bytes(), Encoding::Msgpack).unwrap(), packed);
+        assert!(as_text(b"\xff", Encoding::Raw).is_err());
+        assert!(encoded(b"{".to_vec(), Encoding::Msgpack).is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! `dead groups`: the dead letters by what killed their jobs. As fast with a million letters as with one.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::admin::{DeadGroup, DeadGroups};
+use streamfleet::job::{DeadReason, QueueName, Timestamp};
+use streamfleet::{Broker, Queue};
+
+use crate::Context;
+use crate::exit::Exit;
+use crate::output::{self, Column, List, Listing, Repeat, View};
+use crate::queues;
+use crate::times::{rfc3339, short};
+
+/// How `dead groups` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet dead groups --queue mail
+  streamfleet dead groups --recount
+  streamfleet dead list --group 0b5ff10951f305e7";
+
+/// The name of the group that counts the letters of all groups beyond the table's size.
+pub(super) const OTHER: &str = "other";
+
+/// The arguments of `dead groups`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The maximum number of groups.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_001))]
+    limit: u64,
+    /// Count all letters again first: also those of older versions, and without those deleted by hand.
+    #[arg(long, conflicts_with = "watch")]
+    recount: bool,
+    #[command(flatten)]
+    repeat: Repeat,
+}
+
+/// The groups, for JSON output.
+type Page = List<Group, Facts>;
+
+/// What is known about all groups, for JSON output.
+#[derive(Serialize)]
+struct Facts {
+    queue: String,
+    /// How many dead letters the queue has.
+    total: u64,
+    /// How many groups there are, also those beyond the limit.
+    groups: usize,
+    /// How many letters no group counts.
+    uncounted: u64,
+}
+
+/// One group, for JSON output.
+#[derive(Serialize)]
+struct Group {
+    group: String,
+    count: u64,
+    deaths: u64,
+    #[serde(rename = "type")]
+    job_type: Option<String>,
+    reason: Option<&'static str>,
+    first: String,
+    first_ms: u64,
+    last: String,
+    last_ms: u64,
+    /// The letter that was the last to die, unless it is gone.
+    letter: Option<String>,
+    error: String,
+    #[serde(skip)]
+    times: [Timestamp; 2],
+}
+
+/// Lists the groups.
+pub(super) async fn run(
+    args: Args,
+    broker: &Broker,
+    queue: QueueName,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let queue = broker.queue(queue);
+    if args.recount {
+        recount(&queue, context).await?;
+    }
+    args.repeat.run(context.output, async || list(&args, broker, &queue, context).await).await
+}
+
+async fn recount(queue: &Queue, context: &Context) -> anyhow::Result<()> {
+    let total = queue.snapshot().await.context("failed to count the dead letters")?.dead;
+    let bar = output::progress(context.output, Some(total), "dead letters");
+    let counted = queue.dead_letters().recount(|counted| bar.set_position(counted)).await;
+    bar.finish_and_clear();
+    match counted.context("failed to count the dead letters again")? {
+        Some(_) => Ok(()),
+        None => Err(anyhow::anyhow!("somebody else began to count them again meanwhile")),
+    }
+}
+
+async fn list(args: &Args, broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
+    let now = queue.snapshot().await.context("failed to ask for the time")?.now;
+    let dead = queue.dead_letters().groups().await.context("failed to read the groups")?;
+    if dead.letters == 0 && queues::report_unknown(broker, queue.name(), context).await {
+        return Ok(Listing::not_found());
+    }
+    let facts = Facts {
+        queue: queue.name().to_string(),
+        total: dead.letters,
+        groups: dead.groups.len(),
+        uncounted: dead.uncounted(),
+    };
+    let page = Page { items: page(dead, args.limit), next: None, facts, former: None };
+    let names = |page: &Page| page.items.iter().map(|group| group.group.clone()).collect();
+    let text = context.output.rendered(&page, names, |page| show(page, now))?;
+    Ok(remarks(&page).into_iter().fold(Listing::new(text), Listing::remark))
+}
+
+fn page(dead: DeadGroups, limit: u64) -> Vec<Group> {
+    dead.groups.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX)).map(group).collect()
+}
+
+fn group(group: DeadGroup) -> Group {
+    Group {
+        group: group.fingerprint.unwrap_or_else(|| OTHER.to_owned()),
+        count: group.count,
+        deaths: group.deaths,
+        job_type: group.job_type.map(|name| name.to_string()),
+        reason: group.reason.map(DeadReason::as_str),
+        first: rfc3339(group.first),
+        first_ms: group.first.as_ms(),
+        last: rfc3339(group.last),
+        last_ms: group.last.as_ms(),
+        letter: group.sample.map(|letter| letter.to_string()),
+        error: group.error,
+        times: [group.first, group.last],
+    }
+}
+
+fn remarks(page: &Page) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if page.facts.uncounted > 0 {
+        remarks.push(format!(
+            "{} dead letters are not counted, because an older version wrote them: --recount counts all of them",
+            page.facts.uncounted
+        ));
+    }
+    if page.items.iter().any(|group| group.group == OTHER) {
+        remarks.push(format!(
+            "there are too many groups: the group {OTHER} has the letters of all further ones"
+        ));
+    }
+    remarks
+}
+
+fn show(page: &Page, now: Timestamp) -> View {
+    let Facts { queue, total, groups, .. } = &page.facts;
+    if page.items.is_empty() {
+        return format!("the queue {queue} has {total} dead letters in 0 groups").into();
+    }
+    let mut table = output::table(&[
+        Column::id("group"),
+        Column::id("letters"),
+        Column::from("type"),
+        Column::from("reason"),
+        Column::wide("first"),
+        Column::from("last"),
+        Column::wide("letter"),
+        Column::from("error"),
+    ]);
+    for group in &page.items {
+        let [first, last] = group.times.map(|time| format!("{} ago", short(now.since(time))));
+        table.add_row([
+            group.group.clone(),
+            group.count.to_string(),
+            group.job_type.clone().unwrap_or_default(),
+            group.reason.unwrap_or_default().to_owned(),
+            first,
+            last,
+            group.letter.clone().unwrap_or_default(),
+            group.error.clone(),
+        ]);
+    }
+    let more = if page.items.len() < *groups { "; show more with --limit" } else { "" };
+    View::from(table).then(format!("{} of {groups} groups of {total} dead letters{more}", page.items.len()))
+}

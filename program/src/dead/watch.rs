@@ -1,0 +1,153 @@
+//! `dead watch`: how often jobs die of what, live. It reads only the counts of the groups.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::Queue;
+use streamfleet::admin::{DeadGroup, DeadGroups};
+use streamfleet::job::{DeadReason, Timestamp};
+
+use super::groups::OTHER;
+use crate::Context;
+use crate::exit::Exit;
+use crate::output::{self, Column, List, Listing, Repeat, View};
+
+/// How `dead watch` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet dead watch --queue mail
+  streamfleet dead watch --interval 10s -o json";
+
+/// Over how long rates are measured.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// How many groups are shown.
+const SHOWN: usize = 20;
+
+/// The most looks that are remembered.
+const MAX_LOOKS: usize = 1000;
+
+/// The arguments of `dead watch`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// How often to look.
+    #[arg(long, value_name = "INTERVAL", default_value = "2s", value_parser = Repeat::interval)]
+    interval: Duration,
+}
+
+/// The groups in which jobs died, for JSON output.
+type Page = List<Rate, Facts>;
+
+/// What is known about all groups, for JSON output.
+#[derive(Serialize)]
+struct Facts {
+    queue: String,
+    /// How many dead letters the queue has.
+    total: u64,
+    /// Over how many seconds deaths are counted.
+    seconds: f64,
+}
+
+/// How often jobs died, for JSON output.
+#[derive(Serialize)]
+struct Rate {
+    group: String,
+    /// How many died in this time.
+    deaths: u64,
+    per_minute: f64,
+    /// How many letters the group has.
+    count: u64,
+    #[serde(rename = "type")]
+    job_type: Option<String>,
+    reason: Option<&'static str>,
+    error: String,
+}
+
+/// How many had died in each group at some time.
+struct Look {
+    at: Timestamp,
+    deaths: BTreeMap<String, u64>,
+}
+
+/// Shows the rates until interrupted.
+pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
+    let mut looks = VecDeque::new();
+    let look = async || {
+        let now = queue.snapshot().await.context("failed to ask for the time")?.now;
+        let dead = queue.dead_letters().groups().await.context("failed to read the groups")?;
+        let page = page(&mut looks, dead, now, queue);
+        let names = |page: &Page| page.items.iter().map(|rate| rate.group.clone()).collect();
+        Ok(Listing::new(context.output.rendered(&page, names, show)?))
+    };
+    Repeat::every(args.interval).run(context.output, look).await
+}
+
+fn name(group: &DeadGroup) -> String {
+    group.fingerprint.clone().unwrap_or_else(|| OTHER.to_owned())
+}
+
+/// Compares what is known now with the oldest look within the window.
+fn page(looks: &mut VecDeque<Look>, dead: DeadGroups, now: Timestamp, queue: &Queue) -> Page {
+    while looks.len() > 1 && (looks.len() >= MAX_LOOKS || now.since(looks[1].at) >= WINDOW) {
+        looks.pop_front();
+    }
+    let deaths = dead.groups.iter().map(|group| (name(group), group.deaths)).collect();
+    looks.push_back(Look { at: now, deaths });
+    let first = &looks[0];
+    let seconds = now.since(first.at).as_secs_f64();
+    let mut rates: Vec<Rate> =
+        dead.groups.into_iter().filter_map(|group| rate(group, first, seconds)).collect();
+    rates.sort_by_key(|rate| std::cmp::Reverse(rate.deaths));
+    rates.truncate(SHOWN);
+    let facts = Facts { queue: queue.name().to_string(), total: dead.letters, seconds };
+    Page { items: rates, next: None, facts, former: None }
+}
+
+/// How often jobs of a group have died since a look; `None` if none did.
+fn rate(group: DeadGroup, since: &Look, seconds: f64) -> Option<Rate> {
+    // A group that was empty in the meantime counts from its beginning.
+    let before =
+        since.deaths.get(&name(&group)).copied().filter(|before| *before <= group.deaths).unwrap_or(0);
+    let deaths = group.deaths - before;
+    (deaths > 0).then(|| Rate {
+        group: name(&group),
+        deaths,
+        per_minute: if seconds > 0.0 { deaths as f64 * 60.0 / seconds } else { 0.0 },
+        count: group.count,
+        job_type: group.job_type.map(|name| name.to_string()),
+        reason: group.reason.map(DeadReason::as_str),
+        error: group.error,
+    })
+}
+
+fn show(page: &Page) -> View {
+    let Facts { queue, total, seconds } = &page.facts;
+    let summary = format!("{total} dead letters of the queue {queue}; deaths in the last {seconds:.0} s");
+    if page.items.is_empty() {
+        return format!("{summary}: none").into();
+    }
+    let mut table = output::table(&[
+        Column::id("group"),
+        Column::from("deaths"),
+        Column::from("per min"),
+        Column::wide("letters"),
+        Column::from("type"),
+        Column::from("reason"),
+        Column::from("error"),
+    ]);
+    for rate in &page.items {
+        table.add_row([
+            rate.group.clone(),
+            rate.deaths.to_string(),
+            format!("{:.1}", rate.per_minute),
+            rate.count.to_string(),
+            rate.job_type.clone().unwrap_or_default(),
+            rate.reason.unwrap_or_default().to_owned(),
+            rate.error.clone(),
+        ]);
+    }
+    View::from(table).then(summary)
+}

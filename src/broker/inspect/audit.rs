@@ -1,0 +1,176 @@
+//! The audit: what people did to a queue, when, and why. Its length is capped. It has filters and ids, never payloads.
+
+use fred::interfaces::StreamsInterface;
+use fred::types::Value;
+
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
+use crate::broker::{Entry, Queue};
+use crate::job::{EntryId, Envelope, Lane, Timestamp, cut, pack_texts};
+
+scripts! { AUDIT "audit" }
+
+/// The most bytes of a filter or of ids in a note.
+const MAX_TEXT_BYTES: usize = 4096;
+
+/// The most bytes of the name of a person.
+const MAX_WHO_BYTES: usize = 128;
+
+/// The most bytes of a reason.
+const MAX_WHY_BYTES: usize = 500;
+
+/// What a person does to a queue, for its audit; see the [example](AuditLog).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Action {
+    /// What is done, such as `dead replay`.
+    pub what: String,
+    /// Who does it.
+    pub who: String,
+    /// Why; may be empty.
+    pub why: String,
+    /// To what: a filter as it is typed, or ids; may be empty.
+    pub target: String,
+    /// How many jobs it concerns, if that is known.
+    pub count: Option<u64>,
+    /// How it ended; empty if it is only about to begin.
+    pub outcome: String,
+}
+
+impl Action {
+    /// Describes what somebody is about to do.
+    pub fn new(what: impl Into<String>, who: impl Into<String>) -> Self {
+        Self { what: what.into(), who: who.into(), ..Self::default() }
+    }
+
+    setters! {
+        /// Sets why it is done.
+        why: impl Into<String> => why.into();
+        /// Sets what it is done to: a filter as it is typed, or ids.
+        target: impl Into<String> => target.into();
+        /// Sets how many jobs it concerns.
+        count: impl Into<Option<u64>> => count.into();
+        /// Sets how it ended.
+        outcome: impl Into<String> => outcome.into();
+    }
+
+    /// Returns the fields of its note, packed. Long texts are cut.
+    pub(in crate::broker) fn pack(&self) -> Vec<u8> {
+        let count = self.count.map(|count| count.to_string()).unwrap_or_default();
+        let fields = [
+            ("what", cut(self.what.clone(), MAX_WHO_BYTES)),
+            ("who", cut(self.who.clone(), MAX_WHO_BYTES)),
+            ("why", cut(self.why.clone(), MAX_WHY_BYTES)),
+            ("target", cut(self.target.clone(), MAX_TEXT_BYTES)),
+            ("count", count),
+            ("outcome", cut(self.outcome.clone(), MAX_WHY_BYTES)),
+        ];
+        let known: Vec<_> = fields.iter().filter(|(_, value)| !value.is_empty()).collect();
+        pack_texts(known.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]))
+    }
+}
+
+/// What a person did; see the [example](AuditLog).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PastAction {
+    /// The entry of the note. Later notes have greater ids.
+    pub entry: EntryId,
+    /// What was noted. Anybody with access to Redis may have written it.
+    pub action: Action,
+}
+
+impl PastAction {
+    /// When it was noted, by the server's clock.
+    pub fn at(&self) -> Timestamp {
+        Timestamp::from_ms(self.entry.ms).unwrap_or(Timestamp::MAX)
+    }
+
+    fn read(entry: Entry) -> Self {
+        let fields: Envelope = entry.envelope.unwrap_or_default();
+        let text = |name: &str| {
+            String::from_utf8_lossy(fields.get(name.as_bytes()).unwrap_or_default()).into_owned()
+        };
+        let action = Action {
+            what: text("what"),
+            who: text("who"),
+            why: text("why"),
+            target: text("target"),
+            count: text("count").parse().ok(),
+            outcome: text("outcome"),
+        };
+        Self { entry: entry.id, action }
+    }
+}
+
+/// The audit of a queue. [`Queue::audit`] returns it.
+///
+/// ```no_run
+/// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
+/// use streamfleet::admin::Action;
+///
+/// let action = Action::new("purge", "ann@ops").why("the mail server is back").count(17);
+/// queue.audit().note(&action).await?;
+/// for past in queue.audit().recent(None, 100).await? {
+///     println!("{} {} {}", past.at().as_ms(), past.action.who, past.action.what);
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy)]
+pub struct AuditLog<'a> {
+    queue: &'a Queue,
+}
+
+impl Queue {
+    /// Gives access to the audit: what people did to this queue.
+    pub fn audit(&self) -> AuditLog<'_> {
+        AuditLog { queue: self }
+    }
+}
+
+impl AuditLog<'_> {
+    /// Notes an action. About the last 10,000 are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn note(self, action: &Action) -> Result<(), Error> {
+        let args = vec![call_name(), Value::Bytes(action.pack().into())];
+        let answer = self.queue.run_named(&AUDIT, vec![self.queue.keys.audit.clone()], args).await?;
+        if answer.status == 1 { Ok(()) } else { Err(Error::contract("audit", answer)) }
+    }
+
+    /// Returns a page of the past actions, newest first, before the entry `before`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn recent(self, before: Option<EntryId>, count: u64) -> Result<Vec<PastAction>, Error> {
+        let end = before.map_or_else(|| "+".to_owned(), |entry| format!("({entry}"));
+        let client = self.queue.link.client();
+        let reply = client.xrevrange(self.queue.keys.audit.clone(), end, "-", Some(count));
+        let reply: Value = self.queue.link.ask("xrevrange", reply).await?;
+        // The lane has no meaning here.
+        Ok(decode::entries("xrevrange", &reply, Lane::Normal)?.into_iter().map(PastAction::read).collect())
+    }
+}
+
+/// Draws a name for a call, by which a script recognizes it.
+pub(in crate::broker) fn call_name() -> Value {
+    format!("{:032x}", rand::random::<u128>()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_bounded_and_has_only_what_is_known() {
+        let action = Action::new("dead drop", "a".repeat(1000)).target("x".repeat(100_000)).count(3);
+        let packed = action.pack();
+        assert!(packed.len() < 5000, "{}", packed.len());
+        let text = String::from_utf8_lossy(&packed);
+        assert!(text.contains("count") && !text.contains("why") && !text.contains("outcome"), "{text}");
+    }
+}

@@ -1,0 +1,153 @@
+//! `dead groups`, `watch`, `export` and `edit`, filters, plans, and the `audit`.
+
+use serde_json::Value;
+
+use super::desk::{bury, json, launch, sf, stdout_of, until_dead};
+use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+use crate::traps::scene::SOON;
+
+const DEAD: &str = "sf:{default}:dead";
+
+/// Writes letters by hand: this many for each type.
+fn write(server: &RedisServer, types: &[(&str, usize)]) {
+    for (job_type, count) in types {
+        for nth in 0..*count {
+            let payload = format!("{{\"customer\":{nth}}}");
+            let fields = ["type", job_type, "payload", &payload, "dead_reason", "fatal", "dead_error", "no"];
+            server.cmd(&[&["XADD", DEAD, "*"], &fields[..]].concat());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_are_listed_and_counted_again() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, 3).await;
+    let page = json(&server, &["dead", "groups"]);
+    let group = &page["items"][0];
+    assert_eq!((&page["total"], &page["uncounted"], &page["groups"]), (&3.into(), &0.into(), &1.into()));
+    assert_eq!(
+        (&group["count"], &group["type"], &group["reason"]),
+        (&3.into(), &"test".into(), &"fatal".into())
+    );
+    let name = group["group"].as_str().unwrap();
+    assert_eq!(stdout_of(&server, &["dead", "groups", "-o", "name"]), format!("{name}\n"));
+    assert_eq!(json(&server, &["dead", "list", "--group", name])["items"].as_array().unwrap().len(), 3);
+    write(&server, &[("old", 2)]);
+    let told = sf(&server, &["dead", "groups"]);
+    assert!(told.stderr.contains("2 dead letters are not counted"), "{told:?}");
+    let counted = json(&server, &["dead", "groups", "--recount"]);
+    assert_eq!((&counted["uncounted"], counted["items"].as_array().unwrap().len()), (&0.into(), 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, &[("mail.send", 1200), ("report", 3)]);
+    let listed = json(&server, &["dead", "list", "--type", "mail.*", "--limit", "5000"]);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1200);
+    let one = json(&server, &["dead", "list", "--where", "payload.customer=7", "--oldest-first"]);
+    assert_eq!(one["items"].as_array().unwrap().len(), 1);
+    let exported = stdout_of(&server, &["dead", "export", "--type", "report"]);
+    let lines: Vec<Value> = exported.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["type"]), (3, &"report".into()));
+    assert!(lines[0]["fields"].as_array().unwrap().iter().any(|field| field["name"] == "payload"));
+    let dropped =
+        json(&server, &["dead", "drop", "--where", "payload.customer<1000", "--type", "mail.send", "--yes"]);
+    assert_eq!(dropped["dropped"], 1000);
+    let replayed =
+        json(&server, &["dead", "replay", "--type", "report", "--yes", "--as", "ann", "--why", "it is back"]);
+    assert_eq!(replayed["replayed"], 3);
+    let snapshot = queue.snapshot().await.unwrap();
+    assert_eq!((snapshot.dead, snapshot.waiting()), (200, 3));
+    let noted = json(&server, &["audit", "--limit", "2"]);
+    let last = &noted["items"][0];
+    assert_eq!(
+        (&last["who"], &last["why"], &last["count"]),
+        (&"ann".into(), &"it is back".into(), &3.into())
+    );
+    assert_eq!(
+        (&last["what"], &last["target"], &last["outcome"]),
+        (&"dead replay".into(), &"--type report".into(), &"done".into())
+    );
+    assert_eq!(noted["items"][1]["outcome"], "");
+    let rest = json(&server, &["audit", "--after", noted["next"].as_str().unwrap()]);
+    assert_eq!(rest["items"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
+    let server = RedisServer::start();
+    write(&server, &[("mail", 2)]);
+    let refused: [&[&str]; 9] = [
+        &["dead", "replay"],
+        &["dead", "drop"],
+        &["dead", "export"],
+        &["dead", "replay", "--type", "mail"],
+        &["dead", "replay", "--all"],
+        &["dead", "drop", "--reason", "fatal"],
+        &["dead", "replay", "--type", "", "--yes"],
+        &["dead", "replay", "--where", "payload.customer=", "--yes"],
+        &["dead", "replay", "1-1", "--type", "mail", "--yes"],
+    ];
+    for args in refused {
+        let output = sf(&server, args);
+        assert_eq!(output.code, Some(2), "{args:?}: {output:?}");
+    }
+    assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(2));
+    assert_eq!(json(&server, &["dead", "replay", "--type", "other", "--yes"])["replayed"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_letter_is_replayed_and_its_old_id_is_explained() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, 1).await;
+    let old = json(&server, &["dead", "list"])["items"][0]["letter"].as_str().unwrap().to_owned();
+    let edited = json(
+        &server,
+        &["dead", "edit", &old, "--set", "payload.to=bob", "--set", "h.tenant=9", "--as", "ann"],
+    );
+    let new = edited["letter"].as_str().unwrap();
+    let shown = stdout_of(&server, &["dead", "show", new]);
+    assert!(
+        shown.contains("\"to\":\"bob\"") && shown.contains("h.tenant") && shown.contains("dead_before"),
+        "{shown}"
+    );
+    for command in ["replay", "drop", "edit"] {
+        let stale = sf(&server, &["dead", command, &old]);
+        assert_eq!(stale.code, Some(4), "{stale:?}");
+        assert!(stale.stderr.contains(&format!("its dead letter is now {new}")), "{stale:?}");
+    }
+    for args in [&["--set", "payload.a.b=1"][..], &["--set", "life=1"], &["--set", "x"], &[]] {
+        let refused = sf(&server, &[&["dead", "edit", new], args].concat());
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+    }
+    assert_eq!(json(&server, &["dead", "replay", new])["replayed"], 1);
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    until_empty(&queue).await;
+    fleet.stop().await;
+    let what: Vec<Value> = json(&server, &["audit"])["items"].as_array().unwrap().clone();
+    assert_eq!(what.iter().filter(|noted| noted["what"] == "dead edit" && noted["who"] == "ann").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deaths_are_watched_live() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, 2).await;
+    let watch = launch(&server, &["dead", "watch", "--interval", "100ms", "--json"]).start();
+    until("the first look", SOON, || watch.stdout().contains("\"items\": []"));
+    let fleet = Running::start(&server.url(), quick(1), super::desk::doomed());
+    for _ in 0..3 {
+        submit(&queue, "{}").await;
+    }
+    until_dead(&queue, 5).await;
+    until("the deaths", SOON, || watch.stdout().contains("\"deaths\": 3,"));
+    fleet.stop().await;
+    watch.kill9();
+}

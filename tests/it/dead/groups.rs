@@ -1,0 +1,171 @@
+//! The counts of the groups are exact, whatever is done to the letters, and whatever dies meanwhile.
+
+use redis::Value;
+use streamfleet::admin::{Evicted, LetterLimits};
+use streamfleet::job::JobId;
+
+use super::{DEAD, GROUPS, SOON, bury, counts, deadly, letters};
+use crate::harness::fleet::{queue, submit};
+use crate::harness::process::Launch;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::source;
+use crate::harness::wait::{until, until_async};
+use crate::traps::attempts::{Attempt, BURY_KEYS};
+use crate::traps::scripts::Scripts;
+
+/// Three groups: one has two letters, because numbers do not count.
+const ERRORS: [&str; 4] = [r#""no user 1""#, r#"{"a":17}"#, r#"{"a":18}"#, "[true]"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_follow_letters_that_are_buried_replayed_moved_and_dropped() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &ERRORS).await;
+    let dead = queue.dead_letters();
+    assert_eq!(counts(&queue).await, [1, 1, 2]);
+    let found = dead.groups().await.unwrap();
+    let largest = found.groups.iter().find(|group| group.count == 2).unwrap();
+    assert_eq!((largest.error.as_str(), largest.deaths, found.letters), (ERRORS[2], 2, 4));
+    assert_eq!((largest.sample, found.uncounted()), (Some(letters(&queue).await[2].entry), 0));
+
+    let all = letters(&queue).await;
+    assert!(dead.replay(all[0].entry, &all[0].job()).await.unwrap().is_done());
+    assert_eq!(counts(&queue).await, [1, 2]);
+    assert!(dead.drop(all[3].entry, &all[3].job()).await.unwrap());
+    assert!(!dead.drop(all[3].entry, &all[3].job()).await.unwrap(), "only once");
+    assert_eq!(counts(&queue).await, [2]);
+    let limits = LetterLimits::default().most(1);
+    assert_eq!(dead.evict(all[1].entry, &all[1].job(), limits).await.unwrap(), Evicted::Dropped);
+    // A raw XADD moves the last one; it dies again.
+    let fields = all[2].fields.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]);
+    let mut command = redis::cmd("XADD");
+    command.arg("sf:{default}:jobs").arg("*").arg(fields.collect::<Vec<_>>());
+    command.exec(&mut server.client()).unwrap();
+    submit(&queue, "null").await;
+    let fleet = deadly(&server);
+    until_async("all to be dead", SOON, async || {
+        let snapshot = queue.snapshot().await.unwrap();
+        snapshot.dead == 3 && snapshot.waiting() + snapshot.running() == 0
+    })
+    .await;
+    fleet.stop().await;
+    assert_eq!(counts(&queue).await, [1, 1, 1], "the job that was replayed first has died, too");
+    for letter in letters(&queue).await {
+        assert!(dead.drop(letter.entry, &letter.job()).await.unwrap());
+    }
+    assert_eq!(server.cmd(&["EXISTS", GROUPS]), Value::Int(0));
+}
+
+#[test]
+fn a_burial_that_is_sent_twice_counts_once() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    for _ in 0..2 {
+        let values = Attempt::first(&entry).bury_values();
+        assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &values).0, 1);
+        let group: String =
+            redis::from_redis_value(scripts.server.cmd(&["HGET", "sf:{q}:dead:groups", "0123"])).unwrap();
+        assert!(group.starts_with("1 1 ") && group.ends_with(" test fatal no"), "{group}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_and_a_spoiled_table_keep_no_letter_from_its_place() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &ERRORS).await;
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let first = letters(&queue).await.remove(0);
+    assert!(queue.dead_letters().drop(first.entry, &first.job()).await.unwrap());
+    assert_eq!(counts(&queue).await, [1, 2]);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    server.cmd(&["SET", GROUPS, "a string"]);
+    bury(&server, &queue, &["7"]).await;
+    for letter in letters(&queue).await {
+        assert!(queue.dead_letters().drop(letter.entry, &letter.job()).await.unwrap());
+    }
+    assert_eq!(queue.snapshot().await.unwrap().dead, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recount_counts_old_letters_and_forgets_deleted_ones() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    for nth in 0..700 {
+        let fingerprint = if nth % 7 == 0 { "aaaa" } else { "bbbb" };
+        let head = ["XADD", DEAD, "*", "type", "test", "id"];
+        let tail = ["dead_reason", "fatal", "dead_error", "no", "dead_fingerprint", fingerprint];
+        server.cmd(&[&head[..], &[&format!("j{nth}")], &tail].concat());
+    }
+    bury(&server, &queue, &ERRORS).await;
+    let dead = queue.dead_letters();
+    assert_eq!(dead.groups().await.unwrap().uncounted(), 700);
+    // One of the counted ones is deleted by hand.
+    let last = letters(&queue).await.pop().unwrap();
+    server.cmd(&["XDEL", DEAD, &last.entry.to_string()]);
+    // Letters are dropped and written while it counts.
+    let all = letters(&queue).await;
+    let drops = async {
+        for letter in all.iter().step_by(3) {
+            assert!(dead.drop(letter.entry, &letter.job()).await.unwrap());
+        }
+    };
+    let ((), counted, ()) = tokio::join!(drops, dead.recount(|_| ()), bury(&server, &queue, &["[1]", "[2]"]));
+    assert!(counted.unwrap().is_some());
+    counts(&queue).await;
+    assert_eq!(dead.groups().await.unwrap().uncounted(), 0);
+    // Letters that only a recount has counted are taken out exactly, too.
+    for letter in letters(&queue).await.iter().step_by(2) {
+        assert!(dead.drop(letter.entry, &letter.job()).await.unwrap());
+    }
+    counts(&queue).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_beyond_the_most_groups_are_counted_as_one_group() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let fill = "for nth = 1, 10000 do redis.call('HSET', KEYS[1], 'f' .. nth, '1 1 5 5 - test fatal no') end";
+    server.cmd(&["EVAL", fill, "1", GROUPS]);
+    bury(&server, &queue, &ERRORS).await;
+    let found = queue.dead_letters().groups().await.unwrap();
+    let other = found.groups.iter().find(|group| group.fingerprint.is_none()).unwrap();
+    assert_eq!((other.count, found.groups.len()), (4, 10_001));
+    for letter in letters(&queue).await {
+        assert_eq!(letter.text("dead_group"), "other");
+        server.cmd(&["HDEL", GROUPS, "f1", "f2", "f3", "f4"]);
+        assert!(queue.dead_letters().drop(letter.entry, &letter.job()).await.unwrap());
+    }
+    let found = queue.dead_letters().groups().await.unwrap();
+    assert!(found.groups.iter().all(|group| group.fingerprint.is_some()), "the others were taken from it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_stay_exact_while_workers_are_killed() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    for nth in 0..400 {
+        let (id, job_type) = (format!("j{nth}"), ["one", "two"][nth % 2]);
+        server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", job_type, "id", &id, "max_attempts", "1"]);
+    }
+    let config = "telemetry.listen = \"off\"\n[worker]\nlease = \"1s\"\n[types.one]\nhandler = { exec = { command = [\"false\"] } }\n\
+        [types.two]\nhandler = { exec = { command = [\"false\"] } }\n";
+    let launch = Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(config);
+    for least in [50, 150, 250] {
+        let worker = launch.start();
+        until(
+            "some to be dead",
+            SOON,
+            || matches!(server.cmd(&["XLEN", DEAD]), Value::Int(dead) if dead >= least),
+        );
+        worker.kill9();
+    }
+    let worker = launch.start();
+    until("all to be dead", 3 * SOON, || server.cmd(&["XLEN", DEAD]) == Value::Int(400));
+    worker.kill9();
+    let total: u64 = counts(&queue).await.iter().sum();
+    assert_eq!(total, 400);
+    let ids: std::collections::BTreeSet<JobId> =
+        letters(&queue).await.iter().map(|letter| letter.job()).collect();
+    assert_eq!(ids.len(), 400);
+}
