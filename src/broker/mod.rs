@@ -28,6 +28,7 @@ pub use attempt::read::{Consumer, Joined};
 pub(crate) use attempt::settle::{Applied, AttemptSummary, EndedAttempt, KeepRecord, TakenJob};
 pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
 pub(crate) use attempt::steps::{StepBegun, StepEnded, StepRun};
+pub(crate) use attempt::take::{MAX_TAKEN, MAX_TYPES, Overdue};
 pub use client::address::Config;
 pub(crate) use client::decode::Entry;
 pub use client::error::{Class, Error};

@@ -1,6 +1,8 @@
 //! Stage 1: reads new entries while there is room for them. It reads only entries that nobody has been given (`>`). If
 //! a reply is lost, its entries are delivered to us anyway, and the reader finds them among our own pending entries.
 
+mod take;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,7 @@ use super::held_leases::HeldLeases;
 use super::lease::HeldLease;
 use super::outbox::Outbox;
 use super::read_clock::ReadClock;
+use super::rooms::Rooms;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
 use crate::health::{Monitor, QueueHealth};
@@ -72,6 +75,8 @@ pub(crate) struct Reader {
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) outbox: Arc<Outbox>,
+    /// The rooms of unknown types that the first reader takes jobs from.
+    pub(crate) rooms: Arc<Rooms>,
     pub(crate) health: Arc<QueueHealth>,
     pub(crate) monitor: Monitor,
     pub(crate) events: Events,
@@ -113,7 +118,7 @@ impl Reader {
     /// Reads until stopped. No error ends it.
     pub(crate) async fn run(self) {
         let (mut mode, mut round, mut backoff) = (Mode::Drain, 0u32, RedisBackoff::new());
-        let mut empty = Empty::default();
+        let (mut empty, mut has_taken) = (Empty::default(), false);
         let mut portion = Portion::new(FIRST_ENTRIES, MAX_ENTRIES, READ_BYTES);
         while !self.stop.is_cancelled() {
             if self.helps && mode != Mode::Drain {
@@ -124,6 +129,16 @@ impl Reader {
                 }
             }
             let Some(room) = self.room().await else { return };
+            // After each room the lanes have their turn, without waiting, because there may be other rooms.
+            let job_type = if self.helps || has_taken { None } else { self.rooms.next() };
+            has_taken = job_type.is_some();
+            if let Some(job_type) = job_type {
+                mode = Mode::Drain;
+                if let Err(error) = self.take(&job_type, room).await {
+                    self.repair(&error, &mut backoff).await;
+                }
+                continue;
+            }
             if mode == Mode::Wait && self.health.pacing().stands_by(rand::random()) {
                 let called = self.stand_by().await;
                 self.dispatcher.free(room);
@@ -244,13 +259,18 @@ impl Reader {
         let longest = self.health.pacing().standby_time(rand::random());
         // Others waiting is a good reason not to read.
         self.monitor.idle();
+        let mut has_room = false;
         let call = tokio::time::timeout(longest + LATE, self.queue.await_call(&self.link, longest));
         let mut call = std::pin::pin!(call);
         let called = loop {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Ok(false),
-                called = &mut call => break called,
+                called = &mut call => break called.map(|called| called.map(|called| called || has_room)),
+                () = self.rooms.arrived(), if !has_room => {
+                    has_room = true;
+                    self.link.unblock().await;
+                }
                 // Whatever watches the reader must not take it for stuck.
                 () = tokio::time::sleep(STANDBY_REPORT_EVERY) => self.note(Some(0)),
             }
@@ -277,10 +297,13 @@ impl Reader {
         let (asked, deadline) = (Instant::now(), longest.max(LATE) + LATE);
         let mut clock = ReadClock::new(asked, self.lease);
         let (mut unblocked, mut due) = (false, asked + deadline);
+        // Only a read that waits is ended for a room.
+        let (waits, mut has_room) = (!self.helps && !longest.is_zero(), false);
         loop {
             let rest = due.saturating_duration_since(Instant::now());
             // A waiting reader checks often enough to know roughly when it was given something.
-            let pause = if self.stop.is_cancelled() { Duration::from_millis(100) } else { clock.pause() };
+            let ends = self.stop.is_cancelled() || has_room;
+            let pause = if ends { Duration::from_millis(100) } else { clock.pause() };
             tokio::select! {
                 biased;
                 result = &mut read => {
@@ -288,10 +311,11 @@ impl Reader {
                     return result.map(|entries| ReadBatch { entries, since: clock.unanswered() });
                 }
                 () = self.stop.cancelled(), if !unblocked => unblocked = true,
+                () = self.rooms.arrived(), if waits && !has_room => has_room = self.rooms.have_any(),
                 () = tokio::time::sleep(pause.min(rest)) => {}
             }
             clock.observe(Instant::now());
-            if self.stop.is_cancelled() {
+            if self.stop.is_cancelled() || has_room {
                 self.link.unblock().await;
             }
             if asked.elapsed() >= deadline + REPLACED_WITHIN {

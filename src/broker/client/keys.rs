@@ -2,7 +2,7 @@
 
 use fred::types::Key;
 
-use crate::job::{BatchId, ConsumerName, JobId, Lane, Namespace, QueueName, UniqueKey};
+use crate::job::{BatchId, ConsumerName, JobId, JobType, Lane, Namespace, QueueName, UniqueKey};
 
 /// The names of one queue's keys, built once.
 #[derive(Debug, Clone)]
@@ -35,6 +35,8 @@ pub(crate) struct Keys {
     pub(crate) cron_ticks: Key,
     /// The stream of events about the queue's jobs.
     pub(crate) events: Key,
+    /// The types whose rooms have jobs: type to since when, and when a worker that knows the type last asked.
+    pub(crate) unknown: Key,
 }
 
 impl Keys {
@@ -56,6 +58,7 @@ impl Keys {
             cron: key("cron"),
             cron_ticks: key("cron:ticks"),
             events: key("events"),
+            unknown: key("unknown"),
             prefix,
         }
     }
@@ -69,6 +72,11 @@ impl Keys {
     pub(crate) fn with_key_names(&self, detail: &str) -> String {
         let names_one = detail.contains(&format!("{}:", self.prefix));
         if names_one { detail.to_owned() } else { format!("{detail} (its keys are {})", self.pattern()) }
+    }
+
+    /// The room of a type: the stream of the jobs that a worker read without knowing their type.
+    pub(crate) fn unknown_room(&self, job_type: &JobType) -> Key {
+        Key::from(format!("{}:room:unknown:{job_type}", self.prefix))
     }
 
     /// The stream of one lane.
@@ -187,6 +195,7 @@ mod tests {
         ]);
         all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
         all.extend([keys.cron.clone(), keys.cron_ticks.clone()]);
+        all.extend([keys.unknown.clone(), keys.unknown_room(&"mail.send".parse().unwrap())]);
         all.extend(keys.streams().clone());
         for key in all {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");

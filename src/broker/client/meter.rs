@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The commands whose round trips are measured separately: scripts by their names, and the plain commands that workers
 /// send. All others are `other`.
 #[cfg(any(feature = "service", test))]
-pub(crate) const COMMANDS: [&str; 28] = [
+pub(crate) const COMMANDS: [&str; 30] = [
     "xreadgroup",
     "acknowledge",
     "xrange",
@@ -20,6 +20,8 @@ pub(crate) const COMMANDS: [&str; 28] = [
     "bury",
     "cancelled",
     "cancels",
+    "known",
+    "take",
     "step_begin",
     "step_end",
     "report",

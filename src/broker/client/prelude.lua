@@ -342,6 +342,48 @@ local function set_aside(dead, packed, job, why, now)
     'dead_at_ms', string.format('%.0f', now))
 end
 
+-- The first of these lanes in which no entry waits for a worker, or whose group is missing; nil if there is none. What a
+-- script appends to such a lane is all that a read in the same script returns.
+local function idle_lane(lanes)
+  for _, lane in ipairs(lanes) do
+    local group = fleet_group(redis.pcall('XINFO', 'GROUPS', lane))
+    if not group or redis.call('XLEN', lane) <= group.pending then return lane end
+  end
+end
+
+-- Calls `one` with the id and the flat fields of entries from the head of a room: of at most `most`, and until they have
+-- `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries are, so each page is at
+-- most twice as long as the one before, and no longer than fits if its entries are like the largest so far.
+local function each_in_room(room, most, most_bytes, one)
+  local from, left, bytes, largest, count = '-', most, 0, 1, 1
+  while left > 0 and bytes < most_bytes do
+    count = math.min(count, left, math.max(1, math.floor((most_bytes - bytes) / largest)))
+    local page = redis.call('XRANGE', room, from, '+', 'COUNT', count)
+    for _, entry in ipairs(page) do
+      local size = 0
+      for _, text in ipairs(entry[2]) do size = size + #text end
+      bytes, largest, left = bytes + size, math.max(largest, size), left - 1
+      if one(entry[1], entry[2]) == false then return end
+    end
+    if #page < count then return end
+    from, count = '(' .. page[#page][1], 2 * count
+  end
+end
+
+-- Changes the number of jobs in the rooms of unknown types, which the hash keeps beside the types.
+local function count_unknown(unknown, change)
+  local jobs = redis.pcall('HINCRBY', unknown, '@jobs', change)
+  if type(jobs) == 'table' or jobs <= 0 then redis.call('HDEL', unknown, '@jobs') end
+end
+
+-- Forgets the room of a type if it has no more jobs; returns whether it has more.
+local function has_more(room, unknown, job_type)
+  if redis.call('XLEN', room) > 0 then return 1 end
+  redis.call('DEL', room)
+  redis.call('HDEL', unknown, job_type)
+  return 0
+end
+
 -- The fields of a record that note an attempt which ended now in the ring of the last 20: 'start end outcome worker
 -- error'. noted: the number of attempts noted before, or false.
 local function attempt_fields(noted, now, elapsed, outcome, worker, error)
