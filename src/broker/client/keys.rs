@@ -35,6 +35,12 @@ pub(crate) struct Keys {
     pub(crate) cron_ticks: Key,
     /// The stream of events about the queue's jobs.
     pub(crate) events: Key,
+    /// The rules of the gates. The keys with their states lie beside it; see `gate_key` in the prelude.
+    pub(crate) gates: Key,
+    /// The rooms in which jobs wait: room to the time since when.
+    pub(crate) rooms: Key,
+    /// The jobs that wait in rooms: job id to its entry and room.
+    pub(crate) room_places: Key,
 }
 
 impl Keys {
@@ -56,6 +62,9 @@ impl Keys {
             cron: key("cron"),
             cron_ticks: key("cron:ticks"),
             events: key("events"),
+            gates: key("gates"),
+            rooms: key("rooms"),
+            room_places: key("rooms:places"),
             prefix,
         }
     }
@@ -114,6 +123,11 @@ impl Keys {
     /// The large fields of a job; for an empty token, a key that never exists.
     pub(crate) fn offloaded(&self, token: &str) -> Key {
         Key::from(format!("{}:offloaded:{token}", self.prefix))
+    }
+
+    /// The stream of the jobs that wait in a room.
+    pub(crate) fn room(&self, name: &str) -> Key {
+        Key::from(format!("{}:room:{name}", self.prefix))
     }
 
     /// A job's record.
@@ -187,6 +201,7 @@ mod tests {
         ]);
         all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
         all.extend([keys.cron.clone(), keys.cron_ticks.clone()]);
+        all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);
         all.extend(keys.streams().clone());
         for key in all {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");
