@@ -18,6 +18,7 @@
 pub(crate) mod duration;
 mod envelope;
 mod followup;
+mod gate;
 mod id;
 mod lease;
 mod ledger;
@@ -29,6 +30,7 @@ mod plan;
 mod portion;
 mod record;
 mod retry;
+mod rules;
 mod settlement;
 mod state;
 mod step;
@@ -40,6 +42,7 @@ pub use duration::{format_duration, parse_duration};
 pub(crate) use envelope::pack_texts;
 pub use envelope::{Envelope, Malformed};
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
+pub use gate::{Breaker, Closed, GateName, InvalidLimit, Limits, Parking, Rate};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
 };
@@ -56,6 +59,7 @@ pub(crate) use portion::Portion;
 pub use record::{Encoding, Former, JobSpec};
 pub(crate) use retry::Policies;
 pub use retry::{Backoff, Policy, Tracking};
+pub use rules::{Rule, Rules};
 pub(crate) use settlement::settle;
 pub use settlement::{Burial, Deferral, Routing, Settlement, Unroutable};
 pub use state::State;

@@ -48,8 +48,10 @@ pub struct JobSpec {
     pub life: Life,
     /// Its type, which selects the handler.
     pub job_type: JobType,
-    /// The lane it came from, and returns to.
+    /// The lane that this entry is in.
     pub lane: Lane,
+    /// The lane that the job belongs to. Its retries and replays go there. Another lane may have it for once.
+    pub home: Lane,
     /// The entry of this attempt.
     pub entry: EntryId,
     /// When its life began. This never changes.
@@ -166,6 +168,7 @@ struct Draft {
     lost: u32,
     replayed: bool,
     life: Option<Life>,
+    home: Option<Lane>,
     former: Option<Box<Former>>,
     created: Option<Timestamp>,
     unroutable_since: Option<Timestamp>,
@@ -191,6 +194,7 @@ impl Draft {
             b"attempt" => self.attempt = counter("attempt", value)?,
             b"lost" => self.lost = counter("lost", value)?,
             b"life" => self.life = Some(parsed("life", value)?),
+            b"lane" => self.home = known(value),
             b"replay_of" | b"dead_reason" => self.replayed = true,
             b"root" | b"dead_root" => self.former().root = known(value),
             b"dead_life" => self.former().life = known(value),
@@ -239,6 +243,7 @@ impl Draft {
             job_type: self.job_type.ok_or_else(|| Malformed::new("the field type is missing"))?,
             id: self.id.unwrap_or_else(|| JobId::derived(entry, lane)),
             lane,
+            home: self.home.unwrap_or(lane),
             entry,
             created,
             attempt: self.attempt,
@@ -358,6 +363,15 @@ mod tests {
         assert_eq!((job.attempt, job.lost, job.payload.len()), (0, 0, 0));
         assert_eq!(job.encoding, Encoding::Json);
         assert_eq!(job.created.as_ms(), 5_000);
+    }
+
+    #[test]
+    fn a_job_that_another_lane_has_for_once_knows_its_own() {
+        let job = parse(&[("type", "a"), ("lane", "low")]).unwrap();
+        assert_eq!((job.lane, job.home), (Lane::Normal, Lane::Low));
+        for lane in ["", "fast"] {
+            assert_eq!(parse(&[("type", "a"), ("lane", lane)]).unwrap().home, Lane::Normal);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{DeadReason, Failure, JobSpec, Outcome, Policy, Retry, Timestamp};
+use super::{DeadReason, Failure, JobSpec, Outcome, Parking, Policy, Retry, Timestamp};
 
 /// What must be done about one attempt, so that the job ends up in exactly one place.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,8 @@ pub enum Settlement {
     Cancel(String),
     /// Append the job to its stream again, unchanged: no attempt was spent.
     Release,
+    /// Move the job to a room, unchanged: no attempt was spent.
+    Park(Parking),
 }
 
 /// How a job goes to the delayed set.
@@ -87,6 +89,7 @@ pub(crate) fn settle(
         Outcome::Cancelled => Settlement::Cancel("cancelled while it ran".to_owned()),
         Outcome::Dropped(why) => Settlement::Cancel(why.clone()),
         Outcome::Snoozed(delay) | Outcome::NotDue(delay) => later(job, *delay),
+        Outcome::Parked(parking) => Settlement::Park(parking.clone()),
         Outcome::Unroutable => settle_unroutable(job, routing, roll),
         Outcome::Expired => bury(job.attempt, DeadReason::Expired, "not started by expires_at_ms".to_owned()),
         Outcome::Malformed(error) => bury(job.attempt, DeadReason::Malformed, error.clone()),

@@ -1,22 +1,25 @@
--- known: for which of these types, at most 100, jobs wait in a room. The caller is a worker that knows them, and this is
--- noted about each such room, though not more often than once a second. Without any types, only whether there are rooms.
--- returns {1 if there are rooms or 0, number of a type, number of a type, ...}
-local unknown, types = KEYS[1], ARGV
-if redis.call('EXISTS', unknown) == 0 then return { 0 } end
-local answer, now, noted = { 1 }, now_ms(), {}
-if not types[1] then return answer end
-for nth, room in ipairs(redis.call('HMGET', unknown, unpack(types))) do
-  if room then
+-- known: which of these rooms of types, at most 100, have jobs. The caller is a worker that knows the types, which is noted
+-- about each such room, though not more often than once a second. Without any rooms, only whether there are any at all.
+-- asked: room to when a worker that knows its type last asked.
+-- returns {1 if there are rooms or 0, number of a room that has jobs, number of another, ...}
+local rooms, asked, names = KEYS[1], KEYS[2], ARGV
+if redis.call('EXISTS', rooms) == 0 then return { 0 } end
+local answer, found = { 1 }, {}
+if not names[1] then return answer end
+for nth, since in ipairs(redis.call('HMGET', rooms, unpack(names))) do
+  if since then
     answer[#answer + 1] = nth
-    local since, asked = string.match(room, '^(%d+) ?(%d*)$')
-    -- A room that began in a way that nobody can read begins now.
-    since = since or ms_text(now)
-    if math.abs(now - (tonumber(asked or '') or 0)) >= 1000 then add_pair(noted, types[nth], since .. ' ' .. ms_text(now)) end
+    found[#found + 1] = names[nth]
   end
+end
+if not found[1] then return answer end
+local now, noted = now_ms(), {}
+for nth, before in ipairs(redis.call('HMGET', asked, unpack(found))) do
+  if math.abs(now - (tonumber(before or '') or 0)) >= 1000 then add_pair(noted, found[nth], ms_text(now)) end
 end
 if noted[1] then
   -- Redis allows this even when it is out of memory, and then admits the HSET.
-  redis.call('HDEL', unknown, '')
-  redis.call('HSET', unknown, unpack(noted))
+  redis.call('HDEL', asked, '')
+  redis.call('HSET', asked, unpack(noted))
 end
 return answer

@@ -10,7 +10,7 @@ use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
 use crate::broker::client::script::scripts;
 use crate::broker::{Entry, Queue, millis};
-use crate::job::{ConsumerName, EntryId, JobType, Lane};
+use crate::job::{ConsumerName, EntryId, JobType, Lane, Parking};
 
 scripts! { KNOWN "known", TAKE "take" }
 
@@ -47,12 +47,12 @@ impl Queue {
     /// Returns those of these types, at most [`MAX_TYPES`], for which jobs wait in a room. Notes that this worker knows them.
     /// See `known.lua`. Costs almost nothing while there are no rooms.
     pub(crate) async fn waiting_types(&self, link: &Link, types: &[JobType]) -> Result<Vec<JobType>, Error> {
-        let keys = || vec![self.keys.unknown.clone()];
+        let keys = || vec![self.keys.rooms.clone(), self.keys.rooms_asked.clone()];
         if types.is_empty() || link.run(&KNOWN, keys(), vec![]).await?.status == 0 {
             return Ok(Vec::new());
         }
         let asked = &types[..types.len().min(MAX_TYPES)];
-        let args = asked.iter().map(|job_type| Value::from(job_type.as_str())).collect();
+        let args = asked.iter().map(|job_type| Value::from(Parking::unknown(job_type).room)).collect();
         let answer = link.run(&KNOWN, keys(), args).await?;
         let nth = |nth: &Value| asked.get(usize::try_from(decode::number(nth)?.checked_sub(1)?).ok()?);
         Ok(answer.rest.iter().filter_map(nth).cloned().collect())
@@ -68,15 +68,16 @@ impl Queue {
         (job_type, most): (&JobType, usize),
         overdue: Option<Overdue>,
     ) -> Result<Taken, Error> {
-        let own = &self.keys;
-        let mut keys = vec![own.unknown_room(job_type), own.unknown.clone(), own.dead.clone()];
-        keys.extend(own.streams().clone());
+        let (own, name) = (&self.keys, Parking::unknown(job_type).room);
+        let shared = [&own.rooms, &own.room_places, &own.rooms_asked, &own.dead];
+        let mut keys = vec![own.room(&name)];
+        keys.extend(shared.into_iter().chain(own.streams()).cloned());
         let [waited, quiet] = match overdue {
             Some(Overdue { waited, quiet }) => [millis(waited), millis(quiet)],
             None => ["".into(), "".into()],
         };
         let args = vec![
-            job_type.as_str().into(),
+            name.into(),
             consumer.as_str().into(),
             Value::Integer(most.min(MAX_TAKEN) as i64),
             Value::Integer(TAKEN_BYTES),

@@ -2,7 +2,7 @@
 
 use fred::types::Key;
 
-use crate::job::{BatchId, ConsumerName, JobId, JobType, Lane, Namespace, QueueName, UniqueKey};
+use crate::job::{BatchId, ConsumerName, JobId, Lane, Namespace, QueueName, UniqueKey};
 
 /// The names of one queue's keys, built once.
 #[derive(Debug, Clone)]
@@ -35,8 +35,14 @@ pub(crate) struct Keys {
     pub(crate) cron_ticks: Key,
     /// The stream of events about the queue's jobs.
     pub(crate) events: Key,
-    /// The types whose rooms have jobs: type to since when, and when a worker that knows the type last asked.
-    pub(crate) unknown: Key,
+    /// The rules of the gates. The keys with their states lie beside it; see `gate_key` in the prelude.
+    pub(crate) gates: Key,
+    /// The rooms in which jobs wait: room to the time since when.
+    pub(crate) rooms: Key,
+    /// The jobs that wait in rooms: job id to its entry and room.
+    pub(crate) room_places: Key,
+    /// The rooms of unknown types: room to when a worker that knows the type last asked.
+    pub(crate) rooms_asked: Key,
 }
 
 impl Keys {
@@ -58,7 +64,10 @@ impl Keys {
             cron: key("cron"),
             cron_ticks: key("cron:ticks"),
             events: key("events"),
-            unknown: key("unknown"),
+            gates: key("gates"),
+            rooms: key("rooms"),
+            room_places: key("rooms:places"),
+            rooms_asked: key("rooms:asked"),
             prefix,
         }
     }
@@ -72,11 +81,6 @@ impl Keys {
     pub(crate) fn with_key_names(&self, detail: &str) -> String {
         let names_one = detail.contains(&format!("{}:", self.prefix));
         if names_one { detail.to_owned() } else { format!("{detail} (its keys are {})", self.pattern()) }
-    }
-
-    /// The room of a type: the stream of the jobs that a worker read without knowing their type.
-    pub(crate) fn unknown_room(&self, job_type: &JobType) -> Key {
-        Key::from(format!("{}:room:unknown:{job_type}", self.prefix))
     }
 
     /// The stream of one lane.
@@ -122,6 +126,11 @@ impl Keys {
     /// The large fields of a job; for an empty token, a key that never exists.
     pub(crate) fn offloaded(&self, token: &str) -> Key {
         Key::from(format!("{}:offloaded:{token}", self.prefix))
+    }
+
+    /// The stream of the jobs that wait in a room.
+    pub(crate) fn room(&self, name: &str) -> Key {
+        Key::from(format!("{}:room:{name}", self.prefix))
     }
 
     /// A job's record.
@@ -195,7 +204,8 @@ mod tests {
         ]);
         all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
         all.extend([keys.cron.clone(), keys.cron_ticks.clone()]);
-        all.extend([keys.unknown.clone(), keys.unknown_room(&"mail.send".parse().unwrap())]);
+        all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);
+        all.push(keys.rooms_asked.clone());
         all.extend(keys.streams().clone());
         for key in all {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");

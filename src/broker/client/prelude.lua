@@ -370,17 +370,12 @@ local function each_in_room(room, most, most_bytes, one)
   end
 end
 
--- Changes the number of jobs in the rooms of unknown types, which the hash keeps beside the types.
-local function count_unknown(unknown, change)
-  local jobs = redis.pcall('HINCRBY', unknown, '@jobs', change)
-  if type(jobs) == 'table' or jobs <= 0 then redis.call('HDEL', unknown, '@jobs') end
-end
-
--- Forgets the room of a type if it has no more jobs; returns whether it has more.
-local function has_more(room, unknown, job_type)
+-- Forgets a room if it has no more jobs. Returns 1 if it has more, else 0.
+local function has_more(room, rooms, asked, name)
   if redis.call('XLEN', room) > 0 then return 1 end
   redis.call('DEL', room)
-  redis.call('HDEL', unknown, job_type)
+  redis.call('HDEL', rooms, name)
+  redis.call('HDEL', asked, name)
   return 0
 end
 

@@ -224,6 +224,7 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Cancelled => "cancelled",
         Outcome::Dropped(_) => "dropped",
         Outcome::NotDue(_) => "not_due",
+        Outcome::Parked(_) => "parked",
         Outcome::Unroutable => "unroutable",
         Outcome::Expired => "expired",
         Outcome::Failed(failure) => failure.kind.as_str(),
