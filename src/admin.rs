@@ -31,6 +31,6 @@ pub use crate::broker::{
     Attempt, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadLetter, DeadLetters,
     DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, Joined, Kept, LaneSnapshot,
     LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Part, PastEvent, Progress, QueueSnapshot,
-    RedisMemory, Replayed, Server, Status, Step, StepLedgers, StepsStatus, Unread, Upcoming, WIRE_VERSION,
-    WorkerInfo, stream_name,
+    RedisMemory, Replayed, Server, Status, Step, StepLedgers, StepsStatus, UnknownType, Unread, Upcoming,
+    WIRE_VERSION, WorkerInfo, stream_name,
 };

@@ -23,6 +23,7 @@ mod results;
 mod status;
 mod steps;
 mod times;
+mod unserved;
 mod watch;
 mod worker;
 mod workers;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unread};
+use streamfleet::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, UnknownType, Unread};
 use streamfleet::config::nearest;
-use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
+use streamfleet::job::{EntryId, JobType, Lane, QueueName, Timestamp};
 use streamfleet::{Broker, Queue, RedisError};
 
 use super::Context;
@@ -17,6 +17,9 @@ use super::times::{Clock, rfc3339, short};
 
 /// How many queues are read at once.
 const AT_ONCE: usize = 16;
+
+/// The most types of one queue that are named because no live worker knows them.
+const MAX_TYPES: usize = 100;
 
 /// How `queues` is used.
 const EXAMPLES: &str = "\
@@ -53,6 +56,9 @@ struct Report {
     oldest_waiting_age_ms: Option<u64>,
     consumers: Option<usize>,
     leader: Option<String>,
+    /// The types of waiting jobs that no live worker knows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unserved_types: Vec<UnservedReport>,
     /// The keys that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<Unread>,
@@ -69,6 +75,18 @@ struct LaneReport {
     lane: &'static str,
     waiting: Option<u64>,
     running: Option<u64>,
+}
+
+/// A type whose jobs wait because no live worker knows it, for JSON output.
+#[derive(Serialize)]
+struct UnservedReport {
+    #[serde(rename = "type")]
+    job_type: String,
+    jobs: u64,
+    unserved_for_ms: u64,
+    /// A similar type that a live worker knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    did_you_mean: Option<String>,
 }
 
 /// Counts the jobs of the queues.
@@ -100,9 +118,30 @@ async fn read_queue(queue: Queue) -> Report {
     let looking = async {
         let snapshot = queue.snapshot().await?;
         let consumers = consumers(&queue, &snapshot.unread).await?;
-        Ok(report(&queue, &snapshot, consumers.len()))
+        let unserved_types = unserved_types(&queue).await;
+        Ok(Report { unserved_types, ..report(&queue, &snapshot, consumers.len()) })
     };
     looking.await.unwrap_or_else(|error| unknown(&queue, &error))
+}
+
+/// The types of waiting jobs that no live worker knows, at most [`MAX_TYPES`]. Without the right to ask, nothing is shown.
+async fn unserved_types(queue: &Queue) -> Vec<UnservedReport> {
+    let unknown = queue.unknown_types(MAX_TYPES).await.unwrap_or_default();
+    if unknown.iter().all(|unknown| unknown.unserved_for.is_none()) {
+        return Vec::new();
+    }
+    let known = queue.known_types().await.ok().flatten().unwrap_or_default();
+    let report = |unknown: UnknownType| {
+        let unserved_for = unknown.unserved_for.filter(|_| unknown.jobs > 0)?;
+        let near = nearest(unknown.job_type.as_str(), known.iter().map(JobType::as_str));
+        Some(UnservedReport {
+            job_type: unknown.job_type.to_string(),
+            jobs: unknown.jobs,
+            unserved_for_ms: u64::try_from(unserved_for.as_millis()).unwrap_or(u64::MAX),
+            did_you_mean: near.map(str::to_owned),
+        })
+    };
+    unknown.into_iter().filter_map(report).collect()
 }
 
 /// Reports that a queue does not exist, and returns true, if that is so. If the login may not list queues, nobody knows.
@@ -175,6 +214,7 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
         oldest_waiting_age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         consumers: Some(consumers),
         leader: snapshot.leader.clone(),
+        unserved_types: Vec::new(),
         unread: snapshot.unread.clone(),
         error: None,
         due: snapshot.next_due.map(|due| (due, snapshot.now)),
@@ -199,6 +239,7 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
         oldest_waiting_age_ms: None,
         consumers: None,
         leader: None,
+        unserved_types: Vec::new(),
         unread: Vec::new(),
         error: Some(queue.with_keys(error)),
         due: None,
@@ -244,6 +285,15 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
         ]);
     }
     let mut view = View::from(table);
+    for (queue, unserved) in
+        reports.iter().flat_map(|report| report.unserved_types.iter().map(move |of| (&report.queue, of)))
+    {
+        let UnservedReport { job_type, jobs, did_you_mean, .. } = unserved;
+        let hint = did_you_mean.as_ref().map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        let count = if *jobs == 1 { "1 job waits".to_owned() } else { format!("{jobs} jobs wait") };
+        view = view
+            .then(format!("{count} in the queue {queue}: no live worker knows the type {job_type}{hint}"));
+    }
     for unread in reports.iter().flat_map(|report| &report.unread) {
         view = view.then(unread.to_string());
     }

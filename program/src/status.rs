@@ -4,12 +4,12 @@ use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::admin::{Attempt, LogLine, Progress, Status};
-use streamfleet::job::{JobId, Lane, QueueName};
+use streamfleet::job::{JobId, JobType, Lane, QueueName, State};
 
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
 use super::times::{Clock, rfc3339, short};
-use super::{Context, results, steps, watch};
+use super::{Context, results, steps, unserved, watch};
 
 /// How many entries of each lane are searched for a job that nothing points to.
 const MAX_SEARCHED: u64 = 10_000;
@@ -63,6 +63,9 @@ pub(super) struct Report {
     /// The state of its steps, in words; absent if the job has no steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<String>,
+    /// Says that no live worker knows its type; absent if one does, if it does not wait, or if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unserved: Option<String>,
 }
 
 /// One attempt, for JSON output.
@@ -104,10 +107,23 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     let steps = queue.steps().of(&status.id).await.context("failed to look up the steps")?;
     let steps = steps.as_ref().and_then(steps::summary);
-    let report = Report { steps, ..report(&queue, &status) };
-    let show = |report: &Report| show(&queue, &status, report.steps.clone(), &context.clock);
+    let report = Report { steps, unserved: remark_on_type(&queue, &status).await, ..report(&queue, &status) };
+    let show = |report: &Report| {
+        let view = show(&queue, &status, report.steps.clone(), &context.clock);
+        match &report.unserved {
+            Some(remark) => view.then(remark.clone()),
+            None => view,
+        }
+    };
     context.output.print_named(&report, |report| vec![report.id.clone()], show)?;
     Ok(Exit::Done)
+}
+
+/// Returns a remark if the job waits and no live worker knows its type.
+async fn remark_on_type(queue: &Queue, status: &Status) -> Option<String> {
+    let waits = matches!(status.state, State::Waiting | State::Scheduled | State::Retrying);
+    let job_type: JobType = status.job_type.parse().ok().filter(|_| waits)?;
+    unserved::remark(queue, &job_type).await
 }
 
 /// Reports that a job is unknown.
@@ -157,6 +173,7 @@ pub(super) fn report(queue: &Queue, status: &Status) -> Report {
         cancelled_by: status.cancelled_by.clone(),
         dead_letter: status.dead.map(|entry| entry.to_string()),
         steps: None,
+        unserved: None,
     }
 }
 

@@ -53,6 +53,7 @@ pub(crate) use inspect::snapshot::Extras;
 pub use inspect::snapshot::{LaneSnapshot, Members, QueueSnapshot, RedisMemory};
 pub use inspect::status::Status;
 pub use inspect::unread::{Part, Unread};
+pub use inspect::unserved::UnknownType;
 pub(crate) use maintenance::claim::{ClaimFrom, SilentEntry};
 pub(crate) use maintenance::cron::CronState;
 pub use maintenance::cron::{Cron, CronStatus, CronTable, Kept, MAX_ENTRIES};

@@ -146,6 +146,27 @@ pub enum Event<'a> {
         /// The queue.
         queue: &'a QueueName,
     },
+    /// Jobs wait because no live worker knows their type. Reported by the queue's leader when it notices this, and every ten
+    /// minutes; of at most a hundred types.
+    TypeUnserved {
+        /// The queue.
+        queue: &'a QueueName,
+        /// The type.
+        job_type: &'a JobType,
+        /// How many of its jobs wait.
+        jobs: u64,
+        /// A similar type that a live worker knows, and that may have been meant.
+        near: Option<&'a str>,
+    },
+    /// How many jobs wait because no live worker knows their types. Reported by the queue's leader every few seconds.
+    UnservedTypes {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many types.
+        types: u64,
+        /// How many jobs.
+        jobs: u64,
+    },
     /// Retention dropped dead letters.
     Evicted {
         /// The queue.

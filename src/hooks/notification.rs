@@ -125,6 +125,8 @@ impl Notification {
             | Event::LongestRun { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
+            | Event::TypeUnserved { .. }
+            | Event::UnservedTypes { .. }
             | Event::Surveyed { .. }
             | Event::RoundTrip { .. }
             | Event::Reconnected { .. }

@@ -341,6 +341,9 @@ impl Parking {
     /// The beginning of the name of a room whose jobs wait for a worker that knows their type.
     const UNKNOWN: &str = "unknown:";
 
+    /// The pattern that matches these names.
+    pub(crate) const UNKNOWN_PATTERN: &str = "unknown:*";
+
     /// Returns the room of the jobs of a type that some worker did not know. A worker that knows the type is all that they
     /// need.
     pub(crate) fn unknown(job_type: &JobType) -> Self {

@@ -68,8 +68,6 @@ pub struct JobSpec {
     pub encoding: Encoding,
     /// What the handler gets.
     pub payload: Bytes,
-    /// When it was first offered to a worker that did not know its type; `None` if a worker has known the type since.
-    pub unroutable_since: Option<Timestamp>,
     /// The job must not start before this time, if the entry sets it.
     pub not_before: Option<Timestamp>,
     /// The job must not start after this time, if the entry sets it.
@@ -171,7 +169,6 @@ struct Draft {
     home: Option<Lane>,
     former: Option<Box<Former>>,
     created: Option<Timestamp>,
-    unroutable_since: Option<Timestamp>,
     run_at: Option<Timestamp>,
     delay: Option<Duration>,
     expires_at: Option<Timestamp>,
@@ -200,7 +197,6 @@ impl Draft {
             b"dead_life" => self.former().life = known(value),
             b"dead_at_ms" => self.former().dead_at = known(value),
             b"created_ms" => self.created = Some(instant("created_ms", value)?),
-            b"unroutable_ms" => self.unroutable_since = known(value).and_then(Timestamp::from_ms),
             b"run_at_ms" => self.run_at = Some(instant("run_at_ms", value)?),
             b"delay_ms" => self.delay = Some(Duration::from_millis(instant("delay_ms", value)?.as_ms())),
             b"expires_at_ms" => self.expires_at = Some(instant("expires_at_ms", value)?),
@@ -252,7 +248,6 @@ impl Draft {
             former: self.former,
             encoding: self.encoding,
             payload: self.payload,
-            unroutable_since: self.unroutable_since,
             not_before: self.run_at.max(delayed),
             expires_at: self.expires_at,
             max_attempts: self.max_attempts,

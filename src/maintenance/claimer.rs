@@ -12,8 +12,8 @@ use crate::broker::{
 };
 use crate::event::{Event, Finished};
 use crate::job::{
-    ClockReading, ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Routing,
-    Settlement, settle,
+    ClockReading, ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Settlement,
+    settle,
 };
 use crate::sabotage::{self, Sabotage};
 
@@ -57,7 +57,7 @@ pub(super) async fn run(context: Context, stop: CancellationToken) {
 
 /// Names the separate consumer that owns claimed entries until they are settled. If they belonged to this process's own
 /// consumer, its reader would take them for a delivery whose reply was lost.
-fn claimant(consumer: &ConsumerName) -> ConsumerName {
+pub(super) fn claimant(consumer: &ConsumerName) -> ConsumerName {
     format!("{consumer}.claims").parse().unwrap_or_else(|_| consumer.clone())
 }
 
@@ -197,7 +197,7 @@ async fn settle_lost(context: &Context, entry: Entry, silent: &SilentEntry) -> R
         }
     };
     let policy = context.policies.of(&job.job_type);
-    let settlement = settle(&job, policy, Routing::default(), &Outcome::Lost, rand::random());
+    let settlement = settle(&job, policy, &Outcome::Lost, rand::random());
     let tracking = job.tracking(policy, context.tracking);
     let keep = KeepRecord { record: true, tracking, retention: context.retention, result: None };
     let taken = TakenJob { job: &job, envelope, trace: None };
@@ -217,7 +217,7 @@ async fn settle_lost(context: &Context, entry: Entry, silent: &SilentEntry) -> R
 
 /// Sends a command until Redis answers: without an answer, nobody would report what was done. Returns `None` if Redis
 /// refuses this job alone. The other jobs continue, and this one is tried again when it is next found silent.
-async fn retry<T, F: Future<Output = Result<T, Error>>>(
+pub(super) async fn retry<T, F: Future<Output = Result<T, Error>>>(
     context: &Context,
     job: &JobId,
     send: impl Fn() -> F,

@@ -142,6 +142,8 @@ impl Metrics {
             | Event::Promoted { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
+            | Event::TypeUnserved { .. }
+            | Event::UnservedTypes { .. }
             | Event::CronTicked { .. }
             | Event::CronSkipped { .. }
             | Event::GroupRecreated { .. }
@@ -181,6 +183,9 @@ impl Metrics {
             }),
             Event::PromoterPolled { queue } => self.with(queue, |series| series.state.promoter_polled()),
             Event::Evicted { queue, letters } => self.with(queue, |series| series.evicted.increment(letters)),
+            Event::UnservedTypes { queue, types, jobs } => {
+                self.with(queue, |series| series.state.unserved(types, jobs));
+            }
             Event::CronTicked { queue, jobs, entry: _, late: _ } => {
                 self.with(queue, |series| series.cron_ticks.increment(jobs as u64));
             }
@@ -201,7 +206,7 @@ impl Metrics {
                 self.with(queue, |series| series.state.set(snapshot, cron_overdue, took));
                 snapshot.memory.into_iter().for_each(|memory| self.shared.redis.memory(memory));
             }
-            // `QueueLength`: the survey reports the same and more.
+            // `QueueLength`: the survey reports the same and more. `TypeUnserved`: a type that no worker knows is no label.
             _ => {}
         }
     }

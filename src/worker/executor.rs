@@ -18,7 +18,7 @@ use super::reporter::Reporter;
 use super::steps;
 use crate::broker::{Begun, Error, Queue};
 use crate::event::{Event, Events, Finished};
-use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Routing, Tracking, settle};
+use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Tracking, settle};
 use crate::sabotage::{self, Sabotage};
 use crate::traces::{AttemptSpan, Facts, Tracer, within};
 
@@ -125,7 +125,7 @@ impl Executor {
         };
         let elapsed = started.elapsed();
         if let Some(span) = span {
-            let settlement = settle(job, policy, Routing::default(), &outcome, 0.0);
+            let settlement = settle(job, policy, &outcome, 0.0);
             span.end(&outcome, Finished::new(queue, job, &settlement, (elapsed, Duration::ZERO)).ending);
         }
         self.events.emit(&Event::Ran { queue, job_type, elapsed });

@@ -17,6 +17,7 @@ use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::lease::EntryKey;
 use super::outbox::Outbox;
+use super::rooms::Rooms;
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
 use crate::health::{Liveness, Monitor, QueueHealth};
@@ -38,6 +39,7 @@ pub(crate) struct JoinedQueue {
     pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) outbox: Arc<Outbox>,
+    pub(crate) rooms: Arc<Rooms>,
     pub(crate) health: Arc<QueueHealth>,
     pub(crate) monitor: Monitor,
     pub(crate) slots: usize,
@@ -236,6 +238,7 @@ impl Heartbeat {
         if is_due(&mut last.cancels_checked, CANCEL_EVERY) {
             join_all(queues.iter().map(|joined| self.cancel_requested(link, joined))).await;
         }
+        join_all(queues.iter().map(|joined| self.find_rooms(link, joined))).await;
         let pacing = all.iter().map(|joined| joined.health.pacing()).max().unwrap_or(Pacing::of(1));
         self.liveness.expect_answers_within(pacing.max_answer_gap());
         let due = link.is_broken() || last.reported.is_none_or(|at| at.elapsed() >= last.report_again_after);
@@ -309,6 +312,20 @@ impl Heartbeat {
             joined
                 .outbox
                 .push_now(SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Cancelled)));
+        }
+    }
+
+    /// Finds the rooms with jobs of types that this process knows. A process that runs something asks as often as it asks
+    /// what should be cancelled. Those that do not share a small number of questions.
+    async fn find_rooms(&self, link: &Link, joined: &JoinedQueue) {
+        let pause = match joined.dispatcher.running() {
+            0 => joined.health.pacing().rooms_asked_every(),
+            _ => CANCEL_EVERY,
+        };
+        let Some(types) = joined.rooms.question(pause, Instant::now()) else { return };
+        match joined.monitor.ask(Duration::ZERO, joined.queue.waiting_types(link, &types)).await {
+            Ok(found) => joined.rooms.note(found),
+            Err(error) => self.report_error(&error),
         }
     }
 

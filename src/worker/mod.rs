@@ -31,6 +31,7 @@ mod reader;
 mod registry;
 mod report;
 mod reporter;
+mod rooms;
 mod settler;
 mod steps;
 

@@ -18,12 +18,13 @@ use super::quota::Quota;
 use super::reader::{Reader, Reading};
 use super::registry::Registry;
 use super::reporter::{Reporter, Reports};
+use super::rooms::Rooms;
 use super::settler::Settler;
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::Events;
 use crate::health::{Liveness, QueueHealth};
-use crate::job::{ConsumerName, Lease, Outcome, Routing};
+use crate::job::{ConsumerName, Lease, Outcome};
 use crate::traces::Tracer;
 
 /// A queue with at least this concurrency has a second reader.
@@ -74,7 +75,6 @@ impl Shared {
             consumer: self.consumer.clone(),
             held_leases: Arc::clone(&parts.held_leases),
             policies: Arc::new(self.registry.policies()),
-            routing: Routing { give_up_after: worker.unroutable_after, ..Routing::default() },
             events: self.events.clone(),
             clock: Arc::clone(&self.clock),
             dispatcher: Arc::clone(&parts.dispatcher),
@@ -133,6 +133,7 @@ struct Parts {
     held_leases: Arc<HeldLeases>,
     health: Arc<QueueHealth>,
     outbox: Arc<Outbox>,
+    rooms: Arc<Rooms>,
 }
 
 /// The connections of one queue, besides those that all queues share.
@@ -174,6 +175,7 @@ impl QueueWorker {
             held_leases: Arc::new(HeldLeases::default()),
             health: Arc::clone(health),
             outbox: Arc::new(Outbox::new(2 * room + 100)),
+            rooms: Arc::new(Rooms::new(shared.registry.types())),
         };
         let settling = queue.over(&links.settling);
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
@@ -201,6 +203,7 @@ impl QueueWorker {
                 dispatcher: Arc::clone(&parts.dispatcher),
                 held_leases: Arc::clone(&parts.held_leases),
                 outbox: Arc::clone(&parts.outbox),
+                rooms: Arc::clone(&parts.rooms),
                 health: Arc::clone(&parts.health),
                 monitor: liveness.monitor(who, Some(&name)),
                 events: shared.events.clone(),
@@ -239,6 +242,7 @@ impl QueueWorker {
             held_leases: Arc::clone(&self.parts.held_leases),
             dispatcher: Arc::clone(&self.parts.dispatcher),
             outbox: Arc::clone(&self.parts.outbox),
+            rooms: Arc::clone(&self.parts.rooms),
             health: Arc::clone(&self.parts.health),
             slots: self.slots,
             lease: self.lease,

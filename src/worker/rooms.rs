@@ -90,16 +90,16 @@ mod tests {
     use super::*;
 
     fn types(names: impl IntoIterator<Item = usize>) -> Vec<JobType> {
-        names.into_iter().map(|nth| format!("type-{nth:03}").parse().unwrap()).collect()
+        names.into_iter().map(|nth| format!("type-{nth:04}").parse().unwrap()).collect()
     }
 
     #[test]
     fn every_type_is_asked_about_in_turn() {
-        let (rooms, now) = (Rooms::new(types(0..250)), Instant::now());
+        let (rooms, now) = (Rooms::new(types(0..2500)), Instant::now());
         let ask = || rooms.question(Duration::ZERO, now).unwrap();
-        assert_eq!(ask(), types(0..100));
-        assert_eq!(ask(), types(100..200));
-        assert_eq!(ask(), types((200..250).chain(0..50)));
+        assert_eq!(ask(), types(0..1000));
+        assert_eq!(ask(), types(1000..2000));
+        assert_eq!(ask(), types((2000..2500).chain(0..500)));
         let few = Rooms::new(types(0..2));
         assert_eq!(few.question(Duration::ZERO, now).unwrap(), types(0..2));
         assert_eq!(few.question(Duration::ZERO, now).unwrap(), types(0..2));

@@ -26,7 +26,7 @@ use super::outbox::{MIN_BATCH, Outbox};
 use crate::broker::{Error, Queue};
 use crate::event::{Event, Events};
 use crate::health::Monitor;
-use crate::job::{ConsumerName, Outcome, Policies, Routing, Tracking};
+use crate::job::{ConsumerName, Outcome, Policies, Tracking};
 
 /// The most batches and groups in flight, so that Redis need not wait while the next one is put together.
 const UNDER_WAY: usize = 4;
@@ -44,7 +44,6 @@ pub(crate) struct Settler {
     pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) policies: Arc<Policies>,
-    pub(crate) routing: Routing,
     /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,

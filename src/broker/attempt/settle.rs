@@ -15,7 +15,7 @@ use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{
     ConsumerName, Deferral, End, Envelope, GateName, JobId, JobSpec, Lane, Parking, Settlement, Timestamp,
-    TraceContext, Tracking, Unroutable,
+    TraceContext, Tracking,
 };
 use crate::sabotage::{self, Sabotage};
 
@@ -239,7 +239,6 @@ impl Queue {
             job.job_type.as_str().into(),
             created(job),
             time(job.not_before),
-            flag(to.unroutable == Some(Unroutable::Now)),
             flag(keep.while_alive(job)),
         ];
         call.add((job.entry, &job.life), keys, args);
@@ -420,18 +419,10 @@ fn next_attempt(taken: TakenJob<'_>, to: &Deferral) -> Envelope {
             || name == HOME
     };
     // Scripts read the life from the beginning of the packed fields.
-    let next = edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes());
-    // Scripts write the current time over the end.
-    match to.unroutable {
-        None => next,
-        Some(Unroutable::Now) => next.edited(|_| false, &[(UNROUTABLE, b"0000000000000")]),
-        Some(Unroutable::Since(at)) => {
-            next.edited(|_| false, &[(UNROUTABLE, at.as_ms().to_string().as_bytes())])
-        }
-    }
+    edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes())
 }
 
-/// The field with the time since which no worker has known the job's type.
+/// The field in which older versions wrote since when no worker had known the job's type.
 const UNROUTABLE: &[u8] = b"unroutable_ms";
 
 /// Tells `begin` and `bury` about the dead letter whose fields a job has: which life ended in it, and when.

@@ -14,8 +14,11 @@ use crate::job::{ConsumerName, EntryId, JobType, Lane, Parking};
 
 scripts! { KNOWN "known", TAKE "take" }
 
-/// The most types that one question is about.
-pub(crate) const MAX_TYPES: usize = 100;
+/// The most types that a worker asks about at a time.
+pub(crate) const MAX_TYPES: usize = 1000;
+
+/// The most types that one script checks.
+const TYPES_PAGE: usize = 100;
 
 /// The most jobs that one call takes, …
 pub(crate) const MAX_TAKEN: usize = 50;
@@ -44,18 +47,21 @@ pub(crate) struct Overdue {
 }
 
 impl Queue {
-    /// Returns those of these types, at most [`MAX_TYPES`], for which jobs wait in a room. Notes that this worker knows them.
-    /// See `known.lua`. Costs almost nothing while there are no rooms.
+    /// Returns those of these types for which jobs wait in a room. Notes that this worker knows them. See `known.lua`. Costs
+    /// almost nothing while there are no rooms.
     pub(crate) async fn waiting_types(&self, link: &Link, types: &[JobType]) -> Result<Vec<JobType>, Error> {
         let keys = || vec![self.keys.rooms.clone(), self.keys.rooms_asked.clone()];
+        let mut waiting = Vec::new();
         if types.is_empty() || link.run(&KNOWN, keys(), vec![]).await?.status == 0 {
-            return Ok(Vec::new());
+            return Ok(waiting);
         }
-        let asked = &types[..types.len().min(MAX_TYPES)];
-        let args = asked.iter().map(|job_type| Value::from(Parking::unknown(job_type).room)).collect();
-        let answer = link.run(&KNOWN, keys(), args).await?;
-        let nth = |nth: &Value| asked.get(usize::try_from(decode::number(nth)?.checked_sub(1)?).ok()?);
-        Ok(answer.rest.iter().filter_map(nth).cloned().collect())
+        for page in types.chunks(TYPES_PAGE) {
+            let args = page.iter().map(|job_type| Value::from(Parking::unknown(job_type).room)).collect();
+            let answer = link.run(&KNOWN, keys(), args).await?;
+            let nth = |nth: &Value| page.get(usize::try_from(decode::number(nth)?.checked_sub(1)?).ok()?);
+            waiting.extend(answer.rest.iter().filter_map(nth).cloned());
+        }
+        Ok(waiting)
     }
 
     /// Takes up to `most` jobs, at most [`MAX_TAKEN`], from the room of a type, for this consumer. See `take.lua`.

@@ -201,7 +201,7 @@ impl Rehearsal<'_> {
     async fn fail(&self) -> Result<(), Error> {
         let (envelope, job) = self.read_pending().await?;
         let error = Some("rehearsed".to_owned());
-        let to = Deferral { delay: Duration::ZERO, attempt: 1, lost: 0, error, unroutable: None };
+        let to = Deferral { delay: Duration::ZERO, attempt: 1, lost: 0, error };
         self.apply(&envelope, &job, &Settlement::Defer(to)).await
     }
 

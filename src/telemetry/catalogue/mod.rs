@@ -127,6 +127,10 @@ catalogue! {
             "Entries added to a lane, including retries, while this process was the leader.").of_leader();
         QUEUE_CONSUMERS = gauge("streamfleet_queue_consumers", &[QUEUE, CONSUMER],
             "Members of the group; stale ones have not reported for 20 s, or, if there are many, for 0.6 s times their number.").of_leader();
+        UNSERVED_TYPES = gauge("streamfleet_queue_unserved_types", &[QUEUE],
+            "Types that no live worker of the queue knows, and of which jobs wait; the log and `streamfleet queues` name them.").of_leader();
+        UNSERVED_JOBS = gauge("streamfleet_queue_unserved_jobs", &[QUEUE],
+            "Jobs that wait because no live worker of the queue knows their type.").of_leader();
         OLDEST_DEAD = gauge("streamfleet_dead_jobs_oldest_seconds", &[QUEUE],
             "The age of the oldest dead letter; 0 if there is none.").of_leader();
         EVICTED = counter("streamfleet_dead_jobs_evicted_total", &[QUEUE], "Dead letters dropped by retention.");

@@ -20,6 +20,8 @@ pub(in super::super) struct StateSeries {
     oldest_pending: Gauge,
     oldest_dead: Gauge,
     cron_overdue: Gauge,
+    unserved_types: Gauge,
+    unserved_jobs: Gauge,
     collected: Gauge,
     took: Gauge,
     last_tick: Gauge,
@@ -40,6 +42,8 @@ impl StateSeries {
             oldest_pending: gauge(&catalogue::OLDEST_PENDING),
             oldest_dead: gauge(&catalogue::OLDEST_DEAD),
             cron_overdue: gauge(&catalogue::CRON_OVERDUE),
+            unserved_types: gauge(&catalogue::UNSERVED_TYPES),
+            unserved_jobs: gauge(&catalogue::UNSERVED_JOBS),
             collected: gauge(&catalogue::COLLECTED),
             took: gauge(&catalogue::COLLECTOR_DURATION),
             last_tick: gauge(&catalogue::LAST_TICK),
@@ -86,11 +90,18 @@ impl StateSeries {
         self.last_tick.set(unix_seconds());
     }
 
+    /// Records how many jobs wait because no live worker knows their types.
+    pub(in super::super) fn unserved(&self, types: u64, jobs: u64) {
+        self.unserved_types.set(types as f64);
+        self.unserved_jobs.set(jobs as f64);
+    }
+
     /// Resets everything to 0: another process is the leader.
     pub(super) fn forget(&self) {
         set_all(&self.jobs, [0; STATES.len()]);
         set_all(&self.consumers, [0; CONSUMERS.len()]);
         self.set_times(&QueueSnapshot::default(), Duration::ZERO, Duration::ZERO);
+        self.unserved(0, 0);
         for gauge in [&self.backlog, &self.collected, &self.last_tick] {
             gauge.set(0.0);
         }

@@ -58,7 +58,7 @@ impl Settler {
             let (job_type, job) = (&job.job_type, &job.id);
             self.events.emit(&Event::Failed { queue, job_type, job, kind: *kind, error });
         }
-        let settlement = settle(job, policy, self.routing, &finished.outcome, rand::random());
+        let settlement = settle(job, policy, &finished.outcome, rand::random());
         if sabotage::is(Sabotage::DrainAcksRunning) && settlement == Settlement::Release {
             return Settlement::Ack;
         }
