@@ -9,6 +9,7 @@
 //! | [`Queue::dead_letters`](crate::Queue::dead_letters) | [`DeadLetters`]: list, replay and drop the letters of exhausted jobs |
 //! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
+//! | [`Queue::gates`](crate::Queue::gates) | [`Gates`]: pause and limit a queue, its types, or values of a field |
 //! | [`Queue::events`](crate::Queue::events) | [`EventStream`]: read what happened to jobs |
 //! | [`Queue::steps`](crate::Queue::steps) | [`StepLedgers`]: show a job's steps, and decide about those with an unknown outcome |
 //!
@@ -29,8 +30,8 @@
 
 pub use crate::broker::{
     Attempt, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadLetter, DeadLetters,
-    DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, Joined, Kept, LaneSnapshot,
-    LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Part, PastEvent, Progress, QueueSnapshot,
-    RedisMemory, Replayed, Server, Status, Step, StepLedgers, StepsStatus, UnknownType, Unread, Upcoming,
-    WIRE_VERSION, WorkerInfo, stream_name,
+    DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, GateStatus, Gates, Joined, Kept,
+    LaneSnapshot, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Part, PastEvent, Progress,
+    QueueSnapshot, RedisMemory, Replayed, Room, Server, Status, Step, StepLedgers, StepsStatus,
+    UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };

@@ -113,6 +113,24 @@ pub enum Event<'a> {
         /// What Redis said.
         error: &'a str,
     },
+    /// A gate refused to let a job start now, and the job waits in that gate's room.
+    Parked {
+        /// The queue that the job came from.
+        queue: &'a QueueName,
+        /// The type of the job.
+        job_type: &'a JobType,
+        /// The job.
+        job: &'a JobId,
+        /// The name of the gate.
+        room: &'a str,
+    },
+    /// Jobs that waited in rooms were let out by the leader.
+    LetOut {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        jobs: u64,
+    },
     /// A running job's lease was lost, and its handler is cancelled.
     LeaseLost {
         /// The queue that the job came from.

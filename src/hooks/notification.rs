@@ -132,6 +132,8 @@ impl Notification {
             | Event::Reconnected { .. }
             | Event::Failed { .. }
             | Event::Fenced { .. }
+            | Event::Parked { .. }
+            | Event::LetOut { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }
             | Event::Served { .. }

@@ -30,9 +30,12 @@ impl GateName {
     /// The longest name of a field that gates can depend on, in bytes.
     pub const MAX_FIELD_BYTES: usize = 64;
 
+    /// The name of the gate of all jobs of a queue.
+    pub(crate) const QUEUE: &str = "queue";
+
     /// Returns the gate of all jobs of a queue.
     pub fn queue() -> Self {
-        Self("queue".into())
+        Self(Self::QUEUE.into())
     }
 
     /// Returns the gate of a type.
@@ -85,7 +88,7 @@ impl FromStr for GateName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fits = match text.split_once(':') {
-            None => text == "queue",
+            None => text == Self::QUEUE,
             Some(("type", job_type)) => JobType::is_valid(job_type),
             Some(("key", key)) => match key.split_once('=') {
                 None => is_field(key),

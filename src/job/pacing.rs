@@ -45,6 +45,11 @@ impl Pacing {
         Self(workers.max(1))
     }
 
+    /// Returns how many workers the queue has.
+    pub(crate) fn members(self) -> u64 {
+        self.0
+    }
+
     /// Returns true if some workers stand by and have to be called.
     pub(crate) fn is_large(self) -> bool {
         self.0 > ALL_WAIT

@@ -2,6 +2,7 @@
 //! with a rule costs nothing.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use super::{Closed, Envelope, GateName, JobSpec, JobType, Limits, Timestamp};
 
@@ -70,6 +71,8 @@ pub struct Rules {
     queue: bool,
     types: HashMap<JobType, GateName>,
     fields: Vec<KeyField>,
+    /// After how long the queue opens by itself, if it is closed for a time.
+    opens_in: Option<Duration>,
 }
 
 /// A field with gates, in the order of the fields' names.
@@ -106,6 +109,7 @@ impl Rules {
         }
         let mut read = Self { revision, rules, ..Self::default() };
         read.index();
+        read.opens_in = read.closed().and_then(|closed| closed.until).map(|until| until.since(now));
         read
     }
 
@@ -149,6 +153,17 @@ impl Rules {
     /// Returns who closed the whole queue, if it is closed.
     pub fn closed(&self) -> Option<&Closed> {
         self.rules.get(&GateName::queue())?.closed.as_ref()
+    }
+
+    /// Returns how long after they were read the queue opens by itself, if it is closed for a time.
+    pub(crate) fn opens_in(&self) -> Option<Duration> {
+        self.opens_in
+    }
+
+    /// Returns the limits in effect for a gate: those for each value, if there are none for this one.
+    pub(crate) fn limits_of(&self, gate: &GateName) -> Limits {
+        let limits = |gate: &GateName| self.rules.get(gate).and_then(|rule| rule.set.or(rule.configured));
+        limits(gate).or_else(|| limits(&gate.each()?)).unwrap_or_default()
     }
 
     /// Returns true if no job has to ask before it starts.

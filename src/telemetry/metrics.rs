@@ -132,6 +132,8 @@ impl Metrics {
             Event::Joined { .. }
             | Event::LongestRun { .. }
             | Event::Fenced { .. }
+            | Event::Parked { .. }
+            | Event::LetOut { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }
             | Event::Served { .. }
@@ -172,6 +174,8 @@ impl Metrics {
                 self.with(queue, |series| series.clock_set_back.increment(1));
             }
             Event::Fenced { queue } => self.with(queue, |series| series.fenced.increment(1)),
+            Event::Parked { queue, .. } => self.with(queue, |series| series.parked.increment(1)),
+            Event::LetOut { queue, jobs } => self.with(queue, |series| series.let_out.increment(jobs)),
             Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
             Event::Claimed { queue, jobs } => self.with(queue, |series| series.reclaimed.increment(jobs)),
             Event::BodiesLost { queue, entries } => {

@@ -11,6 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::Admission;
 use super::clock::ServerClock;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
@@ -40,6 +41,7 @@ pub(crate) struct JoinedQueue {
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) rooms: Arc<Rooms>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) health: Arc<QueueHealth>,
     pub(crate) monitor: Monitor,
     pub(crate) slots: usize,
@@ -298,8 +300,13 @@ impl Heartbeat {
         let lives: Vec<&Life> = held.iter().map(|(_, delivery)| &delivery.job.life).collect();
         let requested: HashSet<_> =
             match joined.monitor.ask(Duration::ZERO, joined.queue.cancel_requests(link, &lives)).await {
-                Ok(lives) if lives.is_empty() => return,
-                Ok(lives) => lives.into_iter().collect(),
+                Ok((lives, news)) => {
+                    joined.admission.note_news(news);
+                    if lives.is_empty() {
+                        return;
+                    }
+                    lives.into_iter().collect()
+                }
                 Err(error) => return self.report_error(&error),
             };
         for (_, delivery) in &held {

@@ -7,6 +7,7 @@
 //!
 //! Users of the library write a [`Handler`], [`Middleware`] around it, or the [`Steps`] of a job; each has an example.
 
+mod admission;
 mod aside;
 mod backoff;
 mod beginner;
@@ -48,7 +49,7 @@ pub(crate) use registry::Registry;
 pub use steps::{Steps, StepsBuilder};
 
 use crate::broker::LetterLimits;
-use crate::job::{QueueName, Tracking};
+use crate::job::{GateName, JobType, Limits, QueueName, Tracking};
 
 /// The settings of a worker; see the [example](crate::FleetConfig).
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +67,8 @@ pub struct Config {
     pub unroutable_after: Duration,
     /// When the worker stops on its own, to be started again.
     pub recycle: Recycle,
+    /// What the gates of types let through at most, in each queue. They apply to the whole fleet.
+    pub type_limits: BTreeMap<JobType, Limits>,
     /// The queues to serve.
     pub queues: BTreeMap<QueueName, QueueConfig>,
 }
@@ -92,7 +95,7 @@ pub struct Recycle {
 }
 
 /// How one queue is served; see the [example](crate::FleetConfig).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct QueueConfig {
     /// The number of handlers of this queue that run at once in this process.
@@ -107,6 +110,10 @@ pub struct QueueConfig {
     pub dead_retention: Option<Duration>,
     /// The number of dead letters to keep, the newest ones; `None` for all.
     pub dead_max: Option<u64>,
+    /// What the queue's gate lets through at most. This applies to the whole fleet.
+    pub limits: Limits,
+    /// The same for the gates of fields: `key:<field>` for each value, `key:<field>=<value>` for one.
+    pub key_limits: BTreeMap<GateName, Limits>,
 }
 
 impl Config {
@@ -123,6 +130,9 @@ impl Config {
         unroutable_after: Duration;
         /// Sets when the worker stops on its own; by default, never.
         recycle: Recycle;
+        /// Sets what the gates of types let through at most, over the whole fleet; by default, everything. This is for
+        /// the types that the process has handlers for.
+        type_limits: impl IntoIterator<Item = (JobType, Limits)> => type_limits.into_iter().collect();
         /// Sets the queues to serve; by default, the one that is named `default`.
         queues: impl IntoIterator<Item = (QueueName, QueueConfig)> => queues.into_iter().collect();
     }
@@ -169,6 +179,10 @@ impl QueueConfig {
         dead_retention: impl Into<Option<Duration>> => dead_retention.into();
         /// Sets how many dead letters are kept, the newest ones: at least 1, or `None` for all, the default.
         dead_max: impl Into<Option<u64>> => dead_max.into();
+        /// Sets what the queue's gate lets through at most, over the whole fleet; by default, everything.
+        limits: Limits;
+        /// Sets the same for the gates of fields, at most 8 of them; by default, there are none.
+        key_limits: impl IntoIterator<Item = (GateName, Limits)> => key_limits.into_iter().collect();
     }
 }
 
@@ -181,6 +195,7 @@ impl Default for Config {
             retention: Duration::from_secs(3 * 24 * 3600),
             unroutable_after: Duration::from_secs(24 * 3600),
             recycle: Recycle::default(),
+            type_limits: BTreeMap::new(),
             queues: BTreeMap::from([(
                 "default".parse().expect("default is a valid queue name"),
                 QueueConfig::default(),
@@ -198,6 +213,8 @@ impl Default for QueueConfig {
             max_depth: None,
             dead_retention: None,
             dead_max: None,
+            limits: Limits::default(),
+            key_limits: BTreeMap::new(),
         }
     }
 }

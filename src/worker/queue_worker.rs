@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::Admission;
 use super::beginner::{self, Beginner};
 use super::clock::ServerClock;
 use super::delivery::{FinishedAttempt, SettlerInput};
@@ -24,7 +25,7 @@ use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::Events;
 use crate::health::{Liveness, QueueHealth};
-use crate::job::{ConsumerName, Lease, Outcome};
+use crate::job::{ConsumerName, GateName, Lease, Limits, Outcome};
 use crate::traces::Tracer;
 
 /// A queue with at least this concurrency has a second reader.
@@ -78,8 +79,22 @@ impl Shared {
             events: self.events.clone(),
             clock: Arc::clone(&self.clock),
             dispatcher: Arc::clone(&parts.dispatcher),
+            admission: Arc::clone(&parts.admission),
             lease,
         }
+    }
+
+    /// Returns the limits of the gates of a queue that this process's configuration sets, and those that it knows and
+    /// does not limit.
+    fn limits(&self, own: &QueueConfig) -> Vec<(GateName, Limits)> {
+        let mut limits = vec![(GateName::queue(), own.limits)];
+        limits.extend(own.key_limits.iter().map(|(gate, limits)| (gate.clone(), *limits)));
+        let types = self.registry.types();
+        limits.extend(types.iter().map(|name| {
+            let limits = self.config.type_limits.get(*name).copied().unwrap_or_default();
+            (GateName::of_type(name), limits)
+        }));
+        limits
     }
 
     fn reporter(&self, queue: Queue) -> Reporter {
@@ -93,7 +108,11 @@ impl Shared {
     }
 
     /// Starts the tasks that serve running attempts.
-    fn serving(&self, queue: &Queue, slots: usize) -> (JoinSet<()>, Arc<Reporter>, Beginner) {
+    fn serving(
+        &self,
+        queue: &Queue,
+        (parts, slots): (&Parts, usize),
+    ) -> (JoinSet<()>, Arc<Reporter>, Beginner) {
         let (mut tasks, name) = (JoinSet::new(), queue.name());
         let reporter = Arc::new(self.reporter(queue.clone()));
         let reporting = Arc::clone(&reporter).run();
@@ -101,6 +120,9 @@ impl Shared {
         let (beginner, questions) = Beginner::new(slots);
         let beginning = beginner::answer(queue.clone(), self.consumer.clone(), questions);
         tasks.spawn(self.liveness.watch(format!("the beginner of {name}"), beginning));
+        let tending = Arc::clone(&parts.admission);
+        let tending = tending.tend(Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
+        tasks.spawn(self.liveness.watch(format!("the admission of {name}"), tending));
         (tasks, reporter, beginner)
     }
 
@@ -113,6 +135,7 @@ impl Shared {
         Executor {
             queue,
             beginner,
+            admission: Arc::clone(&parts.admission),
             starts_within: Lease::of(lease).starts_within(),
             tracking: own.tracking,
             reporter: Arc::clone(reporter),
@@ -134,6 +157,7 @@ struct Parts {
     health: Arc<QueueHealth>,
     outbox: Arc<Outbox>,
     rooms: Arc<Rooms>,
+    admission: Arc<Admission>,
 }
 
 /// The connections of one queue, besides those that all queues share.
@@ -168,6 +192,10 @@ impl QueueWorker {
         let readers = if own.concurrency >= MANY_SLOTS { 2 } else { 1 };
         // This comes first, so that nothing must be undone if one of them cannot be opened.
         let links = Links::open(&queue, readers).await?;
+        let settling = queue.over(&links.settling);
+        let admission = Admission::new(settling.clone(), shared.events.clone());
+        // Before the first job is read.
+        admission.begin(&shared.limits(own)).await?;
         let room = own.concurrency + worker.prefetch;
         let dispatcher = Dispatcher::new(own.concurrency, worker.prefetch, threads());
         let parts = Parts {
@@ -176,13 +204,13 @@ impl QueueWorker {
             health: Arc::clone(health),
             outbox: Arc::new(Outbox::new(2 * room + 100)),
             rooms: Arc::new(Rooms::new(shared.registry.types())),
+            admission: Arc::new(admission),
         };
-        let settling = queue.over(&links.settling);
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
         let (liveness, name) = (&shared.liveness, queue.name().clone());
         let settling_loop = shared.settler(settling.clone(), &parts, lease).run(Arc::clone(&parts.outbox));
         settler.spawn(liveness.watch(format!("the settler of {name}"), settling_loop));
-        let (serving, reporter, beginner) = shared.serving(&settling, own.concurrency);
+        let (serving, reporter, beginner) = shared.serving(&settling, (&parts, own.concurrency));
         let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter, beginner)));
         for _ in 0..own.concurrency {
             let slot = slot(Arc::clone(&parts.dispatcher), Arc::clone(&executor), Arc::clone(&parts.outbox));
@@ -204,6 +232,7 @@ impl QueueWorker {
                 held_leases: Arc::clone(&parts.held_leases),
                 outbox: Arc::clone(&parts.outbox),
                 rooms: Arc::clone(&parts.rooms),
+                admission: Arc::clone(&parts.admission),
                 health: Arc::clone(&parts.health),
                 monitor: liveness.monitor(who, Some(&name)),
                 events: shared.events.clone(),
@@ -243,6 +272,7 @@ impl QueueWorker {
             dispatcher: Arc::clone(&self.parts.dispatcher),
             outbox: Arc::clone(&self.parts.outbox),
             rooms: Arc::clone(&self.parts.rooms),
+            admission: Arc::clone(&self.parts.admission),
             health: Arc::clone(&self.parts.health),
             slots: self.slots,
             lease: self.lease,
@@ -284,6 +314,12 @@ impl QueueWorker {
         let ended = async { while self.settler.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(10), ended).await.is_err() {
             tracing::warn!(queue = %self.queue.name(), "redis did not accept the last outcomes; the jobs will run again");
+        }
+        // Others need not wait until Redis finds out by itself.
+        match tokio::time::timeout(Duration::from_secs(2), self.parts.admission.give_back()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "failed to give back places in gates"),
+            Err(_late) => tracing::debug!("places in gates were not given back in time"),
         }
         match self.queue.reap(self.queue.link(), consumer.as_str()).await {
             Ok(true) => {}

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::admission::{Admission, FRESH_FOR};
 use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
@@ -77,6 +78,7 @@ pub(crate) struct Reader {
     pub(crate) outbox: Arc<Outbox>,
     /// The rooms of unknown types that the first reader takes jobs from.
     pub(crate) rooms: Arc<Rooms>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) health: Arc<QueueHealth>,
     pub(crate) monitor: Monitor,
     pub(crate) events: Events,
@@ -128,6 +130,9 @@ impl Reader {
                     () = self.stop.cancelled() => return,
                 }
             }
+            if !self.is_open().await {
+                return;
+            }
             let Some(room) = self.room().await else { return };
             // After each room the lanes have their turn, without waiting, because there may be other rooms.
             let job_type = if self.helps || has_taken { None } else { self.rooms.next() };
@@ -169,6 +174,9 @@ impl Reader {
                         portion.reset();
                     }
                     portion.record_sizes(batch.entries.iter().map(Entry::size));
+                    if read > 0 {
+                        self.admission.refresh(self.queue.link()).await;
+                    }
                     let taken = self.accept(batch, room).await;
                     drop(reading);
                     self.dispatcher.free(room - taken);
@@ -198,6 +206,26 @@ impl Reader {
         }
     }
 
+    /// Waits while the queue is closed. Returns false if the reader is stopped.
+    async fn is_open(&self) -> bool {
+        if self.admission.is_crowded() {
+            self.admission.refresh(self.queue.link()).await;
+        }
+        while self.admission.is_closed() {
+            // Many workers ask less often each.
+            let members = u32::try_from(self.health.pacing().members() / 64).unwrap_or(u32::MAX);
+            let pause = FRESH_FOR.saturating_mul(members.clamp(1, 100));
+            self.monitor.idle();
+            self.note(Some(0));
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return false,
+                () = tokio::time::sleep(pause) => self.admission.refresh(self.queue.link()).await,
+            }
+        }
+        true
+    }
+
     /// Waits for room, then a little longer for more of it: a few large reads cost Redis less than many small ones.
     async fn room(&self) -> Option<usize> {
         let mut room = loop {
@@ -225,7 +253,9 @@ impl Reader {
     /// Reads what is waiting, lane by lane.
     async fn drain(&self, room: usize, round: u32, empty: &mut Empty) -> Result<ReadBatch, Error> {
         let (since, mut entries) = (Instant::now(), Vec::new());
-        for lane in order(round) {
+        let crowded = self.admission.is_crowded();
+        // Jobs that the queue's own gate lets pass are in the lane that is read first; others would only wait.
+        for lane in order(round).into_iter().filter(|lane| !crowded || *lane == Lane::High) {
             let quiet = empty[lane as usize].is_some_and(|since| since.elapsed() < QUIET_FOR);
             if entries.len() < room && !quiet {
                 let count = room - entries.len();
@@ -247,10 +277,13 @@ impl Reader {
         Ok(ReadBatch { entries, since })
     }
 
-    /// Waits for the first entry of any lane.
+    /// Waits for the first entry of any lane, or of the high one alone while too many jobs wait for the queue's own gate.
     async fn wait(&self, room: usize) -> Result<ReadBatch, Error> {
-        let longest = self.health.pacing().read_wait(rand::random());
-        let read = self.queue.read_waiting(&self.link, &self.consumer, per_lane(room), longest);
+        let crowded = self.admission.is_crowded();
+        let longest = if crowded { FRESH_FOR } else { self.health.pacing().read_wait(rand::random()) };
+        let all: &'static [Lane] = &Lane::ALL;
+        let lanes = if crowded { &all[..1] } else { all };
+        let read = self.queue.read_waiting(&self.link, &self.consumer, lanes, (per_lane(room), longest));
         self.await_read(read, longest).await
     }
 
@@ -422,6 +455,8 @@ impl Reader {
     async fn accept(&self, ReadBatch { entries, since }: ReadBatch, room: usize) -> usize {
         let mut deliveries = Vec::with_capacity(entries.len());
         let (mut held, mut aside) = (Vec::with_capacity(entries.len()), Vec::new());
+        // What was read while somebody closed the queue goes back.
+        let room = if self.admission.is_closed() { 0 } else { room };
         for entry in entries {
             let key = (entry.lane, entry.id);
             match parse(entry) {

@@ -15,6 +15,7 @@ use futures_util::stream::FuturesUnordered;
 
 use self::attempts::Fate;
 use self::group::Decided;
+use super::admission::Admission;
 use super::aside::{Aside, Task};
 use super::backoff::RedisBackoff;
 use super::clock::ServerClock;
@@ -43,6 +44,7 @@ pub(crate) struct Settler {
     pub(crate) consumer: ConsumerName,
     pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) policies: Arc<Policies>,
     /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,

@@ -13,7 +13,7 @@ use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
 use crate::broker::client::script::{Answer, scripts};
 use crate::broker::{Queue, bytes, millis};
-use crate::job::{End, EntryId, Envelope, JobId, JobSpec, JobType, Lane, Life, State, cut};
+use crate::job::{End, EntryId, Envelope, GateName, JobId, JobSpec, JobType, Lane, Life, State, cut};
 
 scripts! { CANCEL "cancel", CANCELS "cancels", ENDINGS "endings", WISHES "wishes" }
 
@@ -43,6 +43,15 @@ pub enum Cancellation {
     Ended(State),
     /// No such job is known.
     Unknown,
+}
+
+/// What a worker learns about the gates while it asks something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GateNews {
+    /// The revision of the rules; `None` if it cannot be read.
+    pub(crate) revision: Option<u64>,
+    /// How many jobs wait in the room of the queue's own gate.
+    pub(crate) waiting: u64,
 }
 
 /// A job and its last known place.
@@ -171,20 +180,29 @@ impl Queue {
         Ok(entries.pop().and_then(|entry| entry.envelope))
     }
 
-    /// Returns those of these lives that somebody has asked to cancel. Costs almost nothing while there are no
-    /// requests.
-    pub(crate) async fn cancel_requests(&self, link: &Link, lives: &[&Life]) -> Result<Vec<Life>, Error> {
+    /// Returns those of these lives that somebody has asked to cancel, and what is new about the gates. Costs almost
+    /// nothing while there are no requests.
+    pub(crate) async fn cancel_requests(
+        &self,
+        link: &Link,
+        lives: &[&Life],
+    ) -> Result<(Vec<Life>, GateNews), Error> {
         let mut unwanted = Vec::new();
-        let keys = || vec![self.keys.cancels.clone()];
-        if link.run(&CANCELS, keys(), vec![]).await?.status == 0 {
-            return Ok(unwanted);
+        let keys =
+            || vec![self.keys.cancels.clone(), self.keys.gates.clone(), self.keys.room(GateName::QUEUE)];
+        let answer = link.run(&CANCELS, keys(), vec![]).await?;
+        let number = |at: usize| answer.rest.get(at).and_then(decode::number);
+        let news = GateNews { revision: number(0), waiting: number(1).unwrap_or(0) };
+        if answer.status == 0 {
+            return Ok((unwanted, news));
         }
         for lives in lives.chunks(MAX_LIVES) {
             let args = lives.iter().map(text).collect();
             let answer = link.run(&CANCELS, keys(), args).await?;
-            unwanted.extend(answer.rest.iter().filter_map(|life| decode::text(life).parse::<Life>().ok()));
+            let asked = answer.rest.iter().skip(2);
+            unwanted.extend(asked.filter_map(|life| decode::text(life).parse::<Life>().ok()));
         }
-        Ok(unwanted)
+        Ok((unwanted, news))
     }
 
     /// Takes some of the jobs that were cancelled while no worker held them and that have not been reported yet: the

@@ -4,11 +4,11 @@
 -- takes only those that have waited for too long, and only if it gets them.
 -- Sent twice, it takes further jobs, as a read does. If the reply is lost, the jobs are pending on this consumer, which
 -- finds them there; if it dies, its entries are claimed like all others.
--- asked: room to when a worker that knows its type last asked. name: that of the room. most, most_bytes: the most jobs and,
+-- gates: the rules, beside which the records lie. asked: room to when a worker that knows its type last asked. name: that of the room. most, most_bytes: the most jobs and,
 -- roughly, bytes. waited_ms: '' for a worker that knows the type; otherwise for how long each job must have waited.
 -- quiet_ms: for how long no worker may have known the type then.
 -- returns {jobs that left the room, 1 if it has more or 0, the lane in which they were delivered or '', entry id, ...}
-local room, rooms, places, asked, dead, high, normal, low = unpack(KEYS)
+local room, gates, rooms, places, asked, dead, high, normal, low = unpack(KEYS)
 local name, consumer, most, most_bytes, waited_ms, quiet_ms = unpack(ARGV)
 local ends, now, lane = waited_ms ~= '', now_ms(), idle_lane({ high, normal, low })
 local names, latest = { [high] = 'high', [normal] = 'normal', [low] = 'low' }, nil
@@ -27,10 +27,10 @@ redis.call('HDEL', rooms, '')
 redis.call('HDEL', asked, '')
 local moved, gone, ids, refused = 0, {}, {}, nil
 each_in_room(room, tonumber(most), tonumber(most_bytes), function(entry, fields)
-  local kept, id, since = {}, '', tonumber(string.match(entry, '^%d+'))
+  local kept, id, life, since = {}, '', nil, tonumber(string.match(entry, '^%d+'))
   for at = 1, #fields, 2 do
     local field, value = fields[at], fields[at + 1]
-    if field == 'id' then id = value end
+    if field == 'id' then id = value elseif field == 'life' then life = value end
     if field == 'unroutable_ms' then since = math.min(since, tonumber(value) or since) end
     -- A worker that knows the type has the job.
     if field ~= 'room_gates' and (ends or field ~= 'unroutable_ms') then add_pair(kept, field, value) end
@@ -39,6 +39,10 @@ each_in_room(room, tonumber(most), tonumber(most_bytes), function(entry, fields)
   local added = append(lane or high, kept, 1, #kept)
   if type(added) ~= 'table' then
     moved = moved + 1
+    local record = gate_key(gates, 'job', id)
+    if life and redis.pcall('HGET', record, 'life') == life then
+      redis.pcall('HSET', record, 'entry', added, 'lane', names[lane or high])
+    end
   elseif make_entry(#kept) then
     refused = added.err
     return false

@@ -75,7 +75,7 @@ impl Queue {
         overdue: Option<Overdue>,
     ) -> Result<Taken, Error> {
         let (own, name) = (&self.keys, Parking::unknown(job_type).room);
-        let shared = [&own.rooms, &own.room_places, &own.rooms_asked, &own.dead];
+        let shared = [&own.gates, &own.rooms, &own.room_places, &own.rooms_asked, &own.dead];
         let mut keys = vec![own.room(&name)];
         keys.extend(shared.into_iter().chain(own.streams()).cloned());
         let [waited, quiet] = match overdue {

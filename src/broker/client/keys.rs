@@ -2,7 +2,7 @@
 
 use fred::types::Key;
 
-use crate::job::{BatchId, ConsumerName, JobId, Lane, Namespace, QueueName, UniqueKey};
+use crate::job::{BatchId, ConsumerName, GateName, JobId, Lane, Namespace, QueueName, UniqueKey};
 
 /// The names of one queue's keys, built once.
 #[derive(Debug, Clone)]
@@ -126,6 +126,11 @@ impl Keys {
     /// The large fields of a job; for an empty token, a key that never exists.
     pub(crate) fn offloaded(&self, token: &str) -> Key {
         Key::from(format!("{}:offloaded:{token}", self.prefix))
+    }
+
+    /// A key of a gate's state; see `gate_key` in the prelude.
+    pub(crate) fn gate(&self, kind: &str, gate: &GateName) -> Key {
+        Key::from(format!("{}:{kind}:{gate}", self.prefix))
     }
 
     /// The stream of the jobs that wait in a room.

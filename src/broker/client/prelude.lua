@@ -588,6 +588,146 @@ local function back_to_lane(dead, letter, record, streams, all_steps)
   return entry
 end
 
+-- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, breaker or room.
+local function gate_key(gates, kind, name)
+  return string.sub(gates, 1, -6) .. kind .. ':' .. name
+end
+
+-- A gate as one call sees it: whether it is closed, and its limits. Those that were set at run time replace those of the
+-- configuration, and those of one value of a field replace those for each value. A gate whose rule cannot be read is closed.
+local function gate_of(gates, name, now)
+  local gate, limits = { name = name, held = gate_key(gates, 'held', name), closed = false }, nil
+  for _, named in ipairs({ name, (string.match(name, '^(key:[^=]+)=')) }) do
+    local told = redis.call('HMGET', gates, 'p:' .. named, 'r:' .. named, 'c:' .. named)
+    if told[1] then
+      local till = tonumber(string.match(told[1], '^%d+ (%d+) ') or '0')
+      if till == 0 or till > now then gate.closed = true end
+    end
+    limits = limits or told[2] or told[3]
+  end
+  local read = not limits or pcall(function()
+    local told = cjson.decode(limits)
+    gate.concurrency = told.concurrency and told.concurrency + 0
+    gate.interval = told.rate and told.rate.per_ms / told.rate.n
+    gate.burst = told.rate and told.rate.burst + 0
+    if told.rate and not (gate.interval > 0 and gate.interval < 1e9 and gate.burst >= 1) then error('no rate') end
+    local breaker = told.breaker
+    if breaker then
+      gate.breaker = { key = gate_key(gates, 'breaker', name), ratio = breaker.ratio + 0, min = breaker.min + 0,
+        window = breaker.window_ms + 0, cooldown = breaker.cooldown_ms + 0 }
+    end
+  end)
+  if not read then gate.closed = true end
+  gate.rate = gate.interval and gate_key(gates, 'rate', name)
+  gate.limits = gate.concurrency or gate.interval or gate.breaker
+  return gate
+end
+
+-- Forgets those of some entries that hold a place in a gate, but have ended: their processes died before they gave it
+-- back. An entry that is not pending is waiting to be read, or has ended.
+local function forget_ended(held, most, lanes)
+  for _, member in ipairs(redis.call('HRANDFIELD', held, most)) do
+    local lane, entry = string.match(member, '^(%a+) (%d+%-%d+)$')
+    local stream = lane and lanes[lane]
+    if not stream or not (pending_of(stream, entry) or redis.call('XRANGE', stream, entry, entry)[1]) then
+      redis.call('HDEL', held, member)
+    end
+  end
+end
+
+-- The same, with its places. Nobody gives back the place of an entry that ended with its process, so a few of those that
+-- are taken are checked, and more if all are.
+local function open_gate(gates, name, lanes, now)
+  local gate = gate_of(gates, name, now)
+  if gate.limits then
+    local is_full = gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency
+    forget_ended(gate.held, is_full and 32 or 1, lanes)
+  end
+  return gate
+end
+
+-- Whether a breaker is open: false if not, otherwise the ms for which it stays so, or -1 while another job is tried.
+local function is_tripped(gate, now)
+  local told = redis.call('HMGET', gate.breaker.key, 'until_ms', 'probe')
+  if not told[1] then return false end
+  if tonumber(told[1]) > now then return tonumber(told[1]) - now end
+  if told[2] and redis.call('HEXISTS', gate.held, told[2]) == 1 then return -1 end
+  gate.tries = true
+  return false
+end
+
+-- Whether a gate refuses that one more job starts now: false if not, otherwise the ms after which to ask again, or -1 if
+-- nobody knows. Of a rate, one time is kept: when the next job starts if all start at even intervals. It may be ahead of
+-- the clock by the burst. If nobody asked in time, up to a quarter of a second is made up for.
+local function is_refused(gate, now)
+  if gate.closed then return -1 end
+  if gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency then return -1 end
+  if gate.interval then
+    local kept = tonumber(redis.call('GET', gate.rate) or '') or 0
+    local ahead = gate.burst * gate.interval
+    gate.next = math.min(math.max(kept, now - math.min(gate.interval, 250)), now + ahead)
+    local early = gate.next - now - ahead + gate.interval
+    if early > 0 then return math.ceil(early) end
+  end
+  return gate.breaker and is_tripped(gate, now)
+end
+
+-- Lets an entry, named by its lane and its id, pass a gate that does not refuse it. It holds its place until it ends.
+local function pass_gate(gate, member, now)
+  if not gate.limits or redis.call('HSETNX', gate.held, member, ms_text(now)) == 0 then return end
+  if gate.interval then
+    local next = gate.next + gate.interval
+    redis.call('SET', gate.rate, string.format('%.3f', next), 'PX', math.ceil(math.max(next - now, 0)) + 1000)
+  end
+  if gate.breaker and gate.tries then
+    redis.call('HSET', gate.breaker.key, 'probe', member)
+    gate.tries = false
+  end
+end
+
+-- Opens a breaker for so many ms.
+local function trip(breaker, cooldown, now)
+  redis.call('DEL', breaker.key)
+  redis.call('HSET', breaker.key, 'until_ms', ms_text(now + cooldown), 'cooldown_ms', ms_text(cooldown))
+  -- An hour without any job is long enough to forget the failures.
+  redis.call('PEXPIRE', breaker.key, cooldown + 3600000)
+end
+
+-- Notes for a gate's breaker how an attempt ended: 'ok', 'failed', or 'other' if it says nothing. Ends are counted in
+-- windows, of which the last two count.
+local function note_end(gate, member, how, now)
+  local breaker = gate.breaker
+  local told = redis.call('HMGET', breaker.key, 'until_ms', 'probe', 'cooldown_ms', 'window', 'ends', 'failed', 'old_ends',
+    'old_failed')
+  if told[1] then
+    -- Jobs that started before it opened say nothing.
+    if told[2] ~= member then return end
+    if how == 'ok' then
+      redis.call('DEL', breaker.key)
+    elseif how == 'failed' then
+      trip(breaker, math.min(2 * tonumber(told[3] or breaker.cooldown), 64 * breaker.cooldown), now)
+    else
+      redis.call('HDEL', breaker.key, 'probe')
+    end
+    return
+  end
+  if how == 'other' then return end
+  local window, known = math.floor(now / breaker.window), tonumber(told[4] or '-1')
+  local ends, failed, old_ends, old_failed = tonumber(told[5] or 0), tonumber(told[6] or 0), tonumber(told[7] or 0),
+    tonumber(told[8] or 0)
+  if known ~= window then
+    if known == window - 1 then old_ends, old_failed = ends, failed else old_ends, old_failed = 0, 0 end
+    ends, failed = 0, 0
+  end
+  ends, failed = ends + 1, failed + (how == 'failed' and 1 or 0)
+  local all, bad = ends + old_ends, failed + old_failed
+  if how == 'failed' and all >= breaker.min and bad / all >= breaker.ratio then
+    return trip(breaker, breaker.cooldown, now)
+  end
+  redis.call('HSET', breaker.key, 'window', window, 'ends', ends, 'failed', failed, 'old_ends', old_ends, 'old_failed', old_failed)
+  redis.call('PEXPIRE', breaker.key, 2 * breaker.window)
+end
+
 -- The keys that could not be read, by their numbers, each with its error; see ask.
 local unread = {}
 

@@ -254,7 +254,7 @@ impl Rehearsal<'_> {
     }
 
     async fn release(&self, blocking: &Link) -> Result<(), Error> {
-        let entries = self.queue.read_waiting(blocking, &self.consumer, 1, BLOCK).await?;
+        let entries = self.queue.read_waiting(blocking, &self.consumer, &Lane::ALL, (1, BLOCK)).await?;
         let (envelope, job) = parsed(entries)?;
         self.apply(&envelope, &job, &Settlement::Release).await
     }

@@ -77,7 +77,7 @@ impl Rehearsal<'_> {
         self.begin(&job).await?;
         let cancelled = self.queue.cancel(&job.id, "the rehearsal", LIVES).await?;
         expect_same("cancel", cancelled, Cancellation::Requested)?;
-        let unwanted = self.queue.cancel_requests(self.queue.link(), &[&job.life]).await?;
+        let (unwanted, _) = self.queue.cancel_requests(self.queue.link(), &[&job.life]).await?;
         expect_same("cancels", unwanted, vec![job.life.clone()])?;
         self.apply(&envelope, &job, &Settlement::Cancel("rehearsed".to_owned())).await?;
         self.queue.forget_cancel_requests(0).await?;

@@ -96,6 +96,10 @@ catalogue! {
             "Running attempts whose lease was lost: another worker may have run them again.");
         FENCED = counter("streamfleet_outcomes_fenced_total", &[QUEUE],
             "Outcomes that arrived after their entry was taken over, and so changed nothing.");
+        PARKED = counter("streamfleet_jobs_parked_total", &[QUEUE],
+            "Jobs that a gate refused, and that wait in its room: a gate is closed, or a limit is reached.");
+        LET_OUT = counter("streamfleet_jobs_let_out_total", &[QUEUE],
+            "Jobs that the leader let out of rooms. Workers let out others when their own jobs end.");
         SET_ASIDE = counter("streamfleet_jobs_set_aside_total", &[QUEUE],
             "Jobs set aside because Redis refuses what they need: a key has the wrong type, or a permission is missing. Other jobs continue.");
         SERVED = gauge("streamfleet_worker_queue_served", &[QUEUE],

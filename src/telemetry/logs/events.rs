@@ -104,6 +104,8 @@ impl Log {
             Event::Evicted { queue, letters } => warn!(%queue, letters, "retention dropped dead letters"),
             Event::Reconnected { times } => info!(times, "connected to redis again"),
             Event::Ran { .. }
+            | Event::Parked { .. }
+            | Event::LetOut { .. }
             | Event::Exported { .. }
             | Event::Lost { .. }
             | Event::ChildEnded { .. }

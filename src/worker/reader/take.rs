@@ -28,6 +28,9 @@ impl Reader {
                     self.rooms.note(vec![job_type.clone()]);
                 }
                 tracing::debug!(queue = %self.queue.name(), %job_type, moved = taken.moved, "took jobs of a type that another worker does not know");
+                if !taken.entries.is_empty() {
+                    self.admission.refresh(self.queue.link()).await;
+                }
                 let held = self.accept(ReadBatch { entries: taken.entries, since }, room).await;
                 drop(reading);
                 self.dispatcher.free(room - held);

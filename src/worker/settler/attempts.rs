@@ -7,7 +7,7 @@ use super::group::Decided;
 use super::{Settler, Single};
 use crate::broker::{Applied, AttemptSummary, EndedAttempt, Entry, Error, KeepRecord, TakenJob};
 use crate::event::{Event, Finished};
-use crate::job::{Envelope, Failure, Outcome, Settlement, settle};
+use crate::job::{Envelope, Failure, Outcome, Parking, Settlement, settle};
 use crate::sabotage::{self, Sabotage};
 use crate::worker::aside::Task;
 use crate::worker::backoff::RedisBackoff;
@@ -84,6 +84,7 @@ impl Settler {
         match result {
             Ok(applied) => {
                 self.report(&decided, applied);
+                self.leave(&decided.task);
                 Fate::Settled(decided.task.key())
             }
             Err(error) => {
@@ -133,6 +134,16 @@ impl Settler {
         Some(EndedAttempt { taken, settlement, keep, ran })
     }
 
+    /// Has the places given back that an attempt held in gates.
+    fn leave(&self, task: &Task) {
+        match &task.work {
+            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
+                self.admission.leave(finished)
+            }
+            SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => {}
+        }
+    }
+
     /// Reports what became of an attempt.
     fn report(&self, Decided { task, settlement }: &Decided, applied: Applied) {
         match &task.work {
@@ -152,6 +163,11 @@ impl Settler {
             Applied::Late => return,
             Applied::Stale | Applied::Untraced => return self.emit_fenced(),
         };
+        if let Settlement::Park(parking) = settlement {
+            let (queue, job) = (self.queue.name(), &finished.delivery.job);
+            let Parking { room, .. } = parking;
+            return self.events.emit(&Event::Parked { queue, job_type: &job.job_type, job: &job.id, room });
+        }
         self.emit_finished(finished, settlement, Instant::now());
     }
 
