@@ -32,6 +32,6 @@ pub use crate::broker::{
     Attempt, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadLetter, DeadLetters,
     DecideError, Decided, Decider, Delayed, Due, EventStream, Evicted, GateStatus, Gates, Joined, Kept,
     LaneSnapshot, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Part, PastEvent, Progress,
-    QueueSnapshot, RedisMemory, Replayed, Room, Server, Status, Step, StepLedgers, StepsStatus,
-    UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+    QueueSnapshot, RedisMemory, Replayed, Room, Server, Status, Step, StepLedgers, StepsStatus, UnknownType,
+    Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };

@@ -135,13 +135,9 @@ impl Reader {
             }
             let Some(room) = self.room().await else { return };
             // After each room the lanes have their turn, without waiting, because there may be other rooms.
-            let job_type = if self.helps || has_taken { None } else { self.rooms.next() };
-            has_taken = job_type.is_some();
-            if let Some(job_type) = job_type {
+            has_taken = !has_taken && self.take_next(room, &mut backoff).await;
+            if has_taken {
                 mode = Mode::Drain;
-                if let Err(error) = self.take(&job_type, room).await {
-                    self.repair(&error, &mut backoff).await;
-                }
                 continue;
             }
             if mode == Mode::Wait && self.health.pacing().stands_by(rand::random()) {

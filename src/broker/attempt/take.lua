@@ -4,9 +4,9 @@
 -- takes only those that have waited for too long, and only if it gets them.
 -- Sent twice, it takes further jobs, as a read does. If the reply is lost, the jobs are pending on this consumer, which
 -- finds them there; if it dies, its entries are claimed like all others.
--- gates: the rules, beside which the records lie. asked: room to when a worker that knows its type last asked. name: that of the room. most, most_bytes: the most jobs and,
--- roughly, bytes. waited_ms: '' for a worker that knows the type; otherwise for how long each job must have waited.
--- quiet_ms: for how long no worker may have known the type then.
+-- gates: the rules, beside which the records lie. asked: room to when a worker that knows its type last asked. name: that
+-- of the room. most, most_bytes: the most jobs and, roughly, bytes. waited_ms: '' for a worker that knows the type;
+-- otherwise for how long each job must have waited. quiet_ms: for how long no worker may have known the type then.
 -- returns {jobs that left the room, 1 if it has more or 0, the lane in which they were delivered or '', entry id, ...}
 local room, gates, rooms, places, asked, dead, high, normal, low = unpack(KEYS)
 local name, consumer, most, most_bytes, waited_ms, quiet_ms = unpack(ARGV)
