@@ -142,6 +142,7 @@ impl Rehearsal<'_> {
         log.step("replay, succeed", self.replay()).await?;
         log.step("bury, drop", self.drop()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
+        log.step("wait for a worker that knows the type", self.wait_for_type()).await?;
         log.step("cancel a running job", self.stop()).await?;
         log.step("steps, decide, batch", self.steps()).await?;
         log.step("recurring jobs", self.recur()).await?;
@@ -353,6 +354,8 @@ impl Rehearsal<'_> {
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.push(own.calls.clone());
         made.push(own.endings.clone());
+        made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);
+        made.push(own.room("unknown:rehearsal"));
         made.extend([own.cancels.clone(), own.cancel_places.clone(), own.receipts(self.consumer.as_str())]);
         made.extend(self.receipts.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
