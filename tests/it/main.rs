@@ -78,3 +78,5 @@ mod tls;
 mod traces;
 #[cfg(test)]
 mod traps;
+#[cfg(test)]
+mod unknown;
