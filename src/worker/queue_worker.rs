@@ -91,7 +91,7 @@ impl Shared {
         limits.extend(own.key_limits.iter().map(|(gate, limits)| (gate.clone(), *limits)));
         let types = self.registry.types();
         limits.extend(types.iter().map(|name| {
-            let limits = self.config.type_limits.get(*name).copied().unwrap_or_default();
+            let limits = self.config.type_limits.get(name).copied().unwrap_or_default();
             (GateName::of_type(name), limits)
         }));
         limits
