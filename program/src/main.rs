@@ -14,10 +14,12 @@ mod dev;
 mod enqueue;
 mod events;
 mod exit;
+mod gates;
 mod healthcheck;
 mod man;
 mod metrics;
 mod output;
+mod pause;
 mod queues;
 mod results;
 mod status;
@@ -105,6 +107,12 @@ enum Command {
     Steps(steps::Args),
     /// Cancel a job, wherever it is. A running job is asked to stop.
     Cancel(cancel::Args),
+    /// Pause a queue, a type or a field's value: no further job starts, and running ones finish.
+    Pause(pause::PauseArgs),
+    /// Resume what was paused.
+    Resume(pause::ResumeArgs),
+    /// List gates, or change how many jobs they let through.
+    Gates(gates::Args),
     /// Count the jobs of each queue.
     Queues(queues::Args),
     /// List the workers.
@@ -174,6 +182,9 @@ impl Command {
             Self::Batch(args) => batch::run(args, context).await,
             Self::Steps(args) => steps::run(args, context).await,
             Self::Cancel(args) => cancel::run(args, context).await,
+            Self::Pause(args) => pause::pause(args, context).await,
+            Self::Resume(args) => pause::resume(args, context).await,
+            Self::Gates(args) => gates::run(args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
             Self::Workers(args) => workers::run(args, context).await,
             Self::Events(args) => events::run(args, context).await,

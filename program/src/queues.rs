@@ -46,6 +46,11 @@ struct Report {
     running: Option<u64>,
     delayed: Option<u64>,
     dead: Option<u64>,
+    /// Those of the waiting ones that a gate does not let pass.
+    in_rooms: Option<u64>,
+    /// Since when the queue is paused.
+    paused_since: Option<String>,
+    paused_since_ms: Option<u64>,
     /// Waiting, running, or due within a minute.
     backlog: Option<u64>,
     lanes: Vec<LaneReport>,
@@ -205,6 +210,9 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
         running: lanes.then(|| snapshot.running()),
         delayed: is_known(Part::Delayed).then_some(snapshot.delayed),
         dead: is_known(Part::Dead).then_some(snapshot.dead),
+        in_rooms: is_known(Part::Rooms).then_some(snapshot.in_rooms),
+        paused_since: snapshot.closed_since.map(rfc3339),
+        paused_since_ms: snapshot.closed_since.map(|time| time.as_ms()),
         backlog: snapshot.uncounted().next().is_none().then(|| snapshot.jobs()),
         lanes: Lane::ALL.into_iter().zip(&snapshot.lanes).map(lane).collect(),
         next_due: snapshot.next_due.map(rfc3339),
@@ -230,6 +238,9 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
         running: None,
         delayed: None,
         dead: None,
+        in_rooms: None,
+        paused_since: None,
+        paused_since_ms: None,
         backlog: None,
         lanes: Lane::ALL.into_iter().map(unknown).collect(),
         next_due: None,
@@ -293,6 +304,21 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
         let count = if *jobs == 1 { "1 job waits".to_owned() } else { format!("{jobs} jobs wait") };
         view = view
             .then(format!("{count} in the queue {queue}: no live worker knows the type {job_type}{hint}"));
+    }
+    for report in reports {
+        if let Some(since) = report.paused_since_ms.and_then(Timestamp::from_ms) {
+            view = view.then(format!(
+                "{} is paused since {}; see `streamfleet gates list`",
+                report.queue,
+                clock.time(since)
+            ));
+        }
+        if let Some(jobs) = report.in_rooms.filter(|jobs| *jobs > 0) {
+            let queue = &report.queue;
+            view = view.then(format!(
+                "{queue}: {jobs} of the waiting jobs wait for a gate, or for a worker that knows their type; see `streamfleet gates list`"
+            ));
+        }
     }
     for unread in reports.iter().flat_map(|report| &report.unread) {
         view = view.then(unread.to_string());

@@ -51,6 +51,9 @@ pub(super) struct Report {
     due: Option<String>,
     due_ms: Option<u64>,
     entry: Option<String>,
+    /// The gate that does not let it pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<String>,
     worker: Option<String>,
     progress: Option<ProgressReport>,
     attempts: Vec<AttemptReport>,
@@ -163,6 +166,7 @@ pub(super) fn report(queue: &Queue, status: &Status) -> Report {
         due: status.due.map(rfc3339),
         due_ms: status.due.map(|time| time.as_ms()),
         entry: status.entry.map(|entry| entry.to_string()),
+        gate: status.room.clone(),
         worker: status.worker.clone(),
         progress: status.progress.as_ref().map(progress),
         attempts: status.attempts.iter().map(attempt).collect(),
@@ -216,6 +220,10 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock:
         ("state", Some(status.state.to_string())),
         ("created", status.created.map(time)),
         ("due", status.due.map(time)),
+        (
+            "waits for",
+            status.room.as_ref().map(|gate| format!("the gate {gate}; see `streamfleet gates list`")),
+        ),
         ("worker", status.worker.clone()),
         (
             "progress",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::{KeyName, LimitsSection};
 use super::objectives::ObjectivesSection;
 use super::steps::StepSection;
 use super::values;
@@ -94,6 +95,7 @@ impl Default for WorkerSection {
             retention,
             unroutable_after,
             recycle,
+            type_limits: _,
             queues: _,
         } = worker::Config::default();
         let worker::Recycle { max_jobs, max_lifetime, max_rss } = recycle;
@@ -127,14 +129,28 @@ pub struct QueueSection {
     /// The largest payload in bytes that `streamfleet enqueue` accepts.
     #[serde(deserialize_with = "values::count")]
     pub max_payload: usize,
+    /// What the queue's gate lets through at most, over the whole fleet.
+    #[serde(skip_serializing_if = "LimitsSection::is_empty")]
+    pub limits: LimitsSection,
+    /// The same for fields of its jobs: for each value, or for one.
+    #[serde(with = "values::named", skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys: BTreeMap<KeyName, LimitsSection>,
     /// The queue's service objectives.
     pub objectives: ObjectivesSection,
 }
 
 impl Default for QueueSection {
     fn default() -> Self {
-        let worker::QueueConfig { concurrency, tracking, retention, max_depth, dead_retention, dead_max } =
-            worker::QueueConfig::default();
+        let worker::QueueConfig {
+            concurrency,
+            tracking,
+            retention,
+            max_depth,
+            dead_retention,
+            dead_max,
+            limits: _,
+            key_limits: _,
+        } = worker::QueueConfig::default();
         let (max_payload, objectives) = (MAX_PAYLOAD_BYTES, ObjectivesSection::default());
         Self {
             concurrency,
@@ -144,6 +160,8 @@ impl Default for QueueSection {
             dead_retention,
             dead_max,
             max_payload,
+            limits: LimitsSection::default(),
+            keys: BTreeMap::new(),
             objectives,
         }
     }
@@ -201,20 +219,33 @@ pub struct TypeSection {
     /// Which jobs leave a record; default: the queue's setting.
     #[serde(with = "values::optional_tracking", skip_serializing_if = "Option::is_none")]
     pub tracking: Option<Tracking>,
+    /// What the gate of the type lets through at most in each queue, over the whole fleet.
+    #[serde(skip_serializing_if = "LimitsSection::is_empty")]
+    pub limits: LimitsSection,
 }
 
 impl Default for TypeSection {
     fn default() -> Self {
         let Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking } = Policy::default();
-        Self { handler: None, steps: None, timeout, max_attempts, max_losses, backoff, jitter, tracking }
+        let limits = LimitsSection::default();
+        Self {
+            handler: None,
+            steps: None,
+            timeout,
+            max_attempts,
+            max_losses,
+            backoff,
+            jitter,
+            tracking,
+            limits,
+        }
     }
 }
 
 impl TypeSection {
     /// Returns the policy of this type's jobs.
     pub fn policy(&self) -> Policy {
-        let Self { handler: _, steps: _, timeout, max_attempts, max_losses, backoff, jitter, tracking } =
-            self.clone();
+        let Self { timeout, max_attempts, max_losses, backoff, jitter, tracking, .. } = self.clone();
         Policy { timeout, max_attempts, max_losses, backoff, jitter, tracking }
     }
 }

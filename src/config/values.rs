@@ -188,6 +188,20 @@ pub(super) fn shown_text<S: Serializer>(value: &impl Display, to: S) -> Result<S
     to.collect_str(value)
 }
 
+/// Reads a string that may be missing, and parses it.
+pub(super) fn some_text<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    text(from).map(Some)
+}
+
+/// Writes a parsed value that may be missing as a string.
+pub(super) fn shown_some_text<S: Serializer>(value: &Option<impl Display>, to: S) -> Result<S::Ok, S::Error> {
+    value.as_ref().map(ToString::to_string).serialize(to)
+}
+
 /// Tables whose keys are names.
 pub(super) mod named {
     use super::*;

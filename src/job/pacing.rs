@@ -17,6 +17,10 @@ const READS: f64 = 6.0;
 const CALLS_AWAITED: f64 = 4.5;
 const REPORTS: f64 = 2.0;
 const ROOMS_ASKED: f64 = 2.0;
+const ROOMS_ASKED_BY_MANY: f64 = 1.0;
+
+/// A fleet of more workers than this asks about rooms less often.
+const FEW: u64 = 8;
 
 /// The shortest and the longest time that a read waits. Longer reads would delay the discovery of a dead connection,
 /// and shutdown if nothing ends a wait early.
@@ -96,7 +100,8 @@ impl Pacing {
 
     /// Returns the time between two questions of an idle worker about rooms of unknown types.
     pub(crate) fn rooms_asked_every(self) -> Duration {
-        share(self.0 as f64, ROOMS_ASKED, [MIN_ROOMS_ASKED_EVERY, LONGEST])
+        let per_second = if self.0 > FEW { ROOMS_ASKED_BY_MANY } else { ROOMS_ASKED };
+        share(self.0 as f64, per_second, [MIN_ROOMS_ASKED_EVERY, LONGEST])
     }
 
     /// Returns how long no worker has asked about a room whose type none of them knows. Each worker that knows a type asks at

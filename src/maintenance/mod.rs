@@ -4,8 +4,9 @@
 //! The [leader](leader) takes the lease. While it holds the lease, it runs the [promoter](promoter) (due jobs to their
 //! lanes), the [claimer](claimer) (entries of silent consumers), the [waker](waker) (standby workers), the
 //! [reaper](reaper) (consumers whose processes are gone), the [sweeper](sweeper) (cancellation requests that can no
-//! longer take effect), the [trimmer](trimmer) (dead letters beyond the queue's limits), the watch over
-//! [unserved](unserved) types (jobs whose type no live worker knows) and the [gauge](gauge) (the queue's state). Recurring jobs need no leader: every process handles [them](cron).
+//! longer take effect), the [trimmer](trimmer) (dead letters beyond the queue's limits), the [rooms](rooms) (jobs that
+//! wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker knows) and the
+//! [gauge](gauge) (the queue's state). Recurring jobs need no leader: every process handles [them](cron).
 
 mod claimer;
 mod cron;
@@ -14,6 +15,7 @@ mod leader;
 mod leader_view;
 mod promoter;
 mod reaper;
+mod rooms;
 mod sweeper;
 mod trimmer;
 mod unserved;

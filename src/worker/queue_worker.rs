@@ -91,7 +91,7 @@ impl Shared {
         limits.extend(own.key_limits.iter().map(|(gate, limits)| (gate.clone(), *limits)));
         let types = self.registry.types();
         limits.extend(types.iter().map(|name| {
-            let limits = self.config.type_limits.get(*name).copied().unwrap_or_default();
+            let limits = self.config.type_limits.get(name).copied().unwrap_or_default();
             (GateName::of_type(name), limits)
         }));
         limits
@@ -160,6 +160,28 @@ struct Parts {
     admission: Arc<Admission>,
 }
 
+impl Parts {
+    /// Creates the parts, and reads the rules of the gates: this comes before the first job is read.
+    async fn new(
+        shared: &Shared,
+        settling: &Queue,
+        (own, health): (&QueueConfig, &Arc<QueueHealth>),
+    ) -> Result<Self, Error> {
+        let admission = Admission::new(settling.clone(), shared.events.clone());
+        admission.begin(&shared.limits(own)).await?;
+        let (prefetch, room) = (shared.config.prefetch, own.concurrency + shared.config.prefetch);
+        let dispatcher = Dispatcher::new(own.concurrency, prefetch, threads());
+        Ok(Self {
+            dispatcher: Arc::new(dispatcher.with_quota(shared.quota.clone())),
+            held_leases: Arc::new(HeldLeases::default()),
+            health: Arc::clone(health),
+            outbox: Arc::new(Outbox::new(2 * room + 100)),
+            rooms: Arc::new(Rooms::new(shared.registry.types())),
+            admission: Arc::new(admission),
+        })
+    }
+}
+
 /// The connections of one queue, besides those that all queues share.
 struct Links {
     /// Settling has its own connection, so that it never waits behind another queue's traffic.
@@ -187,25 +209,12 @@ impl QueueWorker {
         lease: Duration,
         (own, health): (&QueueConfig, &Arc<QueueHealth>),
     ) -> Result<Self, Error> {
-        let worker = &shared.config;
         // A second connection pays off only if many quick jobs run at once.
         let readers = if own.concurrency >= MANY_SLOTS { 2 } else { 1 };
         // This comes first, so that nothing must be undone if one of them cannot be opened.
         let links = Links::open(&queue, readers).await?;
         let settling = queue.over(&links.settling);
-        let admission = Admission::new(settling.clone(), shared.events.clone());
-        // Before the first job is read.
-        admission.begin(&shared.limits(own)).await?;
-        let room = own.concurrency + worker.prefetch;
-        let dispatcher = Dispatcher::new(own.concurrency, worker.prefetch, threads());
-        let parts = Parts {
-            dispatcher: Arc::new(dispatcher.with_quota(shared.quota.clone())),
-            held_leases: Arc::new(HeldLeases::default()),
-            health: Arc::clone(health),
-            outbox: Arc::new(Outbox::new(2 * room + 100)),
-            rooms: Arc::new(Rooms::new(shared.registry.types())),
-            admission: Arc::new(admission),
-        };
+        let parts = Parts::new(shared, &settling, (own, health)).await?;
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
         let (liveness, name) = (&shared.liveness, queue.name().clone());
         let settling_loop = shared.settler(settling.clone(), &parts, lease).run(Arc::clone(&parts.outbox));

@@ -61,6 +61,8 @@ struct Found {
     lane: Lane,
     /// Its entry, unless it is delayed.
     entry: Option<EntryId>,
+    /// The room that has its entry, if none of the lanes has.
+    room: Option<String>,
 }
 
 impl Queue {
@@ -131,6 +133,8 @@ impl Queue {
                 || self.keys.offloaded(""),
                 |job| self.offloaded_of(TakenJob { job, envelope: &found.envelope, trace: None }),
             ),
+            self.keys.place(found.lane, found.room.as_deref()),
+            self.keys.room_places.clone(),
         ];
         let created = job.as_ref().map(|job| job.created.as_ms()).filter(|ms| *ms > 0);
         let args = vec![
@@ -153,27 +157,29 @@ impl Queue {
         let (parked, entry) = self.place(id).await?;
         if let Some((mut envelope, lane)) = parked {
             self.restore_fields(&self.link, &mut envelope).await?;
-            return Ok(Some(Found { envelope, lane, entry: None }));
+            return Ok(Some(Found { envelope, lane, entry: None, room: None }));
         }
-        if let Some((entry, lane)) = entry
-            && let Some(envelope) = self.entry(entry, lane).await?
+        if let Some((entry, lane, room)) = entry
+            && let Some(envelope) = self.entry(entry, lane, room.as_deref()).await?
         {
-            return Ok(Some(Found { envelope, lane, entry: Some(entry) }));
+            let home = envelope.get(b"lane").and_then(|lane| std::str::from_utf8(lane).ok()?.parse().ok());
+            // The jobs that follow it go to its own lane.
+            let lane = if room.is_some() { home.unwrap_or(lane) } else { lane };
+            return Ok(Some(Found { envelope, lane, entry: Some(entry), room }));
         }
         for lane in Lane::ALL {
             if let Some(entry) = self.seek_entry(id, lane, MAX_SEARCHED).await?
-                && let Some(envelope) = self.entry(entry, lane).await?
+                && let Some(envelope) = self.entry(entry, lane, None).await?
             {
-                return Ok(Some(Found { envelope, lane, entry: Some(entry) }));
+                return Ok(Some(Found { envelope, lane, entry: Some(entry), room: None }));
             }
         }
         Ok(None)
     }
 
-    async fn entry(&self, entry: EntryId, lane: Lane) -> Result<Option<Envelope>, Error> {
+    async fn entry(&self, entry: EntryId, lane: Lane, room: Option<&str>) -> Result<Option<Envelope>, Error> {
         let client = self.link.client();
-        let reply =
-            client.xrange(self.keys.stream(lane).clone(), entry.to_string(), entry.to_string(), Some(1));
+        let reply = client.xrange(self.keys.place(lane, room), entry.to_string(), entry.to_string(), Some(1));
         let reply: Value = self.link.ask("xrange", reply).await?;
         let mut entries = decode::entries("xrange", &reply, lane)?;
         self.restore(&self.link, &mut entries).await?;

@@ -138,6 +138,11 @@ impl Keys {
         Key::from(format!("{}:room:{name}", self.prefix))
     }
 
+    /// The stream of a lane, or of a room if one is named.
+    pub(crate) fn place(&self, lane: Lane, room: Option<&str>) -> Key {
+        room.map_or_else(|| self.stream(lane).clone(), |room| self.room(room))
+    }
+
     /// A job's record.
     pub(crate) fn record(&self, id: &JobId) -> Key {
         Key::from(format!("{}:job:{id}", self.prefix))

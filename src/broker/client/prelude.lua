@@ -488,8 +488,10 @@ end
 
 -- The answer to a producer if `more` further jobs do not fit; nil if they do.
 local function overfull(limit, more, delayed, high, normal, low)
+  -- Jobs in rooms wait, too. A login that may not count them, as older ones, is not refused for that.
+  local in_rooms = redis.pcall('HLEN', (string.gsub(delayed, 'delayed$', 'rooms:places')))
   local depth = redis.call('ZCARD', delayed) + redis.call('XLEN', high) + redis.call('XLEN', normal)
-    + redis.call('XLEN', low)
+    + redis.call('XLEN', low) + (type(in_rooms) == 'number' and in_rooms or 0)
   if depth + more > limit then return { -1, depth, limit } end
 end
 

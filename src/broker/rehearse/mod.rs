@@ -1,6 +1,7 @@
 //! Runs the whole life of one small job on a private queue, to find out whether this login has all the permissions that
 //! a fleet needs. The queue's keys are deleted at the end; nothing else in the namespace is touched.
 
+mod gates;
 mod steps;
 
 use std::future::Future;
@@ -145,6 +146,7 @@ impl Rehearsal<'_> {
         log.step("wait for a worker that knows the type", self.wait_for_type()).await?;
         log.step("cancel a running job", self.stop()).await?;
         log.step("steps, decide, batch", self.steps()).await?;
+        log.step("pass gates, wait in a room", self.gates()).await?;
         log.step("recurring jobs", self.recur()).await?;
         log.step("publish an event", self.publish()).await?;
         log.step("look up", self.inspect()).await?;
@@ -359,6 +361,14 @@ impl Rehearsal<'_> {
         made.extend([own.cancels.clone(), own.cancel_places.clone(), own.receipts(self.consumer.as_str())]);
         made.extend(self.receipts.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
+        let gate = "type:rehearsal".parse().expect("a plain word is a valid type");
+        made.extend([
+            own.gates.clone(),
+            own.rooms.clone(),
+            own.room_places.clone(),
+            own.room("type:rehearsal"),
+        ]);
+        made.push(own.gate("held", &gate));
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
         made.push(own.batch(Some(&"batch".parse().expect("a plain word is a valid batch name"))));
         for name in ["later", "never", "now", "once", "large", "stepped", "stopped", "followed"] {
