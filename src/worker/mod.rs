@@ -63,7 +63,7 @@ pub struct Config {
     pub prefetch: usize,
     /// How long the record of a done or cancelled job is kept. That of a dead job is kept with its dead letter.
     pub retention: Duration,
-    /// How long jobs of unknown types are offered to other workers.
+    /// How long jobs wait for a worker that knows their type, while no live worker does, before they are dead.
     pub unroutable_after: Duration,
     /// When the worker stops on its own, to be started again.
     pub recycle: Recycle,
