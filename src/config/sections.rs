@@ -72,7 +72,7 @@ pub struct WorkerSection {
     /// How long the record of a finished or cancelled job is kept.
     #[serde(with = "duration")]
     pub retention: Duration,
-    /// How long jobs of unknown types are offered to other workers.
+    /// How long jobs wait for a worker that knows their type, while no live worker does, before they are dead.
     #[serde(with = "duration")]
     pub unroutable_after: Duration,
     /// The worker stops after this many attempts, for its supervisor to restart it; see [`worker::Recycle`].

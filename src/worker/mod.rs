@@ -126,7 +126,8 @@ impl Config {
         prefetch: usize;
         /// Sets how long the record of a done or cancelled job is kept: 1 s to 365 days, by default 3 days.
         retention: Duration;
-        /// Sets how long jobs of unknown types are offered to other workers: at most 365 days, by default 24 h.
+        /// Sets how long jobs wait for a worker that knows their type, while no live worker does: at most 365 days, by default
+        /// 24 h.
         unroutable_after: Duration;
         /// Sets when the worker stops on its own; by default, never.
         recycle: Recycle;
