@@ -119,8 +119,12 @@ catalogue! {
     }
     "Queues" {
         QUEUE_JOBS = gauge("streamfleet_queue_jobs", &[QUEUE, STATE], "Jobs of the queue, by state.").of_leader();
+        IN_ROOMS = gauge("streamfleet_queue_rooms_jobs", &[QUEUE],
+            "Those of the waiting jobs that a gate does not let pass.").of_leader();
+        PAUSED = gauge("streamfleet_queue_paused_seconds", &[QUEUE],
+            "For how long the whole queue has been paused; 0 if it is not.").of_leader();
         BACKLOG = gauge("streamfleet_queue_backlog_jobs", &[QUEUE],
-            "Jobs that are waiting, running, or due within 60 s; use it for scaling.").of_leader();
+            "Jobs that are waiting, running, or due within 60 s; use it for scaling. All jobs that wait for a gate count as one, and a paused queue has only running ones.").of_leader();
         LATENCY = gauge("streamfleet_queue_latency_seconds", &[QUEUE],
             "How long the oldest waiting job has been in its stream; 0 if none is waiting.").of_leader();
         OVERDUE = gauge("streamfleet_queue_overdue_seconds", &[QUEUE],
