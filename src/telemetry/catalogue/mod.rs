@@ -97,7 +97,7 @@ catalogue! {
         FENCED = counter("streamfleet_outcomes_fenced_total", &[QUEUE],
             "Outcomes that arrived after their entry was taken over, and so changed nothing.");
         PARKED = counter("streamfleet_jobs_parked_total", &[QUEUE],
-            "Jobs that a gate refused, and that wait in its room: a gate is closed, or a limit is reached.");
+            "Jobs moved to a room: a gate refused them, because it is closed or its limit is reached, or this process does not know their type.");
         LET_OUT = counter("streamfleet_jobs_let_out_total", &[QUEUE],
             "Jobs that the leader let out of rooms. Workers let out others when their own jobs end.");
         SET_ASIDE = counter("streamfleet_jobs_set_aside_total", &[QUEUE],
