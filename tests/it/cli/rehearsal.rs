@@ -23,7 +23,7 @@ const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
 /// All families of keys.
-const FAMILIES: [&str; 23] = [
+const FAMILIES: [&str; 28] = [
     "{*}:jobs",
     "{*}:jobs:high",
     "{*}:jobs:low",
@@ -46,6 +46,11 @@ const FAMILIES: [&str; 23] = [
     "{*}:steps:*",
     "{*}:batch:*",
     "{*}:unique:*",
+    "{*}:gates",
+    "{*}:rooms",
+    "{*}:rooms:places",
+    "{*}:rooms:asked",
+    "{*}:room:*",
     "worker:*",
 ];
 
