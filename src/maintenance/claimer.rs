@@ -12,8 +12,7 @@ use crate::broker::{
 };
 use crate::event::{Event, Finished};
 use crate::job::{
-    ClockReading, ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Settlement,
-    settle,
+    ClockReading, ClockWatch, ConsumerName, EntryId, JobId, JobSpec, Lane, Lease, Outcome, Settlement, settle,
 };
 use crate::sabotage::{self, Sabotage};
 
