@@ -17,6 +17,8 @@ mod exec;
 #[cfg(test)]
 mod failpoints;
 #[cfg(test)]
+mod gates;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod hooks;

@@ -667,7 +667,8 @@ local function is_refused(gate, now)
   if gate.interval then
     local kept = tonumber(redis.call('GET', gate.rate) or '') or 0
     local ahead = gate.burst * gate.interval
-    gate.next = math.min(math.max(kept, now - math.min(gate.interval, 250)), now + ahead)
+    local slack = kept > 0 and math.min(gate.interval, 250) or 0
+    gate.next = math.min(math.max(kept, now - slack), now + ahead)
     local early = gate.next - now - ahead + gate.interval
     if early > 0 then return math.ceil(early) end
   end
