@@ -1,6 +1,7 @@
 //! Stage 1: reads new entries while there is room for them. It reads only entries that nobody has been given (`>`). If
 //! a reply is lost, its entries are delivered to us anyway, and the reader finds them among our own pending entries.
 
+mod standby;
 mod take;
 
 use std::sync::Arc;
@@ -27,9 +28,6 @@ const LATE: Duration = Duration::from_secs(2);
 
 /// A new connection must end a read within this time.
 const REPLACED_WITHIN: Duration = Duration::from_secs(8);
-
-/// How often a standby reader reports that it has nothing to read.
-const STANDBY_REPORT_EVERY: Duration = Duration::from_secs(20);
 
 /// How often a reader without room reports that it has a reason not to read.
 const REST_EVERY: Duration = Duration::from_secs(2);
@@ -281,39 +279,6 @@ impl Reader {
         let lanes = if crowded { &all[..1] } else { all };
         let read = self.queue.read_waiting(&self.link, &self.consumer, lanes, (per_lane(room), longest));
         self.await_read(read, longest).await
-    }
-
-    /// Leaves the waiting to others until one of them calls. Returns true if one did. Nothing is lost if this future is dropped.
-    async fn stand_by(&self) -> Result<bool, Error> {
-        let longest = self.health.pacing().standby_time(rand::random());
-        // Others waiting is a good reason not to read.
-        self.monitor.idle();
-        let mut has_room = false;
-        let call = tokio::time::timeout(longest + LATE, self.queue.await_call(&self.link, longest));
-        let mut call = std::pin::pin!(call);
-        let called = loop {
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return Ok(false),
-                called = &mut call => break called.map(|called| called.map(|called| called || has_room)),
-                () = self.rooms.arrived(), if !has_room => {
-                    has_room = true;
-                    self.link.unblock().await;
-                }
-                // Whatever watches the reader must not take it for stuck.
-                () = tokio::time::sleep(STANDBY_REPORT_EVERY) => self.note(Some(0)),
-            }
-        };
-        let called = called.unwrap_or_else(|_late| {
-            self.link.reconnect();
-            let detail = "the wait for a call timed out".to_owned();
-            Err(Error::Unknown { command: "blpop", detail })
-        });
-        if called.is_ok() {
-            self.monitor.note_answer();
-        }
-        self.note(called.as_ref().ok().map(|_| 0));
-        called
     }
 
     /// Awaits a read to its end, and makes sure that it ends: a dropped read would still be delivered, to nobody.
