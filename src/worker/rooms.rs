@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashSet;
 use tokio::sync::Notify;
 
 use crate::broker::MAX_TYPES;
@@ -29,6 +30,8 @@ struct Found {
     next: usize,
     /// The types whose rooms have jobs, in the order in which they are served.
     waiting: VecDeque<JobType>,
+    /// The same types.
+    known: FxHashSet<JobType>,
 }
 
 impl Rooms {
@@ -54,7 +57,7 @@ impl Rooms {
     pub(crate) fn note(&self, types: Vec<JobType>) {
         let mut found = self.lock();
         for job_type in types {
-            if !found.waiting.contains(&job_type) {
+            if found.known.insert(job_type.clone()) {
                 found.waiting.push_back(job_type);
             }
         }
@@ -67,7 +70,10 @@ impl Rooms {
 
     /// Returns the type whose room is next, and forgets it: whatever takes from a room [notes](Self::note) that it has more.
     pub(crate) fn next(&self) -> Option<JobType> {
-        self.lock().waiting.pop_front()
+        let mut found = self.lock();
+        let job_type = found.waiting.pop_front()?;
+        found.known.remove(&job_type);
+        Some(job_type)
     }
 
     /// Returns true if some room has jobs.
