@@ -48,8 +48,8 @@ impl Rooms {
             return None;
         }
         found.asked = Some(now);
-        let count = self.types.len().min(MAX_TYPES);
-        let from = std::mem::replace(&mut found.next, (found.next + count) % self.types.len().max(1));
+        let (count, from) = (self.types.len().min(MAX_TYPES), found.next);
+        found.next = (from + count) % self.types.len().max(1);
         Some(self.types.iter().cycle().skip(from).take(count).cloned().collect())
     }
 
