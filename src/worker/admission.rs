@@ -130,17 +130,24 @@ impl Admission {
         }
     }
 
-    /// Checks the rules now, unless that was done a moment ago.
-    pub(crate) async fn refresh(&self, link: &Link) {
+    /// Checks the rules now, unless that was done a moment ago. Returns false if Redis does not answer.
+    pub(crate) async fn refresh(&self, link: &Link) -> bool {
         let checked = self.checked.load(Ordering::Acquire);
         let age = self.began.elapsed().saturating_sub(Duration::from_millis(checked));
         if checked > 0 && age < FRESH_FOR {
-            return;
+            return true;
         }
         match self.queue.cancel_requests(link, &[]).await {
-            Ok((_, news)) if self.note(news) => self.read_or_report().await,
-            Ok(_) => {}
-            Err(error) => self.report(&error),
+            Ok((_, news)) => {
+                if self.note(news) {
+                    self.read_or_report().await;
+                }
+                true
+            }
+            Err(error) => {
+                self.report(&error);
+                false
+            }
         }
     }
 

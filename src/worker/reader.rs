@@ -210,12 +210,13 @@ impl Reader {
             let members = u32::try_from(self.health.pacing().members() / 64).unwrap_or(u32::MAX);
             let pause = FRESH_FOR.saturating_mul(members.clamp(1, 100));
             self.monitor.idle();
-            self.note(Some(0));
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return false,
-                () = tokio::time::sleep(pause) => self.admission.refresh(self.queue.link()).await,
+                () = tokio::time::sleep(pause) => {}
             }
+            let answered = self.admission.refresh(self.queue.link()).await;
+            self.note(answered.then_some(0));
         }
         true
     }

@@ -5,7 +5,7 @@ use fred::types::{Key, Value};
 
 use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::keys::Keys;
-use crate::job::{End, Envelope, Life};
+use crate::job::{End, Envelope, Lane, Life};
 
 /// The script's keys and arguments for what a job's end triggers.
 pub(in crate::broker) struct FollowUpArgs {
@@ -24,8 +24,9 @@ impl FollowUpArgs {
     ) -> Self {
         let Some(follow_ups) = job.follow_ups.as_deref() else { return Self::none(keys) };
         let own = trace.map(|trace| trace.as_str().as_bytes());
-        let packed =
-            pack(end, job.root(), &follow_ups.follow(job, own.or_else(|| envelope.get(b"traceparent")), end));
+        let follow = follow_ups.follow(job, own.or_else(|| envelope.get(b"traceparent")), end);
+        let home = Some(job.home).filter(|home| *home != job.lane);
+        let packed = pack((end, home), job.root(), &follow);
         Self {
             keys: [keys.lock(follow_ups.unique.as_ref()), keys.batch(follow_ups.batch.as_ref())],
             ends: Value::Bytes(packed.into()),
@@ -38,15 +39,16 @@ impl FollowUpArgs {
     }
 }
 
-/// Packs one flat MessagePack array of texts: how the job ended, the life it is noted for, then for each following job
+/// Packs one flat MessagePack array of texts: how the job ended, with its own lane if it is in another one, the life it is noted for, then for each following job
 /// the number of its names and values together, and these.
-fn pack(end: End<'_>, root: &Life, follow: &[Envelope]) -> Vec<u8> {
+fn pack((end, home): (End<'_>, Option<Lane>), root: &Life, follow: &[Envelope]) -> Vec<u8> {
     let word = match end {
         End::Done(_) => "done",
         End::Dead(..) => "dead",
         End::Cancelled => "cancelled",
     };
-    let mut items = vec![word.as_bytes().to_vec(), root.to_string().into_bytes()];
+    let word = home.map_or_else(|| word.to_owned(), |home| format!("{word} {home}"));
+    let mut items = vec![word.into_bytes(), root.to_string().into_bytes()];
     for envelope in follow {
         items.push((2 * envelope.len()).to_string().into_bytes());
         items.extend(envelope.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]));

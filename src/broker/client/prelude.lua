@@ -426,12 +426,15 @@ local function tell_batch(batch, id, stream)
 end
 
 -- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow,
--- once for each way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, the first
--- life of its series of replays, then for each following job the number of its names and values together, and these. It
+-- once for each way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, with its own
+-- lane if a gate let it pass into another one, the first life of its series of replays, then for each following job the number of its names and values together, and these. It
 -- must come after the first write of its script. A lock belongs to the life that owns the record.
 local function conclude(ends, id, record, stream, lock, batch, is_owner)
   if ends == '' then return end
   local list = cmsgpack.unpack(ends)
+  local how, home = string.match(list[1], '^(%a+) ?(%a*)$')
+  list[1] = how
+  if home ~= '' then stream = string.gsub(stream, 'jobs[:%a]*$', home == 'normal' and 'jobs' or 'jobs:' .. home) end
   if list[3] and redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1 then
     local at = 3
     while at < #list do

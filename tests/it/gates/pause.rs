@@ -31,10 +31,8 @@ async fn a_paused_queue_starts_nothing_within_a_second() {
     // Jobs that are still waiting after a while show that the pause is heeded.
     let waits = loop {
         let job = submit(&scene.queue, "quick").await;
-        let started = until_async_or("the job to start", Duration::from_millis(300), async || {
-            handler.of(&job).starts > 0
-        });
-        if !started.await {
+        let started = until_async("the job to start", SOON, async || handler.of(&job).starts > 0);
+        if tokio::time::timeout(Duration::from_millis(300), started).await.is_err() {
             break job;
         }
         assert!(paused.elapsed() < Duration::from_millis(1500), "the pause is not heeded");
@@ -48,16 +46,6 @@ async fn a_paused_queue_starts_nothing_within_a_second() {
     handler.until_ended(&waits).await;
     scene.until_at_rest().await;
     fleet.stop().await;
-}
-
-/// Returns whether a condition holds within this time.
-async fn until_async_or(_what: &str, time: Duration, mut holds: impl AsyncFnMut() -> bool) -> bool {
-    let looping = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(time, looping).await.is_ok()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,7 +91,7 @@ async fn a_job_in_a_room_is_cancelled_like_any_other() {
     let fleet = scene.sound_fleet(LONG, handler.clone());
     let plain = submit(&scene.queue, "quick").await;
     let producer = Producer::new(scene.queue.clone());
-    let named = producer.submit(job("quick").id("named").unwrap()).await.unwrap();
+    let named = producer.submit(job("quick").id("named".parse().unwrap())).await.unwrap();
     until_async("both to wait in the room", SOON, async || in_rooms(&scene.queue).await == 2).await;
     for job in [&plain, &named] {
         let cancelled = scene.queue.cancel(job, "ann", LONG).await.unwrap();
